@@ -1,0 +1,218 @@
+"""The commands. Thin: parse, call, print; ``performance.py`` of every workload enters here too.
+
+stdout carries only lines that scripts grep; everything for people goes to stderr. Exit codes: 0 done,
+1 a run failed or did not prove what ``--strict`` asks for, 2 the call or its inputs were wrong, 130 Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Callable
+
+from modelzoo import __version__, arguments, workload
+from modelzoo.errors import ModelzooError, UsageError, WorkerError
+from modelzoo.setting import Setting
+from modelzoo.workload import Workload
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``modelzoo COMMAND``; returns the exit code."""
+    parser = arguments.Parser(prog="modelzoo", description="PyTorch inference, measured, proven and judged.")
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    run = commands.add_parser("run", help="time workloads, settings interleaved in fresh processes")
+    run.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="a name or a directory (default: all four)")
+    run.add_argument("--precision", help="a list of fp32 and bf16, compared (default: fp32,bf16)")
+    run.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="an option that one workload has"
+    )
+    arguments.add_setting(run)
+    arguments.add_plan(run)
+    run.set_defaults(do=_run)
+    weights = commands.add_parser("weights", help="the checkpoints: list, fetch, verify")
+    weights.add_argument("action", choices=("list", "fetch", "verify"))
+    weights.add_argument("workloads", nargs="*", metavar="WORKLOAD")
+    weights.add_argument("--all", action="store_true", help="fetch every size, not only the default one")
+    weights.set_defaults(do=_weights)
+    return _guard(lambda: _dispatch(parser, argv))
+
+
+def performance(script: str, argv: Sequence[str] | None = None) -> None:
+    """Entry point of a workload's ``performance.py``; exits the process."""
+
+    def do() -> int:
+        work = workload.load(Path(script).resolve().parent)
+        parser = arguments.Parser(
+            prog="performance.py",
+            description=f"Time {work.title}. Defaults: {work.defaults or f'batch {work.batch}'}.",
+        )
+        arguments.add_setting(parser)
+        arguments.add_plan(parser)
+        arguments.add_workload_options(parser, work)
+        args = parser.parse_args(arguments.bare_bf16(sys.argv[1:] if argv is None else argv))
+        setting = arguments.make_setting(args, work, arguments.own_options(args))
+        return _measure([(work, (setting,))], args)
+
+    sys.exit(_guard(do))
+
+
+def _guard(do: Callable[[], int]) -> int:
+    """Turn errors that the user caused into one line and exit code 2."""
+    try:
+        return do()
+    except ModelzooError as error:
+        print(f"modelzoo: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("modelzoo: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of stdout has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _dispatch(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
+    args = parser.parse_args(arguments.bare_bf16(sys.argv[1:] if argv is None else argv))
+    return int(args.do(args))
+
+
+def _load(names: Sequence[str]) -> list[Workload]:
+    found = [workload.load(workload.find(name)) for name in names or workload.STANDARD]
+    twice = {work.name for work in found if sum(other.name == work.name for other in found) > 1}
+    if twice:
+        raise UsageError(f"workload {', '.join(sorted(twice))} is named twice; results are told apart by that name")
+    return found
+
+
+def _run(args: argparse.Namespace) -> int:
+    works = _load(args.workloads)
+    if args.precision and args.bf16:
+        wanted = arguments.precisions(args.precision)
+        if "bf16" not in wanted:
+            raise UsageError("--bf16 together with --precision fp32 contradicts itself; leave one out")
+    else:
+        wanted = arguments.precisions(args.precision or ("bf16" if args.bf16 else "fp32,bf16"))
+    jobs = []
+    for work in works:
+        base = arguments.make_setting(args, work, _options_for(work, works, args.option))
+        jobs.append((work, tuple(base.but(precision=p, way=base.way if p == "bf16" else None) for p in wanted)))
+    return _measure(jobs, args)
+
+
+def _options_for(work: Workload, works: Sequence[Workload], given: Sequence[str]) -> dict[str, Any]:
+    options = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--option {text!r} must have the form NAME=VALUE")
+        if not any(name == option.name for other in works for option in other.options):
+            known = sorted({option.name for other in works for option in other.options})
+            raise UsageError(
+                f"--option {name}: none of these workloads has it (they have: {', '.join(known) or 'none'})"
+            )
+        if any(name == option.name for option in work.options):
+            options[name] = value
+    return options
+
+
+def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argparse.Namespace) -> int:
+    """Run every job, store each run at once, print the table and the ``[TARGET]`` lines."""
+    from modelzoo import display, result, runner, summary
+
+    plan = arguments.make_plan(args)
+    path = Path(args.json) if args.json else _default_path()
+    stored = result.Result(command=tuple(sys.argv), created=result.now())
+    result.write(stored, path)  # find out now, not after minutes, that it cannot be written
+    out = display.console()
+    total = sum(len(settings) for _, settings in jobs) * args.processes
+    interrupted = False
+    with display.Progress(out, total) as progress:
+        try:
+            for work, settings in jobs:
+                request = runner.Request(
+                    work, settings, plan, args.processes, args.profiling, args.trace, not args.no_audit
+                )
+                for run in runner.run(request, progress.update):
+                    stored = stored.plus(run)
+                    result.write(stored, path)
+                    progress.advance()
+        except KeyboardInterrupt:
+            interrupted = True
+    rows = summary.rows(stored.groups())
+    failed = [run for run in stored.runs if run.error]
+    if failed and len(failed) == len(stored.runs) and len({run.error for run in failed}) == 1 and not interrupted:
+        # Nothing ran, for one reason: say it in one line instead of an empty table.
+        print(f"modelzoo: error: {failed[0].error}", file=sys.stderr)
+        return 1 if failed[0].error_kind == WorkerError.__name__ else 2
+    display.show(rows, out)
+    if args.profiling:
+        _show_profiles(stored, out)
+    out.print(f"result: {path}", soft_wrap=True)
+    sys.stderr.flush()
+    for line in summary.target_lines(rows):
+        print(line)
+    sys.stdout.flush()
+    if interrupted:
+        print(f"modelzoo: interrupted; {len(stored.runs)} finished runs are in {path}", file=sys.stderr)
+        return 130
+    unproven = summary.unproven(rows) if args.strict else []
+    for reason in unproven:
+        print(f"modelzoo: --strict: {reason}", file=sys.stderr)
+    if failed:
+        return 1 if any(run.error_kind == WorkerError.__name__ for run in failed) else 2
+    return 1 if unproven else 0
+
+
+def _default_path() -> Path:
+    from modelzoo.result import now
+
+    directory = Path(os.environ.get("MODELZOO_RESULTS") or workload.ROOT / "results")
+    stem = now().replace(":", "").replace("+0000", "Z")
+    candidates = (f"{stem}{'' if i == 0 else f'-{i}'}.json" for i in range(1000))
+    return next(directory / name for name in candidates if not (directory / name).exists())
+
+
+def _show_profiles(stored: Any, out: Any) -> None:
+    from modelzoo import profiling
+
+    for run in stored.runs:
+        if run.report and run.report["profile"]:
+            out.print(f"\n{run.workload} {Setting(**run.asked).label}: operators, after the timing")
+            for table in profiling.tables(run.report["profile"]):
+                out.print(table)
+
+
+def _weights(args: argparse.Namespace) -> int:
+    from modelzoo import display, weights
+
+    works = _load(args.workloads)
+    bad: list[str] = []
+
+    def check(checkpoint: weights.Checkpoint, path: Path) -> str:
+        if args.action != "verify":
+            return "here"
+        try:
+            return f"verified, sha256 {weights.verify(checkpoint, path)[:16]}…"
+        except ModelzooError as error:
+            bad.append(str(error))
+            return "DAMAGED"
+
+    if args.action == "fetch":
+        for work in works:
+            for values in weights.variants(work) if args.all else [work.option_values({})]:
+                checkpoint = work.checkpoint(values)
+                if checkpoint is not None and weights.find(checkpoint) is None:
+                    print(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)", file=sys.stderr)
+                    weights.fetch(checkpoint)
+    display.show_weights(weights.table(works, check), display.console())
+    for line in bad:
+        print(f"modelzoo: error: {line}", file=sys.stderr)
+    return 2 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""Which CPU this is and what it can do, from the texts of ``/proc/cpuinfo`` and ``lscpu``.
+
+On ARM the identification register decides: ``/proc/cpuinfo`` has no model name there, and ``lscpu``
+run under qemu-user reads the host's file and names the host's CPU.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+# (implementer, part) of MIDR_EL1. Sources: util-linux sys-utils/lscpu-arm.c, Linux
+# arch/arm64/include/asm/cputype.h.
+_PARTS = {
+    (0x41, 0xD03): "Cortex-A53",
+    (0x41, 0xD07): "Cortex-A57",
+    (0x41, 0xD08): "Cortex-A72",
+    (0x41, 0xD0B): "Cortex-A76",
+    (0x41, 0xD0C): "Neoverse-N1",  # also Ampere Altra, Graviton2
+    (0x41, 0xD40): "Neoverse-V1",  # Graviton3
+    (0x41, 0xD47): "Cortex-A710",
+    (0x41, 0xD49): "Neoverse-N2",  # Yitian 710, Cobalt 100
+    (0x41, 0xD4A): "Neoverse-E1",
+    (0x41, 0xD4F): "Neoverse-V2",  # Grace, Graviton4, Axion
+    (0x41, 0xD83): "Neoverse-V3AE",
+    (0x41, 0xD84): "Neoverse-V3",
+    (0x41, 0xD8E): "Neoverse-N3",
+    (0x43, 0x0AF): "ThunderX2",
+    (0x46, 0x001): "A64FX",
+    (0x48, 0xD01): "TaiShan v110",  # Kunpeng 920
+    (0x48, 0xD02): "TaiShan v120",
+    (0x70, 0x662): "FTC662",
+    (0x70, 0x663): "FTC663",
+    (0xC0, 0xAC3): "Ampere-1",
+    (0xC0, 0xAC4): "Ampere-1a",
+    (0xC0, 0xAC5): "Ampere-1b",
+}
+_IMPLEMENTERS = {
+    0x41: "Arm",
+    0x43: "Cavium",
+    0x46: "Fujitsu",
+    0x48: "HiSilicon",
+    0x4E: "NVIDIA",
+    0x51: "Qualcomm",
+    0x61: "Apple",
+    0x6D: "Microsoft",
+    0x70: "Phytium",
+    0xC0: "Ampere",
+}
+FEATURES = {
+    "aarch64": ("fphp", "asimdhp", "asimddp", "sve", "sve2", "i8mm", "bf16", "svebf16", "sme", "sme2"),
+    "x86_64": (
+        "avx",
+        "fma",
+        "avx2",
+        "avx_vnni",
+        "avx512f",
+        "avx512_vnni",
+        "avx512_bf16",
+        "avx512_fp16",
+        "amx_tile",
+        "amx_bf16",
+        "amx_int8",
+    ),
+}
+"""The CPU flags that decide which kernels can run, by architecture; the others are not recorded."""
+_BF16 = ("bf16", "svebf16", "avx512_bf16", "amx_bf16", "avx_ne_convert")
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A CPU's name and abilities. ``product`` is the maker's name for it where the firmware tells."""
+
+    model: str
+    product: str | None
+    architecture: str
+    features: tuple[str, ...]
+    has_bf16: bool
+
+
+def identify(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
+    """Name the CPU of a machine from its own texts.
+
+    Args:
+        architecture: what ``uname -m`` says.
+        cpuinfo: text of ``/proc/cpuinfo``.
+        lscpu: output of ``lscpu`` or ``lscpu -J``; may be empty.
+    """
+    architecture = {"arm64": "aarch64", "amd64": "x86_64", "AMD64": "x86_64"}.get(architecture, architecture)
+    info, listed = cpuinfo_fields(cpuinfo), lscpu_fields(lscpu)
+    name = None
+    if architecture == "aarch64":
+        name = decode_midr(info)
+        flags = info.get("Features") or ("" if _is_x86(listed) else listed.get("Flags", ""))
+        if _is_x86(listed):
+            listed = {}
+    else:
+        flags = info.get("flags") or info.get("Features") or listed.get("Flags", "")
+    if name is None:
+        names = (
+            listed.get("Model name"),
+            info.get("model name"),
+            info.get("Model"),
+            listed.get("BIOS Model name"),
+        )
+        name = next((text for text in names if text and text != "-"), None)
+    if name is None and "CPU part" in info:
+        name = f"{_implementer(info)} part {info['CPU part']}"
+    product = listed.get("BIOS Model name")
+    known = set(flags.split())
+    return Cpu(
+        model=name or f"unknown {architecture} CPU",
+        product=product if product not in (None, "-", name) else None,
+        architecture=architecture,
+        features=tuple(flag for flag in FEATURES.get(architecture, ()) if flag in known),
+        has_bf16=not known.isdisjoint(_BF16),
+    )
+
+
+def decode_midr(info: dict[str, str]) -> str | None:
+    """Name an ARM core by implementer and part; ``None`` where the pair is unknown.
+
+    ``info`` holds the fields of one processor in ``/proc/cpuinfo``.
+    """
+    try:
+        key = (int(info["CPU implementer"], 16), int(info["CPU part"], 16))
+    except (KeyError, ValueError):
+        return None
+    return _PARTS.get(key)
+
+
+def cpuinfo_fields(text: str) -> dict[str, str]:
+    """Return the fields of the first processor in ``/proc/cpuinfo``."""
+    fields: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and name.strip() not in fields:
+            fields[name.strip()] = value.strip()
+    return fields
+
+
+def lscpu_fields(text: str) -> dict[str, str]:
+    """Return the fields of ``lscpu``, printed as JSON (flat or nested, by version) or as lines."""
+    try:
+        found: dict[str, str] = {}
+        _flatten(json.loads(text).get("lscpu", []), found)
+        return found
+    except (ValueError, AttributeError):
+        return cpuinfo_fields(text)
+
+
+def is_foreign(architecture: str, cpuinfo: str, modalias: str) -> bool:
+    """Say whether the kernel's CPU is another architecture than the one this process sees.
+
+    That is what qemu-user looks like from inside: ``uname`` is translated, /sys is not, and
+    /proc/cpuinfo only from QEMU 8 on.
+    """
+    seen = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
+    kind = modalias.partition("type:")[2].partition(",")[0].partition(":")[0]
+    if kind and seen in ("x86_64", "aarch64") and kind != {"x86_64": "x86"}.get(seen, seen):
+        return True
+    info = cpuinfo_fields(cpuinfo)
+    if seen == "aarch64":
+        return "vendor_id" in info and "CPU implementer" not in info
+    return seen == "x86_64" and "CPU implementer" in info
+
+
+def _is_x86(listed: dict[str, str]) -> bool:
+    return listed.get("Vendor ID") in ("GenuineIntel", "AuthenticAMD", "HygonGenuine")
+
+
+def _implementer(info: dict[str, str]) -> str:
+    text = info.get("CPU implementer", "")
+    try:
+        return _IMPLEMENTERS.get(int(text, 16), f"implementer {text}")
+    except ValueError:
+        return "unknown"
+
+
+def _flatten(entries: list[dict[str, Any]], into: dict[str, str]) -> None:
+    for entry in entries:
+        name = str(entry.get("field", "")).rstrip(":")
+        if entry.get("data") is not None:
+            into.setdefault(name, str(entry["data"]))
+        _flatten(entry.get("children", []), into)

@@ -1,0 +1,48 @@
+"""Work that runs ahead of the model: decode and prepare in threads, in order, with bounded memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Callable, List, TypeVar
+
+T = TypeVar("T")
+
+
+def ahead(items: Iterable[Any], prepare: Callable[[Any], T], depth: int, workers: int = 2) -> Iterator[T]:
+    """Yield ``prepare(item)`` in order while up to ``depth`` later items are prepared in ``workers`` threads.
+
+    Threads suffice: Pillow's decoding and resizing release the interpreter's lock. An exception of
+    ``prepare`` is raised where its item would have come.
+    """
+    waiting: deque[Future[T]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="prepare")
+    try:
+        for item in items:
+            waiting.append(pool.submit(prepare, item))
+            if len(waiting) > depth:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
+        pool.shutdown(wait=True)
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[List[T]]:
+    """Group ``items`` by ``size``; the last group may be smaller."""
+    group: list[T] = []
+    for item in items:
+        group.append(item)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def padded(prepared: Sequence[T], size: int) -> list[T]:
+    """Repeat the last item up to ``size``, so that traced and compiled models see one shape only."""
+    return [*prepared, *[prepared[-1]] * (size - len(prepared))]

@@ -1,0 +1,199 @@
+"""A COCO ``instances_*.json`` with its picture folder, and AP by pycocotools."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modelzoo.errors import InputError
+from modelzoo.validity import pictures
+from modelzoo.validity.pictures import Item
+
+AP_NAMES = ("ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large")
+"""COCOeval's first six statistics, in its order. Small is under 32², large over 96² pixels."""
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """The file as read, and the model's label to the file's category id."""
+
+    path: Path
+    dataset: Mapping[str, Any]
+    category_of: Mapping[int, int]
+
+
+def read(data: Path, categories: Mapping[int, tuple[int, str]]) -> tuple[list[Item], Annotations | None]:
+    """Return the pictures of ``data``, and its annotations where it has some.
+
+    ``data`` is an ``instances_*.json``, a directory that holds one (or ``annotations/instances_*.json``),
+    or a directory of pictures.
+
+    Args:
+        categories: the model's label to (COCO category id, name).
+
+    Raises:
+        InputError: nothing there, wrong shape, missing pictures (says how many), other categories.
+    """
+    if not data.exists():
+        raise InputError(f"{data}: no such file or directory")
+    file = data if data.suffix.lower() == ".json" else _annotation_file(data)
+    if file is None:
+        if data.is_file():
+            return [_item(data, data.name, None, True)], None
+        paths = pictures.found(data)
+        if not paths:
+            raise InputError(f"{data} holds neither an instances_*.json nor pictures")
+        return [_item(path, str(path.relative_to(data)), None, True) for path in paths], None
+    dataset = _load(file)
+    folder = _picture_folder(file, [image["file_name"] for image in dataset["images"]])
+    items = [
+        _item(folder / image["file_name"], image["file_name"], image["id"], False)
+        for image in dataset["images"]
+    ]
+    return items, Annotations(file, dataset, _categories(file, dataset, categories))
+
+
+def _item(path: Path, name: str, image_id: int | None, upright: bool) -> Item:
+    return Item(name, functools.partial(pictures.read_picture, path, name, upright), image_id=image_id)
+
+
+def _annotation_file(directory: Path) -> Path | None:
+    if directory.is_file():
+        return None
+    files = sorted(directory.glob("instances_*.json")) or sorted(
+        directory.glob("annotations/instances_*.json")
+    )
+    if len(files) > 1:
+        raise InputError(f"{directory} holds {len(files)} instances_*.json files; give one of them as --data")
+    return files[0] if files else None
+
+
+def _load(file: Path) -> dict[str, Any]:
+    """Read the file and check every field that is used later."""
+    try:
+        dataset = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file} is not JSON: {' '.join(str(error).split())}") from None
+    wrong = _wrong_shape(dataset)
+    if wrong:
+        raise InputError(f"{file} is not a COCO instances file: {wrong}")
+    for annotation in dataset["annotations"]:
+        annotation.setdefault("iscrowd", 0)
+        annotation.setdefault("area", float(annotation["bbox"][2]) * float(annotation["bbox"][3]))
+    return dict(dataset)
+
+
+def _wrong_shape(dataset: Any) -> str:
+    if not isinstance(dataset, dict):
+        return f"it holds a {type(dataset).__name__}, not an object"
+    for key in ("images", "annotations", "categories"):
+        if not isinstance(dataset.get(key), list):
+            return f"it has no list {key!r}"
+    if not dataset["images"]:
+        return "it names no pictures"
+    for key, fields in (
+        ("images", ("id", "file_name")),
+        ("categories", ("id", "name")),
+        ("annotations", ("id", "image_id", "category_id", "bbox")),
+    ):
+        for number, entry in enumerate(dataset[key]):
+            missing = [name for name in fields if not isinstance(entry, dict) or name not in entry]
+            if missing:
+                return f"{key}[{number}] has no {missing[0]!r}"
+    if not all(isinstance(image["file_name"], str) for image in dataset["images"]):
+        return "a picture's 'file_name' is not text"
+    images = {image["id"] for image in dataset["images"]}
+    categories = {category["id"] for category in dataset["categories"]}
+    for number, entry in enumerate(dataset["annotations"]):
+        box = entry["bbox"]
+        if not isinstance(box, list) or len(box) != 4 or not all(isinstance(v, (int, float)) for v in box):
+            return f"annotations[{number}]'s 'bbox' is not four numbers"
+        if entry["image_id"] not in images:
+            return f"annotations[{number}] names picture {entry['image_id']}, which is not listed"
+        if entry["category_id"] not in categories:
+            return f"annotations[{number}] names category {entry['category_id']}, which is not listed"
+    return ""
+
+
+def _picture_folder(file: Path, names: Sequence[str]) -> Path:
+    """The folder, of those where people keep the pictures, that holds the most of them.
+
+    Raises:
+        InputError: some are missing.
+    """
+    split = file.stem.replace("instances_", "", 1)
+    parents = (file.parent, file.parent.parent)
+    folders = [p / sub for p in parents for sub in (split, f"images/{split}", "images", ".")]
+    counted = [
+        (sum((folder / name).is_file() for name in names), folder) for folder in folders if folder.is_dir()
+    ]
+    most, folder = max(counted, key=lambda pair: pair[0])
+    if most < len(names):
+        lacking = [name for name in names if not (folder / name).is_file()]
+        where = folder if most else file.parent / split
+        raise InputError(
+            f"{file} names {len(names)} pictures and {len(lacking)} of them are missing in {where} (first: {lacking[0]})"
+        )
+    return folder
+
+
+def _categories(
+    file: Path, dataset: Mapping[str, Any], categories: Mapping[int, tuple[int, str]]
+) -> dict[int, int]:
+    """The model's labels to the file's category ids, matched by name."""
+    by_name = {str(category["name"]).strip().lower(): category["id"] for category in dataset["categories"]}
+    matched = {
+        label: by_name[name.strip().lower()]
+        for label, (_, name) in categories.items()
+        if name.strip().lower() in by_name
+    }
+    if not matched:
+        raise InputError(
+            f"{file} has no category in common with the model (it has: {', '.join(list(by_name)[:5])} …)"
+        )
+    return matched
+
+
+def average_precision(
+    annotations: Annotations, image_ids: Sequence[int], results: Sequence[Mapping[str, Any]], kind: str
+) -> dict[str, float]:
+    """AP over ``image_ids`` by pycocotools' COCOeval.
+
+    Args:
+        results: COCO's result format: image_id, category_id, score, and bbox (x, y, w, h) or RLE segmentation.
+        kind: ``bbox`` or ``segm``.
+
+    Returns:
+        ``ap`` (mean over IoU .50:.05:.95), ``ap50``, ``ap75``, ``ap_small``, ``ap_medium``, ``ap_large``, as
+        shares; −1 where the set holds nothing of that size, as COCOeval has it.
+    """
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
+
+    if not results:
+        return dict.fromkeys(AP_NAMES, 0.0)
+    chosen = set(image_ids)
+    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its progress
+        truth = COCO()
+        truth.dataset = {
+            **annotations.dataset,
+            "images": [image for image in annotations.dataset["images"] if image["id"] in chosen],
+            "annotations": [a for a in annotations.dataset["annotations"] if a["image_id"] in chosen],
+        }
+        truth.dataset.setdefault("info", {})
+        truth.createIndex()
+        found = truth.loadRes([dict(result) for result in results])
+        evaluation = COCOeval(truth, found, kind)
+        evaluation.params.imgIds = sorted(chosen)
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    return {name: float(value) for name, value in zip(AP_NAMES, evaluation.stats)}

@@ -1,0 +1,114 @@
+"""Record what a small network's audit sees on this machine: ``record_onednn.py OUTPUT_DIR [MODE …]``.
+
+Each mode runs in its own process, with 1 thread, and writes ``onednn_<machine>_torch<version>_<mode>.json``:
+oneDNN's and MKL's raw output, the profiler's events, and the canary's errors under the same setting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+MODES = {
+    "fp32": ("fp32", None),
+    "autocast": ("bf16", "autocast"),
+    "cast": ("bf16", "cast"),
+    "fastmath": ("bf16", "fastmath"),  # torch's own switch, fp32_precision
+    "variable": ("bf16", "fastmath"),  # DNNL_DEFAULT_FPMATH_MODE=BF16
+    "overridden": ("bf16", "fastmath"),  # the variable set, and overruled by torch's switch
+    "off": ("fp32", None),  # oneDNN switched off
+    "compile": ("fp32", None),
+    "frozen": ("fp32", None),  # TorchScript, optimized for inference
+}
+
+
+def record(mode: str) -> dict[str, object]:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    from modelzoo.audit import observe
+    from modelzoo.canary import run_canary
+
+    class Small(nn.Module):
+        """One of each: 3×3 and 1×1 convolution, Linear, a plain matrix product, attention."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(16, 64, 3, padding=1)
+            self.point = nn.Conv2d(64, 64, 1, stride=2)
+            self.linear = nn.Linear(64, 64)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.point(functional.relu(self.conv(x)))
+            x = functional.gelu(self.linear(x.flatten(2).transpose(1, 2)))
+            y = x[0] @ x[0].t()
+            x = functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])
+            return x[:, 0].transpose(1, 2) @ y
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model, x = Small().eval(), torch.randn(1, 16, 56, 56)
+    context: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+    cast = mode == "cast"
+    if mode == "autocast":
+        context = torch.autocast("cpu", torch.bfloat16)
+    elif cast:
+        model, x = model.bfloat16(), x.bfloat16()
+    elif mode in ("fastmath", "overridden"):
+        value = "bf16" if mode == "fastmath" else "ieee"
+        torch.backends.mkldnn.conv.fp32_precision = value
+        torch.backends.mkldnn.matmul.fp32_precision = value
+    elif mode == "off":
+        torch.backends.mkldnn.enabled = False
+    elif mode == "compile":
+        model = torch.compile(model)
+    elif mode == "frozen":
+        with torch.no_grad():
+            model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x)))
+    with torch.no_grad(), context:
+        for _ in range(3):
+            model(x)
+        seen = observe(lambda: model(x), 2)
+        canary = run_canary(is_cast=cast)
+    requested, way = MODES[mode]
+    return {
+        "torch": torch.__version__,
+        "mode": mode,
+        "requested": requested,
+        "way": way,
+        "observation": dataclasses.asdict(seen),
+        "canary": dataclasses.asdict(canary),
+    }
+
+
+def main() -> None:
+    if sys.argv[1] == "--child":
+        print("\n" + json.dumps(record(sys.argv[2])))
+        return
+    folder, modes = Path(sys.argv[1]), sys.argv[2:] or list(MODES)
+    for mode in modes:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment.pop("DNNL_DEFAULT_FPMATH_MODE", None)
+        if mode in ("variable", "overridden"):
+            environment["DNNL_DEFAULT_FPMATH_MODE"] = "BF16"
+        done = subprocess.run(
+            [sys.executable, __file__, "--child", mode], env=environment, stdout=subprocess.PIPE, check=True
+        )
+        found = json.loads(done.stdout.decode().strip().splitlines()[-1])
+        version = found["torch"].split("+")[0]
+        path = folder / f"onednn_{platform.machine()}_torch{version}_{mode}.json"
+        path.write_text(json.dumps(found, indent=None, separators=(",", ":")) + "\n")
+        print(path, path.stat().st_size)
+
+
+if __name__ == "__main__":
+    main()
