@@ -8,6 +8,7 @@ from typing import Any
 
 from modelzoo.errors import WeightsError
 from modelzoo.inputs import read_text
+from modelzoo.validity import Answers
 from modelzoo.weights import Checkpoint
 from modelzoo.workload import InputRequest, Inputs, Option, Workload
 
@@ -154,7 +155,8 @@ WORKLOAD = Workload(
     load=load,
     options=(
         Option("size", "base", "base (12 layers, hidden 768) or large (24, 1024)", str, ("base", "large")),
-        Option("sequence", 384, "tokens of question and passage together, 16 to 512", int),
+        Option("sequence", 384, "tokens of question and passage together, 16 to 512", int, None, 16, 512, True),
     ),
+    judge=Answers(lambda path: tokenizer(path, [read_text(PASSAGES)]), published=CHECKPOINTS["base"].quality),
     defaults="BERT-base, batch 1, 384 tokens, every sequence full",
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelzoo.inputs import pictures
+from modelzoo.validity import Detection
 from modelzoo.weights import Checkpoint
 from modelzoo.workload import Count, InputRequest, Inputs, Option, Workload
 
@@ -89,6 +90,14 @@ def count(model: Any, batch: Inputs) -> list[Count]:
     ]
 
 
+def categories() -> dict[int, tuple[int, str]]:
+    """The model's labels are COCO's category ids; ids that COCO never used are "N/A"."""
+    from torchvision.models.detection import MaskRCNN_ResNet50_FPN_Weights
+
+    names = MaskRCNN_ResNet50_FPN_Weights.COCO_V1.meta["categories"]
+    return {label: (label, name) for label, name in enumerate(names) if name not in ("__background__", "N/A")}
+
+
 WORKLOAD = Workload(
     name="maskrcnn",
     title="Mask R-CNN ResNet50-FPN (torchvision), COCO instance segmentation",
@@ -98,7 +107,10 @@ WORKLOAD = Workload(
     checkpoint=lambda options: CHECKPOINT,
     randomize=randomize,
     count=count,
-    options=(Option("min-size", 800, "shorter side in pixels that pictures are resized to", int),),
+    options=(
+        Option("min-size", 800, "shorter side that pictures are resized to, pixels", int, None, 64, 1333, True),
+    ),
     script="script",
+    judge=Detection(preprocess, categories, masks=True, published=CHECKPOINT.quality),
     defaults="batch 1, shorter side resized to 800 pixels (longer at most 1,333) inside the model",
 )

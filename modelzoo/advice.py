@@ -107,7 +107,7 @@ class Code(Enum):
     PAGE_FAULTS = (
         "malloc gives freed blocks back to the kernel, so large tensors are paged in anew ({detail})",
         "MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 "
-        "before the command (Mask R-CNN gains most), or LD_PRELOAD tcmalloc or jemalloc",
+        "before the command (Mask R-CNN gains most), or LD_PRELOAD=libtcmalloc_minimal.so.4",
     )
     NUMA = (
         "threads and memory may spread over {nodes} NUMA nodes",

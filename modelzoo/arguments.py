@@ -16,6 +16,9 @@ from modelzoo.setting import Plan, Setting
 from modelzoo.weights import SOURCES
 from modelzoo.workload import Workload
 
+THREADS_PER_CPU = 16
+"""More than this many threads a CPU measures nothing, and starting them may take minutes."""
+
 
 class Parser(argparse.ArgumentParser):
     """Errors in one line, exit code 2, and no guessing of abbreviated options."""
@@ -90,6 +93,60 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--json", metavar="FILE", help="where the result goes (default: results/TIME.json)")
 
 
+def add_validity(parser: argparse.ArgumentParser) -> None:
+    """Options that decide what predictions are judged on, and by which bounds."""
+    group = parser.add_argument_group("validity")
+    group.add_argument(
+        "--data",
+        metavar="PATH",
+        help="ImageNet-style folder, COCO instances_*.json or SQuAD JSON (default: a small set of the suite's own)",
+    )
+    group.add_argument("--limit", type=int, metavar="N", help="judge N items, drawn by --seed")
+    group.add_argument(
+        "--tolerance", action="append", default=[], metavar="NAME=VALUE", help="another bound for one check"
+    )
+    group.add_argument("--output", metavar="DIR", help="where pictures and plots go (default: output/ in the workload)")
+    group.add_argument("--explain", action="store_true", help="error by layer: where does it drift first?")
+
+
+def tolerances(given: Sequence[str]) -> dict[str, float]:
+    """``NAME=VALUE`` options as numbers; raises ``UsageError``."""
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise UsageError(f"--tolerance {text!r} must have the form NAME=NUMBER")
+    return found
+
+
+def make_request(args: argparse.Namespace, workload: Workload) -> dict[str, Any]:
+    """What ``modelzoo.validation`` is asked for; raises ``UsageError``."""
+    from modelzoo.validity.thresholds import verified
+
+    tolerance = tolerances(args.tolerance)
+    verified(tolerance)
+    if args.data is not None and not Path(args.data).exists():
+        raise UsageError(f"--data {args.data} does not exist")
+    if args.limit is not None and args.limit < 1:
+        raise UsageError(f"--limit must be 1 or more, not {args.limit}")
+    place = Path(args.output).absolute() / workload.name if args.output else workload.directory / "output"
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write to {place}: {error.strerror}; name another place by --output DIR") from error
+    return {
+        "output": str(place),
+        "data": None if args.data is None else str(Path(args.data).absolute()),
+        "limit": args.limit,
+        "tolerance": tolerance,
+        "explain": args.explain,
+    }
+
+
 def add_workload_options(parser: argparse.ArgumentParser, workload: Workload) -> None:
     """The workload's own options, as ``--name``."""
     if not workload.options:
@@ -116,6 +173,10 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: dict[str
     way = None if args.bf16 in (None, "auto") else args.bf16
     if args.input is not None and not Path(args.input).exists():
         raise UsageError(f"--input {args.input} does not exist")
+    threads = args.threads if args.threads is not None else _threads_variable()
+    most = THREADS_PER_CPU * (os.cpu_count() or 1)
+    if threads is not None and threads > most:
+        raise UsageError(f"--threads {threads}: this machine has {os.cpu_count()} CPUs; give at most {most}")
     return Setting(
         precision="bf16" if args.bf16 else "fp32",
         way=way,
@@ -123,7 +184,7 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: dict[str
         backend=args.backend,
         device=args.device,
         batch=args.batch,
-        threads=args.threads or (_threads_variable() if args.threads is None else args.threads),
+        threads=threads,
         channels_last=args.channels_last,
         weights=args.weights if args.weights in SOURCES else str(Path(args.weights).absolute()),
         seed=args.seed,

@@ -115,9 +115,7 @@ def attribute(audit: Audit, levels: dict[str, str], way: str | None) -> tuple[li
     return pieces, _carve(pieces, loose, judge)
 
 
-def _primitive_pieces(
-    name: str, word: str, event: Event, primitive: Primitive, judge: _Judge
-) -> tuple[Piece, Piece]:
+def _primitive_pieces(name: str, word: str, event: Event, primitive: Primitive, judge: _Judge) -> tuple[Piece, Piece]:
     """The part of a call inside its primitive, and the rest."""
     inside = min(primitive.seconds, event.seconds)
     label = f"oneDNN {primitive.kind} {primitive.implementation}"
@@ -142,9 +140,7 @@ def _carve(pieces: list[Piece], loose: Sequence[Primitive], judge: _Judge) -> li
     There they run where a compiler or TorchScript calls oneDNN by itself. Changes ``pieces``; returns what
     could not be placed, in words: more than there is time for is not forced in.
     """
-    hosts = sorted(
-        (piece for piece in pieces if piece.implementation in (BETWEEN, INDUCTOR)), key=lambda p: -p.seconds
-    )
+    hosts = sorted((piece for piece in pieces if piece.implementation in (BETWEEN, INDUCTOR)), key=lambda p: -p.seconds)
     seconds = sum(primitive.seconds for primitive in loose)
     if not loose:
         return []

@@ -15,7 +15,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable
 
@@ -78,6 +78,7 @@ class Observation:
     mkl_output: str
     log_source: str
     blas: str
+    onednn_version: str = ""
     problems: tuple[str, ...] = ()
 
 
@@ -107,13 +108,23 @@ def observe(call: Callable[[], object], iterations: int) -> Observation:
     # The profiler's own start and stop are no part of a pass.
     seconds = sum(event.seconds for event in events) or seconds
     return Observation(
-        iterations, seconds, events, output, mkl_output, source, blas_name(), tuple(dict.fromkeys(problems))
+        iterations=iterations,
+        seconds=seconds,
+        events=events,
+        onednn_output=output,
+        mkl_output=mkl_output,
+        log_source=source,
+        blas=blas_name(),
+        onednn_version=onednn_version(),
+        problems=tuple(dict.fromkeys(problems)),
     )
 
 
 def read(seen: Observation) -> Audit:
     """Parse what the libraries printed."""
     log = parse(seen.onednn_output)
+    # oneDNN introduces itself once in a process, before its first primitive; torch knows the version too.
+    log = replace(log, version=log.version or seen.onednn_version)
     problems = seen.problems
     if log.unparsed:
         problems += (f"{log.unparsed} lines of oneDNN's output could not be read",)
@@ -200,9 +211,7 @@ def nest(spans: Sequence[Span]) -> tuple[Event, ...]:
     Other threads are left out: they work inside an operator of the main thread, whose time covers theirs.
     """
     threads = {span.thread for span in spans if span.name == ROOT}
-    ordered = sorted(
-        (span for span in spans if span.thread in threads), key=lambda span: (span.start, -span.stop)
-    )
+    ordered = sorted((span for span in spans if span.thread in threads), key=lambda span: (span.start, -span.stop))
     kept: list[tuple[Span, int]] = []
     own: list[int] = []
     stack: list[int] = []
@@ -317,9 +326,7 @@ def blas_name() -> str:
     import torch
 
     config = torch.__config__.show()
-    mkl = re.search(
-        r"oneAPI Math Kernel Library Version ([\d.]+)|Math Kernel Library Version ([\d.]+)", config
-    )
+    mkl = re.search(r"oneAPI Math Kernel Library Version ([\d.]+)|Math Kernel Library Version ([\d.]+)", config)
     info = re.search(r"BLAS_INFO=(\w+)", config)
     kind = info.group(1).lower() if info else ("mkl" if mkl else "unknown")
     if kind == "mkl":
@@ -339,6 +346,14 @@ def blas_name() -> str:
         words = (library.get("internal_api"), library.get("version"), library.get("architecture"))
         return " ".join(str(word).lower() for word in words if word)
     return {"open": "openblas"}.get(kind, kind)
+
+
+def onednn_version() -> str:
+    """The version of oneDNN that torch was built with, empty where it has none."""
+    import torch
+
+    found = re.search(r"(?:MKL-DNN|oneDNN) v([\d.]+)", torch.__config__.show())
+    return found.group(1) if found else ""
 
 
 def _first_line(error: BaseException) -> str:

@@ -99,7 +99,7 @@ def _check(name: str, call: Callable[..., Any], operands: tuple[Any, ...], devic
     try:
         with torch.inference_mode():
             seen = call(*moved).double().cpu()
-    except RuntimeError as error:
-        return OperatorCheck(name, None, "failed", str(error).strip().splitlines()[0])
-    error = float((seen - exact).pow(2).mean().sqrt() / exact.pow(2).mean().sqrt())
-    return OperatorCheck(name, error, level(error) if error == error else "broken")
+    except RuntimeError as refusal:
+        return OperatorCheck(name, None, "failed", str(refusal).strip().splitlines()[0])
+    rms = float((seen - exact).pow(2).mean().sqrt() / exact.pow(2).mean().sqrt())
+    return OperatorCheck(name, rms, level(rms) if rms == rms else "broken")

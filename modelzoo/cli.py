@@ -33,11 +33,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.add_setting(run)
     arguments.add_plan(run)
     run.set_defaults(do=_run)
+    arguments.add_validity(run)
+    run.add_argument("--validate", action="store_true", help="judge each setting's predictions as well")
+    judge = commands.add_parser("validate", help="judge predictions against fp32; exit code 0 valid, 1 not, 2 unknown")
+    judge.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="a name or a directory (default: all four)")
+    judge.add_argument("--precision", help="fp32 or bf16, or a list of both (default: bf16)")
+    judge.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="an option that one workload has"
+    )
+    judge.add_argument("--json", metavar="FILE", help="where the result goes (default: results/TIME.json)")
+    arguments.add_setting(judge)
+    arguments.add_validity(judge)
+    judge.set_defaults(do=_validate)
     weights = commands.add_parser("weights", help="the checkpoints: list, fetch, verify")
     weights.add_argument("action", choices=("list", "fetch", "verify"))
     weights.add_argument("workloads", nargs="*", metavar="WORKLOAD")
     weights.add_argument("--all", action="store_true", help="fetch every size, not only the default one")
     weights.set_defaults(do=_weights)
+    doctor = commands.add_parser("doctor", help="this machine's limits, and all that spoils its numbers")
+    doctor.add_argument("--fresh", action="store_true", help="measure the ceilings again")
+    doctor.add_argument("--json", metavar="FILE")
+    doctor.set_defaults(do=_doctor)
     return _guard(lambda: _dispatch(parser, argv))
 
 
@@ -53,9 +69,29 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
         arguments.add_setting(parser)
         arguments.add_plan(parser)
         arguments.add_workload_options(parser, work)
+        parser.set_defaults(validate=False)
         args = parser.parse_args(arguments.bare_bf16(sys.argv[1:] if argv is None else argv))
         setting = arguments.make_setting(args, work, arguments.own_options(args))
         return _measure([(work, (setting,))], args)
+
+    sys.exit(_guard(do))
+
+
+def validate(script: str, argv: Sequence[str] | None = None) -> None:
+    """Entry point of a workload's ``validate.py``; exits the process."""
+
+    def do() -> int:
+        work = workload.load(Path(script).resolve().parent)
+        parser = arguments.Parser(
+            prog="validate.py", description=f"Judge {work.title} against fp32."
+        )
+        arguments.add_setting(parser)
+        arguments.add_validity(parser)
+        arguments.add_workload_options(parser, work)
+        parser.add_argument("--json", metavar="FILE", help="where the result goes (default: results/TIME.json)")
+        args = parser.parse_args(arguments.bare_bf16(sys.argv[1:] if argv is None else argv))
+        setting = arguments.make_setting(args, work, arguments.own_options(args))
+        return _judge([(work, (setting,))], args)
 
     sys.exit(_guard(do))
 
@@ -89,18 +125,25 @@ def _load(names: Sequence[str]) -> list[Workload]:
 
 
 def _run(args: argparse.Namespace) -> int:
+    return _measure(_jobs(args, "fp32,bf16"), args)
+
+
+def _validate(args: argparse.Namespace) -> int:
+    return _judge(_jobs(args, "bf16"), args)
+
+
+def _jobs(args: argparse.Namespace, default: str) -> list[tuple[Workload, tuple[Setting, ...]]]:
+    """Each workload with its settings, one for each precision that was asked for."""
     works = _load(args.workloads)
-    if args.precision and args.bf16:
-        wanted = arguments.precisions(args.precision)
-        if "bf16" not in wanted:
-            raise UsageError("--bf16 together with --precision fp32 contradicts itself; leave one out")
-    else:
-        wanted = arguments.precisions(args.precision or ("bf16" if args.bf16 else "fp32,bf16"))
+    text = args.precision if args.precision is not None else "bf16" if args.bf16 else default
+    wanted = arguments.precisions(text)
+    if args.bf16 and "bf16" not in wanted:
+        raise UsageError("--bf16 together with --precision fp32 contradicts itself; leave one out")
     jobs = []
     for work in works:
         base = arguments.make_setting(args, work, _options_for(work, works, args.option))
         jobs.append((work, tuple(base.but(precision=p, way=base.way if p == "bf16" else None) for p in wanted)))
-    return _measure(jobs, args)
+    return jobs
 
 
 def _options_for(work: Workload, works: Sequence[Workload], given: Sequence[str]) -> dict[str, Any]:
@@ -140,17 +183,24 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
                     stored = stored.plus(run)
                     result.write(stored, path)
                     progress.advance()
+                for setting in settings if args.validate else ():
+                    found = judged(work, setting, arguments.make_request(args, work), progress.update)
+                    stored = stored.plus_validity(found)
+                    result.write(stored, path)
         except KeyboardInterrupt:
             interrupted = True
-    rows = summary.rows(stored.groups())
+    rows = summary.rows(stored.groups(), stored.verdicts())
     failed = [run for run in stored.runs if run.error]
     if failed and len(failed) == len(stored.runs) and len({run.error for run in failed}) == 1 and not interrupted:
         # Nothing ran, for one reason: say it in one line instead of an empty table.
         print(f"modelzoo: error: {failed[0].error}", file=sys.stderr)
         return 1 if failed[0].error_kind == WorkerError.__name__ else 2
+    if len(jobs) == 1 or args.profiling:
+        _show_kernels(stored, out)
     display.show(rows, out)
-    if args.profiling:
-        _show_profiles(stored, out)
+    plot = _roofline(stored, path)
+    if plot:
+        out.print(f"roofline: {plot}", soft_wrap=True)
     out.print(f"result: {path}", soft_wrap=True)
     sys.stderr.flush()
     for line in summary.target_lines(rows):
@@ -167,6 +217,48 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
     return 1 if unproven else 0
 
 
+def _judge(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argparse.Namespace) -> int:
+    """Judge every job, store each verdict at once; the worst exit code of all is returned."""
+    from modelzoo import display, result
+
+    requests = [arguments.make_request(args, work) for work, _ in jobs]
+    path = Path(args.json) if args.json else _default_path()
+    stored = result.Result(command=tuple(sys.argv), created=result.now())
+    result.write(stored, path)
+    out = display.console()
+    codes, lines = [0], []
+    with display.Progress(out, sum(len(settings) for _, settings in jobs)) as progress:
+        for (work, settings), request in zip(jobs, requests):
+            for setting in settings:
+                found = judged(work, setting, request, progress.update)
+                stored = stored.plus_validity(found)
+                result.write(stored, path)
+                progress.advance()
+                codes.append(found["exit_code"])
+                lines.append(display.show_validity(found, out))
+    out.print(f"result: {path}", soft_wrap=True)
+    sys.stderr.flush()
+    for line in filter(None, lines):
+        print(line)
+    # 2, "could not be judged", is worse than 1: there the question was at least answered.
+    return max(codes)
+
+
+def judged(
+    work: Workload, setting: Setting, request: dict[str, Any], progress: Callable[[Any], None]
+) -> dict[str, Any]:
+    """The stored form of one verdict, or of the reason why there is none."""
+    from modelzoo import runner
+    from modelzoo.setting import Plan
+
+    entry: dict[str, Any] = {"workload": work.name, "asked": setting.to_json(), "report": None, "error": None}
+    try:
+        report = runner.validate(runner.Request(work, (setting,), Plan()), setting, request, progress)
+    except ModelzooError as error:
+        return {**entry, "error": str(error), "exit_code": 2}
+    return {**entry, "report": report, "exit_code": report["validity"]["exit_code"]}
+
+
 def _default_path() -> Path:
     from modelzoo.result import now
 
@@ -176,14 +268,49 @@ def _default_path() -> Path:
     return next(directory / name for name in candidates if not (directory / name).exists())
 
 
-def _show_profiles(stored: Any, out: Any) -> None:
-    from modelzoo import profiling
+def _show_kernels(stored: Any, out: Any) -> None:
+    """Evidence and operator tables of each setting's first process."""
+    from modelzoo import kernel_tables
 
     for run in stored.runs:
-        if run.report and run.report["profile"]:
-            out.print(f"\n{run.workload} {Setting(**run.asked).label}: operators, after the timing")
-            for table in profiling.tables(run.report["profile"]):
+        if run.report is None or run.round != 0:
+            continue
+        title = f"{run.workload} {Setting(**run.report['setting']).label}"
+        if run.report["evidence"]:
+            out.print(f"\n{title}: kernels of {run.report['evidence']['iterations']} audited passes")
+            for table in kernel_tables.evidence_tables(run.report["evidence"]):
                 out.print(table)
+        if run.report["profile"]:
+            out.print(f"\n{title}: operators, profiled after the timing")
+            for table in kernel_tables.profile_tables(run.report["profile"]):
+                out.print(table)
+
+
+def _roofline(stored: Any, path: Path) -> Path | None:
+    """Draw the runs under the measured roof, beside the result; ``None`` where no roof is known."""
+    from modelzoo import ceilings, roofline
+
+    points, place = [], None
+    for run in stored.runs:
+        bound = run.report and run.report["bound"]
+        if bound and bound["intensity"]:
+            setting = Setting(**run.report["setting"])
+            label = f"{run.workload} {setting.label}"
+            points.append(roofline.Point(label, setting.precision, bound["intensity"], bound["gflops"]))
+            place = run.report["bound"]["ceilings"]
+    found = ceilings.load(Path(place)) if place else None
+    if found is None:
+        return None
+    target = path.with_suffix(".svg")
+    roofline.plot(points, found, target)
+    return target
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from modelzoo import display
+    from modelzoo.doctor import run_doctor
+
+    return run_doctor(display.console(), Path(args.json) if args.json else None, args.fresh)
 
 
 def _weights(args: argparse.Namespace) -> int:

@@ -72,8 +72,10 @@ def for_device(name: str) -> Clock:
         EnvironmentProblem: this torch has no such device, or none is there.
     """
     kind = name.split(":")[0]
-    if kind == "cpu":
+    if name == "cpu":
         return HostClock()
+    if kind == "cpu":
+        raise EnvironmentProblem(f"--device {name}: the cpu has no number; use --device cpu")
     import torch
 
     module = getattr(torch, kind, None)

@@ -75,6 +75,8 @@ def results_table(rows: Sequence[Row]) -> Any:
         table.add_column("speedup", justify="right")
         table.add_column("verdict")
     table.add_column("canary")
+    if any(row.valid for row in rows):
+        table.add_column("predictions")
     for row in rows:
         word = row.verdict.word if row.verdict else ""
         comparison = [ratio(row.speedup) if row.verdict else "", Text(word, VERDICT_STYLE.get(word, ""))]
@@ -88,6 +90,7 @@ def results_table(rows: Sequence[Row]) -> Any:
             f"{row.processes} × {row.samples // max(1, row.processes)}",
             *(comparison if compared else ()),
             row.canary,
+            *([row.valid] if any(each.valid for each in rows) else []),
         )
     return table
 
@@ -99,6 +102,8 @@ def detail_lines(rows: Sequence[Row]) -> list[str]:
         name = f"{row.workload} {row.label}"
         if row.proof:
             lines.append(f"{name}: {row.proof}")
+        if row.limit:
+            lines.append(f"{name}: {row.limit}")
         if row.compile_seconds is not None:
             lines.append(f"{name}: compiling took {seconds(row.compile_seconds)}")
         if row.verdict:
@@ -160,9 +165,10 @@ class Progress:
         """A worker's message."""
         where = f"{message['workload']} {message['setting']}, process {message['round'] + 1}"
         if not self._out.is_terminal:
-            if where != self._said:
+            # Only what has its weights and inputs is on its way; what has not ends in one line, the error's.
+            if where != self._said and message["phase"] not in ("weights", "load"):
                 self._out.print(f"{where} …", soft_wrap=True)
-            self._said = where
+                self._said = where
             return
         words = [message["phase"]]
         if message.get("count"):
@@ -184,3 +190,31 @@ def show_weights(rows: Sequence[tuple[str, ...]], out: Any) -> None:
     for row in rows:
         table.add_row(*row)
     out.print(table)
+
+
+def show_validity(entry: Mapping[str, Any], out: Any) -> str:
+    """Print a stored verdict's tables; return its ``[VALID]`` line, or an empty text where there is none."""
+    from rich.markup import escape
+
+    from modelzoo import validity
+
+    if entry["report"] is None:
+        out.print(
+            f"[bold red]modelzoo: error:[/] {escape(entry['workload'])}: {escape(entry['error'])}", soft_wrap=True
+        )
+        return ""
+    found = validity.from_json(entry["report"]["validity"])
+    for table in validity.tables(found):
+        out.print(table)
+    for note in found.notes:
+        out.print(escape(note), soft_wrap=True)
+    for file in found.files:
+        out.print(f"written: {file}", soft_wrap=True)
+    word = entry["report"]["canary_word"]
+    if entry["asked"]["precision"] == "bf16" and word != "active":
+        out.print(
+            f"[yellow]warning:[/] bf16 is {word} in this process: {escape(entry['report']['canary_summary'])}",
+            soft_wrap=True,
+        )
+    out.print(f"{found.workload}: {found.verdict}, {escape(found.reason)} ({escape(found.scope)})", soft_wrap=True)
+    return validity.line(found)

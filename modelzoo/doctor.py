@@ -143,9 +143,7 @@ def _variable_advice(machine: Machine) -> list[Advice]:
     policy = machine.environment.get("OMP_WAIT_POLICY")
     if policy:
         advice.append(advise(Code.WAIT_POLICY, value=policy))
-    names = [
-        f"{name}={machine.environment[name]}" for name in FAST_MATH_VARIABLES if name in machine.environment
-    ]
+    names = [f"{name}={machine.environment[name]}" for name in FAST_MATH_VARIABLES if name in machine.environment]
     names = [name for name in names if not name.lower().endswith(("=strict", "=0", "="))]
     if names:
         advice.append(advise(Code.FAST_MATH, names=", ".join(names)))
@@ -180,9 +178,7 @@ def _memory_advice(machine: Machine, faults_per_mib: float | None) -> list[Advic
 
 
 def _malloc_is_tuned(environment: dict[str, str]) -> bool:
-    return "MALLOC_MMAP_THRESHOLD_" in environment or "mmap_threshold" in environment.get(
-        "GLIBC_TUNABLES", ""
-    )
+    return "MALLOC_MMAP_THRESHOLD_" in environment or "mmap_threshold" in environment.get("GLIBC_TUNABLES", "")
 
 
 def probe_faults(mib: int = 64, rounds: int = 5) -> float | None:
@@ -197,7 +193,9 @@ def probe_faults(mib: int = 64, rounds: int = 5) -> float | None:
         return None
     torch = installation.import_torch()
     size = mib << 18  # floats
-    torch.empty(size).fill_(1.0)  # the first one is new in any case
+    # The first are new in any case, and glibc with raised thresholds settles after 7 (measured).
+    for _ in range(10):
+        torch.empty(size).fill_(1.0)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(rounds):
         torch.empty(size).fill_(1.0)
@@ -231,9 +229,7 @@ def run_doctor(out: Console, json_path: Path | None = None, fresh: bool = False)
     found, kept = None, False
     if machine.emulator is None:
         with out.status("measuring …") as status:
-            found, kept = limits.find(
-                machine, fresh=fresh, progress=lambda step: status.update(f"measuring: {step} …")
-            )
+            found, kept = limits.find(machine, fresh=fresh, progress=lambda step: status.update(f"measuring: {step} …"))
     libraries = installation.facts()
     advice = diagnose(machine, libraries, load, found, probe_faults())
     doctor_report.show(out, machine, libraries, load, found, kept, advice)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,9 +46,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Use:
-    """One operator with one kind of arguments and one kernel.
+    """One operator that multiplies matrices, with one set of shapes and one kernel.
 
-    ``operator_class`` is ``conv``, ``linear``, ``matmul``, ``attention`` or empty; ``seconds`` is its self
+    ``operator_class`` is ``conv``, ``linear``, ``matmul`` or ``attention``; ``seconds`` is its self
     time over all passes, of which ``kernel_seconds`` are known to be inside the kernel named. ``decided_by``
     is ``kernel log``, ``data types``, ``canary``, ``both`` (log or types, and canary agree) or ``nothing``.
     """
@@ -120,6 +120,21 @@ class Evidence:
     def fully_active(self) -> bool:
         """What ``--strict`` asks: the precision requested, and no reference kernel that matters."""
         return self.verdict in ("ACTIVE", "FP32") and self.reference_share < REFERENCE_SHARE
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Evidence:
+        """Rebuild the evidence from ``dataclasses.asdict`` as JSON keeps it."""
+        tables = {name: data[name] for name in data if name.startswith("rows_by_")}
+        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, (list, tuple))}
+        classes = tuple(
+            ClassVerdict(**{**each, "precisions": tuple(each["precisions"]), "decided_by": tuple(each["decided_by"])})
+            for each in data["classes"]
+        )
+        uses = tuple(
+            Use(**{**each, "shapes": tuple(tuple(shape) for shape in each["shapes"])}) for each in data["uses"]
+        )
+        rows = {name: tuple(Row(**row) for row in table) for name, table in tables.items()}
+        return cls(**{**data, **lists, **rows, "classes": classes, "uses": uses})
 
 
 def build(audit: Audit, canary: Canary | None, requested: str, way: str | None = None) -> Evidence:
@@ -199,9 +214,7 @@ def _judge_bf16(
     if not compute:
         detail = "no convolution, matrix product or attention was seen"
         return "UNKNOWN", detail, f"bf16: UNKNOWN ({detail})"
-    unknown = _fraction(
-        (p.seconds for p in compute if p.precision == UNKNOWN), sum(p.seconds for p in compute)
-    )
+    unknown = _fraction((p.seconds for p in compute if p.precision == UNKNOWN), sum(p.seconds for p in compute))
     if share >= ACTIVE_SHARE:
         return "ACTIVE", percent, f"bf16: ACTIVE ({percent})"
     if share + unknown >= ACTIVE_SHARE and share < INACTIVE_SHARE:
@@ -222,9 +235,7 @@ def _why_not(compute: Sequence[Piece], classes: Sequence[ClassVerdict], audit: A
         primitive.compute and primitive.attributes.get("fpmath", "strict") not in ("strict", "")
         for primitive in audit.log.primitives
     )
-    errors = [
-        each.canary_error for each in classes if each.canary_level == "fp32" and each.canary_error is not None
-    ]
+    errors = [each.canary_error for each in classes if each.canary_level == "fp32" and each.canary_error is not None]
     tail = f"; canary error {max(errors):.0e} is fp32's" if errors else ""
     if way in ("autocast", "cast"):
         return f"operands stayed in {_longest(compute, 'precision')[0]}: {kernels}{tail}"
@@ -261,9 +272,7 @@ def _judge_fp32(
         return "UNKNOWN", detail, f"fp32: UNKNOWN ({detail})"
     unproven = [each.operator_class for each in classes if each.canary_level != "fp32"]
     if unproven or any(piece.precision == UNKNOWN for piece in compute):
-        detail = (
-            f"no bf16 kernel in the audit, but no canary at fp32 level for {', '.join(unproven) or 'all'}"
-        )
+        detail = f"no bf16 kernel in the audit, but no canary at fp32 level for {', '.join(unproven) or 'all'}"
         return "UNKNOWN", detail, f"fp32: UNKNOWN ({detail})"
     error = max(each.canary_error for each in classes if each.canary_error is not None)
     seen = "no kernel log" if audit.log_source == "none" else "no bf16 kernel in the audit"
@@ -281,16 +290,17 @@ def _rows(pieces: Sequence[Piece], key: str, total: float) -> tuple[Row, ...]:
     for piece in pieces:
         seconds[getattr(piece, key)] += piece.seconds
         counts[getattr(piece, key)] += piece.count
-    rows = [
-        Row(n, s, s / total if total > 0 else 0.0, counts[n]) for n, s in seconds.items() if s or counts[n]
-    ]
+    rows = [Row(n, s, s / total if total > 0 else 0.0, counts[n]) for n, s in seconds.items() if s or counts[n]]
     return tuple(sorted(rows, key=lambda row: -row.seconds))
 
 
 def _uses(pieces: Sequence[Piece]) -> tuple[Use, ...]:
+    """The operators that multiply matrices; a detector has thousands of others, of all shapes."""
     grouped: dict[tuple[Any, ...], list[float]] = {}
     totals: dict[tuple[Any, ...], float] = defaultdict(float)
     for piece in pieces:
+        if not piece.operator_class:
+            continue
         totals[piece.operator, piece.shapes] += piece.seconds
         if piece.count:
             key = (

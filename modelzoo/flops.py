@@ -1,8 +1,8 @@
 """Count the floating-point operations and the bytes of one forward pass, call by call.
 
-A multiplication and an addition are two operations (as ``torch.utils.flop_counter`` and MLPerf count). Only
-products are counted: convolutions, matrix products, attention. ``torch.utils.flop_counter`` itself is not used:
-torch before 2.1 has none, and it passes over attention on the CPU.
+A multiplication and an addition are two operations, as ``torch.utils.flop_counter`` counts. Only products are
+counted: convolutions, matrix products, attention. ``torch.utils.flop_counter`` itself is not used: torch
+before 2.1 has none, and it passes over attention on the CPU.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Flops:
 
 
 def count_flops(call: Callable[[], object]) -> Flops:
-    """Count one eager pass of ``call``; a compiled or scripted one must be counted through its eager model."""
+    """Count one eager pass of ``call``; a compiled or scripted model is counted through its eager one."""
     return total(record_calls(call))
 
 
@@ -80,9 +80,7 @@ def record_calls(call: Callable[[], object]) -> list[Call]:
             output = func(*args, **kwargs)
             name = str(func.name()).split(".")[0] if hasattr(func, "name") else str(func)
             given = [tuple(x.shape) for x in _tensors(list(args) + list(kwargs.values()))]
-            calls.append(
-                Call(name, tuple(given), _flop(name, args, output), _moved(name, args, kwargs, output))
-            )
+            calls.append(Call(name, tuple(given), _flop(name, args, output), _moved(name, args, kwargs, output)))
             return output
 
     with Recorder():

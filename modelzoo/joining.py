@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from typing import Any, Callable
 
 from modelzoo.audit import Event
 from modelzoo.onednn import Primitive, dimensions
@@ -80,11 +81,10 @@ def join(
 
     Returns the primitive by event index, and the primitives that no operator claims (reorders apart).
     """
-    queues: dict[str, deque[tuple[tuple[int | None, ...], Primitive]]] = defaultdict(deque)
+    queues: dict[str, _Queue] = defaultdict(_Queue)
     for primitive in primitives:
         if primitive.kind != "reorder":
-            kind = _PRODUCT_KINDS.get(primitive.kind, primitive.kind)
-            queues[kind].append((dimensions(primitive), primitive))
+            queues[_PRODUCT_KINDS.get(primitive.kind, primitive.kind)].put(primitive)
     matches: dict[int, Primitive] = {}
     for index, event in enumerate(events):
         word = classes[index]
@@ -96,33 +96,63 @@ def join(
             found = None
         if found is not None:
             matches[index] = found
-    return matches, [primitive for queue in queues.values() for _size, primitive in queue]
+    return matches, [primitive for queue in queues.values() for primitive in queue.rest()]
 
 
-def _take(
-    queue: deque[tuple[tuple[int | None, ...], Primitive]], event: Event, word: str
-) -> Primitive | None:
+class _Queue:
+    """Primitives in the order of the log, found by their size (attention alone may leave thousands)."""
+
+    def __init__(self) -> None:
+        self._by_size: dict[tuple[Any, ...], deque[tuple[int, Primitive]]] = {}
+        self._put = 0
+
+    def put(self, primitive: Primitive) -> None:
+        key = (dimensions(primitive), primitive.adds)
+        self._by_size.setdefault(key, deque()).append((self._put, primitive))
+        self._put += 1
+
+    def take(self, fits: Callable[[tuple[int | None, ...], bool], bool]) -> Primitive | None:
+        """Remove and return the first primitive whose ``(dimensions, adds)`` fit."""
+        keys = [key for key, waiting in self._by_size.items() if waiting and fits(*key)]
+        if not keys:
+            return None
+        return self._by_size[min(keys, key=lambda key: self._by_size[key][0][0])].popleft()[1]
+
+    def first(self) -> Primitive | None:
+        waiting = [each[0] for each in self._by_size.values() if each]
+        return min(waiting, key=lambda each: each[0])[1] if waiting else None
+
+    def rest(self) -> list[Primitive]:
+        return [primitive for waiting in self._by_size.values() for _, primitive in waiting]
+
+
+def _take(queue: _Queue, event: Event, word: str) -> Primitive | None:
     """The first of that size; those passed over belong to other operators (products inside attention)."""
     wanted = _event_dimensions(event, word)
-    for position, (size, primitive) in enumerate(queue):
-        if _same(wanted, size):
-            del queue[position]
-            return primitive
-    # A oneDNN operator always leaves a primitive; its arguments need not tell the size.
-    return queue.popleft()[1] if "mkldnn" in event.name and queue else None
+    if word == "conv" or "mkldnn" in event.name:
+        found = queue.take(lambda size, adds: _same(wanted, size))
+        if found is None and "mkldnn" in event.name:
+            # A oneDNN operator always leaves a primitive; its arguments need not tell the size.
+            found = queue.take(lambda size, adds: True)
+        return found
+    # mm and addmm of one size may go to different libraries, and only addmm's adds something.
+    wants = "add" in event.name.split("::")[-1]
+    found = queue.take(lambda size, adds: adds == wants and _same(wanted, size))
+    if found is None and wants:
+        found = queue.take(lambda size, adds: _same(wanted, size))
+    return found
 
 
-def _take_other(
-    queues: dict[str, deque[tuple[tuple[int | None, ...], Primitive]]], event: Event
-) -> Primitive | None:
+def _take_other(queues: dict[str, _Queue], event: Event) -> Primitive | None:
     """Non-product primitives: by the operator's name, and by the number of elements of its first tensor."""
     for kind, pattern in _OTHER_PRIMITIVES.items():
         queue = queues.get(kind)
-        if queue and pattern.search(event.name) and event.shapes and event.shapes[0]:
+        first = queue.first() if queue and pattern.search(event.name) else None
+        if queue is not None and first is not None and event.shapes and event.shapes[0]:
             elements = _product(event.shapes[0])
-            sizes = [int(size) for size in re.findall(r"\d+", queue[0][1].problem)]
+            sizes = [int(size) for size in re.findall(r"\d+", first.problem)]
             if kind in ("pooling", "batch_normalization", "resampling") or elements == _product(sizes):
-                return queue.popleft()[1]
+                return queue.take(lambda size, adds: True)
     return None
 
 

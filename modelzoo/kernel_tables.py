@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from modelzoo.evidence import REFERENCE_SHARE, Evidence, Row
@@ -22,8 +22,13 @@ def _table(title: str, *columns: str, caption: str | None = None) -> Table:
     return table
 
 
-def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
-    """Time by implementation, by compute precision and by operator (the ``operators`` longest)."""
+def evidence_tables(evidence: Evidence | Mapping[str, Any], operators: int = 12) -> list[Table]:
+    """Time by implementation, by compute precision and by operator (the ``operators`` longest).
+
+    Takes the evidence itself or what a stored result holds of it.
+    """
+    if not isinstance(evidence, Evidence):
+        evidence = Evidence.from_json(evidence)
     unattributed = f"unattributed: {_percent(evidence.unattributed_share)} of the time"
     if evidence.reference_share >= REFERENCE_SHARE:
         kernels = ", ".join(evidence.reference_kernels)
@@ -37,9 +42,7 @@ def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
     ]
 
 
-def _rows(
-    title: str, rows: Sequence[Row], passes: int, limit: int | None = None, caption: str | None = None
-) -> Table:
+def _rows(title: str, rows: Sequence[Row], passes: int, limit: int | None = None, caption: str | None = None) -> Table:
     table = _table(title, "", "ms a pass", "share", "calls", caption=caption)
     shown = rows if limit is None else rows[:limit]
     for row in shown:
@@ -67,15 +70,19 @@ def _class_table(evidence: Evidence, passes: int) -> Table:
     return table
 
 
-def tables(profile: Profile, limit: int = 25) -> list[Table]:
-    """The profile by operator (sorted by self time) and by layer, ``limit`` lines each."""
+def profile_tables(profile: Profile | Mapping[str, Any], limit: int = 25) -> list[Table]:
+    """The profile by operator (sorted by self time) and by layer, ``limit`` lines each.
+
+    Takes the profile itself or what a stored result holds of it.
+    """
+    if not isinstance(profile, Profile):
+        profile = Profile.from_json(profile)
     passes = max(profile.iterations, 1)
     columns = ("ms a pass", "share", "calls", "GFLOP/s", "GB/s", "FLOP/byte", "kernel", "precision")
     caption = "; ".join(profile.problems) or None
     by_operator = _table("By operator and shapes", "operator", "shapes", *columns, caption=caption)
-    by_operator.columns[1].justify = by_operator.columns[-1].justify = by_operator.columns[-2].justify = (
-        "left"
-    )
+    for index in (1, -2, -1):
+        by_operator.columns[index].justify = "left"
     for row in profile.operators[:limit]:
         by_operator.add_row(row.name, shapes_text(row), *_cells(row, passes))
     found = [by_operator]
@@ -113,20 +120,11 @@ def _cells(row: OperatorRow, passes: int) -> list[str]:
 def diff_table(changes: Sequence[Change], limit: int = 15) -> Table:
     """The largest changes between two profiles."""
     caption = f"all operators together: {_signed(sum(change.share for change in changes))} of a pass"
-    table = _table(
-        "Operators that changed",
-        "operator",
-        "shapes",
-        "before ms",
-        "after ms",
-        "of the pass",
-        caption=caption,
-    )
+    columns = ("operator", "shapes", "before ms", "after ms", "of the pass")
+    table = _table("Operators that changed", *columns, caption=caption)
     table.columns[1].justify = "left"
     for change in changes[:limit]:
-        table.add_row(
-            change.name, shapes_text(change), _ms(change.before), _ms(change.after), _signed(change.share)
-        )
+        table.add_row(change.name, shapes_text(change), _ms(change.before), _ms(change.after), _signed(change.share))
     return table
 
 

@@ -190,8 +190,7 @@ def parse_config(text: str) -> Build:
     wanted = {
         name: value
         for name, value in settings.items()
-        if name in kept
-        or re.match(r"USE_(MKL|MKLDNN|MKLDNN_ACL|OPENMP|CUDA|ROCM|EIGEN_FOR_BLAS|NNPACK)$", name)
+        if name in kept or re.match(r"USE_(MKL|MKLDNN|MKLDNN_ACL|OPENMP|CUDA|ROCM|EIGEN_FOR_BLAS|NNPACK)$", name)
     }
     openmp = find(r"OpenMP \d+ \(a\.k\.a\. OpenMP ([\d.]+)\)")
     return Build(
@@ -322,9 +321,7 @@ def import_torchvision() -> Any:
     has_ops = getattr(extension, "_has_ops", None)
     # Old versions import without their operators and fail at the first NMS.
     if has_ops is not None and not has_ops():
-        raise EnvironmentProblem(
-            torchvision_problem(RuntimeError("operator torchvision::nms does not exist"))
-        )
+        raise EnvironmentProblem(torchvision_problem(RuntimeError("operator torchvision::nms does not exist")))
     return vision
 
 

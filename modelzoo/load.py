@@ -53,9 +53,7 @@ def parse_stat(text: str, cpus: frozenset[int]) -> CpuTimes | None:
     for line in text.splitlines():
         name, *rest = line.split()
         if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cpus:
-            user, nice, system, _idle, _iowait, irq, softirq, steal = (
-                int(value) for value in (rest + ["0"] * 8)[:8]
-            )
+            user, nice, system, _idle, _iowait, irq, softirq, steal = (int(value) for value in (rest + ["0"] * 8)[:8])
             busy += user + nice + system + irq + softirq
             stolen += steal
             lines += 1

@@ -272,9 +272,7 @@ def _run_lscpu() -> str:
     # Field names follow the locale.
     env = {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run(
-            [program, "-J"], capture_output=True, text=True, timeout=10, env=env, check=False
-        )
+        done = subprocess.run([program, "-J"], capture_output=True, text=True, timeout=10, env=env, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

@@ -64,6 +64,11 @@ class Primitive:
         return self.kind in COMPUTE
 
     @property
+    def adds(self) -> bool:
+        """Whether it adds a bias or its own output: as ``addmm`` does, and ``mm`` does not."""
+        return self.tensors.get("bia", "undef") != "undef" or "sum" in self.attributes.get("post-ops", "")
+
+    @property
     def reference(self) -> bool:
         """Whether it is one of oneDNN's plain reference kernels, which no one means to run.
 

@@ -143,8 +143,3 @@ def cast(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: cast(item) for key, item in value.items()}
     return value
-
-
-def has_bf16(features: Mapping[str, bool] | tuple[str, ...]) -> bool:
-    """Whether a CPU with these feature flags has bf16 arithmetic."""
-    return any(name in features for name in ("bf16", "avx512_bf16", "amx_bf16", "avx_ne_convert"))

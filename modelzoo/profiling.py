@@ -18,6 +18,8 @@ from modelzoo.evidence import Evidence
 from modelzoo.flops import Call, Flops, Shape, record_calls, total
 from modelzoo.joining import classify
 
+MOST_ROWS = 300
+"""A detector calls small operators with thousands of different shapes; a result need not hold them all."""
 LAYER = "layer "
 """Prefix of the profiler events that mark a module's forward."""
 
@@ -121,12 +123,12 @@ def operator_profile(
 
     Args:
         call: one forward pass.
-        model: the eager ``torch.nn.Module`` that it runs, for the table by layer; compiled and scripted modules
-            have no layers left to mark.
+        model: the eager ``torch.nn.Module`` that it runs, for the table by layer; compiled and scripted
+            modules have no layers left to mark.
         trace: where to write a Chrome trace (chrome://tracing, ui.perfetto.dev).
         evidence: the audit's, for kernel and precision beside each operator.
-        eager: a pass of the same model whose operators can be counted, where ``call`` is compiled or scripted;
-            by default ``call`` itself.
+        eager: a pass of the same model whose operators can be counted, where ``call`` is compiled or
+            scripted; by default ``call`` itself.
     """
     problems: list[str] = []
     layers = _layers(model, problems)
@@ -236,12 +238,22 @@ def summarize(
     return Profile(
         iterations=iterations,
         seconds=seconds,
-        operators=tuple(sorted(rows, key=lambda row: -row.seconds)),
+        operators=_longest(rows),
         layers=_layer_rows(events, event_flop, kinds or {}, seconds),
         flops=flops,
         trace=trace,
         problems=tuple(problems),
     )
+
+
+def _longest(rows: Sequence[OperatorRow]) -> tuple[OperatorRow, ...]:
+    """Sorted by time; what lies beyond ``MOST_ROWS`` becomes one row, so that the shares still add up."""
+    rows = sorted(rows, key=lambda row: -row.seconds)
+    kept, rest = rows[:MOST_ROWS], rows[MOST_ROWS:]
+    if rest:
+        count, seconds = sum(row.count for row in rest), sum(row.seconds for row in rest)
+        kept.append(OperatorRow("(others)", (), count, seconds, sum(row.share for row in rest)))
+    return tuple(kept)
 
 
 class _Costs:
@@ -251,9 +263,7 @@ class _Costs:
         self._exact = {(call.name, call.shapes): (call.flop, call.bytes) for call in calls}
         # The profiler sees the kernel's operator (mkldnn_convolution), the recorder the one above it.
         words = classify([Event(call.name, 0.0, -1) for call in calls])
-        self._by_class = {
-            (word, call.shapes[:2]): (call.flop, call.bytes) for call, word in zip(calls, words) if word
-        }
+        self._by_class = {(word, call.shapes[:2]): (call.flop, call.bytes) for call, word in zip(calls, words) if word}
 
     def find(self, name: str, word: str, shapes: tuple[Shape, ...]) -> tuple[int | None, int] | None:
         if word:
@@ -328,3 +338,10 @@ def diff(before: Profile, after: Profile) -> tuple[Change, ...]:
         if whole > 0
     ]
     return tuple(sorted(changes, key=lambda change: -abs(change.share)))
+
+
+def tables(profile: Profile | Mapping[str, Any], limit: int = 25) -> list[Any]:
+    """``rich`` tables by operator and by layer, of a profile or of what a stored result holds of it."""
+    from modelzoo.kernel_tables import profile_tables
+
+    return profile_tables(profile, limit)

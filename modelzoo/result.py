@@ -64,6 +64,18 @@ class Result:
     def plus(self, run: Run) -> Result:
         return replace(self, runs=(*self.runs, run))
 
+    def plus_validity(self, entry: dict[str, Any]) -> Result:
+        return replace(self, validity=(*self.validity, entry))
+
+    def verdicts(self) -> dict[tuple[str, str], str]:
+        """The word of each verdict, by workload and setting as ``groups`` names them."""
+        return {
+            (entry["workload"], json.dumps(entry["asked"], sort_keys=True)): (
+                entry["report"]["validity"]["verdict"] if entry["report"] else "CANNOT JUDGE"
+            )
+            for entry in self.validity
+        }
+
     def groups(self) -> dict[tuple[str, str], list[Run]]:
         """Runs by workload and setting (as JSON text), in the order they first appeared."""
         found: dict[tuple[str, str], list[Run]] = {}
@@ -94,7 +106,7 @@ def write(result: Result, path: Path) -> None:
     """Write ``result`` to ``path`` atomically: a reader sees the old file or the new one, whole.
 
     Raises:
-        UsageError: the directory cannot be written to.
+        UsageError: the file or its directory cannot be written to.
     """
     text = json.dumps(plain(asdict(result)), indent=1, allow_nan=False)
     try:
@@ -113,8 +125,10 @@ def write(result: Result, path: Path) -> None:
         os.umask(umask)
         Path(temporary).chmod(0o666 & ~umask)  # mkstemp's 0600 would hide results from other users
         Path(temporary).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):  # the disk is full, or ``path`` is a directory
+            raise UsageError(f"cannot write {path}: {error.strerror}; name another place by --json FILE") from error
         raise
 
 

@@ -11,9 +11,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Callable
 
 from modelzoo import machine, precision
@@ -72,14 +73,15 @@ def run(request: Request, progress: Progress) -> Iterator[Run]:
             key = json.dumps([setting.weights, setting.seed, setting.options], sort_keys=True)
             if key not in weights:
                 weights[key] = call_worker(job(request, setting, "prepare"), tell)
-            first = round_number == 0
             report = call_worker(
                 {
                     **job(request, setting, "measure"),
                     "weights": weights[key],
                     "audit": request.audit,
-                    "profiling": request.profiling and first,
-                    "trace": request.trace if first else None,
+                    # One process a setting is enough for what costs passes and does not vary.
+                    "first": round_number == 0,
+                    "profiling": request.profiling,
+                    "trace": _trace(request, index),
                 },
                 tell,
             )
@@ -89,6 +91,34 @@ def run(request: Request, progress: Progress) -> Iterator[Run]:
             error, kind = str(problem), type(problem).__name__
             hopeless[index] = error
         yield Run(request.workload.name, setting.to_json(), round_number, started, report, error, kind)
+
+
+def validate(request: Request, setting: Setting, judging: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+    """Judge one setting in a fresh process; ``judging`` holds what ``ValidityRequest`` takes.
+
+    oneDNN's math mode is not set by variable here, where it would reach the fp32 reference too.
+
+    Raises:
+        ModelzooError: it could not be judged.
+    """
+    context = {"workload": request.workload.name, "setting": setting.label, "round": 0}
+
+    def tell(message: Mapping[str, Any]) -> None:
+        progress({**context, **message})
+
+    weights = call_worker(job(request, setting, "prepare"), tell)
+    work = job(request, setting, "validate")
+    for name in work["environment"]["applied"]:
+        work["environment"]["variables"].pop(name, None)
+    return call_worker({**work, "weights": weights, "request": dict(judging)}, tell)
+
+
+def _trace(request: Request, index: int) -> str | None:
+    """One file a setting: ``trace.json``, ``trace-1.json`` …."""
+    if request.trace is None or index == 0:
+        return request.trace
+    path = Path(request.trace)
+    return str(path.with_name(f"{path.stem}-{index}{path.suffix}"))
 
 
 def job(request: Request, setting: Setting, kind: str) -> dict[str, Any]:

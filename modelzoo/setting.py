@@ -46,6 +46,8 @@ class Setting:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name} must be 1 or more, not {value}")
+        if not 0 <= self.seed < 2**63:
+            raise UsageError(f"--seed must be from 0 to 2**63 - 1, not {self.seed}")
 
     @property
     def label(self) -> str:

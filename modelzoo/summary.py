@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from modelzoo import stats
@@ -47,23 +48,30 @@ class Row:
     proof: str
     proof_verdict: str
     reference_share: float
+    limit: str
+    valid: str
     weights: str
     peak_memory: int
     advice: tuple[Advice, ...]
     errors: tuple[str, ...]
 
 
-def rows(groups: dict[tuple[str, str], list[Run]]) -> list[Row]:
-    """One row for each workload and setting; the first setting of a workload is its baseline."""
+def rows(
+    groups: dict[tuple[str, str], list[Run]], verdicts: Mapping[tuple[str, str], str] = MappingProxyType({})
+) -> list[Row]:
+    """One row for each workload and setting; the first setting of a workload is its baseline.
+
+    ``verdicts`` holds the word of each validity verdict, under the same keys as ``groups``.
+    """
     found: list[Row] = []
     baselines: dict[str, list[Run]] = {}
-    for (workload, _), runs in groups.items():
-        baseline = baselines.setdefault(workload, runs)
-        found.append(_row(runs, None if baseline is runs else baseline))
+    for key, runs in groups.items():
+        baseline = baselines.setdefault(key[0], runs)
+        found.append(_row(runs, None if baseline is runs else baseline, verdicts.get(key, "")))
     return found
 
 
-def _row(runs: Sequence[Run], baseline: Sequence[Run] | None) -> Row:
+def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, valid: str) -> Row:
     timed = [run for run in runs if run.steady]
     reports = [run.report for run in runs if run.report is not None]
     first: dict[str, Any] = reports[0] if reports else {}
@@ -98,6 +106,8 @@ def _row(runs: Sequence[Run], baseline: Sequence[Run] | None) -> Row:
         proof=evidence.get("line", ""),
         proof_verdict=evidence.get("verdict", ""),
         reference_share=evidence.get("reference_share", 0.0),
+        limit=limit_words(first),
+        valid=valid,
         weights=first.get("weights", {}).get("kind", ""),
         peak_memory=max((report["peak_memory"] for report in reports), default=0),
         advice=(*_merged(runs), *_between(timed)),
@@ -111,6 +121,20 @@ def canary_summary(canary: dict[str, Any]) -> str:
         f"{c['operator']} {c['level']}" + (f" ({c['error']:.1e})" if c["error"] is not None else "")
         for c in canary["operators"]
     )
+
+
+def limit_words(report: dict[str, Any]) -> str:
+    """How near the run came to the machine's measured limit, in words; empty where nothing was counted."""
+    if not report or not report.get("flops"):
+        return ""
+    counted = f"{report['flops']['total'] / 1e9:.1f} GFLOP a batch"
+    bound = report.get("bound")
+    if not bound:
+        return f"{counted}; its share of this machine's limit is shown once 'modelzoo doctor' has measured that"
+    words = f"{counted}, {bound['gflops']:.0f} GFLOP/s"
+    if bound["share_of_ceiling"] is not None:
+        words += f", {bound['share_of_ceiling']:.0%} of this machine's measured {bound['precision']} ceiling"
+    return words + (f", bound by {bound['word']}" if bound["word"] else "")
 
 
 def _against(

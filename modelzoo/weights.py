@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 
 SOURCES = ("auto", "pretrained", "random")
 RECIPE = 1
-"""Version of the random weights' recipe; raise it when ``randomize`` of a workload changes."""
+"""Version of the random weights' recipe; raise it when ``modelzoo.random_weights`` changes. A changed
+``workload.py`` is seen by its checksum."""
 NETWORK_TIMEOUT_SECONDS = 20
 REPOSITORY_FILES = (
     "config.json",
@@ -260,9 +263,13 @@ def _random(workload: Workload, options: Mapping[str, Any], seed: int, reason: s
     """Seeded weights, made once and kept as a file so that every process runs the same."""
     import torch
 
-    words = "-".join(f"{k}{v}" for k, v in sorted(options.items()) if k in ("size", "depth", "width"))
-    name = f"{workload.name}{'-' + words if words else ''}-seed{seed}-torch{torch.__version__}-r{RECIPE}"
-    file = f"{name.replace('+', '_')}.safetensors"
+    # What changes the inputs only must not change the weights, which are fitted to inputs: its default serves all.
+    options = {**options, **{option.name: option.default for option in workload.options if option.is_input}}
+    words = "".join(f"-{o.name}{options[o.name]}" for o in workload.options if not o.is_input)
+    declaration = workload.directory / "workload.py"
+    recipe = f"r{RECIPE}" + (f".{sha256(declaration)[:8]}" if declaration.is_file() else "")
+    name = f"{workload.name}{words}-seed{seed}-torch{torch.__version__}-{recipe}"
+    file = re.sub(r"[^\w.-]", "_", name) + ".safetensors"
     place = _writable(cache_directory() / "random") / file
     if not _is_readable(place):
         _save(_randomized(workload, options, seed), place)
@@ -332,13 +339,22 @@ def read_state(path: Path) -> dict[str, Any]:
             return dict(load_file(str(path)))
         state = torch.load(str(path), map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zip and safetensors each raise their own
-        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise WeightsError(f"{path} cannot be read as weights: {why}; fetch it again, or name another file") from error
+        raise WeightsError(
+            f"{path} cannot be read as weights: {_why(error)}; fetch it again, or name another file"
+        ) from error
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
     if not isinstance(state, dict) or not all(hasattr(value, "shape") for value in state.values()):
         raise WeightsError(f"{path} is no state dict (names to tensors); save model.state_dict()")
     return state
+
+
+def _why(error: Exception) -> str:
+    """A reader's error in one line, without torch's advice to switch the protection off."""
+    if isinstance(error, pickle.UnpicklingError):
+        return "it is no checkpoint, or holds more than tensors (code in it was not run)"
+    line = (str(error).strip().splitlines() or [""])[0]
+    return line if " " in line else f"it is no checkpoint ({type(error).__name__})"
 
 
 def fit(model: Any, state: Mapping[str, Any], path: Path) -> None:
@@ -382,7 +398,7 @@ def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights)
 
 def table(workloads: list[Workload], checks: Callable[[Checkpoint, Path], str]) -> list[tuple[str, ...]]:
     """Rows (workload, checkpoint, megabytes, state, place) for ``modelzoo weights list|verify``."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for workload in workloads:
         for values in variants(workload):
             checkpoint = workload.checkpoint(values)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Callable
 
@@ -19,6 +21,7 @@ from modelzoo import canary as canaries
 from modelzoo import execution, machine, precision, sampler, stats, workload
 from modelzoo.advice import Advice, Code, advise
 from modelzoo.clock import for_device
+from modelzoo.doctor import load_advice
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.load import LoadWatch
 from modelzoo.result import plain
@@ -61,6 +64,8 @@ class Report:
     libraries: Any
     load: Any
     evidence: Any
+    flops: Any
+    bound: Any
     profile: Any
     advice: tuple[Advice, ...]
 
@@ -73,6 +78,7 @@ def main() -> int:
         pipe.write(json.dumps(plain(dict(message))) + "\n")
 
     job = json.load(sys.stdin)
+    _die_with(int(job["parent"]))
     try:
         send({"done": KINDS[job["kind"]](job, send)})
     except ModelzooError as error:
@@ -90,12 +96,30 @@ def main() -> int:
     return 0
 
 
+def _die_with(parent: int) -> None:
+    """Have the kernel end this process when its parent ends, however that comes about (Linux)."""
+    import ctypes
+    import signal
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:  # it ended before that call
+            os._exit(1)
+
+
 def prepare(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
-    """Resolve the weights once for all processes of a call, so that all of them run the same."""
+    """Resolve the weights once for all processes of a call, so that all of them run the same.
+
+    What the user may have got wrong is tried first: it should not cost the making of weights.
+    """
     _import_torch()
     work, setting = _job(job)
+    for_device(setting.device)
     send({"phase": "weights"})
-    return asdict(resolve(work, setting.options, setting.weights, setting.seed))
+    with _missing_torchvision():
+        if setting.input is not None:
+            work.inputs(InputRequest(1, setting.seed, Path(setting.input), setting.options))
+        return asdict(resolve(work, setting.options, setting.weights, setting.seed))
 
 
 def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
@@ -117,11 +141,13 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
         send({"phase": phase, "count": count, "half_width": half_width})
 
     facts = machine.facts()
-    send({"phase": "build"})
+    send({"phase": "load"})
     started = perf_counter()
     with torch.inference_mode(), execution.applied(setting, way) as switches:
-        model = load_model(work, setting.options, weights)
-        inputs = work.inputs(_input_request(setting, weights))
+        with _missing_torchvision():
+            model = load_model(work, setting.options, weights)
+            inputs = work.inputs(_input_request(setting, weights))
+        send({"phase": "build"})
         executable = execution.build(work, model, inputs, setting, way)
         args = executable.prepare(inputs.args)
         compile_seconds = executable.compile_seconds
@@ -142,10 +168,24 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
             canary = canaries.run_canary(setting.device, is_cast)
             counts = _counts(work, executable.model, Inputs(args, inputs.items))
         evidence = _evidence(executable, args, canary, setting, way, phases) if job["audit"] else None
+
+        def eager() -> Any:
+            with precision.autocast(setting, way):
+                return executable.model(*args)
+
+        flops = _flops(eager) if job["audit"] and job["first"] else None
         profile = None
-        if job["profiling"]:
+        if job["profiling"] and job["first"]:
+            from modelzoo import profiling
+
             send({"phase": "profile"})
-            profile = _profile(executable, args, job.get("trace"))
+            profile = profiling.operator_profile(
+                lambda: executable.call(*args),
+                executable.model if setting.mode == "eager" else None,
+                trace=Path(job["trace"]) if job["trace"] else None,
+                evidence=evidence,
+                eager=eager,
+            )
     from modelzoo import libraries
 
     word = canary.word(setting.precision)
@@ -172,15 +212,33 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
         libraries=libraries.facts(),
         load=load,
         evidence=evidence,
+        flops=flops,
+        bound=_bound(flops, phases, facts, setting, torch),
         profile=profile,
         advice=advice,
     )
     return asdict(report)
 
 
-def _job(job: Mapping[str, Any]) -> tuple[Workload, Setting]:
-    from pathlib import Path
+def validate(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
+    """Judge the setting's predictions against fp32's; see ``modelzoo.validation``."""
+    from modelzoo import validation
 
+    torch = _import_torch()
+    work, setting = _job(job)
+    for_device(setting.device)
+    torch.set_num_threads(int(job["threads"]))
+    torch.manual_seed(setting.seed)
+    way = execution.resolve_way(setting.but(way=job["environment"]["way"] or setting.way))
+    setting = setting.but(threads=int(job["threads"]), way=way, batch=setting.batch or work.batch)
+    weights = Weights(**job["weights"])
+    send({"phase": "build"})
+    with torch.inference_mode(), _missing_torchvision():
+        inputs = work.inputs(_input_request(setting, weights))
+        return validation.validate(work, setting, weights, inputs, job["request"], send)
+
+
+def _job(job: Mapping[str, Any]) -> tuple[Workload, Setting]:
     work = workload.load(Path(job["directory"]))
     setting = Setting(**job["setting"])
     return work, setting.but(options=work.option_values(setting.options))
@@ -190,15 +248,29 @@ def _import_torch() -> Any:
     from modelzoo import libraries
 
     torch = libraries.import_torch()
-    libraries.import_torchvision()
     if not hasattr(torch, "inference_mode"):
         raise EnvironmentProblem(f"torch {torch.__version__} is too old; use 1.13 or newer")
     return torch
 
 
-def _input_request(setting: Setting, weights: Weights) -> InputRequest:
-    from pathlib import Path
+@contextmanager
+def _missing_torchvision() -> Iterator[None]:
+    """Where a model cannot be built because torchvision does not go with torch, say that instead.
 
+    Not checked up front: importing torchvision takes a second, and not every workload needs it.
+    """
+    try:
+        yield
+    except (ImportError, RuntimeError, AttributeError) as error:
+        from modelzoo import libraries
+
+        libraries.import_torchvision()
+        if isinstance(error, ImportError):
+            raise EnvironmentProblem(f"{error}; run ./scripts/run once, then use .venv/bin/python") from error
+        raise
+
+
+def _input_request(setting: Setting, weights: Weights) -> InputRequest:
     place = Path(weights.path)
     return InputRequest(
         batch=setting.batch or 1,
@@ -228,14 +300,29 @@ def _evidence(
     return evidence.build(seen, canary, setting.precision, way)
 
 
-def _profile(executable: execution.Executable, args: tuple[Any, ...], trace: str | None) -> Any:
-    from pathlib import Path
+def _flops(eager: Callable[[], Any]) -> Any:
+    """Operations and bytes of one pass, or ``None`` where this torch cannot record them."""
+    from modelzoo import flops
 
-    from modelzoo import profiling
+    try:
+        return flops.count_flops(eager)
+    except Exception:  # counting hooks into torch's internals, and no run is lost for it
+        return None
 
-    return profiling.operator_profile(
-        lambda: executable.call(*args), model=executable.model, trace=Path(trace) if trace else None
-    )
+
+def _bound(flops: Any, phases: sampler.Phases | None, facts: machine.Machine, setting: Setting, torch: Any) -> Any:
+    """Share of this machine's measured ceilings; ``None`` until ``modelzoo doctor`` has measured them."""
+    from modelzoo import ceilings, roofline
+
+    if flops is None or not flops.total or phases is None or setting.device != "cpu":
+        return None
+    place = ceilings.cache_path(facts, torch.__version__, facts.threads.count)
+    found = ceilings.load(place)
+    if found is None:
+        return None
+    seconds = stats.median(phases.steady)
+    bound = roofline.bound(flops.total, flops.bytes, seconds, found, setting.precision, setting.threads)
+    return {**asdict(bound), "ceilings": str(place)}
 
 
 def _peak_memory() -> int:
@@ -289,10 +376,7 @@ def _advice(
         found.append(advise(Code.OVERSUBSCRIBED, threads=setting.threads, cores=facts.threads.count))
     if os.environ.get("OMP_WAIT_POLICY"):
         found.append(advise(Code.WAIT_POLICY, value=os.environ["OMP_WAIT_POLICY"]))
-    if load.other_cores is not None and load.other_cores > 0.1 + load.resolution:
-        found.append(advise(Code.OTHER_LOAD, cores=load.other_cores))
-    if load.steal_percent is not None and load.steal_percent > 1:
-        found.append(advise(Code.STOLEN_TIME, percent=load.steal_percent))
+    found += load_advice(load, facts)
     return (*found, *_phase_advice(phases))
 
 
@@ -316,6 +400,7 @@ def _phase_advice(phases: sampler.Phases | None) -> list[Advice]:
 KINDS: dict[str, Callable[[Mapping[str, Any], Send], dict[str, Any]]] = {
     "prepare": prepare,
     "measure": measure,
+    "validate": validate,
 }
 
 

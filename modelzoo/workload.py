@@ -25,7 +25,8 @@ STANDARD = ("resnet50", "ssd", "maskrcnn", "bert")
 class Option:
     """An option that only this workload has, given as ``--name value``.
 
-    ``kind`` turns the text into the value (``int``, ``str``); ``choices`` bounds it.
+    ``kind`` turns the text into the value (``int``, ``str``); ``choices``, or ``least`` and ``most``,
+    bound it. ``is_input`` says that it changes the inputs only: the weights are the same for all its values.
     """
 
     name: str
@@ -33,6 +34,9 @@ class Option:
     help: str
     kind: Callable[[str], Any] = str
     choices: tuple[Any, ...] | None = None
+    least: float | None = None
+    most: float | None = None
+    is_input: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,10 @@ class Workload:
             if option.choices is not None and values[name] not in option.choices:
                 allowed = ", ".join(map(str, option.choices))
                 raise UsageError(f"--{name} must be one of {allowed}, not {value!r}")
+            if option.least is not None and values[name] < option.least:
+                raise UsageError(f"--{name} must be {option.least} or more, not {value}")
+            if option.most is not None and values[name] > option.most:
+                raise UsageError(f"--{name} must be {option.most} or less, not {value}")
         return values
 
 
@@ -142,7 +150,7 @@ def find(name: str) -> Path:
 
 def available() -> list[str]:
     """Names of the workload directories beside the package, the four standard ones first."""
-    found = {path.parent.name for path in ROOT.glob("*/workload.py")}
+    found = {path.parent.name for path in ROOT.glob("*/workload.py")} - {"modelzoo"}
     return [name for name in STANDARD if name in found] + sorted(found - set(STANDARD))
 
 
@@ -159,7 +167,7 @@ def load(directory: Path) -> Workload:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     workload = getattr(module, "WORKLOAD", None)
     if not isinstance(workload, Workload):

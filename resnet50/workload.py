@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from modelzoo.inputs import pictures
+from modelzoo.validity import Classification
+from modelzoo.validity.imagenet import wnids
 from modelzoo.weights import Checkpoint
 from modelzoo.workload import InputRequest, Inputs, Workload
 
@@ -44,6 +46,12 @@ def randomize(model: Any, batch: Inputs, seed: int) -> None:
     fit_normalization(model, batch)
 
 
+def labels() -> Sequence[str]:
+    from torchvision.models import ResNet50_Weights
+
+    return list(ResNet50_Weights.IMAGENET1K_V2.meta["categories"])
+
+
 WORKLOAD = Workload(
     name="resnet50",
     title="ResNet50 (torchvision), ImageNet classification",
@@ -52,5 +60,6 @@ WORKLOAD = Workload(
     inputs=inputs,
     checkpoint=lambda options: CHECKPOINT,
     randomize=randomize,
+    judge=Classification(preprocess, labels, wnids, published=CHECKPOINT.quality),
     defaults="batch 1, 224 × 224 pixels, 4.1 billion multiply-adds an image",
 )

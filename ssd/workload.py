@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelzoo.inputs import pictures
+from modelzoo.validity import Detection
 from modelzoo.weights import Checkpoint
 from modelzoo.workload import Count, InputRequest, Inputs, Workload
 
@@ -74,6 +75,14 @@ def count(model: Any, batch: Inputs) -> list[Count]:
     ]
 
 
+def categories() -> dict[int, tuple[int, str]]:
+    """The model's labels are COCO's category ids; ids that COCO never used are "N/A"."""
+    from torchvision.models.detection import SSD300_VGG16_Weights
+
+    names = SSD300_VGG16_Weights.COCO_V1.meta["categories"]
+    return {label: (label, name) for label, name in enumerate(names) if name not in ("__background__", "N/A")}
+
+
 WORKLOAD = Workload(
     name="ssd",
     title="SSD300 VGG16 (torchvision), COCO object detection",
@@ -84,5 +93,6 @@ WORKLOAD = Workload(
     randomize=randomize,
     count=count,
     script="script",
+    judge=Detection(preprocess, categories, published=CHECKPOINT.quality),
     defaults="batch 1, any picture resized to 300 × 300 pixels inside the model",
 )

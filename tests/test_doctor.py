@@ -194,9 +194,7 @@ def test_two_openmp_runtimes_and_a_wrong_pair_are_named() -> None:
 
 def test_poor_scaling_is_named_on_a_quiet_machine_only() -> None:
     """Eight threads at three times one are poor, unless other load explains it."""
-    poor = dataclasses.replace(
-        CEILINGS, gemm=(Gemm("fp32", 1, 2048, "mm", 40.0), Gemm("fp32", 8, 2048, "mm", 120.0))
-    )
+    poor = dataclasses.replace(CEILINGS, gemm=(Gemm("fp32", 1, 2048, "mm", 40.0), Gemm("fp32", 8, 2048, "mm", 120.0)))
     assert codes(found=poor) == {"POOR_SCALING"}
     assert codes(found=dataclasses.replace(poor, other_cores=1.0)) == set()
 

@@ -113,9 +113,7 @@ def test_lscpu_json_and_lines_give_the_same_fields() -> None:
     assert fields["Hypervisor vendor"] == "KVM"
     lines = "\n".join(f"{name}: {value}" for name, value in fields.items())
     assert cpu.lscpu_fields(lines)["Model name"] == fields["Model name"]
-    nested = {
-        "lscpu": [{"field": "Vendor ID:", "data": "ARM", "children": [{"field": "Model name:", "data": "X"}]}]
-    }
+    nested = {"lscpu": [{"field": "Vendor ID:", "data": "ARM", "children": [{"field": "Model name:", "data": "X"}]}]}
     assert cpu.lscpu_fields(json.dumps(nested)) == {"Vendor ID": "ARM", "Model name": "X"}
 
 
@@ -131,15 +129,10 @@ def test_emulators_are_told_from_hypervisors(tmp_path: Path) -> None:
     assert machine.emulator("aarch64", epyc, None, empty) == "qemu-user"
     assert machine.emulator("aarch64", text("yitian710.cpuinfo"), None, empty) is None
     assert machine.emulator("aarch64", text("qemu-max.cpuinfo"), None, empty) == "qemu-system"
-    assert (
-        machine.emulator("x86_64", "model name\t: QEMU Virtual CPU version 2.5+", None, empty)
-        == "qemu-system"
-    )
+    assert machine.emulator("x86_64", "model name\t: QEMU Virtual CPU version 2.5+", None, empty) == "qemu-system"
     assert machine.emulator("x86_64", "model name\t: QEMU Virtual CPU version 2.5+", "KVM", empty) is None
     assert machine.emulator("x86_64", "model name\t: VirtualApple @ 2.50GHz", None, empty) == "rosetta"
-    binfmt = plant(
-        tmp_path / "b", {"proc/sys/fs/binfmt_misc/qemu-aarch64": "enabled\ninterpreter /usr/bin/q"}
-    )
+    binfmt = plant(tmp_path / "b", {"proc/sys/fs/binfmt_misc/qemu-aarch64": "enabled\ninterpreter /usr/bin/q"})
     assert machine.emulator("aarch64", text("yitian710.cpuinfo"), None, binfmt) == "qemu-user"
     assert machine.emulator("x86_64", epyc, "KVM", binfmt) is None
 
@@ -167,9 +160,7 @@ V2 = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"
 V1 = "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct"
 
 
-@pytest.mark.parametrize(
-    ("quota", "count"), [("150000 100000", 1), ("50000 100000", 1), ("300000 100000", 3)]
-)
+@pytest.mark.parametrize(("quota", "count"), [("150000 100000", 1), ("50000 100000", 1), ("300000 100000", 3)])
 def test_a_quota_is_rounded_down_but_to_one_at_least(tmp_path: Path, quota: str, count: int) -> None:
     """cgroup v2: 1.5 CPUs give one thread, half a CPU one, three CPUs three."""
     root = plant(
@@ -212,8 +203,7 @@ def test_cgroup_version_1(tmp_path: Path) -> None:
         {
             **topology(["0", "1", "2", "3"]),
             "proc/self/cgroup": "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc",
-            "proc/self/mountinfo": V1
-            + "\n33 31 0:30 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
+            "proc/self/mountinfo": V1 + "\n33 31 0:30 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
             "proc/meminfo": "MemTotal: 8388608 kB",
             "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "200000",
             "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000",
@@ -325,9 +315,7 @@ def test_allocator() -> None:
 def test_the_fingerprint_follows_what_decides_the_ceilings() -> None:
     """A memory limit or another mask changes it, the clock of the moment does not."""
     found = machine.facts()
-    assert machine.fingerprint(found) == machine.fingerprint(
-        dataclasses.replace(found, mhz=1.0, image="other")
-    )
+    assert machine.fingerprint(found) == machine.fingerprint(dataclasses.replace(found, mhz=1.0, image="other"))
     assert machine.fingerprint(found) != machine.fingerprint(dataclasses.replace(found, memory_limit=2**31))
     threads = dataclasses.replace(found.threads, affinity=found.threads.affinity + 1)
     assert machine.fingerprint(found) != machine.fingerprint(dataclasses.replace(found, threads=threads))
@@ -362,9 +350,7 @@ def test_load_watch_tells_own_from_other(tmp_path: Path, monkeypatch: pytest.Mon
     ticks = os.sysconf("SC_CLK_TCK")
     plant(tmp_path, {"proc/stat": "cpu0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0"})
     watch = LoadWatch(root=tmp_path).start()
-    plant(
-        tmp_path, {"proc/stat": f"cpu0 {6 * ticks} 0 0 0 0 0 0 {2 * ticks}\ncpu1 {2 * ticks} 0 0 0 0 0 0 0"}
-    )
+    plant(tmp_path, {"proc/stat": f"cpu0 {6 * ticks} 0 0 0 0 0 0 {2 * ticks}\ncpu1 {2 * ticks} 0 0 0 0 0 0 0"})
     load = watch.stop()
     assert load.seconds == 10
     assert load.own_cores == pytest.approx(0.5)

@@ -14,11 +14,13 @@ from modelzoo.validity.outcome import (
     NUMERIC_ONLY,
     VALID,
     Check,
+    Job,
     Progress,
     Side,
     Table,
     Validity,
     ValidityRequest,
+    from_json,
     line,
     no_progress,
 )
@@ -40,6 +42,7 @@ __all__ = [
     "Table",
     "Validity",
     "ValidityRequest",
+    "from_json",
     "judge",
     "line",
     "listed",
@@ -75,18 +78,17 @@ def judge(
         value = getattr(request, name)
         if value is not None and value < 1:
             raise UsageError(f"--{name} must be 1 or more, not {value}")
+    job = Job(workload, task, reference, tested, request)
     if isinstance(task, Classification):
-        from modelzoo.validity.classification import judge as judge_classes
+        from modelzoo.validity import classification
 
-        return judge_classes(workload, task, reference, tested, request, progress)
+        return classification.judge(job, progress)
     if isinstance(task, Detection):
-        from modelzoo.validity.detection import judge as judge_detections
+        from modelzoo.validity import detection
 
-        return judge_detections(workload, task, reference, tested, request, progress)
+        return detection.judge(job, progress)
     if isinstance(task, Answers):
-        from modelzoo.validity.answers import judge as judge_answers
+        from modelzoo.validity import answers
 
-        return judge_answers(workload, task, reference, tested, request, progress)
-    raise UsageError(
-        f"workload {workload} does not say how its predictions are judged: set judge in its workload.py"
-    )
+        return answers.judge(job, progress)
+    raise UsageError(f"workload {workload} does not say how its predictions are judged: set judge in its workload.py")

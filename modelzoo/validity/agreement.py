@@ -74,9 +74,7 @@ def guess(name: str, reference: Any, tested: Any, label: int | None, ties: bool)
     finite = (bool(np.isfinite(p).all()), bool(np.isfinite(q).all()))
     if not all(finite):
         empty: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
-        return Guess(
-            name, ((), ()), empty, float("nan"), float("nan"), 0.0, False, float("nan"), finite, label
-        )
+        return Guess(name, ((), ()), empty, float("nan"), float("nan"), 0.0, False, float("nan"), finite, label)
     count = min(5, p.size)
     tops = tuple(tuple(int(i) for i in np.argsort(-x, kind="stable")[:count]) for x in (p, q))
     shares = (softmax(p), softmax(q))

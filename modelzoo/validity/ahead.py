@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Callable, List, TypeVar
+from typing import Any, Callable, TypeVar
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ def ahead(items: Iterable[Any], prepare: Callable[[Any], T], depth: int, workers
         pool.shutdown(wait=True)
 
 
-def batches(items: Iterable[T], size: int) -> Iterator[List[T]]:
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """Group ``items`` by ``size``; the last group may be smaller."""
     group: list[T] = []
     for item in items:

@@ -52,10 +52,7 @@ def read(data: Path, categories: Mapping[int, tuple[int, str]]) -> tuple[list[It
         return [_item(path, str(path.relative_to(data)), None, True) for path in paths], None
     dataset = _load(file)
     folder = _picture_folder(file, [image["file_name"] for image in dataset["images"]])
-    items = [
-        _item(folder / image["file_name"], image["file_name"], image["id"], False)
-        for image in dataset["images"]
-    ]
+    items = [_item(folder / image["file_name"], image["file_name"], image["id"], False) for image in dataset["images"]]
     return items, Annotations(file, dataset, _categories(file, dataset, categories))
 
 
@@ -66,9 +63,7 @@ def _item(path: Path, name: str, image_id: int | None, upright: bool) -> Item:
 def _annotation_file(directory: Path) -> Path | None:
     if directory.is_file():
         return None
-    files = sorted(directory.glob("instances_*.json")) or sorted(
-        directory.glob("annotations/instances_*.json")
-    )
+    files = sorted(directory.glob("instances_*.json")) or sorted(directory.glob("annotations/instances_*.json"))
     if len(files) > 1:
         raise InputError(f"{directory} holds {len(files)} instances_*.json files; give one of them as --data")
     return files[0] if files else None
@@ -132,22 +127,19 @@ def _picture_folder(file: Path, names: Sequence[str]) -> Path:
     split = file.stem.replace("instances_", "", 1)
     parents = (file.parent, file.parent.parent)
     folders = [p / sub for p in parents for sub in (split, f"images/{split}", "images", ".")]
-    counted = [
-        (sum((folder / name).is_file() for name in names), folder) for folder in folders if folder.is_dir()
-    ]
+    counted = [(sum((folder / name).is_file() for name in names), folder) for folder in folders if folder.is_dir()]
     most, folder = max(counted, key=lambda pair: pair[0])
     if most < len(names):
         lacking = [name for name in names if not (folder / name).is_file()]
         where = folder if most else file.parent / split
         raise InputError(
-            f"{file} names {len(names)} pictures and {len(lacking)} of them are missing in {where} (first: {lacking[0]})"
+            f"{file} names {len(names)} pictures and {len(lacking)} of them are missing in {where} "
+            f"(first: {lacking[0]})"
         )
     return folder
 
 
-def _categories(
-    file: Path, dataset: Mapping[str, Any], categories: Mapping[int, tuple[int, str]]
-) -> dict[int, int]:
+def _categories(file: Path, dataset: Mapping[str, Any], categories: Mapping[int, tuple[int, str]]) -> dict[int, int]:
     """The model's labels to the file's category ids, matched by name."""
     by_name = {str(category["name"]).strip().lower(): category["id"] for category in dataset["categories"]}
     matched = {
@@ -156,9 +148,7 @@ def _categories(
         if name.strip().lower() in by_name
     }
     if not matched:
-        raise InputError(
-            f"{file} has no category in common with the model (it has: {', '.join(list(by_name)[:5])} …)"
-        )
+        raise InputError(f"{file} has no category in common with the model (it has: {', '.join(list(by_name)[:5])} …)")
     return matched
 
 
@@ -168,7 +158,7 @@ def average_precision(
     """AP over ``image_ids`` by pycocotools' COCOeval.
 
     Args:
-        results: COCO's result format: image_id, category_id, score, and bbox (x, y, w, h) or RLE segmentation.
+        results: COCO's format: image_id, category_id, score, and bbox (x, y, w, h) or RLE segmentation.
         kind: ``bbox`` or ``segm``.
 
     Returns:

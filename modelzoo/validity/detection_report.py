@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from modelzoo.validity.coco import AP_NAMES
 from modelzoo.validity.matching import Matched
-from modelzoo.validity.outcome import Table
+from modelzoo.validity.outcome import Job, Table
 
 SHOWN = 12
 """Rows of the tables by picture and of the changes."""
@@ -17,8 +17,7 @@ def pictures_table(
     names: Sequence[str],
     matched: Sequence[Matched],
     found: Sequence[tuple[int, int]],
-    reference: str,
-    tested: str,
+    job: Job,
 ) -> Table:
     """One row a picture: objects of both sides, in common, lost, new, moved, worst IoU, largest score change."""
     rows = []
@@ -36,7 +35,17 @@ def pictures_table(
                 f"{max(abs(pair.score_change) for pair in m.pairs):.3f}" if m.pairs else "–",
             )
         )
-    columns = ("picture", reference, tested, "in common", "lost", "new", "moved", "worst IoU", "score change")
+    columns = (
+        "picture",
+        job.reference.name,
+        job.tested.name,
+        "in common",
+        "lost",
+        "new",
+        "moved",
+        "worst IoU",
+        "score change",
+    )
     note = "in parentheses: all boxes after NMS, whatever their score"
     if len(names) > SHOWN:
         note = f"the first {SHOWN} of {len(names)} pictures; {note}"
@@ -52,12 +61,10 @@ def changes_table(changes: Sequence[tuple[str, ...]]) -> tuple[Table, ...]:
     return (Table("What changed", columns, tuple(changes[:SHOWN]), note),)
 
 
-def set_table(
-    figures: Mapping[str, float], annotated: bool, masks: bool, reference: str, tested: str
-) -> Table:
+def set_table(figures: Mapping[str, float], annotated: bool, job: Job) -> Table:
     """The figures over the set, and AP of both sides with the difference where there are annotations."""
     rows: list[tuple[str, ...]] = []
-    for word in (("box", "mask") if masks else ("box",)) if annotated else ():
+    for word in (("box", "mask") if job.task.masks else ("box",)) if annotated else ():
         for name in AP_NAMES:
             first, second = figures[f"{word}_{name}_reference"], figures[f"{word}_{name}_tested"]
             known = first >= 0 and second >= 0  # COCOeval gives −1 where the set holds nothing of that size
@@ -70,4 +77,4 @@ def set_table(
         drift = f"{figures['score_drift_median']:.4f}, {figures['score_drift_max']:.4f}"
         rows.append(("IoU of matched boxes, mean", "", f"{figures['box_iou_mean']:.4f}", ""))
         rows.append(("change of a score: median, max", "", drift, ""))
-    return Table("Over the set", ("", reference, tested, "difference"), tuple(rows))
+    return Table("Over the set", ("", job.reference.name, job.tested.name, "difference"), tuple(rows))

@@ -11,9 +11,9 @@ from modelzoo.validity.matching import Found, Matched
 SHORTEST, LONGEST = 960, 1280
 """Pixels of the longer side of a drawing: small pictures are enlarged, so that labels can be read."""
 PALETTE = (
-    "#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080", "#9a6324", "#800000", "#808000", "#000075",
-    "#d6409f", "#46b8b0",
-)  # fmt: skip
+    *("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080"),
+    *("#9a6324", "#800000", "#808000", "#000075", "#d6409f", "#46b8b0"),
+)
 COMMON, LOST, NEW, MOVED = "#2e9e5b", "#e01b24", "#c01ccf", "#f57900"
 LEGEND = (
     (COMMON, "in both"),
@@ -29,10 +29,7 @@ def drawn(image: Any, found: Found, names: Mapping[int, str], shown: float) -> A
     The boxes are in pixels of ``image``.
     """
     rows = [i for i in range(len(found.scores)) if found.scores[i] >= shown]
-    marks = [
-        (i, PALETTE[int(found.labels[i]) % len(PALETTE)], _label(found, i, names), False)
-        for i in reversed(rows)
-    ]
+    marks = [(i, PALETTE[int(found.labels[i]) % len(PALETTE)], _label(found, i, names), False) for i in reversed(rows)]
     return _panel(image, found, marks)
 
 
@@ -153,7 +150,7 @@ def _free(
     size: tuple[int, int],
     placed: Sequence[Sequence[float]],
 ) -> tuple[float, float, float, float]:
-    """A free place for a label: above the box, inside at its top, below it, at its right end, else further down."""
+    """A free place for a label: above the box, in it, below it, at its right end, else further down."""
     tops = [box[1] - height, box[1], box[3], box[3] - height]
     places = [(box[0], top) for top in tops] + [(box[2] - width, top) for top in tops]
     places += [(box[0], box[1] + step * height / 2) for step in range(1, 40)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 
-from modelzoo.validity.outcome import Table, ValidityRequest
+from modelzoo.validity.outcome import Job, Table, ValidityRequest
 from modelzoo.validity.rounding import LayerError, suspect
 from modelzoo.validity.thresholds import LIMITS
 
@@ -46,14 +46,16 @@ def table(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Table
         )
         for layer in chosen
     )
-    return Table(
-        "Error by layer", ("layer", "kind", "error", "rounding explains", "ratio", "scale"), rows, note
-    )
+    return Table("Error by layer", ("layer", "kind", "error", "rounding explains", "ratio", "scale"), rows, note)
 
 
-def explained(layers: Sequence[LayerError], request: ValidityRequest, workload: str, name: str) -> list[str]:
-    """Write ``<workload>_layers.csv`` and ``.png`` into the output directory; return their paths."""
-    if not layers:
+def explained(layers: Sequence[LayerError], job: Job) -> list[str]:
+    """Write ``<workload>_layers.csv`` and ``.png`` into the output directory; return their paths.
+
+    Nothing is written where ``--explain`` was not given, or no layer could be seen.
+    """
+    request, workload = job.request, job.workload
+    if not layers or not request.explain:
         return []
     request.output.mkdir(parents=True, exist_ok=True)
     listing, plot = (request.output / f"{workload}_layers.{kind}" for kind in ("csv", "png"))
@@ -72,11 +74,9 @@ def explained(layers: Sequence[LayerError], request: ValidityRequest, workload: 
     axes = figure.add_subplot()
     order = range(len(layers))
     factor = request.tolerance.get("layer_drift", LIMITS["layer_drift"].value)
-    axes.semilogy(order, [layer.error or 1e-9 for layer in layers], ".-", label=f"{name} against fp32")
+    axes.semilogy(order, [layer.error or 1e-9 for layer in layers], ".-", label=f"{job.tested.name} against fp32")
     axes.semilogy(order, [layer.explained for layer in layers], color="grey", label="explained by rounding")
-    axes.semilogy(
-        order, [factor * x.explained for x in layers], "--", color="grey", label=f"{factor:g} × that"
-    )
+    axes.semilogy(order, [factor * x.explained for x in layers], "--", color="grey", label=f"{factor:g} × that")
     culprit = first_suspect(layers, request.tolerance)
     if culprit is not None:
         place = list(layers).index(culprit)

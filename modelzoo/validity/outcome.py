@@ -154,6 +154,17 @@ class Validity:
     small: bool = False
 
 
+def from_json(data: Mapping[str, Any]) -> Validity:
+    """Rebuild a stored ``Validity``."""
+    tables = tuple(
+        Table(table["title"], tuple(table["columns"]), tuple(tuple(row) for row in table["rows"]), table["note"])
+        for table in data["tables"]
+    )
+    checks = tuple(Check(**check) for check in data["checks"])
+    rebuilt = {**data, "tables": tables, "checks": checks, "notes": tuple(data["notes"]), "files": tuple(data["files"])}
+    return Validity(**rebuilt)
+
+
 def line(validity: Validity) -> str:
     """The last line on stdout: ``[VALID] <workload> <metric> <fp32> <tested> <verdict>``.
 

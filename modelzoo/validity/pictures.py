@@ -101,9 +101,7 @@ def read_picture(path: Path, name: str = "", upright: bool = False) -> Picture:
     except Image.UnidentifiedImageError:
         raise InputError(f"{path} is not a picture that Pillow can read") from None
     except (OSError, SyntaxError, ValueError, MemoryError, EOFError) as error:
-        raise InputError(
-            f"{path} cannot be read: {' '.join(str(error).split()) or type(error).__name__}"
-        ) from None
+        raise InputError(f"{path} cannot be read: {' '.join(str(error).split()) or type(error).__name__}") from None
     return Picture(name or path.name, rgb, size, tuple(notes))
 
 
@@ -128,9 +126,7 @@ def _as_rgb(image: Any, path: Path, notes: list[str]) -> Any:
     from PIL import Image
 
     if image.mode == "F":
-        raise InputError(
-            f"{path} holds floating-point pixels, whose range is unknown; save it with 8 or 16 bits"
-        )
+        raise InputError(f"{path} holds floating-point pixels, whose range is unknown; save it with 8 or 16 bits")
     if image.mode.startswith("I"):
         import numpy as np
 
@@ -167,14 +163,12 @@ def photograph() -> Path:
 
     path = Path(get_data_path()) / "sample_data" / "grace_hopper.jpg"
     if not path.is_file():
-        raise InputError(
-            "matplotlib's sample_data/grace_hopper.jpg is missing; reinstall matplotlib or give --data"
-        )
+        raise InputError("matplotlib's sample_data/grace_hopper.jpg is missing; reinstall matplotlib or give --data")
     return path
 
 
 def builtin(count: int, seed: int, smallest: float) -> list[Item]:
-    """``count`` distinct crops of the photograph: places, scales from ``smallest`` to 1, half of them flipped."""
+    """``count`` distinct crops of the photograph, of ``smallest`` to 1 of its sides, half of them flipped."""
     draw = random.Random(seed)
     items = []
     for index in range(count):

@@ -91,7 +91,7 @@ def scale(tested: Any, reference: Any) -> tuple[float, float]:
 
 
 def all_finite(output: Any) -> bool:
-    """Whether every floating-point tensor in ``output`` (nested lists, tuples, dicts) is free of NaN and Inf."""
+    """Whether all tensors in ``output`` (nested lists, tuples, dicts) are free of NaN and Inf."""
     import torch
 
     if isinstance(output, torch.Tensor):
@@ -116,7 +116,7 @@ def observable(side: Side) -> bool:
 
 
 def probe_size(tested: Side, batch: int, wanted: int) -> int:
-    """How many items to compare layer by layer: ``wanted``, or ``batch`` where another shape costs a compilation."""
+    """Items to compare layer by layer: ``wanted``, or ``batch`` where another shape costs a compilation."""
     return wanted if observable(tested) else batch
 
 
@@ -130,9 +130,7 @@ class Seen:
 
 
 @contextlib.contextmanager
-def _hooked(
-    model: Any, wanted: Callable[[str], bool], into: Callable[[str, Any, Any], None]
-) -> Iterator[None]:
+def _hooked(model: Any, wanted: Callable[[str], bool], into: Callable[[str, Any, Any], None]) -> Iterator[None]:
     """Call ``into(name, module, output)`` after every leaf module that is ``wanted``."""
     handles = [
         module.register_forward_hook(lambda mod, _, output, name=name: into(name, mod, output))
@@ -169,9 +167,7 @@ def observe(
         calls[name] = calls.get(name, 0) + 1
         key = name if calls[name] == 1 else f"{name}#{calls[name]}"
         flat = output.detach().reshape(-1)
-        stride = (
-            max(1, flat.numel() // SAMPLED) | 1
-        )  # odd, so that it does not fall on one column of an image
+        stride = max(1, flat.numel() // SAMPLED) | 1  # odd, so that it does not fall on one column of an image
         outputs[key] = flat[::stride].float().cpu()
         finite[key] = bool(torch.isfinite(flat).all())
         kinds[key] = type(module).__name__

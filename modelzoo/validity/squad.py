@@ -54,9 +54,7 @@ def read(path: Path) -> list[Question]:
         raise InputError(f"{path} is not JSON: {' '.join(str(error).split())}") from None
     try:
         paragraphs = [paragraph for article in stored["data"] for paragraph in article["paragraphs"]]
-        questions = [
-            _question(qa, paragraph["context"]) for paragraph in paragraphs for qa in paragraph["qas"]
-        ]
+        questions = [_question(qa, paragraph["context"]) for paragraph in paragraphs for qa in paragraph["qas"]]
     except KeyError as error:
         raise InputError(f"{path} is not a SQuAD file: it lacks {error.args[0]!r}") from None
     except (TypeError, AttributeError):

@@ -92,7 +92,7 @@ class Detection:
         preprocess: an RGB ``PIL.Image`` to a float tensor [3, H, W].
         detections: ``(model output, sizes)`` to one dict a picture: ``boxes`` [K, 4] as x0, y0, x1, y1 in
             pixels of the picture that ``preprocess`` was given, ``scores`` [K], ``labels`` [K], and
-            ``masks`` [K, 1, H, W] or [K, H, W] as probabilities; ``sizes`` are those pictures' (height, width).
+            ``masks`` [K, 1, H, W] or [K, H, W] as probabilities; ``sizes`` are their (height, width).
         categories: the model's label to ``(COCO category id, name)``.
         arguments: prepared pictures to the model's positional arguments (a list, or ``stacked``).
         masks: whether there are masks.
@@ -103,9 +103,7 @@ class Detection:
 
     preprocess: Callable[[Any], Any]
     categories: Callable[[], Mapping[int, tuple[int, str]]]
-    detections: Callable[[Any, Sequence[tuple[int, int]]], Sequence[Mapping[str, Any]]] = (
-        torchvision_detections
-    )
+    detections: Callable[[Any, Sequence[tuple[int, int]]], Sequence[Mapping[str, Any]]] = torchvision_detections
     arguments: Callable[[Sequence[Any]], tuple[Any, ...]] = listed
     masks: bool = False
     shown: float = 0.5

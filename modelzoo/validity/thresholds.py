@@ -38,7 +38,7 @@ LIMITS: dict[str, Limit] = {
         "top-1 agreement, near ties aside",
         ">=",
         0.99,
-        "accuracy falls by no more than what flips: bounds MLPerf's 99 %; a near tie is one bf16 step of a logit",
+        "accuracy falls by no more than what flips (MLPerf's 99 %); a near tie is one bf16 step of a logit",
     ),
     "kl": Limit(
         "mean KL divergence, nats",
@@ -102,9 +102,7 @@ def verified(tolerance: Mapping[str, float]) -> None:
     """Raise ``UsageError`` for a name that is no threshold or a value that is not finite."""
     for name, value in tolerance.items():
         if name not in LIMITS:
-            raise UsageError(
-                f"--tolerance {name}: there is no such threshold (there are: {', '.join(LIMITS)})"
-            )
+            raise UsageError(f"--tolerance {name}: there is no such threshold (there are: {', '.join(LIMITS)})")
         if not math.isfinite(value):
             raise UsageError(f"--tolerance {name} must be a number, not {value}")
 
@@ -138,9 +136,7 @@ def hold(
     if seen is None or not math.isfinite(seen):
         return Check(name, limit.title, None, limit.relation, required, origin, False, None)
     passed = seen >= required if limit.relation == ">=" else seen <= required
-    return Check(
-        name, limit.title, seen, limit.relation, required, origin, passed, _just(seen, limit.relation)
-    )
+    return Check(name, limit.title, seen, limit.relation, required, origin, passed, _just(seen, limit.relation))
 
 
 def _just(seen: float, relation: str) -> float:

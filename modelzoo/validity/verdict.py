@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from modelzoo.validity.outcome import (
     CANNOT_JUDGE,
@@ -11,6 +12,9 @@ from modelzoo.validity.outcome import (
     NUMERIC_ONLY,
     VALID,
     Check,
+    Job,
+    Table,
+    Validity,
     ValidityRequest,
 )
 from modelzoo.validity.rounding import LayerError
@@ -82,10 +86,65 @@ def published_check(
     if not published or request.own_weights or request.weights_are_random or not count:
         return []
     margin = 3 * deviation / math.sqrt(count) + 1 / count
-    source = (
-        f"published {100 * published:.2f}, here {100 * seen:.2f}; {count} items: margin {100 * margin:.1f}"
-    )
+    source = f"published {100 * published:.2f}, here {100 * seen:.2f}; {count} items: margin {100 * margin:.1f}"
     return [hold("published", (published - seen) / margin, request.tolerance, source=source)]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a task hands over for the verdict.
+
+    Attributes:
+        task: the kind of task. metric, reference, tested: as in ``Validity``.
+        what: what is counted: "picture", "question". count: how many there were.
+        reference_broken: why the reference itself is no measure; empty where it is.
+    """
+
+    task: str
+    metric: str
+    reference: float | None
+    tested: float | None
+    checks: Sequence[Check]
+    what: str
+    count: int
+    scope: str
+    reference_broken: str = ""
+    tables: Sequence[Table] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    files: Sequence[str] = ()
+
+
+def concluded(job: Job, evidence: Evidence) -> Validity:
+    """Turn the evidence into a ``Validity``."""
+    word, code, reason = conclude(
+        evidence.checks,
+        evidence.count,
+        evidence.what,
+        evidence.reference_broken,
+        job.request.weights_are_random,
+    )
+    return Validity(
+        workload=job.workload,
+        task=evidence.task,
+        metric=evidence.metric,
+        reference=evidence.reference,
+        tested=evidence.tested,
+        verdict=word,
+        exit_code=code,
+        scope=evidence.scope,
+        reason=reason,
+        checks=tuple(evidence.checks),
+        tables=tuple(evidence.tables),
+        counts=dict(evidence.counts),
+        figures=dict(evidence.figures),
+        notes=tuple(evidence.notes),
+        files=tuple(evidence.files),
+        reference_name=job.reference.name,
+        tested_name=job.tested.name,
+        small=job.request.data is None,
+    )
 
 
 def conclude(
@@ -104,11 +163,7 @@ def conclude(
     if reference_broken:
         return CANNOT_JUDGE, 2, reference_broken
     if "published" in names:
-        return (
-            CANNOT_JUDGE,
-            2,
-            "fp32 itself is far from the published quality of these weights: a broken set-up",
-        )
+        return CANNOT_JUDGE, 2, f"fp32 itself is far from the published quality: a broken set-up; {reason}"
     if bad:
         return (NUMERIC_ONLY if random else NOT_VALID), 1, reason
     if count < ENOUGH:

@@ -51,8 +51,9 @@ def record(mode: str) -> dict[str, object]:
             x = self.point(functional.relu(self.conv(x)))
             x = functional.gelu(self.linear(x.flatten(2).transpose(1, 2)))
             y = x[0] @ x[0].t()
-            x = functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])
-            return x[:, 0].transpose(1, 2) @ y
+            if hasattr(functional, "scaled_dot_product_attention"):  # from torch 2.0 on
+                x = functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])[:, 0]
+            return x.transpose(1, 2) @ y
 
     torch.set_num_threads(1)
     torch.manual_seed(0)

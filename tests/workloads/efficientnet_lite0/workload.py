@@ -53,9 +53,7 @@ def inputs(request: InputRequest) -> Inputs:
 
 
 def labels() -> Sequence[str]:
-    return [
-        entry["name"] for entry in json.loads((DATA / "data" / "imagenet1k.json").read_text(encoding="utf-8"))
-    ]
+    return [entry["name"] for entry in json.loads((DATA / "data" / "imagenet1k.json").read_text(encoding="utf-8"))]
 
 
 WORKLOAD = Workload(

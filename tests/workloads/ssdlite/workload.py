@@ -43,9 +43,7 @@ def load(options: Mapping[str, Any], path: Path) -> Any:
     from safetensors.torch import load_file
 
     model = build(options)
-    state = {
-        name: value.float() if value.is_floating_point() else value for name, value in load_file(path).items()
-    }
+    state = {name: value.float() if value.is_floating_point() else value for name, value in load_file(path).items()}
     model.load_state_dict(state)
     return model
 

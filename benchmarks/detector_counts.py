@@ -1,0 +1,74 @@
+"""What a trained detector sends into its non-maximum suppression: the aim of the random weights.
+
+    .venv/bin/python benchmarks/detector_counts.py [--data DIR]
+
+Runs the trained SSDLite-MobileNetV2 of tests/workloads/ssdlite over the COCO pictures of the test data (see
+CONTRIBUTING.md) and prints, for the thresholds of torchvision's SSD300 (score 0.01, 400 a class, NMS 0.45,
+200 kept) and Mask R-CNN (score 0.05, NMS 0.5, 100 kept), candidates and detections a picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import common  # noqa: F401 - puts the checkout on the path
+
+from modelzoo import stats, workload
+from modelzoo.inputs import open_picture
+from modelzoo.weights import fit, read_state
+
+RULES = {"SSD300": (0.01, 400, 0.45, 200), "Mask R-CNN": (0.05, 10**9, 0.5, 100)}
+"""Score threshold, candidates kept a class, NMS overlap, detections kept: torchvision's defaults."""
+
+
+def counts(scores: Any, boxes: Any, rule: tuple[float, int, float, int]) -> tuple[int, int]:
+    """Candidates and detections of one picture; ``scores`` is (boxes, classes), ``boxes`` (boxes, 4)."""
+    import torch
+    from torchvision.ops import batched_nms
+
+    threshold, most, overlap, kept = rule
+    found_scores, found_boxes, found_labels = [], [], []
+    for label in range(scores.shape[1]):
+        chosen = (scores[:, label] > threshold).nonzero()[:, 0]
+        if len(chosen) > most:
+            chosen = chosen[scores[chosen, label].topk(most).indices]
+        found_scores.append(scores[chosen, label])
+        found_boxes.append(boxes[chosen])
+        found_labels.append(torch.full((len(chosen),), label))
+    all_scores, labels = torch.cat(found_scores), torch.cat(found_labels)
+    keep = batched_nms(torch.cat(found_boxes), all_scores, labels, overlap)[:kept]
+    return len(all_scores), len(keep)
+
+
+def main() -> int:
+    """Print the 5th percentile, the median and the 95th percentile of each count."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    work = workload.load(workload.ROOT / "tests" / "workloads" / "ssdlite")
+    module = sys.modules[work.build.__module__]
+    parser.add_argument("--data", type=Path, default=module.DATA / "data" / "coco" / "val2017")
+    pictures = sorted(parser.parse_args().data.glob("*.jpg"))
+    import torch
+
+    model = work.build({})
+    fit(model, read_state(module.WEIGHTS), module.WEIGHTS)
+    seen: dict[str, list[tuple[int, int]]] = {name: [] for name in RULES}
+    for path in pictures:
+        with torch.inference_mode():
+            coded, logits = model(work.judge.preprocess(open_picture(path))[None])
+            boxes = model.decode(coded)[0][:, [1, 0, 3, 2]] * module.SIZE
+            scores = logits[0].sigmoid()[:, 1:]
+            for name, rule in RULES.items():
+                seen[name].append(counts(scores, boxes, rule))
+    for name, found in seen.items():
+        for what, values in zip(("candidates", "detections"), zip(*found)):
+            ordered = sorted(values)
+            low, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.95))
+            print(f"{name} {what}: 5 % {low}, median {stats.median(values):.0f}, 95 % {high} ({len(values)} pictures)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Read the recordings of oneDNN's output that the tests of parser and evidence share."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from modelzoo.audit import Audit, Event, Observation, read
+from modelzoo.canary import Canary, OperatorCheck
+from modelzoo.onednn import OneDnnLog, parse
+
+DATA = Path(__file__).parent / "data"
+HERE = sorted(DATA.glob("onednn_x86_64_*.json"))
+"""Recorded by tests/data/record_onednn.py: x86 with AVX-512 bf16, no AMX."""
+
+MATRIX, BIAS = (128, 256), (128,)
+IMAGE, FILTER = (4, 32, 56, 56), (64, 32, 3, 3)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One of this repository's own recordings."""
+
+    mode: str
+    requested: str
+    way: str | None
+    output: str
+    audit: Audit
+    canary: Canary
+
+
+def load(path: Path) -> Recording:
+    data = json.loads(path.read_text())
+    seen = data["observation"]
+    events = tuple(
+        Event(
+            event["name"],
+            event["seconds"],
+            event["parent"],
+            tuple(tuple(shape) for shape in event["shapes"]),
+            tuple(event["dtypes"]),
+        )
+        for event in seen["events"]
+    )
+    observation = Observation(**{**seen, "events": events, "problems": tuple(seen["problems"])})
+    canary = Canary(tuple(OperatorCheck(**check) for check in data["canary"]["operators"]))
+    return Recording(data["mode"], data["requested"], data["way"], seen["onednn_output"], read(observation), canary)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One operator of a probe's log: what was asked, oneDNN's lines, and the true precision (by its error)."""
+
+    section: str
+    operator: str
+    way: str | None
+    error: float
+    log: OneDnnLog
+
+    @property
+    def truth(self) -> str:
+        assert self.error >= 1e-3 or self.error < 1e-5
+        return "bf16" if self.error >= 1e-3 else "fp32"
+
+
+def probes(path: Path) -> list[Probe]:
+    """Cut a probe's log at its ``MARK`` and ``ERR`` lines: what stands before an ``ERR`` belongs to it."""
+    fast = "fpmath-bf16" in path.name
+    found = []
+    lines: list[str] = []
+    for line in path.read_text().splitlines():
+        error = re.match(r"ERR (\w+) (\w+) ([\d.e+-]+)", line)
+        if line.startswith("MARK"):
+            lines = []
+        elif error:
+            section, operator, value = error.groups()
+            way = {"fp32": "fastmath" if fast else None, "bf16": "cast", "ac": "autocast"}[section]
+            name = {"mm": "matmul"}.get(operator, operator)
+            found.append(Probe(section, name, way, float(value), parse("\n".join(lines))))
+            lines = []
+        else:
+            lines.append(line)
+    return found
+
+
+def event_of(probe: Probe, seconds: float = 100.0) -> Event:
+    """The profiler's event for a probe's operator; autocast and cast hand bf16 tensors to it."""
+    dtype = "float" if probe.section == "fp32" else "c10::BFloat16"
+    name, shapes = {
+        "matmul": ("aten::mm", (MATRIX, MATRIX[::-1])),
+        "linear": ("aten::addmm", (BIAS, MATRIX, MATRIX[::-1])),
+        "conv": ("aten::mkldnn_convolution", (IMAGE, FILTER, (64,))),
+    }[probe.operator]
+    if probe.operator == "conv" and not probe.log.primitives:
+        name = "aten::_slow_conv2d_forward"
+    return Event(name, seconds, -1, shapes, (dtype,) * len(shapes))
+
+
+def audit_of(probe: Probe) -> Audit:
+    event = event_of(probe)
+    return Audit(1, event.seconds, (event,), probe.log, "environment", "openblas")
+
+
+def canary_of(all_probes: list[Probe], probe: Probe) -> Canary:
+    """What the canary would have said under the same setting: the section's errors."""
+    return Canary(
+        tuple(
+            OperatorCheck(each.operator, each.error, each.truth) for each in all_probes if each.section == probe.section
+        )
+    )

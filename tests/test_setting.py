@@ -1,0 +1,78 @@
+"""Settings and plans refuse what makes no sense, and name themselves."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from modelzoo.errors import UsageError
+from modelzoo.setting import Plan, Setting
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"precision": "fp64"}, "--precision must be one of fp32, bf16, not 'fp64'"),
+        ({"mode": "fast"}, "--mode must be one of eager, compile, script, not 'fast'"),
+        ({"backend": "acl"}, "--backend must be one of auto, onednn, blas, not 'acl'"),
+        ({"precision": "bf16", "way": "magic"}, "--bf16 must be one of fastmath, autocast, cast, not 'magic'"),
+        ({"batch": 0}, "--batch must be 1 or more, not 0"),
+        ({"batch": -4}, "--batch must be 1 or more, not -4"),
+        ({"threads": 0}, "--threads must be 1 or more, not 0"),
+        ({"seed": -1}, "--seed must be from 0"),
+        ({"seed": 2**63}, "--seed must be from 0"),
+    ],
+)
+def test_a_setting_refuses_nonsense(changes: dict[str, Any], message: str) -> None:
+    """The message names the option, what it may be and what it was."""
+    with pytest.raises(UsageError) as caught:
+        Setting(**changes)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"warmup": -1}, "--warmup must be 0 or more, not -1"),
+        ({"iterations": 0}, "--iterations must be 1 or more, not 0"),
+        ({"max_seconds": 0.0}, "--max-seconds must be over 0, not 0"),
+        ({"max_seconds": -1.0}, "--max-seconds must be over 0, not -1"),
+        ({"max_seconds": float("nan")}, "--max-seconds must be over 0, not nan"),
+    ],
+)
+def test_a_plan_refuses_nonsense(changes: dict[str, Any], message: str) -> None:
+    """NaN is not over 0 either."""
+    with pytest.raises(UsageError, match=message):
+        Plan(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "label"),
+    [
+        ({}, "fp32"),
+        ({"precision": "bf16"}, "bf16"),
+        ({"precision": "bf16", "way": "cast"}, "bf16=cast"),
+        ({"mode": "compile", "backend": "blas", "channels_last": True}, "fp32 compile blas channels-last"),
+    ],
+)
+def test_the_label_names_what_differs_from_the_defaults(changes: dict[str, Any], label: str) -> None:
+    """A short name, without what is as always."""
+    assert Setting(**changes).label == label
+
+
+def test_a_changed_copy_leaves_the_original_and_is_checked() -> None:
+    """``but`` makes a copy, and a copy is held to the same rules."""
+    setting = Setting()
+    assert setting.but(batch=4) == Setting(batch=4)
+    assert setting.batch is None
+    with pytest.raises(UsageError):
+        setting.but(batch=0)
+
+
+def test_a_setting_survives_json() -> None:
+    """What is stored can be read back as the same setting."""
+    setting = Setting("bf16", "cast", "script", "onednn", "cpu", 4, 2, True, "random", 7, "/a/b", {"size": "base"})
+    assert Setting(**json.loads(json.dumps(setting.to_json()))) == setting

@@ -1,0 +1,86 @@
+"""Agreement of logits: properties that hold for all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from modelzoo.validity.agreement import bf16_step, guess, kl_divergence, share, softmax, top5_overlap
+
+LOGITS = arrays("float64", st.integers(5, 12), elements=st.floats(-30, 30))
+
+
+@given(LOGITS)
+def test_a_picture_agrees_with_itself(logits: np.ndarray) -> None:
+    """The same logits on both sides: agreement, no divergence, no drift, no margin."""
+    one = guess("x", logits, logits, None, ties=False)
+    assert one.agrees
+    assert (one.kl, one.drift, one.margin, one.spread) == (0, 0, 0, 0)
+    assert top5_overlap(one) == 1
+
+
+@given(LOGITS, st.floats(-50, 50))
+def test_a_constant_added_to_all_logits_changes_nothing(logits: np.ndarray, constant: float) -> None:
+    """Softmax ignores a common shift, and so do KL and the drift."""
+    one = guess("x", logits, logits + constant, None, ties=False)
+    assert one.kl == pytest.approx(0, abs=1e-9)
+    assert one.drift == pytest.approx(0, abs=1e-9)
+
+
+@given(st.integers(5, 12).flatmap(lambda n: st.tuples(*[arrays("float64", n, elements=st.floats(-30, 30))] * 2)))
+def test_divergence_bounds_the_change_of_a_probability(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    """Pinsker's inequality, the source of the KL threshold: no probability moves more than √(KL/2)."""
+    p, q = pair
+    divergence = kl_divergence(p, q)
+    assert divergence >= 0
+    assert np.abs(softmax(p) - softmax(q)).max() <= np.sqrt(divergence / 2) + 1e-9
+
+
+@given(st.integers(5, 12).flatmap(lambda n: st.tuples(*[arrays("float64", n, elements=st.floats(-30, 30))] * 2)))
+def test_margin_is_never_negative_and_zero_when_both_agree(pair: tuple[np.ndarray, np.ndarray]) -> None:
+    """The margin is what the reference's winner leads by over the other side's."""
+    one = guess("x", *pair, None, ties=False)
+    assert one.margin >= 0
+    assert not one.agrees or one.margin == 0
+
+
+@given(LOGITS)
+def test_nan_never_agrees(logits: np.ndarray) -> None:
+    """One NaN among the tested logits: no agreement, no classes, not finite."""
+    broken = logits.copy()
+    broken[1] = np.nan
+    one = guess("x", logits, broken, 0, ties=True)
+    assert not one.agrees
+    assert one.finite == (True, False)
+    assert one.top == ((), ())
+
+
+def test_a_flip_within_one_bf16_step_is_a_near_tie_only_for_bf16() -> None:
+    """At 20 a bf16 step is 0.125: a lead of 0.1 is a tie in bf16, none in fp32, and 0.2 is none."""
+    for lead, ties, expected in ((0.1, True, True), (0.1, False, False), (0.2, True, False)):
+        p = np.array([20 + lead, 20.0, 0, 0, 0])
+        q = np.array([20.0, 20 + lead, 0, 0, 0])
+        one = guess("x", p, q, None, ties)
+        assert not one.agrees
+        assert one.margin == pytest.approx(lead)
+        assert one.tie is expected
+
+
+@given(st.floats(1e-30, 1e30))
+def test_bf16_step_is_the_distance_to_the_next_bf16_number(value: float) -> None:
+    """Checked against torch's own bf16."""
+    import torch
+
+    low = torch.tensor(value).to(torch.bfloat16)
+    at = float(low)
+    bits = low.view(torch.int16)
+    following = float((bits + 1).view(torch.bfloat16))
+    assert bf16_step(at) == pytest.approx(following - at)
+
+
+def test_share_of_nothing_is_zero() -> None:
+    """An empty set agrees in nothing."""
+    assert share([]) == 0

@@ -1,0 +1,113 @@
+"""A trained question-answering model judged: F1 as measured, planted faults, long contexts, SQuAD 2.0."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from modelzoo.validity import Answers, Side, Validity, ValidityRequest, judge, line
+
+
+@pytest.fixture
+def run(reader: Any, side: Callable[..., Side], tmp_path: Path) -> Callable[..., Validity]:
+    """Judge a call (default: the trained model under autocast) against the trained model in fp32."""
+
+    def go(via: Callable[..., Any] | None = None, model: Any = None, **request: Any) -> Validity:
+        request = {"output": tmp_path, "batch": 4, "model_path": reader.path, **request}
+        reference = side(reader.model, via=reader.call)
+        tested = side(model or reader.model, "bf16", via=via or reader.call)
+        task = request.pop("task", reader.task)
+        return judge("bert", task, reference, tested, ValidityRequest(**request))
+
+    return go
+
+
+@pytest.mark.slow
+def test_the_sample_questions(run: Callable[..., Validity], reader: Any, tmp_path: Path) -> None:
+    """F1 63.3 in fp32 and 62.4 or so in bf16 on the first 150 questions, VALID."""
+    stored = json.loads(reader.data.read_text())
+    left = 150
+    for article in stored["data"]:
+        for paragraph in article["paragraphs"]:
+            paragraph["qas"] = paragraph["qas"][:left]
+            left -= len(paragraph["qas"])
+    path = tmp_path / "first.json"
+    path.write_text(json.dumps(stored))
+    judged = run(data=path, task=Answers(tokenizer=lambda _: reader.tokenizer))
+    assert judged.counts["questions"] == 150
+    assert judged.reference == pytest.approx(0.633, abs=0.01)
+    assert judged.tested == pytest.approx(0.624, abs=0.015)
+    assert (judged.verdict, judged.metric) == ("VALID", "f1")
+
+
+def test_the_builtin_questions(run: Callable[..., Validity]) -> None:
+    """A sample of them: VALID, nearly all answered rightly, and the line says how small the set is."""
+    judged = run(limit=12)
+    assert (judged.verdict, judged.exit_code) == ("VALID", 0)
+    assert judged.reference is not None
+    assert judged.reference > 0.7
+    assert "(12 questions on " in line(judged)
+    assert len(Path(judged.files[0]).read_text().splitlines()) == 13
+    assert {"Answers", "Over the set"} <= {table.title for table in judged.tables}
+
+
+def test_one_question_is_never_a_pass(run: Callable[..., Validity]) -> None:
+    """Exit code 2."""
+    assert run(limit=1).exit_code == 2
+
+
+def test_an_off_by_one_span_is_not_valid(run: Callable[..., Validity], reader: Any) -> None:
+    """Start and end logits moved by one token."""
+
+    def shifted(*args: Any) -> Any:
+        output = reader.call(*args)
+        return output.start_logits.roll(1, 1), output.end_logits.roll(1, 1)
+
+    judged = run(shifted, limit=10)
+    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
+    assert "task metric" in judged.reason
+
+
+@pytest.mark.parametrize("fault", [0.95, 1.05, float("nan")])
+def test_a_faulty_layer_is_not_valid(run: Callable[..., Validity], reader: Any, fault: float) -> None:
+    """One linear layer scaled by 5 %, or holding a NaN: exit code 1."""
+    import torch
+
+    faulty = copy.deepcopy(reader.model)
+    with torch.no_grad():
+        weight = faulty.bert.encoder.layer[2].intermediate.dense.weight
+        weight[0] = weight[0] * fault if fault != fault else weight[0]
+        weight.mul_(fault if fault == fault else 1.0)
+
+    def call(ids: Any, mask: Any, types: Any) -> Any:
+        return faulty(input_ids=ids, attention_mask=mask, token_type_ids=types)
+
+    judged = run(call, faulty, limit=4)
+    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
+    assert ("NaN" in judged.reason) is (fault != fault)
+
+
+def test_long_contexts_and_questions_without_an_answer(
+    run: Callable[..., Validity], reader: Any, tmp_path: Path
+) -> None:
+    """SQuAD 2.0 with a paragraph of several windows: every question comes out once, in its order."""
+    filler = "The weather was mild and nothing of note happened in the valley that week. " * 60
+    context = filler + "The bridge was designed by Clara Whitfield in 1911. " + filler
+    qas = [
+        {"id": "a", "question": "Who designed the bridge?", "is_impossible": False,
+         "answers": [{"text": "Clara Whitfield", "answer_start": context.index("Clara")}]},
+        {"id": "b", "question": "When was the bridge designed?", "is_impossible": False,
+         "answers": [{"text": "1911", "answer_start": context.index("1911")}]},
+        {"id": "c", "question": "What did the tiger eat?", "is_impossible": True, "answers": []},
+    ]  # fmt: skip
+    path = tmp_path / "v2.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}))
+    judged = run(data=path)
+    rows = Path(judged.files[0]).read_text().splitlines()
+    assert [row.split(",")[0] for row in rows[1:]] == ["a", "b", "c"]
+    assert "Clara Whitfield" in rows[1]
+    assert judged.exit_code == 0

@@ -1,0 +1,184 @@
+"""A trained detector judged: AP as measured, planted faults, pictures, masks through a toy model."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+from PIL import Image
+
+from modelzoo.errors import InputError
+from modelzoo.validity import Detection, Side, Validity, ValidityRequest, judge, line
+
+
+@pytest.fixture
+def run(detector: Any, side: Callable[..., Side], tmp_path: Path) -> Callable[..., Validity]:
+    """Judge ``tested`` (default: the trained model under autocast) against the trained model in fp32."""
+
+    def go(tested: Side | None = None, **request: Any) -> Validity:
+        request = {"output": tmp_path / "out", "batch": 4, "pictures": 0, **request}
+        tested = tested or side(detector.model, "bf16")
+        return judge("ssdlite", detector.workload.judge, side(detector.model), tested, ValidityRequest(**request))
+
+    return go
+
+
+@pytest.mark.slow
+def test_the_whole_sample_set(run: Callable[..., Validity], detector: Any) -> None:
+    """AP .345 and AP50 .507 in fp32, .347 and .507 in bf16, VALID."""
+    judged = run(data=detector.data)
+    assert judged.reference == pytest.approx(0.345, abs=0.0015)
+    assert judged.tested == pytest.approx(0.347, abs=0.003)
+    assert judged.figures["box_ap50_reference"] == pytest.approx(0.507, abs=0.0015)
+    assert judged.figures["box_ap50_tested"] == pytest.approx(0.507, abs=0.004)
+    assert (judged.verdict, judged.metric, judged.counts["pictures"]) == ("VALID", "box_ap", 79)
+
+
+def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: Any) -> None:
+    """12 pictures: VALID, with AP by size and pictures of two of them."""
+    judged = run(data=detector.data / "instances_val2017.json", limit=12, pictures=2)
+    assert (judged.verdict, judged.exit_code) == ("VALID", 0)
+    assert 0.2 < judged.figures["box_ap_reference"] < 0.6
+    assert any("AP small" in row[0] for table in judged.tables for row in table.rows)
+    written = [Path(file) for file in judged.files]
+    assert len(written) == 4
+    with Image.open(written[0]) as single, Image.open(written[1]) as both:
+        assert both.size[0] > 2 * single.size[0]
+
+
+def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> None:
+    """Without data: 8 crops of one photograph."""
+    judged = run()
+    assert judged.exit_code == 0
+    assert line(judged).endswith(" VALID (8 crops of 1 photograph: agreement only)")
+    assert judged.figures["matched"] >= 8
+    assert run(limit=1).exit_code == 2
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+@pytest.mark.parametrize("layer", ["stem.0", "blocks.6.project.1", "cls.1.1"])
+def test_a_scaled_layer_is_not_valid(
+    run: Callable[..., Validity], detector: Any, side: Callable[..., Side], layer: str, factor: float
+) -> None:
+    """One layer's weights times 0.95 or 1.05: exit code 1."""
+    import torch
+
+    faulty = copy.deepcopy(detector.model)
+    with torch.no_grad():
+        dict(faulty.named_modules())[layer].weight.mul_(factor)
+    judged = run(side(faulty, "bf16"), limit=4)
+    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
+
+
+@pytest.mark.parametrize("fault", ["shift", "colours", "nan", "nothing"])
+def test_planted_faults_are_not_valid(
+    run: Callable[..., Validity], detector: Any, side: Callable[..., Side], fault: str
+) -> None:
+    """A shifted box decoder, BGR for RGB, a NaN among the boxes, and no detections at all."""
+    import torch
+
+    def call(x: Any) -> Any:
+        boxes, scores = detector.model(x[:, [2, 1, 0]] if fault == "colours" else x)
+        if fault == "shift":
+            boxes = boxes.float() + torch.tensor([0.3, 0.0, 0.0, 0.0])
+        elif fault == "nan":
+            boxes = boxes.clone()
+            boxes[0, 0, 0] = torch.nan
+        elif fault == "nothing":
+            scores = scores - 100
+        return boxes, scores
+
+    judged = run(side(detector.model, "bf16", via=call), data=detector.data, limit=12)
+    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
+    expected = {"shift": "shift", "colours": "score", "nan": "NaN", "nothing": "in common"}[fault]
+    assert expected in judged.reason
+
+
+def test_a_reference_that_detects_nothing_cannot_judge(
+    detector: Any, side: Callable[..., Side], tmp_path: Path
+) -> None:
+    """fp32 itself finds no object: exit code 2."""
+
+    def call(x: Any) -> Any:
+        boxes, scores = detector.model(x)
+        return boxes, scores - 100
+
+    blind = side(detector.model, via=call)
+    request = ValidityRequest(tmp_path, limit=4, pictures=0)
+    judged = judge("ssdlite", detector.workload.judge, blind, side(detector.model, "bf16", via=call), request)
+    assert (judged.verdict, judged.exit_code) == ("CANNOT JUDGE", 2)
+
+
+def test_random_weights_are_numeric_only(detector: Any, side: Callable[..., Side], tmp_path: Path) -> None:
+    """Never VALID, whatever the numbers say."""
+    import torch
+
+    torch.manual_seed(0)
+    model = detector.workload.build({})
+    request = ValidityRequest(tmp_path, limit=2, pictures=0, weights_are_random=True)
+    judged = judge("ssdlite", detector.workload.judge, side(model), side(model, "bf16"), request)
+    assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
+
+
+def test_an_annotation_file_without_its_pictures_is_an_input_error(
+    run: Callable[..., Validity], detector: Any, tmp_path: Path
+) -> None:
+    """The message counts the missing ones."""
+    path = tmp_path / "instances_val2017.json"
+    path.write_text((detector.data / "instances_val2017.json").read_text())
+    with pytest.raises(InputError, match="names 79 pictures and 79 of them are missing"):
+        run(data=path)
+
+
+def squares(output: Any, sizes: Any) -> Any:
+    """Detections of the toy: one square with a mask a picture, at the place that the model says."""
+    import torch
+
+    found = []
+    for shift, (height, width) in zip(output, sizes):
+        x = float(shift)
+        mask = torch.zeros(1, 1, height, width)
+        mask[..., height // 4 : height // 2, round(width / 4 + x) : round(width / 2 + x)] = 0.9
+        box = torch.tensor([[width / 4 + x, height / 4, width / 2 + x, height / 2]])
+        found.append({"boxes": box, "scores": torch.tensor([0.9]), "labels": torch.tensor([1]), "masks": mask})
+    return found
+
+
+@pytest.mark.parametrize(("shift", "code"), [(0.0, 0), (30.0, 1)])
+def test_masks_reach_the_mask_ap(tmp_path: Path, shift: float, code: int) -> None:
+    """A toy with perfect masks has mask AP 1, also on a picture that was reduced; shifted masks fail."""
+    import json
+
+    import torch
+
+    (tmp_path / "val").mkdir()
+    images, annotations = [], []
+    for number, size in enumerate(((400, 400), (2800, 2000), (600, 300)), start=1):
+        Image.new("RGB", size, (40 * number, 0, 0)).save(tmp_path / "val" / f"{number}.png")
+        x, y = size[0] / 4, size[1] / 4
+        images.append({"id": number, "file_name": f"{number}.png", "width": size[0], "height": size[1]})
+        polygon = [x, y, 2 * x, y, 2 * x, 2 * y, x, 2 * y]
+        annotations.append(
+            {"id": number, "image_id": number, "category_id": 1, "bbox": [x, y, x, y], "area": x * y, "iscrowd": 0,
+             "segmentation": [polygon]}
+        )  # fmt: skip
+    content = {"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "square"}]}
+    (tmp_path / "instances_val.json").write_text(json.dumps(content))
+    task = Detection(
+        preprocess=lambda picture: torch.zeros(3, 8, 8),
+        categories=lambda: {1: (1, "square")},
+        detections=squares,
+        masks=True,
+    )
+    reference = Side("fp32", lambda pictures: [0.0] * len(pictures))
+    tested = Side("bf16", lambda pictures: [shift] * len(pictures), "bf16")
+    judged = judge("toy", task, reference, tested, ValidityRequest(tmp_path / "out", data=tmp_path, batch=2))
+    assert judged.exit_code == code
+    assert judged.figures["mask_ap_reference"] == pytest.approx(1, abs=0.01)
+    assert judged.figures["box_ap_reference"] == pytest.approx(1, abs=0.01)
+    if code:
+        assert judged.figures["mask_ap_tested"] < 0.99
+    assert any("reduced" in note for note in judged.notes)
+    assert len(judged.files) == 6

@@ -1,0 +1,145 @@
+"""Pictures of every kind, good and bad, and the built-in crops."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from modelzoo.errors import InputError
+from modelzoo.validity import pictures
+
+
+def noise(size: tuple[int, int] = (64, 48)) -> Any:
+    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype="uint8")
+    return Image.fromarray(pixels)
+
+
+def refused(path: Path, says: str) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        pictures.read_picture(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_truncated_text_and_tiny_pictures_are_refused(tmp_path: Path) -> None:
+    """Each in one line that says why."""
+    refused(tmp_path / "absent.jpg", "no such picture")
+    whole = tmp_path / "whole.jpg"
+    noise((400, 300)).save(whole)
+    (tmp_path / "cut.jpg").write_bytes(whole.read_bytes()[:4000])
+    refused(tmp_path / "cut.jpg", "truncated")
+    (tmp_path / "text.jpg").write_text("this is no picture")
+    refused(tmp_path / "text.jpg", "not a picture")
+    (tmp_path / "empty.png").write_bytes(b"")
+    refused(tmp_path / "empty.png", "not a picture")
+    noise((1, 1)).save(tmp_path / "one.png")
+    refused(tmp_path / "one.png", "1×1 pixels")
+    Image.fromarray(np.zeros((20, 20), dtype="float32")).save(tmp_path / "float.tif")
+    refused(tmp_path / "float.tif", "floating-point")
+
+
+def test_cmyk_becomes_rgb(tmp_path: Path) -> None:
+    """A CMYK JPEG is converted, and the note says so."""
+    Image.new("CMYK", (40, 30), (0, 255, 255, 0)).save(tmp_path / "c.jpg")
+    picture = pictures.read_picture(tmp_path / "c.jpg")
+    assert picture.image.mode == "RGB"
+    red, green, blue = picture.image.getpixel((5, 5))
+    assert red > 200 > 60 > max(green, blue)
+    assert "CMYK" in picture.notes[0]
+
+
+def test_sixteen_bits_are_scaled_not_clipped(tmp_path: Path) -> None:
+    """Half of the range becomes mid-grey; Pillow's own conversion would make it white."""
+    Image.fromarray(np.full((20, 30), 32768, dtype="uint16")).save(tmp_path / "deep.png")
+    picture = pictures.read_picture(tmp_path / "deep.png")
+    assert picture.image.getpixel((3, 3)) == (128, 128, 128)
+    assert "16-bit" in picture.notes[0]
+
+
+def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
+    """And the note says so."""
+    frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    picture = pictures.read_picture(tmp_path / "a.gif")
+    assert picture.image.getpixel((3, 3)) == (255, 0, 0)
+    assert "first frame" in picture.notes[0]
+
+
+def test_orientation_is_applied_only_on_request(tmp_path: Path) -> None:
+    """Annotated sets are taken as stored; plain folders are turned upright."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    noise((64, 48)).save(tmp_path / "turned.jpg", exif=exif)
+    assert pictures.read_picture(tmp_path / "turned.jpg").image.size == (64, 48)
+    upright = pictures.read_picture(tmp_path / "turned.jpg", upright=True)
+    assert upright.image.size == upright.size == (48, 64)
+
+
+BIG = """
+import resource, sys, warnings
+from pathlib import Path
+from PIL import Image
+from modelzoo.validity import pictures
+warnings.simplefilter("error")
+small = Path(sys.argv[1])
+pictures.read_picture(small)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with pictures.large_pictures_allowed():
+    picture = pictures.read_picture(Path(sys.argv[2]))
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(*picture.size, *picture.image.size, (after - before) // 1024, picture.notes)
+"""
+
+
+def test_a_hundred_megapixels_cost_bounded_memory(tmp_path: Path) -> None:
+    """A 12,500×8,000 JPEG is decoded at reduced size: under 100 MB more, where the whole takes 300."""
+    noise().save(tmp_path / "small.jpg")
+    Image.new("RGB", (12_500, 8_000), "teal").save(tmp_path / "big.jpg")
+    command = [sys.executable, "-c", BIG, str(tmp_path / "small.jpg"), str(tmp_path / "big.jpg")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    width, height, seen_width, seen_height, megabytes, *note = done.stdout.split()
+    assert (int(width), int(height)) == (12_500, 8_000)
+    assert max(int(seen_width), int(seen_height)) <= pictures.REDUCED_SIDE
+    assert int(megabytes) < 100
+    assert "reduced" in " ".join(note)
+    assert resource.RUSAGE_SELF == 0
+
+
+def test_a_picture_over_every_limit_is_refused_before_decoding(tmp_path: Path) -> None:
+    """A PNG of 20,000×10,000 pixels, few bytes on disk, is refused by its header."""
+    Image.new("1", (20_000, 10_000)).save(tmp_path / "bomb.png")
+    with pictures.large_pictures_allowed():
+        refused(tmp_path / "bomb.png", "200 megapixels")
+
+
+def test_the_guard_of_pillow_is_restored() -> None:
+    """It is off only while pictures are read."""
+    before = Image.MAX_IMAGE_PIXELS
+    with pictures.large_pictures_allowed():
+        assert Image.MAX_IMAGE_PIXELS is None
+    assert before == Image.MAX_IMAGE_PIXELS
+
+
+def test_builtin_crops_are_distinct_and_reproducible() -> None:
+    """No two crops are the same picture; the seed decides which they are."""
+    first, again, other = (pictures.builtin(12, seed, 0.5) for seed in (0, 0, 1))
+    pixels = [item.read().image.tobytes() for item in first]
+    assert len(set(pixels)) == 12
+    assert [item.read().image.tobytes() for item in again] == pixels
+    assert other[3].read().image.tobytes() != pixels[3]
+
+
+def test_samples_are_reproducible_and_in_order() -> None:
+    """The same seed draws the same items; a limit over the size takes all."""
+    items = list(range(1000))
+    drawn = pictures.sampled(items, 50, 7)
+    assert drawn == pictures.sampled(items, 50, 7) == sorted(drawn)
+    assert len(set(drawn)) == 50
+    assert drawn != pictures.sampled(items, 50, 8)
+    assert pictures.sampled(items, 5000, 7) == items
