@@ -38,7 +38,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=40)
     blocks = parser.parse_args().blocks
-    return 0 if all([compare(name, count, blocks) for name, count in BLOCK.items()]) else 1
+    claims = [compare(name, count, blocks) for name, count in BLOCK.items()]
+    return 0 if all(claims) else 1
 
 
 if __name__ == "__main__":

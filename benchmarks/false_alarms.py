@@ -1,12 +1,15 @@
 """How often the verdict is wrong: A against A, and A against A slowed down by 3 %.
 
-    .venv/bin/python benchmarks/false_alarms.py [--comparisons 100] [--processes 5]
+    .venv/bin/python benchmarks/false_alarms.py [--comparisons 100] [--processes 7] [--stride 7]
 
-Every comparison goes through the suite's own interleaved path: fresh processes, rounds A B, B A …, ratio
-interval, verdict word. A has 100 equal layers. Its equal is A itself; the slowed one has 103. In half of
-the comparisons a drift is simulated on top: times grow by 2 % from the first process to the last. The
-claim: at most 5 of 100 A-against-A verdicts are FASTER or SLOWER, and at least 95 of 100 slowdowns are found.
-One thread, so that the two cores of a small machine do not have to be free at once.
+Everything goes through the suite's own interleaved path: fresh processes, rounds A A B, B A A …, ratio
+interval, verdict word. A has 100 equal layers; its rival is A itself, or A with 103. A comparison takes
+``--processes`` neighbouring rounds and the next one starts ``--stride`` rounds later: with a stride of the
+same size comparisons are independent, with 1 they overlap and 100 of them take a quarter of an hour. In
+every other comparison a drift is simulated on top: times grow by 2 % from its first process to its last.
+
+The claim: at most 5 of 100 A-against-A verdicts are FASTER or SLOWER, and at least 95 of 100 slowdowns are
+found. One thread, so that a small machine need not have all its cores free.
 """
 
 from __future__ import annotations
@@ -21,48 +24,61 @@ from common import MLP
 from modelzoo import runner, stats, workload
 from modelzoo.setting import Plan, Setting
 
-DEPTH, SLOWER = 100, 103
+DEPTH, SLOWER, WIDTH = 100, 103, 192
 DRIFT = 0.02
 
 
-def rounds(settings: tuple[Setting, ...], processes: int, seconds: float, drift: float) -> list[list[list[float]]]:
-    """Steady samples by setting and round, with ``drift`` growing over the whole comparison."""
+def rounds(settings: tuple[Setting, ...], count: int, seconds: float) -> list[list[list[float]]]:
+    """Steady samples by setting and round, of ``count`` interleaved rounds."""
     work = workload.load(workload.find(MLP))
-    request = runner.Request(work, settings, Plan(max_seconds=seconds), processes, audit=False)
-    runs = list(runner.run(request, lambda message: None))
-    places = list(runner.order(len(settings), processes))
-    sides: list[list[list[float]]] = [[[] for _ in range(processes)] for _ in settings]
-    for number, (run, (round_number, index)) in enumerate(zip(runs, places)):
+    request = runner.Request(work, settings, Plan(max_seconds=seconds), count, audit=False)
+    sides: list[list[list[float]]] = [[[] for _ in range(count)] for _ in settings]
+    runs = runner.run(request, lambda message: None)
+    for run, (round_number, index) in zip(runs, runner.order(len(settings), count)):
         if run.error:
             raise SystemExit(f"a worker failed: {run.error}")
-        factor = 1 + drift * number / (len(runs) - 1)
-        sides[index][round_number] = [sample * factor for sample in run.steady]
+        sides[index][round_number] = run.steady
+        if index == 0:
+            print(f"\rround {round_number + 1} of {count}", end="", file=sys.stderr, flush=True)
     return sides
+
+
+def drifting(sides: list[list[list[float]]], drift: float) -> list[list[list[float]]]:
+    """The samples of one comparison, slowed down more and more in the order in which they ran."""
+    count = len(sides[0])
+    places = {place: number for number, place in enumerate(runner.order(len(sides), count))}
+    last = len(places) - 1
+    return [
+        [[x * (1 + drift * places[r, index] / last) for x in side[r]] for r in range(count)]
+        for index, side in enumerate(sides)
+    ]
 
 
 def main() -> int:
     """Print how the verdicts fell; exit code 1 where the claim does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--comparisons", type=int, default=100)
-    parser.add_argument("--processes", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--processes", type=int, default=7)
+    parser.add_argument("--stride", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.5)
     args = parser.parse_args()
     started = perf_counter()
-    same = Setting(threads=1, weights="random", options={"depth": DEPTH})
-    slow = same.but(options={"depth": SLOWER})
+    same = Setting(threads=1, batch=512, weights="random", options={"depth": DEPTH, "width": WIDTH})
+    slow = same.but(options={"depth": SLOWER, "width": WIDTH})
+    count = (args.comparisons - 1) * args.stride + args.processes
+    sides = rounds((same, same, slow), count, args.seconds)
     verdicts: dict[str, Counter[str]] = {"A against A": Counter(), "3 % slower": Counter()}
     for number in range(args.comparisons):
-        drift = DRIFT if number % 2 else 0.0
-        first, second, third = rounds((same, same, slow), args.processes, args.seconds, drift)
+        start = number * args.stride
+        chosen = [side[start : start + args.processes] for side in sides]
+        first, second, third = drifting(chosen, DRIFT if number % 2 else 0.0)
         for name, other in (("A against A", second), ("3 % slower", third)):
-            ratio = stats.ratio_interval(first, other)
-            verdicts[name][stats.judge(ratio).word] += 1
-            print(f"{number + 1:4d} {name:12s} {ratio.value:.4f} [{ratio.low:.4f}, {ratio.high:.4f}]", flush=True)
+            verdicts[name][stats.judge(stats.ratio_interval(first, other)).word] += 1
     false = sum(verdicts["A against A"][word] for word in ("FASTER", "SLOWER"))
     found = verdicts["3 % slower"]["SLOWER"]
     print(f"\nA against A: {dict(verdicts['A against A'])}: {false} false of {args.comparisons}")
     print(f"3 % slower:  {dict(verdicts['3 % slower'])}: {found} found of {args.comparisons}")
-    print(f"{args.processes} processes a side, {perf_counter() - started:.0f} s in all")
+    print(f"{args.processes} processes a side, stride {args.stride}, {perf_counter() - started:.0f} s in all")
     return 0 if false <= 0.05 * args.comparisons and found >= 0.95 * args.comparisons else 1
 
 

@@ -17,14 +17,14 @@ CHECKPOINT = Checkpoint(
     {"box_ap": 37.9, "mask_ap": 34.6},
 )
 TRAINED = (
-    "a trained SSDLite-MobileNetV2 over 79 COCO val2017 pictures, same thresholds, 5th to 95th percentile "
+    "a trained SSDLite-MobileNetV2 over 159 COCO val2017 pictures, same thresholds, 5th to 95th percentile "
     "(benchmarks/detector_counts.py)"
 )
 PROPOSALS = "torchvision's rpn_post_nms_top_n_test of 1,000, which a dense trained RPN fills at this size"
-CANDIDATES = 95
-"""Pairs of box and class over the score threshold 0.05. That trained detector has 195 (median) and
-keeps 48 after NMS; random boxes overlap less, and the mask head's time follows the number kept, so
-that is what was aimed at: 95 candidates leave about 50 detections."""
+CANDIDATES = 60
+"""Pairs of box and class over the score threshold 0.05. That trained detector has 212 (median) and
+keeps 52 after NMS; random boxes overlap less, and the mask head's time follows the number kept, so
+that is what was aimed at."""
 LOGIT_DEVIATION = 1.5
 OBJECTNESS_DEVIATION = 2.0
 PROPOSAL_DEVIATION = 0.2
@@ -62,6 +62,11 @@ def randomize(model: Any, batch: Inputs, seed: int) -> None:
         model,
         batch,
         {
+            # Without these, deep random features of all boxes are nearly the same vector, and what tells
+            # boxes apart is lost in the rounding of bf16.
+            **dict.fromkeys((block[0] for block in model.backbone.fpn.layer_blocks), 1.0),
+            heads.box_head.fc6: 1.0,
+            heads.box_head.fc7: 1.0,
             model.rpn.head.cls_logits: OBJECTNESS_DEVIATION,
             model.rpn.head.bbox_pred: PROPOSAL_DEVIATION,
             heads.box_predictor.cls_score: LOGIT_DEVIATION,
@@ -85,8 +90,8 @@ def count(model: Any, batch: Inputs) -> list[Count]:
     found = sum(len(d["boxes"]) for d in detections) / pictures_in
     return [
         Count("proposals per image", proposals, 500, 1000, PROPOSALS),
-        Count("candidates into NMS per image", into_nms, 30, 660, TRAINED),
-        Count("detections per image", found, 4, 100, TRAINED),
+        Count("candidates into NMS per image", into_nms, 33, 668, TRAINED),
+        Count("detections per image", found, 5, 100, TRAINED),
     ]
 
 
@@ -107,9 +112,7 @@ WORKLOAD = Workload(
     checkpoint=lambda options: CHECKPOINT,
     randomize=randomize,
     count=count,
-    options=(
-        Option("min-size", 800, "shorter side that pictures are resized to, pixels", int, None, 64, 1333, True),
-    ),
+    options=(Option("min-size", 800, "shorter side that pictures are resized to, pixels", int, None, 64, 1333, True),),
     script="script",
     judge=Detection(preprocess, categories, masks=True, published=CHECKPOINT.quality),
     defaults="batch 1, shorter side resized to 800 pixels (longer at most 1,333) inside the model",

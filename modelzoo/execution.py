@@ -46,7 +46,9 @@ def applied(setting: Setting, way: str | None) -> Iterator[tuple[str, ...]]:
             on = setting.backend == "onednn"
             if on and not torch.backends.mkldnn.is_available():
                 raise EnvironmentProblem(f"--backend onednn: torch {torch.__version__} was built without oneDNN")
-            stack.enter_context(torch.backends.mkldnn.flags(enabled=on))
+            # Not ``mkldnn.flags``: it also sets the TF32 and precision switches, which fast_math owns.
+            stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
+            torch._C._set_mkldnn_enabled(on)
             switches.append(f"torch.backends.mkldnn.enabled={on}")
         on = setting.precision == "bf16" and way == "fastmath"
         switches += stack.enter_context(fast_math(on))

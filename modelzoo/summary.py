@@ -17,6 +17,10 @@ SPREAD = 0.1
 """Processes whose medians spread over more than this share of their median are warned of; the same
 limit at which torch.utils.benchmark warns of a measurement's spread."""
 
+WORK_DIFFERENCE = 0.25
+"""Sides whose counts (of boxes, say) differ by more than this share did different work. Rounding moves a
+few boxes over a threshold; a quarter of them is no rounding."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -166,6 +170,9 @@ def not_comparable(baseline: Sequence[Run], report: dict[str, Any]) -> str:
         return f"the fp32 baseline is not fp32 by its kernels: {evidence['line']}"
     if report and base["weights"]["sha256"] != report["weights"]["sha256"]:
         return "the two sides ran different weights"
+    for mine, other in zip(base["counts"], report["counts"] if report else ()):
+        if abs(other["value"] - mine["value"]) > WORK_DIFFERENCE * max(mine["value"], other["value"]):
+            return f"the two sides did different work: {mine['name']} {mine['value']:.0f} and {other['value']:.0f}"
     return ""
 
 

@@ -247,7 +247,7 @@ def test_outliers_are_counted() -> None:
         ([1.03] * 5 + [1.0] * 5, False),
         ([1.01] * 5 + [1.0] * 5, True),
         ([9.0] * 20 + [1.0] * 10, True),
-        ([1.0, 1.4, 0.8, 1.1, 0.9] + [1.2, 0.9, 1.1, 1.3, 1.0], True),
+        ([1.0, 1.4, 0.8, 1.1, 0.9, 1.2, 0.9, 1.1, 1.3, 1.0], True),
     ],
 )
 def test_settled_is_where_the_level_stopped_moving(samples: Sequence[float], settled: bool) -> None:

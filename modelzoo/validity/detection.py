@@ -14,7 +14,7 @@ from modelzoo.validity.ahead import ahead, batches, padded
 from modelzoo.validity.matching import Found, Matched
 from modelzoo.validity.outcome import Check, Job, Progress, Validity, no_progress
 from modelzoo.validity.pictures import Item, Picture
-from modelzoo.validity.rounding import LayerError, layer_errors, probe_size
+from modelzoo.validity.rounding import OUTPUT, LayerError, layer_errors, probe_size
 from modelzoo.validity.task import Detection
 from modelzoo.validity.thresholds import hold
 from modelzoo.validity.verdict import Evidence
@@ -96,7 +96,10 @@ def _layers(job: Job, items: Sequence[Item]) -> tuple[LayerError, ...]:
     probe = padded([_prepared(item, task) for item in items[:size]], size)
     args = task.arguments([tensor for _, _, tensor in probe])
     scores = detecting.best_scores(task, [picture for _, picture, _ in probe])
-    return layer_errors(job.reference, job.tested, args, task.layers, scores)
+    layers = layer_errors(job.reference, job.tested, args, task.layers, scores)
+    # The scores stand for the layers only where those cannot be seen: which boxes survive NMS is the
+    # business of the matching.
+    return tuple(layer for layer in layers if layer.name != OUTPUT) or layers
 
 
 def _prepared(item: Item, task: Detection) -> tuple[Item, Picture, Any]:

@@ -168,7 +168,7 @@ def observe(
         key = name if calls[name] == 1 else f"{name}#{calls[name]}"
         flat = output.detach().reshape(-1)
         stride = max(1, flat.numel() // SAMPLED) | 1  # odd, so that it does not fall on one column of an image
-        outputs[key] = flat[::stride].float().cpu()
+        outputs[key] = flat[::stride].to("cpu", torch.float32, copy=True)  # a view would keep all of it
         finite[key] = bool(torch.isfinite(flat).all())
         kinds[key] = type(module).__name__
 
