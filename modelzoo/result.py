@@ -147,15 +147,17 @@ def read(path: Path) -> Result:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else None
         raise InputError(f"{path} is not a result of {SCHEMA} (its schema: {found})")
-    runs = tuple(Run(**run) for run in data.pop("runs"))
-    return Result(
-        command=tuple(data["command"]),
-        created=data["created"],
-        runs=runs,
-        version=data["version"],
-        schema=data["schema"],
-        validity=tuple(data.get("validity", ())),
-    )
+    try:
+        return Result(
+            command=tuple(data["command"]),
+            created=data["created"],
+            runs=tuple(Run(**run) for run in data["runs"]),
+            version=data["version"],
+            schema=data["schema"],
+            validity=tuple(data.get("validity", ())),
+        )
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path} is no whole result ({error}); give a file that modelzoo wrote") from error
 
 
 def merged(results: Iterable[Result]) -> tuple[Run, ...]:

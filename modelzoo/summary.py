@@ -204,15 +204,16 @@ def target_lines(found: Sequence[Row]) -> list[str]:
 
     A workload's first setting carries its plain name; others append what differs (``resnet50-bf16``).
     """
-    lines, seen = [], set()
+    lines: list[str] = []
+    seen: set[str] = set()
     for row in found:
-        if row.latency is None:
-            continue
+        # A first setting that failed keeps its name to itself: another's time must not be taken for its.
         name = row.workload
         if name in seen:
             name = f"{name}-{row.asked.replace(' ', '-').replace('=', '-')}"
         seen.add(row.workload)
-        lines.append(f"[TARGET] {name} Time {significant(row.latency.value)}")
+        if row.latency is not None:
+            lines.append(f"[TARGET] {name} Time {significant(row.latency.value)}")
     return lines
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +20,7 @@ def ahead(items: Iterable[Any], prepare: Callable[[Any], T], depth: int, workers
     ``prepare`` is raised where its item would have come.
     """
     waiting: deque[Future[T]] = deque()
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="prepare")
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="prepare", initializer=_modest)
     try:
         for item in items:
             waiting.append(pool.submit(prepare, item))
@@ -29,6 +32,19 @@ def ahead(items: Iterable[Any], prepare: Callable[[Any], T], depth: int, workers
         for future in waiting:
             future.cancel()
         pool.shutdown(wait=True)
+
+
+def _modest() -> None:
+    """Keep a preparing thread out of the model's way: no OpenMP team of its own, and low priority.
+
+    Both are per thread: torch's operators in it would start (and spin) a second team beside the model's.
+    """
+    import threadpoolctl
+
+    threadpoolctl.threadpool_limits(1, user_api="openmp")
+    if hasattr(os, "setpriority"):
+        with contextlib.suppress(OSError):  # only Linux has priorities by thread
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
