@@ -46,7 +46,7 @@ def compare(name: str, count: int, blocks: int) -> bool:
 def main() -> int:
     """Print the figures; exit code 1 where a claim does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=40)
+    parser.add_argument("--blocks", type=int, default=200)
     blocks = parser.parse_args().blocks
     claims = [compare(name, count, blocks) for name, count in BLOCK.items()]
     iterations = 20000

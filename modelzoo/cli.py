@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Callable
 
@@ -98,6 +98,8 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
 
 def _guard(do: Callable[[], int]) -> int:
     """Turn errors that the user caused into one line and exit code 2."""
+    # A stream that was closed before the start is None, and print would send errors to stdout.
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: PTH123, SIM115
     try:
         return do()
     except ModelzooError as error:
@@ -109,6 +111,19 @@ def _guard(do: Callable[[], int]) -> int:
     except BrokenPipeError:  # the reader of stdout has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+
+
+def _tell(lines: Iterable[str]) -> None:
+    """Print to stdout, after all that went to stderr."""
+    sys.stderr.flush()
+    try:
+        for line in lines:
+            print(line, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise UsageError(f"cannot write to stdout: {error.strerror}") from error
 
 
 def _dispatch(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
@@ -167,6 +182,9 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
     from modelzoo import display, result, runner, summary
 
     plan = arguments.make_plan(args)
+    if args.trace and not Path(args.trace).absolute().parent.is_dir():
+        raise UsageError(f"--trace {args.trace}: its directory does not exist")
+    args.profiling = args.profiling or bool(args.trace)
     path = Path(args.json) if args.json else _default_path()
     stored = result.Result(command=tuple(sys.argv), created=result.now())
     result.write(stored, path)  # find out now, not after minutes, that it cannot be written
@@ -202,10 +220,7 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
     if plot:
         out.print(f"roofline: {plot}", soft_wrap=True)
     out.print(f"result: {path}", soft_wrap=True)
-    sys.stderr.flush()
-    for line in summary.target_lines(rows):
-        print(line)
-    sys.stdout.flush()
+    _tell(summary.target_lines(rows))
     if interrupted:
         print(f"modelzoo: interrupted; {len(stored.runs)} finished runs are in {path}", file=sys.stderr)
         return 130
@@ -237,9 +252,7 @@ def _judge(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argparse.
                 codes.append(found["exit_code"])
                 lines.append(display.show_validity(found, out))
     out.print(f"result: {path}", soft_wrap=True)
-    sys.stderr.flush()
-    for line in filter(None, lines):
-        print(line)
+    _tell(filter(None, lines))
     # 2, "could not be judged", is worse than 1: there the question was at least answered.
     return max(codes)
 

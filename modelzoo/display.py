@@ -24,7 +24,7 @@ def console() -> Any:
 
     wanted = Console(stderr=True, highlight=False)
     # A pipe has no width; 80 columns would cut the table.
-    return wanted if wanted.is_terminal else Console(stderr=True, highlight=False, width=140)
+    return wanted if wanted.is_terminal else Console(stderr=True, highlight=False, width=160)
 
 
 def seconds(value: float | None) -> str:

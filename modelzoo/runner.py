@@ -181,7 +181,7 @@ def call_worker(work: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
             with os.fdopen(reading, "rb") as stream:
                 for message in messages(stream):
                     last = message
-                    if "done" not in message:
+                    if "phase" in message:
                         progress(message)
             process.wait()
         except BaseException:

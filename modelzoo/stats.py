@@ -117,7 +117,7 @@ def setting_interval(processes: Sequence[Sequence[float]]) -> Interval:
     if len(processes) == 1:
         return process_interval(processes[0])
     centre = median([median(samples) for samples in processes])
-    draws = _resampled_log_medians([processes])
+    draws = _resampled_log_medians(processes)
     width = _small_sample_width(draws, len(processes))
     return Interval(centre, centre * math.exp(-width), centre * math.exp(width))
 
@@ -125,14 +125,25 @@ def setting_interval(processes: Sequence[Sequence[float]]) -> Interval:
 def ratio_interval(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> Interval:
     """How many times faster B is than A: time of A over time of B, with its interval.
 
-    ``a[i]`` and ``b[i]`` are the samples of the processes of round i, which ran next to each other, so
-    what slowed both cancels. Rounds are resampled together, and each drawn process moves by its own
-    error. Unequal numbers of processes (results of two calls) are resampled apart.
+    ``a[i]`` and ``b[i]`` are the samples of the processes of round i, which ran next to each other: the
+    value is the median of the rounds' ratios, in which what slowed both sides of a round cancels. Rounds
+    are resampled, and each drawn ratio moves by its processes' own errors. Unequal numbers of processes
+    (results of two calls) have no rounds: then it is the ratio of the medians, resampled apart.
     """
-    centre = math.log(median([median(s) for s in a]) / median([median(s) for s in b]))
-    draws = _resampled_log_medians([a, b])
+    if len(a) == len(b):
+        pairs = [_log_ratio(process_interval(x), process_interval(y)) for x, y in zip(a, b)]
+        draws = _resampled_medians([level for level, _ in pairs], [error for _, error in pairs])
+        centre = median([level for level, _ in pairs])
+    else:
+        draws = [x - y for x, y in zip(_resampled_log_medians(a, 0), _resampled_log_medians(b, 1))]
+        centre = math.log(median([median(s) for s in a]) / median([median(s) for s in b]))
     width = _small_sample_width(draws, min(len(a), len(b)))
     return Interval(math.exp(centre), math.exp(centre - width), math.exp(centre + width))
+
+
+def _log_ratio(a: Interval, b: Interval) -> tuple[float, float]:
+    """log(A / B) and its standard error."""
+    return math.log(a.value / b.value), math.hypot(_standard_error(a), _standard_error(b))
 
 
 def _small_sample_width(draws: Sequence[float], processes: int) -> float:
@@ -150,22 +161,20 @@ def _small_sample_width(draws: Sequence[float], processes: int) -> float:
     return quantile * math.sqrt(processes / (processes - 1)) * error
 
 
-def _resampled_log_medians(sides: Sequence[Sequence[Sequence[float]]]) -> list[float]:
-    """Bootstrap draws of log median (one side) or of log A - log B (two), over processes."""
+def _resampled_log_medians(processes: Sequence[Sequence[float]], seed: int = 0) -> list[float]:
+    """Bootstrap draws of the log of the median of the processes' medians."""
+    intervals = [process_interval(samples) for samples in processes]
+    return _resampled_medians([math.log(i.value) for i in intervals], [_standard_error(i) for i in intervals], seed)
+
+
+def _resampled_medians(levels: Sequence[float], errors: Sequence[float], seed: int = 0) -> list[float]:
+    """Bootstrap draws of the median of ``levels``, each drawn level moved by its own normal error."""
     import numpy as np
 
-    generator = np.random.default_rng(0)
-    paired = len({len(side) for side in sides}) == 1
-    shared = generator.integers(0, len(sides[0]), (RESAMPLES, len(sides[0])))
-    total = np.zeros(RESAMPLES)
-    for sign, side in zip((1, -1), sides):
-        intervals = [process_interval(samples) for samples in side]
-        levels = np.log([i.value for i in intervals])
-        errors = np.array([_standard_error(i) for i in intervals])
-        chosen = shared if paired else generator.integers(0, len(side), (RESAMPLES, len(side)))
-        moved = levels[chosen] + errors[chosen] * generator.standard_normal(chosen.shape)
-        total += sign * np.median(moved, axis=1)
-    return [float(x) for x in total]
+    generator = np.random.default_rng(seed)
+    chosen = generator.integers(0, len(levels), (RESAMPLES, len(levels)))
+    moved = np.asarray(levels)[chosen] + np.asarray(errors)[chosen] * generator.standard_normal(chosen.shape)
+    return [float(x) for x in np.median(moved, axis=1)]
 
 
 def _standard_error(interval: Interval) -> float:

@@ -178,8 +178,8 @@ def measured(work: Workload) -> dict[str, Any]:
 
 
 def failure(work: Workload) -> tuple[str, str]:
-    """Error and its kind of a run that must fail."""
-    (run,) = runner.run(Request(work, (RANDOM,), SHORT, 1, audit=False), silent)
+    """Error and its kind of a run whose inputs must fail; with an input named, its preparation does."""
+    (run,) = runner.run(Request(work, (RANDOM.but(input="/"),), SHORT, 1, audit=False), silent)
     assert run.report is None
     assert run.error is not None
     assert run.error_kind is not None
@@ -361,13 +361,9 @@ def test_no_bf16_in_the_cpu_is_a_warning_and_it_runs(monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("restored")
 def test_an_operator_that_torch_refuses_is_a_usage_error(tmp_path: Path) -> None:
     """The workload, the setting and torch's own reason in one line."""
-    work = odd(tmp_path / "odd", build="raise_here = 1")
-    broken = replace(work, directory=work.directory)
-    (work.directory / "workload.py").write_text(
-        DECLARATION.format(build="", inputs="return Inputs((torch.ones(1, 5),), ('five',))")
-    )
+    work = odd(tmp_path / "odd", inputs="return Inputs((torch.ones(1, 5),), ('five',))")
     with pytest.raises(UsageError, match="odd cannot run with fp32: .*shapes cannot be multiplied"):
-        report_of(work=broken)
+        report_of(work=work)
 
 
 @pytest.mark.usefixtures("restored")
@@ -403,11 +399,10 @@ def test_standard_workloads_run_in_both_precisions(name: str, options: dict[str,
 
 def test_prepare_tries_the_users_mistakes_first(tmp_path: Path) -> None:
     """A device or picture that is not there is found before minutes go into weights."""
-    work = replace(odd(tmp_path / "odd", build="raise AssertionError('weights were made')"))
-    for setting, message in ((RANDOM.but(device="tpu"), "knows no device 'tpu'"),):
-        job = runner.job(Request(work, (setting,), SHORT), setting, "prepare")
-        with pytest.raises(EnvironmentProblem, match=message):
-            workers.prepare(job, silent)
+    work = odd(tmp_path / "odd", build="raise AssertionError('weights were made')")
+    setting = RANDOM.but(device="tpu")
+    with pytest.raises(EnvironmentProblem, match="knows no device 'tpu'"):
+        workers.prepare(runner.job(Request(work, (setting,), SHORT), setting, "prepare"), silent)
     text = tmp_path / "text.txt"
     text.write_text("no picture")
     resnet50 = workload.load(workload.find("resnet50"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,8 +43,8 @@ def _modest() -> None:
     import threadpoolctl
 
     threadpoolctl.threadpool_limits(1, user_api="openmp")
-    if hasattr(os, "setpriority"):
-        with contextlib.suppress(OSError):  # only Linux has priorities by thread
+    if sys.platform == "linux":  # elsewhere a priority belongs to a process
+        with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
 
 

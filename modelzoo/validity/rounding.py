@@ -35,7 +35,7 @@ class LayerError:
         error: norm of the difference ÷ norm of the reference.
         scale: least-squares factor of tested on reference, minus 1; 0 where nothing is systematic.
         scale_error: standard error of ``scale`` and of ``explained_scale`` together.
-        explained: the error that rounding explains: the yardstick's, at least 2⁻⁸ (bf16) or 10⁻⁴ (fp32).
+        explained: the error that rounding explains: the yardstick's, at least 2⁻⁸ (bf16) or 10⁻⁵ (fp32).
         explained_scale: the yardstick's ``scale``.
         finite: no NaN and no Inf in the tested output.
     """
@@ -167,7 +167,7 @@ def observe(
         calls[name] = calls.get(name, 0) + 1
         key = name if calls[name] == 1 else f"{name}#{calls[name]}"
         flat = output.detach().reshape(-1)
-        stride = max(1, flat.numel() // SAMPLED) | 1  # odd, so that it does not fall on one column of an image
+        stride = -(-flat.numel() // SAMPLED) | 1  # odd, so that it does not fall on one column of an image
         outputs[key] = flat[::stride].to("cpu", torch.float32, copy=True)  # a view would keep all of it
         finite[key] = bool(torch.isfinite(flat).all())
         kinds[key] = type(module).__name__

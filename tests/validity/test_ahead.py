@@ -51,3 +51,12 @@ def test_batches_and_padding() -> None:
     groups = list(batches(range(5), 2))
     assert groups == [[0, 1], [2, 3], [4]]
     assert padded(groups[-1], 2) == [4, 4]
+
+
+def test_preparing_threads_start_no_openmp_team() -> None:
+    """torch's operators in them run on one thread; the caller's number is left alone."""
+    import torch
+
+    before = torch.get_num_threads()
+    assert list(ahead(range(3), lambda _: torch.get_num_threads(), depth=1)) == [1, 1, 1]
+    assert torch.get_num_threads() == before

@@ -13,9 +13,11 @@ from modelzoo.validity.explain import explained, first_suspect, table
 from modelzoo.validity.outcome import Job
 from modelzoo.validity.rounding import (
     OUTPUT,
+    SAMPLED,
     all_finite,
     layer_errors,
     observable,
+    observe,
     relative_error,
     rounded_by_hand,
     scale,
@@ -129,6 +131,17 @@ def test_nan_in_a_layer_is_seen_where_it_begins(model: Any, side: Callable[..., 
     culprit = first_suspect(layers, {})
     assert culprit is not None
     assert (culprit.name, culprit.finite) == ("12", False)
+
+
+def test_what_is_kept_of_a_layer_is_small(model: Any, side: Callable[..., Side]) -> None:
+    """A sample, not a view that would keep the whole output of every layer in memory."""
+    seen = observe(side(model), arguments(), lambda name: True)
+    for name, output in seen.outputs.items():
+        assert output.numel() <= SAMPLED + 1, name
+        assert output.storage_offset() == 0
+        assert len(output.untyped_storage() if hasattr(output, "untyped_storage") else output.storage()) <= (
+            4 * (SAMPLED + 1)
+        ), name
 
 
 def test_scale_and_its_error() -> None:
