@@ -36,6 +36,20 @@ def bare_bf16(arguments: Sequence[str]) -> list[str]:
     return ["--bf16=auto" if word == "--bf16" else word for word in arguments]
 
 
+def add_workloads(parser: argparse.ArgumentParser, precision: str) -> None:
+    """Which workloads, in which precisions (``precision`` by default), with which options of their own."""
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="a name or a directory (default: all four)")
+    parser.add_argument("--precision", help=f"a list of fp32 and bf16 (default: {precision})")
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="an option that one workload has"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Where the result goes."""
+    parser.add_argument("--json", metavar="FILE", help="where the result goes (default: results/TIME.json)")
+
+
 def add_setting(parser: argparse.ArgumentParser) -> None:
     """Options that decide what runs; timing and validation share them."""
     group = parser.add_argument_group("setting")
@@ -90,7 +104,6 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit code 1 unless the precision is proven and no reference kernel ran",
     )
-    group.add_argument("--json", metavar="FILE", help="where the result goes (default: results/TIME.json)")
 
 
 def add_validity(parser: argparse.ArgumentParser) -> None:

@@ -21,29 +21,27 @@ from modelzoo.workload import Workload
 
 def main(argv: Sequence[str] | None = None) -> int:
     """``modelzoo COMMAND``; returns the exit code."""
+    return _guard(lambda: _dispatch(make_parser(), argv))
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of ``modelzoo``; what it parses to has the function that does it in ``do``."""
     parser = arguments.Parser(prog="modelzoo", description="PyTorch inference, measured, proven and judged.")
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     run = commands.add_parser("run", help="time workloads, settings interleaved in fresh processes")
-    run.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="a name or a directory (default: all four)")
-    run.add_argument("--precision", help="a list of fp32 and bf16, compared (default: fp32,bf16)")
-    run.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="an option that one workload has"
-    )
+    arguments.add_workloads(run, "fp32,bf16")
     arguments.add_setting(run)
     arguments.add_plan(run)
-    run.set_defaults(do=_run)
+    arguments.add_json(run)
     arguments.add_validity(run)
     run.add_argument("--validate", action="store_true", help="judge each setting's predictions as well")
+    run.set_defaults(do=_run)
     judge = commands.add_parser("validate", help="judge predictions against fp32; exit code 0 valid, 1 not, 2 unknown")
-    judge.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="a name or a directory (default: all four)")
-    judge.add_argument("--precision", help="fp32 or bf16, or a list of both (default: bf16)")
-    judge.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="an option that one workload has"
-    )
-    judge.add_argument("--json", metavar="FILE", help="where the result goes (default: results/TIME.json)")
+    arguments.add_workloads(judge, "bf16")
     arguments.add_setting(judge)
     arguments.add_validity(judge)
+    arguments.add_json(judge)
     judge.set_defaults(do=_validate)
     weights = commands.add_parser("weights", help="the checkpoints: list, fetch, verify")
     weights.add_argument("action", choices=("list", "fetch", "verify"))
@@ -54,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     doctor.add_argument("--fresh", action="store_true", help="measure the ceilings again")
     doctor.add_argument("--json", metavar="FILE")
     doctor.set_defaults(do=_doctor)
-    return _guard(lambda: _dispatch(parser, argv))
+    return parser
 
 
 def performance(script: str, argv: Sequence[str] | None = None) -> None:
@@ -68,6 +66,7 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
         )
         arguments.add_setting(parser)
         arguments.add_plan(parser)
+        arguments.add_json(parser)
         arguments.add_workload_options(parser, work)
         parser.set_defaults(validate=False)
         args = parser.parse_args(arguments.bare_bf16(sys.argv[1:] if argv is None else argv))
@@ -82,13 +81,11 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
 
     def do() -> int:
         work = workload.load(Path(script).resolve().parent)
-        parser = arguments.Parser(
-            prog="validate.py", description=f"Judge {work.title} against fp32."
-        )
+        parser = arguments.Parser(prog="validate.py", description=f"Judge {work.title} against fp32.")
         arguments.add_setting(parser)
         arguments.add_validity(parser)
         arguments.add_workload_options(parser, work)
-        parser.add_argument("--json", metavar="FILE", help="where the result goes (default: results/TIME.json)")
+        arguments.add_json(parser)
         args = parser.parse_args(arguments.bare_bf16(sys.argv[1:] if argv is None else argv))
         setting = arguments.make_setting(args, work, arguments.own_options(args))
         return _judge([(work, (setting,))], args)

@@ -1,0 +1,42 @@
+"""README's commands exist and parse."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from modelzoo import arguments, cli, workload
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMANDS = [
+    line.split("#")[0].strip()
+    for page in (ROOT / "README.md", *sorted((ROOT / "examples").glob("*/README.md")))
+    for line in re.findall(r"^    (\S.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    if not line.startswith("[TARGET]")
+]
+
+
+def test_there_are_commands() -> None:
+    """The page is read at all: the newcomer's two commands are among those found."""
+    assert "./scripts/run" in COMMANDS
+    assert "./scripts/test" in COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_is_understood(command: str) -> None:
+    """Scripts named in README exist, and the options of each modelzoo command parse."""
+    words = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+    if words[0] == "modelzoo":
+        args = cli.make_parser().parse_args(arguments.bare_bf16(words[1:]))
+        for name in getattr(args, "workloads", []):
+            assert workload.find(name)
+    elif words[0] == "python3":
+        assert all((ROOT / name / words[1]).is_file() for name in workload.STANDARD)
+    elif words[0] in ("cd", "source"):
+        assert words[0] == "source" or (ROOT / words[1]).is_dir()
+    else:
+        script = words[1] if words[0].endswith("python") else words[0]
+        assert (ROOT / script).is_file()
