@@ -102,6 +102,12 @@ def _guard(do: Callable[[], int]) -> int:
     except ModelzooError as error:
         print(f"modelzoo: error: {error}", file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == "modelzoo":
+            raise
+        cure = "run ./scripts/run once, then 'source .venv/bin/activate'"
+        print(f"modelzoo: error: {sys.executable} has no module {error.name!r}: {cure}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("modelzoo: interrupted", file=sys.stderr)
         return 130

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 from modelzoo import canary
 from modelzoo.canary import Canary, OperatorCheck
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Two spinning threads on a busy machine take many times as long as one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def levels(found: Canary) -> dict[str, str]:

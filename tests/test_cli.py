@@ -59,7 +59,7 @@ def valid(path: Path) -> dict[str, Any]:
 def test_a_whole_call(tmp_path: Path) -> None:
     """Two precisions, interleaved: stdout has the TARGET lines alone, the JSON fits its schema and holds all."""
     path = tmp_path / "with space" / "r.json"
-    done = run([*MODELZOO, "run", MLP, "--processes", "2", "--iterations", "6", "--json", str(path)])
+    done = run([*MODELZOO, "run", MLP, "--processes", "2", "--iterations", "6", "--threads", "1", "--json", str(path)])
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[1] for line in lines] == ["mlp", "mlp-bf16"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,15 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.execution import Executable
 from modelzoo.setting import Setting
 from modelzoo.workload import InputRequest, Inputs, Workload
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Two spinning threads on a busy machine take many times as long as one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def build(options: Mapping[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,15 @@ from modelzoo import random_weights, weights, workload
 from modelzoo.workload import InputRequest, Inputs
 
 TINY = torch.finfo(torch.float32).tiny
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Two spinning threads on a busy machine take many times as long as one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def ready(name: str, seed: int = 0, **options: Any) -> tuple[Any, Inputs, Any]:

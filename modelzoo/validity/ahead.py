@@ -45,7 +45,7 @@ def _modest() -> None:
     threadpoolctl.threadpool_limits(1, user_api="openmp")
     if sys.platform == "linux":  # elsewhere a priority belongs to a process
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 5)
 
 
 def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
