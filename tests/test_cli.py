@@ -17,7 +17,7 @@ import jsonschema
 import psutil
 import pytest
 
-from modelzoo import cli, result, weights, workload
+from modelzoo import arguments, cli, result, weights, workload
 
 ROOT = workload.ROOT
 MLP = str(ROOT / "examples" / "mlp")
@@ -267,12 +267,17 @@ def test_a_bad_environment_value_is_one_line(variable: str, value: str, message:
     assert message in only_line(run([*MODELZOO, "run", MLP, *SHORT[:-2]], **{variable: value}))
 
 
-def test_the_first_thread_count_of_a_list_is_taken(tmp_path: Path) -> None:
-    """OpenMP allows one count for each nesting level."""
-    path = tmp_path / "r.json"
-    command = [*performance("examples/mlp"), *SHORT[:-2], "--json", str(path)]
-    assert run(command, OMP_NUM_THREADS="1,4").returncode == 0
-    assert valid(path)["runs"][0]["report"]["setting"]["threads"] == 1
+@pytest.mark.parametrize(("value", "threads"), [("1,4", 1), ("2", 2), ("", None)])
+def test_the_first_thread_count_of_a_list_is_taken(
+    value: str, threads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenMP allows one count for each nesting level; an empty variable says nothing."""
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    parser = arguments.Parser()
+    arguments.add_setting(parser)
+    work = workload.load(Path(MLP))
+    assert arguments.make_setting(parser.parse_args([]), work, {}).threads == threads
+    assert arguments.make_setting(parser.parse_args(["--threads", "3"]), work, {}).threads == 3
 
 
 # Mistakes that only the worker can see
