@@ -21,7 +21,8 @@ def autoregressive(generator: np.random.Generator, count: int, rho: float, sprea
     """Log-normal AR(1) samples with true median 1 and lag-1 correlation ``rho``."""
     noise = generator.normal(0, spread * math.sqrt(1 - rho * rho), count)
     noise[0] = generator.normal(0, spread)
-    level, values = 0.0, []
+    level = 0.0
+    values: list[float] = []
     for step in noise:
         level = rho * level + step if values else step
         values.append(math.exp(level))
