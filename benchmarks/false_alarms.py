@@ -1,6 +1,7 @@
 """How often the verdict is wrong: A against A, and A against A slowed down by 3 %.
 
     .venv/bin/python benchmarks/false_alarms.py [--comparisons 100] [--processes 7] [--stride 7]
+    .venv/bin/python benchmarks/false_alarms.py --stored FILE    # judge the rounds that --save FILE kept
 
 Everything goes through the suite's own interleaved path: fresh processes, rounds A A B, B A A …, ratio
 interval, verdict word. A has 100 equal layers; its rival is A itself, or A with 103. A comparison takes
@@ -15,8 +16,10 @@ found. One thread, so that a small machine need not have all its cores free.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
+from pathlib import Path
 from time import perf_counter
 
 from common import MLP
@@ -61,12 +64,16 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=7)
     parser.add_argument("--stride", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the rounds' samples as JSON")
+    parser.add_argument("--stored", type=Path, metavar="FILE", help="take the rounds from there: measure nothing")
     args = parser.parse_args()
     started = perf_counter()
     same = Setting(threads=1, batch=512, weights="random", options={"depth": DEPTH, "width": WIDTH})
     slow = same.but(options={"depth": SLOWER, "width": WIDTH})
     count = (args.comparisons - 1) * args.stride + args.processes
-    sides = rounds((same, same, slow), count, args.seconds)
+    sides = json.loads(args.stored.read_text()) if args.stored else rounds((same, same, slow), count, args.seconds)
+    if args.save:
+        args.save.write_text(json.dumps(sides))
     verdicts: dict[str, Counter[str]] = {"A against A": Counter(), "3 % slower": Counter()}
     for number in range(args.comparisons):
         start = number * args.stride

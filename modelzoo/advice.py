@@ -32,9 +32,17 @@ class Code(Enum):
         "bf16 is only partly active by {way}: {detail}",
         "the operators named stay in fp32; compare --bf16=fastmath, autocast and cast",
     )
+    REFERENCE_KERNELS = (
+        "reference kernels, the slowest that there are, took {percent:.1f} % of the time: {names}",
+        "no better kernel takes these operands: compare --bf16=fastmath, autocast and cast, or another PyTorch build",
+    )
     FP32_NOT_FP32 = (
         "the fp32 baseline is not fp32: {detail}",
         "look for fast-math settings in the environment or in the PyTorch build; speedups over it mean nothing",
+    )
+    BACKEND_VARIABLE = (
+        "the backend is {value}, as MODELZOO_BACKEND says: {meaning}",
+        "--backend auto leaves the choice to PyTorch",
     )
     TIME_LIMIT = (
         "stopped by the time limit with the median known to ±{percent} only",

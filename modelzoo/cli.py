@@ -192,7 +192,10 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
     stored = result.Result(command=tuple(sys.argv), created=result.now())
     result.write(stored, path)  # find out now, not after minutes, that it cannot be written
     out = display.console()
-    total = sum(len(settings) for _, settings in jobs) * args.processes
+    requests = {work.name: arguments.make_request(args, work) for work, _ in jobs} if args.validate else {}
+    # The reference is not judged against itself.
+    judging = {work.name: [each for each in settings if each != each.reference()] for work, settings in jobs}
+    total = sum(len(settings) * args.processes + len(requests and judging[work.name]) for work, settings in jobs)
     interrupted = False
     with display.Progress(out, total) as progress:
         try:
@@ -204,13 +207,13 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
                     stored = stored.plus(run)
                     result.write(stored, path)
                     progress.advance()
-                for setting in settings if args.validate else ():
-                    found = judged(work, setting, arguments.make_request(args, work), progress.update)
-                    stored = stored.plus_validity(found)
+                for setting in judging[work.name] if args.validate else ():
+                    stored = stored.plus_validity(judged(work, setting, requests[work.name], progress.update))
                     result.write(stored, path)
+                    progress.advance()
         except KeyboardInterrupt:
             interrupted = True
-    rows = summary.rows(stored.groups(), stored.verdicts())
+    rows = summary.rows(stored.groups(), stored.judged())
     failed = [run for run in stored.runs if run.error]
     if failed and len(failed) == len(stored.runs) and len({run.error for run in failed}) == 1 and not interrupted:
         # Nothing ran, for one reason: say it in one line instead of an empty table.
@@ -223,7 +226,7 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
     if plot:
         out.print(f"roofline: {plot}", soft_wrap=True)
     out.print(f"result: {path}", soft_wrap=True)
-    _tell(summary.target_lines(rows))
+    _tell([*filter(None, map(display.valid_line, stored.validity)), *summary.target_lines(rows)])
     if interrupted:
         print(f"modelzoo: interrupted; {len(stored.runs)} finished runs are in {path}", file=sys.stderr)
         return 130
@@ -232,7 +235,7 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
         print(f"modelzoo: --strict: {reason}", file=sys.stderr)
     if failed:
         return 1 if any(run.error_kind == WorkerError.__name__ for run in failed) else 2
-    return 1 if unproven else 0
+    return max([1 if unproven else 0, *(entry["exit_code"] for entry in stored.validity)])
 
 
 def _judge(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argparse.Namespace) -> int:

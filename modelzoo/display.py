@@ -90,7 +90,7 @@ def results_table(rows: Sequence[Row]) -> Any:
             f"{row.processes} × {row.samples // max(1, row.processes)}",
             *(comparison if compared else ()),
             row.canary,
-            *([row.valid] if any(each.valid for each in rows) else []),
+            *([row.valid or "–"] if any(each.valid for each in rows) else []),
         )
     return table
 
@@ -102,6 +102,8 @@ def detail_lines(rows: Sequence[Row]) -> list[str]:
         name = f"{row.workload} {row.label}"
         if row.proof:
             lines.append(f"{name}: {row.proof}")
+        if row.valid:
+            lines.append(f"{name}: predictions {row.valid} ({row.valid_detail})")
         if row.limit:
             lines.append(f"{name}: {row.limit}")
         if row.compile_seconds is not None:
@@ -206,8 +208,6 @@ def show_validity(entry: Mapping[str, Any], out: Any) -> str:
     found = validity.from_json(entry["report"]["validity"])
     for table in validity.tables(found):
         out.print(table)
-    for note in found.notes:
-        out.print(escape(note), soft_wrap=True)
     for file in found.files:
         out.print(f"written: {file}", soft_wrap=True)
     word = entry["report"]["canary_word"]
@@ -216,5 +216,11 @@ def show_validity(entry: Mapping[str, Any], out: Any) -> str:
             f"[yellow]warning:[/] bf16 is {word} in this process: {escape(entry['report']['canary_summary'])}",
             soft_wrap=True,
         )
-    out.print(f"{found.workload}: {found.verdict}, {escape(found.reason)} ({escape(found.scope)})", soft_wrap=True)
-    return validity.line(found)
+    return valid_line(entry)
+
+
+def valid_line(entry: Mapping[str, Any]) -> str:
+    """The ``[VALID]`` line of a stored judgement, or an empty text where there is none."""
+    from modelzoo import validity
+
+    return validity.line(validity.from_json(entry["report"]["validity"])) if entry["report"] else ""

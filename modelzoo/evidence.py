@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from modelzoo.advice import Advice, Code, advise
 from modelzoo.attribution import UNATTRIBUTED, UNKNOWN, Piece, attribute
 from modelzoo.audit import Audit
 from modelzoo.canary import Canary, OperatorCheck
@@ -31,7 +32,7 @@ could gain another 5 % of the compute time: less than machines of one kind diffe
 INACTIVE_SHARE = 0.01
 """Below this share it is NOT ACTIVE: under 1 % nobody can measure it (samples are taken to ± 1 %)."""
 REFERENCE_SHARE = 0.01
-"""From this share of the time on a reference kernel is more than a footnote (``--strict`` fails)."""
+"""Reference kernels, the slowest that there are, may take up to this share of the time under ``--strict``."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,15 @@ class Evidence:
     @property
     def fully_active(self) -> bool:
         """What ``--strict`` asks: the precision requested, and no reference kernel that matters."""
-        return self.verdict in ("ACTIVE", "FP32") and self.reference_share < REFERENCE_SHARE
+        return self.verdict in ("ACTIVE", "FP32") and self.reference_share <= REFERENCE_SHARE
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """A warning where reference kernels ran, with their share."""
+        if not self.reference_share:
+            return ()
+        names = ", ".join(self.reference_kernels)
+        return (advise(Code.REFERENCE_KERNELS, percent=100 * self.reference_share, names=names),)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evidence:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.evidence import REFERENCE_SHARE, Evidence, Row
+from modelzoo.evidence import Evidence, Row
 from modelzoo.profiling import Change, OperatorRow, Profile
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def evidence_tables(evidence: Evidence | Mapping[str, Any], operators: int = 12)
     if not isinstance(evidence, Evidence):
         evidence = Evidence.from_json(evidence)
     unattributed = f"unattributed: {_percent(evidence.unattributed_share)} of the time"
-    if evidence.reference_share >= REFERENCE_SHARE:
+    if evidence.reference_share:
         kernels = ", ".join(evidence.reference_kernels)
         unattributed += f"; reference kernels ({kernels}): {_percent(evidence.reference_share)}"
     passes = max(evidence.iterations, 1)

@@ -20,6 +20,8 @@ from modelzoo import __version__
 from modelzoo.errors import InputError, UsageError
 
 SCHEMA = "modelzoo-result/1"
+Key = tuple[str, str]
+"""Workload, and setting as JSON text."""
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 
 
@@ -67,21 +69,21 @@ class Result:
     def plus_validity(self, entry: dict[str, Any]) -> Result:
         return replace(self, validity=(*self.validity, entry))
 
-    def verdicts(self) -> dict[tuple[str, str], str]:
-        """The word of each verdict, by workload and setting as ``groups`` names them."""
-        return {
-            (entry["workload"], json.dumps(entry["asked"], sort_keys=True)): (
-                entry["report"]["validity"]["verdict"] if entry["report"] else "CANNOT JUDGE"
-            )
-            for entry in self.validity
-        }
+    def judged(self) -> dict[Key, dict[str, Any]]:
+        """The entries of ``validity``, under the same keys as ``groups``."""
+        return {key(entry["workload"], entry["asked"]): entry for entry in self.validity}
 
-    def groups(self) -> dict[tuple[str, str], list[Run]]:
-        """Runs by workload and setting (as JSON text), in the order they first appeared."""
-        found: dict[tuple[str, str], list[Run]] = {}
+    def groups(self) -> dict[Key, list[Run]]:
+        """Runs by workload and setting, in the order they first appeared."""
+        found: dict[Key, list[Run]] = {}
         for run in self.runs:
-            found.setdefault((run.workload, json.dumps(run.asked, sort_keys=True)), []).append(run)
+            found.setdefault(key(run.workload, run.asked), []).append(run)
         return found
+
+
+def key(workload: str, asked: dict[str, Any]) -> Key:
+    """What tells the rows of a table apart: the workload and its setting as JSON text."""
+    return workload, json.dumps(asked, sort_keys=True)
 
 
 def now() -> str:

@@ -11,6 +11,8 @@ PRECISIONS = ("fp32", "bf16")
 WAYS = ("fastmath", "autocast", "cast")
 MODES = ("eager", "compile", "script")
 BACKENDS = ("auto", "onednn", "blas")
+BACKEND_VARIABLE = "MODELZOO_BACKEND"
+"""The variable that names the backend where ``--backend`` does not."""
 TARGET_HALF_WIDTH = 0.01
 """Sampling stops when the median's 95 % interval is within ± this share of it."""
 
@@ -60,6 +62,10 @@ class Setting:
         if self.channels_last:
             parts.append("channels-last")
         return " ".join(parts)
+
+    def reference(self) -> Setting:
+        """What predictions of this setting are held against: fp32, eager, nothing special."""
+        return self.but(precision="fp32", way=None, mode="eager", backend="auto", channels_last=False)
 
     def but(self, **changes: Any) -> Setting:
         """Return a copy with ``changes``."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from modelzoo import stats
 from modelzoo.advice import Advice, Code, advise
-from modelzoo.result import Run
+from modelzoo.evidence import REFERENCE_SHARE
+from modelzoo.result import Key, Run
 from modelzoo.setting import Setting
 
 SPREAD = 0.1
@@ -54,28 +55,27 @@ class Row:
     reference_share: float
     limit: str
     valid: str
+    valid_detail: str
     weights: str
     peak_memory: int
     advice: tuple[Advice, ...]
     errors: tuple[str, ...]
 
 
-def rows(
-    groups: dict[tuple[str, str], list[Run]], verdicts: Mapping[tuple[str, str], str] = MappingProxyType({})
-) -> list[Row]:
+def rows(groups: Mapping[Key, list[Run]], judged: Mapping[Key, dict[str, Any]] = MappingProxyType({})) -> list[Row]:
     """One row for each workload and setting; the first setting of a workload is its baseline.
 
-    ``verdicts`` holds the word of each validity verdict, under the same keys as ``groups``.
+    ``judged`` holds the stored judgements, under the same keys as ``groups``.
     """
     found: list[Row] = []
     baselines: dict[str, list[Run]] = {}
     for key, runs in groups.items():
         baseline = baselines.setdefault(key[0], runs)
-        found.append(_row(runs, None if baseline is runs else baseline, verdicts.get(key, "")))
+        found.append(_row(runs, None if baseline is runs else baseline, judged.get(key)))
     return found
 
 
-def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, valid: str) -> Row:
+def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, judged: dict[str, Any] | None) -> Row:
     timed = [run for run in runs if run.steady]
     reports = [run.report for run in runs if run.report is not None]
     first: dict[str, Any] = reports[0] if reports else {}
@@ -111,7 +111,8 @@ def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, valid: str) -> Row
         proof_verdict=evidence.get("verdict", ""),
         reference_share=evidence.get("reference_share", 0.0),
         limit=limit_words(first),
-        valid=valid,
+        valid=valid_words(judged)[0],
+        valid_detail=valid_words(judged)[1],
         weights=first.get("weights", {}).get("kind", ""),
         peak_memory=max((report["peak_memory"] for report in reports), default=0),
         advice=(*_merged(runs), *_between(timed)),
@@ -125,6 +126,18 @@ def canary_summary(canary: dict[str, Any]) -> str:
         f"{c['operator']} {c['level']}" + (f" ({c['error']:.1e})" if c["error"] is not None else "")
         for c in canary["operators"]
     )
+
+
+def valid_words(judged: dict[str, Any] | None) -> tuple[str, str]:
+    """A stored judgement in a few words and in a sentence; empty where nothing was judged."""
+    if judged is None:
+        return "", ""
+    if judged["report"] is None:
+        return "CANNOT JUDGE", judged["error"]
+    found = judged["report"]["validity"]
+    values = " | ".join(significant(value) for value in (found["reference"], found["tested"]) if value is not None)
+    words = f"{found['verdict']}: {found['metric']} {values}" if values else found["verdict"]
+    return words, "; ".join(filter(None, (found["reason"], found["scope"])))
 
 
 def limit_words(report: dict[str, Any]) -> str:
@@ -227,10 +240,6 @@ def significant(value: float, digits: int = 4) -> str:
     if len(rounded.replace(".", "").lstrip("0")) > digits and decimals:
         rounded = f"{value:.{decimals - 1}f}"
     return rounded
-
-
-REFERENCE_SHARE = 0.01
-"""``--strict`` allows reference kernels, which are orders slower than any other, this share of the time."""
 
 
 def unproven(found: Sequence[Row]) -> list[str]:

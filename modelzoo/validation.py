@@ -6,6 +6,7 @@ backend) is switched for each side. That the switch works is checked by the cana
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -39,14 +40,16 @@ def validate(
     """
     if work.judge is None:
         raise UsageError(f"workload {work.name} does not say how its predictions are judged: set judge in workload.py")
-    plain = setting.but(precision="fp32", way=None, mode="eager", backend="auto", channels_last=False)
-    reference, reference_canary = _side(work, plain, weights, inputs, "fp32")
+    plain = setting.reference()
+    if precision.FPMATH in os.environ:  # this torch has no switch to overrule it: fp32 is had without oneDNN
+        plain = plain.but(backend="blas")
+    reference, reference_canary = make_side(work, plain, weights, inputs, "fp32")
     if reference_canary.word("fp32") != "fp32":
         raise EnvironmentProblem(
             f"there is no fp32 reference in this process, its operators compute otherwise: {reference_canary.summary}; "
             "unset fast-math variables, or use a torch with torch.backends.mkldnn.conv.fp32_precision (2.9 or newer)"
         )
-    tested, tested_canary = _side(work, setting, weights, inputs, setting.label)
+    tested, tested_canary = make_side(work, setting, weights, inputs, setting.label)
     place = Path(weights.path)
     found = judge(
         work.name,
@@ -76,7 +79,11 @@ def validate(
     }
 
 
-def _side(work: Workload, setting: Setting, weights: Weights, inputs: Inputs, name: str) -> tuple[Side, canary.Canary]:
+def make_side(
+    work: Workload, setting: Setting, weights: Weights, inputs: Inputs, name: str
+) -> tuple[Side, canary.Canary]:
+    """One side of a judgement, its model loaded and built as ``setting`` says, and what its canary saw."""
+
     def active() -> AbstractContextManager[Any]:
         return execution.applied(setting, setting.way)
 

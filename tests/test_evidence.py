@@ -142,6 +142,8 @@ def test_lie_reference_kernel(shared: Path) -> None:
     assert evidence.verdict == "ACTIVE"
     assert evidence.reference_kernels == ("oneDNN ref:any",)
     assert evidence.reference_share > 0.5
+    assert [warning.code for warning in evidence.advice] == ["REFERENCE_KERNELS"]
+    assert "ref:any" in evidence.advice[0].message
     assert not evidence.fully_active
 
 
@@ -159,6 +161,7 @@ def test_own_recordings(path: Path) -> None:
     assert evidence.onednn_version.startswith(("3.7", "2.6"))
     assert {each.operator_class for each in evidence.classes} >= {"conv", "matmul"}
     assert evidence.reference_share == 0.0
+    assert evidence.advice == ()
     assert Evidence.from_json(json.loads(json.dumps(asdict(evidence)))) == evidence
 
 

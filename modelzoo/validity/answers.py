@@ -35,8 +35,7 @@ def judge(job: Job, progress: Progress = no_progress) -> Validity:
     done: list[Answered] = []
     sums = [0.0, 0.0]
     # One thread: a fast tokenizer's padding and truncation are state that threads must not share.
-    depth = 4 * request.batch
-    prepared = ahead(questions, lambda question: windows(question, tokenizer, task), depth, workers=1)
+    prepared = ahead(questions, lambda question: windows(question, tokenizer, task), request.batch, workers=1)
     for made, right, ours in _logits(job, prepared):
         done.append(_answered(made, right, ours, task, v2, job.ties))
         sums = [total + f1 for total, f1 in zip(sums, done[-1].f1)]

@@ -10,7 +10,7 @@ from typing import Any
 from modelzoo.validity import classification_report as report
 from modelzoo.validity import explain, imagenet, pictures, verdict
 from modelzoo.validity.agreement import Guess, accuracy, guess, share, top5_overlap
-from modelzoo.validity.ahead import ahead, batches, padded
+from modelzoo.validity.ahead import ahead, batches, padded, threads
 from modelzoo.validity.outcome import Check, Job, Progress, Side, Validity, ValidityRequest, no_progress
 from modelzoo.validity.pictures import Item
 from modelzoo.validity.rounding import LayerError, layer_errors, probe_size
@@ -43,7 +43,7 @@ def judge(job: Job, progress: Progress = no_progress) -> Validity:
     running = _Running(chosen.labelled)
     with pictures.large_pictures_allowed():
         layers = _layers(job, chosen.items)
-        prepared = ahead(chosen.items, lambda item: _prepared(item, task), depth=2 * request.batch)
+        prepared = ahead(chosen.items, lambda item: _prepared(item, task), request.batch, threads())
         for group in batches(prepared, request.batch):
             args = task.arguments(padded([tensor for _, tensor, _ in group], request.batch))
             right, ours = (_logits(side, task, args, len(group)) for side in (job.reference, job.tested))

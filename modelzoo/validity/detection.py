@@ -10,7 +10,7 @@ from typing import Any
 
 from modelzoo.validity import coco, detecting, drawing, explain, matching, pictures, verdict
 from modelzoo.validity import detection_report as report
-from modelzoo.validity.ahead import ahead, batches, padded
+from modelzoo.validity.ahead import ahead, batches, padded, threads
 from modelzoo.validity.matching import Found, Matched
 from modelzoo.validity.outcome import Check, Job, Progress, Validity, no_progress
 from modelzoo.validity.pictures import Item, Picture
@@ -68,7 +68,7 @@ def judge(job: Job, progress: Progress = no_progress) -> Validity:
     tally = _Tally()
     with pictures.large_pictures_allowed():
         layers = _layers(job, chosen.items)
-        prepared = ahead(chosen.items, lambda item: _prepared(item, task), depth=2 * batch)
+        prepared = ahead(chosen.items, lambda item: _prepared(item, task), batch, threads())
         for group in batches(prepared, batch):
             args = task.arguments(padded([tensor for _, _, tensor in group], batch))
             seen = padded([picture for _, picture, _ in group], batch)

@@ -20,14 +20,15 @@ def test_order_is_kept() -> None:
             release.set()
         return item * 10
 
-    assert list(ahead(range(20), prepare, depth=4)) == [item * 10 for item in range(20)]
+    assert list(ahead(range(20), prepare, 4, 2)) == [item * 10 for item in range(20)]
 
 
-def test_no_more_than_the_depth_is_prepared_ahead() -> None:
-    """Memory is bounded: while item k is in use, at most depth + 1 later ones have been started."""
+@pytest.mark.parametrize(("batch", "workers", "chunk"), [(1, 2, 8), (3, 2, 9), (32, 4, 32)])
+def test_no_more_than_a_chunk_is_prepared_ahead(batch: int, workers: int, chunk: int) -> None:
+    """Memory is bounded: whole batches, at least four items a thread, and nothing while the caller works."""
     started: list[int] = []
-    for place, _ in enumerate(ahead(range(100), started.append, depth=3)):
-        assert max(started, default=0) <= place + 4
+    for place, _ in enumerate(ahead(range(100), started.append, batch, workers)):
+        assert len(started) == min(100, chunk * (place // chunk + 1))
 
 
 def test_an_error_comes_where_its_item_would_have_come() -> None:
@@ -40,7 +41,7 @@ def test_an_error_comes_where_its_item_would_have_come() -> None:
 
     seen = []
     with pytest.raises(ValueError, match="item 3"):
-        for value in ahead(range(100), prepare, depth=2):
+        for value in ahead(range(100), prepare, 2, 2):
             seen.append(value)
     assert seen == [0, 1, 2]
     assert not [t for t in threading.enumerate() if t.name.startswith("prepare")]
@@ -58,5 +59,6 @@ def test_preparing_threads_start_no_openmp_team() -> None:
     import torch
 
     before = torch.get_num_threads()
-    assert list(ahead(range(3), lambda _: torch.get_num_threads(), depth=1)) == [1, 1, 1]
+    torch.set_num_threads(before)  # as a worker does: from then on torch gives every new thread so many
+    assert list(ahead(range(3), lambda _: torch.get_num_threads(), 1, 2)) == [1, 1, 1]
     assert torch.get_num_threads() == before
