@@ -152,7 +152,7 @@ class Progress:
             disable=not out.is_terminal,
         )
         self._task = self._bar.add_task("starting", total=total)
-        self._said = ""
+        self._said: set[str] = set()
 
     def __enter__(self) -> Progress:
         self._bar.start()
@@ -168,9 +168,9 @@ class Progress:
         where = f"{message['workload']} {message['setting']}, process {message['round'] + 1}"
         if not self._out.is_terminal:
             # Only what has its weights and inputs is on its way; what has not ends in one line, the error's.
-            if where != self._said and message["phase"] not in ("weights", "load"):
+            if where not in self._said and message["phase"] not in ("weights", "load"):
                 self._out.print(f"{where} …", soft_wrap=True)
-                self._said = where
+                self._said.add(where)
             return
         words = [message["phase"]]
         if message.get("count"):

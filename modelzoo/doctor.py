@@ -108,7 +108,7 @@ def load_advice(load: Load, machine: Machine, *, faults: bool = True) -> tuple[A
                 threads=max(1, machine.threads.count - 1),
             )
         )
-    rate = load.minor_faults / load.seconds
+    rate = load.minor_faults / max(load.seconds - load.waited_seconds, 1e-9)
     if faults and rate > FAULTS_PER_SECOND:
         advice.append(advise(Code.PAGE_FAULTS, detail=f"{rate:,.0f} page faults a second"))
     return tuple(advice)

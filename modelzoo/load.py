@@ -24,6 +24,7 @@ class Load:
         minor_faults: page faults of this process without disk access.
         involuntary_switches: how often the scheduler took this process off a CPU.
         throttled_seconds: time for which the control group's quota stopped its threads.
+        waited_seconds: the part of ``seconds`` in which it waited for its turn.
     """
 
     seconds: float
@@ -34,6 +35,7 @@ class Load:
     minor_faults: int
     involuntary_switches: int
     throttled_seconds: float | None
+    waited_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,8 @@ class LoadWatch:
         self._before = self._snapshot()
         return self
 
-    def stop(self) -> Load:
-        """Return the load since ``start``; may be called several times."""
+    def stop(self, waited: float = 0.0) -> Load:
+        """Return the load since ``start``, of which ``waited`` seconds were no work; may be called several times."""
         before, after = self._before, self._snapshot()
         if before is None:
             raise RuntimeError("LoadWatch.stop before start")
@@ -116,6 +118,7 @@ class LoadWatch:
             minor_faults=after.faults - before.faults,
             involuntary_switches=after.switches - before.switches,
             throttled_seconds=throttled,
+            waited_seconds=waited,
         )
 
     def _snapshot(self) -> _Snapshot:

@@ -1,32 +1,28 @@
 """Run settings in fresh processes, interleaved, and store each run as it comes. The parent's side.
 
-Rounds go A B, B A, A B …, so that a machine which drifts slows both alike.
+Rounds go A B, B A, A B …, and within a round A and B sample by turns, so that a machine which drifts slows both
+alike.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from modelzoo import machine, precision
-from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, WorkerError
+from modelzoo.child import Child, Progress, call
+from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.result import Run, now
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import ROOT, Workload
 
 PROCESSES = 3
 """Fresh processes for each setting: the fewest that show how much processes differ."""
-
-Progress = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -45,58 +41,109 @@ class Request:
 def order(settings: int, rounds: int) -> Iterator[tuple[int, int]]:
     """(round, index of the setting): forwards in even rounds, backwards in odd ones."""
     for round_number in range(rounds):
-        indices = range(settings)
-        for index in indices if round_number % 2 == 0 else reversed(indices):
+        for index in _indices(settings, round_number):
             yield round_number, index
+
+
+def _indices(settings: int, round_number: int) -> Sequence[int]:
+    return range(settings) if round_number % 2 == 0 else range(settings)[::-1]
 
 
 def run(request: Request, progress: Progress) -> Iterator[Run]:
     """Yield each run as it ends; one that fails is yielded too, with its reason.
 
-    A setting that the user's call made impossible is not tried again in later rounds; a worker that
-    died is.
+    The workers of a round live at the same time and sample by turns, one at a time, so that each moment of
+    the machine is shared by all of them. A setting that the user's call made impossible is not tried again in
+    later rounds; a worker that died is.
     """
-    hopeless: dict[int, str] = {}
+    hopeless: set[int] = set()
     weights: dict[str, Any] = {}
-    for round_number, index in order(len(request.settings), request.processes):
-        setting = request.settings[index]
-        if index in hopeless:
-            continue
-        started = now()
-        context = {"workload": request.workload.name, "setting": setting.label, "round": round_number}
+    for round_number in range(request.processes):
+        with ExitStack() as stack:
+            paused: list[_Entrant] = []
+            for index in _indices(len(request.settings), round_number):
+                if index in hopeless:
+                    continue
+                entrant = _Entrant(request, index, round_number, progress)
+                try:
+                    entrant.start(weights, stack)
+                    if entrant.child.advance():
+                        paused.append(entrant)
+                        continue
+                    done = entrant.run()
+                except ModelzooError as problem:
+                    done = entrant.failed(problem)
+                if done.error_kind not in (None, WorkerError.__name__):
+                    hopeless.add(index)
+                yield done
+            for entrant in by_turns(paused):
+                yield entrant.run()
 
-        def tell(message: Mapping[str, Any], context: Mapping[str, Any] = context) -> None:
-            progress({**context, **message})
 
-        report, error, kind = None, None, None
+def by_turns(paused: Sequence[_Entrant]) -> Iterator[_Entrant]:
+    """Let workers sample one after another, turn by turn, until each knows enough; yield each that ends."""
+    waiting = list(paused)
+    while waiting:
+        go_on = not all(entrant.child.precise for entrant in waiting)
+        for entrant in list(waiting):
+            entrant.child.resume(go_on)
+            if not entrant.child.advance():
+                waiting.remove(entrant)
+                yield entrant
+
+
+class _Entrant:
+    """One setting in one round."""
+
+    child: Child
+
+    def __init__(self, request: Request, index: int, round_number: int, progress: Progress) -> None:
+        self._request, self._index, self._round = request, index, round_number
+        self._setting = request.settings[index]
+        self._started = now()
+        context = {"workload": request.workload.name, "setting": self._setting.label, "round": round_number}
+        self._tell: Progress = lambda message: progress({**context, **message})
+
+    def start(self, weights: dict[str, Any], stack: ExitStack) -> None:
+        """Start the worker; ``weights`` keeps what was resolved for all rounds."""
+        setting, request = self._setting, self._request
+        key = json.dumps([setting.weights, setting.seed, setting.options], sort_keys=True)
+        if key not in weights:
+            weights[key] = call(job(request, setting, "prepare"), self._tell)
+        work = {
+            **job(request, setting, "measure"),
+            "weights": weights[key],
+            "audit": request.audit,
+            # One process a setting is enough for what costs passes and does not vary.
+            "first": self._round == 0,
+            "profiling": request.profiling,
+            "trace": _trace(request, self._index),
+            "turns": len(request.settings) > 1,
+        }
+        self.child = stack.enter_context(Child(work, self._tell))
+
+    def run(self) -> Run:
+        """The run of a worker that has ended."""
         try:
-            key = json.dumps([setting.weights, setting.seed, setting.options], sort_keys=True)
-            if key not in weights:
-                weights[key] = call_worker(job(request, setting, "prepare"), tell)
-            report = call_worker(
-                {
-                    **job(request, setting, "measure"),
-                    "weights": weights[key],
-                    "audit": request.audit,
-                    # One process a setting is enough for what costs passes and does not vary.
-                    "first": round_number == 0,
-                    "profiling": request.profiling,
-                    "trace": _trace(request, index),
-                },
-                tell,
-            )
-        except WorkerError as problem:
-            error, kind = str(problem), WorkerError.__name__
+            report = self.child.result()
         except ModelzooError as problem:
-            error, kind = str(problem), type(problem).__name__
-            hopeless[index] = error
-        yield Run(request.workload.name, setting.to_json(), round_number, started, report, error, kind)
+            return self.failed(problem)
+        return self._run(report, None, None)
+
+    def failed(self, problem: ModelzooError) -> Run:
+        """The run of a worker that failed."""
+        return self._run(None, str(problem), type(problem).__name__)
+
+    def _run(self, report: dict[str, Any] | None, error: str | None, kind: str | None) -> Run:
+        name, asked = self._request.workload.name, self._setting.to_json()
+        return Run(name, asked, self._round, self._started, report, error, kind)
 
 
 def validate(request: Request, setting: Setting, judging: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     """Judge one setting in a fresh process; ``judging`` holds what ``ValidityRequest`` takes.
 
-    oneDNN's math mode is not set by variable here, where it would reach the fp32 reference too.
+    oneDNN's math mode is set by variable only where torch has no switch for it: it reaches the fp32 reference too,
+    which then has to do without oneDNN.
 
     Raises:
         ModelzooError: it could not be judged.
@@ -106,11 +153,11 @@ def validate(request: Request, setting: Setting, judging: Mapping[str, Any], pro
     def tell(message: Mapping[str, Any]) -> None:
         progress({**context, **message})
 
-    weights = call_worker(job(request, setting, "prepare"), tell)
+    weights = call(job(request, setting, "prepare"), tell)
     work = job(request, setting, "validate")
-    for name in work["environment"]["applied"]:
+    for name in () if precision.is_by_variable_only() else work["environment"]["applied"]:
         work["environment"]["variables"].pop(name, None)
-    return call_worker({**work, "weights": weights, "request": dict(judging)}, tell)
+    return call({**work, "weights": weights, "request": dict(judging)}, tell)
 
 
 def _trace(request: Request, index: int) -> str | None:
@@ -149,79 +196,3 @@ def job(request: Request, setting: Setting, kind: str) -> dict[str, Any]:
             "way": environment.way,
         },
     }
-
-
-def call_worker(work: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Start a worker, pass its progress on, and return what it has done.
-
-    Raises:
-        WorkerError: it died; the message holds the signal or the last line it wrote.
-        ModelzooError: the error it reported, as its own class.
-    """
-    variables = work["environment"]["variables"]
-    sent = {**work, "environment": {k: v for k, v in work["environment"].items() if k != "variables"}}
-    reading, writing = os.pipe()
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "modelzoo.worker", str(writing)],
-            stdin=subprocess.PIPE,
-            stdout=said,
-            stderr=said,
-            env=dict(variables),
-            pass_fds=(writing,),
-            start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
-        )
-        os.close(writing)
-        last: dict[str, Any] = {}
-        try:
-            assert process.stdin is not None
-            with suppress(BrokenPipeError):  # it died at once; the reason is read below
-                process.stdin.write(json.dumps(sent).encode())
-                process.stdin.close()
-            with os.fdopen(reading, "rb") as stream:
-                for message in messages(stream):
-                    last = message
-                    if "phase" in message:
-                        progress(message)
-            process.wait()
-        except BaseException:
-            _kill(process)
-            raise
-        if "done" in last:
-            return dict(last["done"])
-        if "error" in last:
-            raise KINDS.get(last["error_kind"], ModelzooError)(last["error"])
-        said.seek(0)
-        raise _death(process.returncode, said.read().decode(errors="replace"))
-
-
-def messages(stream: Any) -> Iterable[dict[str, Any]]:
-    """The JSON objects, one a line, that arrive on a pipe until it closes."""
-    for line in stream:
-        try:
-            yield json.loads(line)
-        except ValueError:
-            return  # a worker killed while it wrote leaves half a line
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def _death(code: int, output: str) -> ModelzooError:
-    """Why a worker that reported nothing ended."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    if code < 0:
-        name = signal.Signals(-code).name
-        hint = " (out of memory? try a smaller --batch)" if name == "SIGKILL" else ""
-        if name == "SIGILL":
-            hint = " (this build of torch has instructions that this CPU lacks)"
-        return WorkerError(f"the worker process was ended by {name}{hint}")
-    if any("No module named" in line for line in lines[-1:]):
-        missing = lines[-1].split("No module named", 1)[1].strip()
-        return EnvironmentProblem(
-            f"{sys.executable} has no module {missing}: run ./scripts/run once, then use .venv/bin/python"
-        )
-    return WorkerError(f"the worker process ended with code {code}: {lines[-1] if lines else 'no output'}")

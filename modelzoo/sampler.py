@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Callable
@@ -19,9 +20,17 @@ WARMUP_CAP_SECONDS = 5.0
 """… and at the latest now, or after two calls where those take longer."""
 LEAST_SAMPLES = 4
 """No median from fewer samples than this, whatever the time limit says."""
-CHECK_EVERY_SECONDS = 0.25
-"""How often the interval is computed and progress told; both happen between samples."""
+TURN_SECONDS = 0.5
+"""How long one worker samples before another has its turn. A shared machine's speed wanders over seconds (a
+process and the next one 3 s later correlate by 0.6), so turns must be shorter. Between turns, or as often, the
+interval is computed and progress told."""
+COLD_CACHE_SECONDS = 0.05
+"""Calls shorter than this are called once untimed at the start of a turn: the other worker had the caches, and
+filling them again takes up to some milliseconds."""
 
+Pause = Callable[[bool], bool]
+"""Called between turns with whether the interval is narrow enough; returns when the next turn may begin, and
+whether there is one."""
 Progress = Callable[[str, int, float], None]
 """Called with the phase's name, the number of iterations so far, and the interval's half width."""
 
@@ -49,8 +58,10 @@ def _silent(phase: str, count: int, half_width: float) -> None:
     pass
 
 
-def measure(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress = _silent) -> Phases:
-    """Time ``call`` as ``plan`` says: once cold, then warm-up, then steady samples.
+def measure(
+    call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress = _silent, pause: Pause | None = None
+) -> Phases:
+    """Time ``call`` as ``plan`` says: once cold, then warm-up, then steady samples, by turns where ``pause`` is given.
 
     Garbage is collected before and not during the steady phase, as ``timeit`` does.
     """
@@ -61,7 +72,7 @@ def measure(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progres
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        samples, stop = _sample(call, clock, plan, progress)
+        samples, stop = _sample(call, clock, plan, progress, pause)
     finally:
         if was_enabled:
             gc.enable()
@@ -87,7 +98,7 @@ def _warm_up(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progre
     while True:
         seconds.append(clock.time(call).seconds)
         now = perf_counter()
-        if now - checked < CHECK_EVERY_SECONDS / 5:
+        if now - checked < TURN_SECONDS / 10:
             continue
         checked = now
         progress("warm-up", len(seconds), float("inf"))
@@ -98,23 +109,29 @@ def _warm_up(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progre
             return seconds, "cap" if len(seconds) >= 2 * WARMUP_WINDOW else "few"
 
 
-def _sample(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress) -> tuple[list[Sample], str]:
+def _sample(
+    call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress, pause: Pause | None
+) -> tuple[list[Sample], str]:
     samples: list[Sample] = []
-    if plan.iterations is not None:
-        for _ in range(plan.iterations):
-            samples.append(clock.time(call))
-            progress("steady", len(samples), float("inf"))
-        return samples, "iterations"
-    started = checked = perf_counter()
+    spent, half_width = 0.0, math.inf
     while True:
-        samples.append(clock.time(call))
-        now = perf_counter()
-        if now - checked < CHECK_EVERY_SECONDS or len(samples) < LEAST_SAMPLES:
-            continue
-        checked = now
-        interval = stats.process_interval([sample.seconds for sample in samples])
-        progress("steady", len(samples), interval.half_width)
-        if interval.half_width <= plan.half_width and len(samples) >= stats.BATCHES:
+        precise = plan.iterations is None and half_width <= plan.half_width and len(samples) >= stats.BATCHES
+        if precise and pause is None:
             return samples, "interval"
-        if now - started >= plan.max_seconds:
+        if pause is not None:
+            if not pause(precise):
+                return samples, "interval"
+            if samples and samples[-1].seconds < COLD_CACHE_SECONDS:
+                call()
+        started = now = perf_counter()
+        while now - started < TURN_SECONDS and len(samples) != plan.iterations:
+            samples.append(clock.time(call))
+            now = perf_counter()
+        spent += now - started
+        if len(samples) >= LEAST_SAMPLES:
+            half_width = stats.process_interval([sample.seconds for sample in samples]).half_width
+        progress("steady", len(samples), half_width)
+        if len(samples) == plan.iterations:
+            return samples, "iterations"
+        if plan.iterations is None and spent >= plan.max_seconds and len(samples) >= LEAST_SAMPLES:
             return samples, "time limit"

@@ -25,7 +25,7 @@ from modelzoo.doctor import load_advice
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.load import LoadWatch
 from modelzoo.result import plain
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import BACKEND_VARIABLE, Plan, Setting
 from modelzoo.weights import Weights, load_model, resolve
 from modelzoo.workload import Count, InputRequest, Inputs, Workload
 
@@ -77,7 +77,7 @@ def main() -> int:
     def send(message: Mapping[str, Any]) -> None:
         pipe.write(json.dumps(plain(dict(message))) + "\n")
 
-    job = json.load(sys.stdin)
+    job = json.loads(sys.stdin.readline())
     _die_with(int(job["parent"]))
     try:
         send({"done": KINDS[job["kind"]](job, send)})
@@ -115,6 +115,7 @@ def prepare(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     _import_torch()
     work, setting = _job(job)
     for_device(setting.device)
+    execution.require_mode(setting.mode)
     send({"phase": "weights"})
     with _missing_torchvision():
         if setting.input is not None:
@@ -140,6 +141,16 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     def progress(phase: str, count: int, half_width: float) -> None:
         send({"phase": phase, "count": count, "half_width": half_width})
 
+    waited = 0.0
+
+    def pause(precise: bool) -> bool:
+        nonlocal waited
+        send({"phase": "pause", "precise": precise})
+        since = perf_counter()
+        go_on = sys.stdin.readline().strip() == "turn"
+        waited += perf_counter() - since
+        return go_on
+
     facts = machine.facts()
     send({"phase": "load"})
     started = perf_counter()
@@ -158,10 +169,11 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
                 phases = None
                 executable.call(*args)
             else:
-                phases = sampler.measure(lambda: executable.call(*args), clock, plan, progress)
+                turns = pause if job["turns"] else None
+                phases = sampler.measure(lambda: executable.call(*args), clock, plan, progress, turns)
         except (RuntimeError, TypeError, NotImplementedError) as error:
             raise execution.refusal(work, setting, way, error) from error
-        load = watch.stop()
+        load = watch.stop(waited)
         send({"phase": "audit"})
         is_cast = way == "cast"
         with precision.autocast(setting, way):
@@ -190,6 +202,7 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
 
     word = canary.word(setting.precision)
     advice = _advice(setting, way, weights, canary, word, counts, phases, load, facts, job["environment"])
+    advice += evidence.advice if evidence is not None else ()
     report = Report(
         workload=work.name,
         title=work.title,
@@ -369,6 +382,9 @@ def _advice(
                     high=f"{count.high:.0f}",
                 )
             )
+    if setting.backend != "auto" and setting.backend == os.environ.get(BACKEND_VARIABLE):
+        meaning = "oneDNN is off" if setting.backend == "blas" else "oneDNN is on"
+        found.append(advise(Code.BACKEND_VARIABLE, value=setting.backend, meaning=meaning))
     if facts.emulator:
         found.append(advise(Code.EMULATED))
     assert setting.threads is not None

@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import psutil
 import pytest
 import torch
 
-from modelzoo import machine, runner, workload
+from modelzoo import child, machine, runner, workload
 from modelzoo import worker as workers
 from modelzoo.canary import Canary
 from modelzoo.errors import EnvironmentProblem, InputError, UsageError, WorkerError
@@ -84,16 +85,38 @@ def test_settings_are_interleaved(settings: int, rounds: int, expected: list[tup
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Mapping[str, Any]]]:
-    """Replaces the worker process; collects its jobs. An error put under ``answers`` is raised instead."""
+    """Replaces the worker processes by some that answer with their job's kind; collects the jobs."""
     seen: list[Mapping[str, Any]] = []
-
-    def call(job: Mapping[str, Any], progress: Any) -> dict[str, Any]:
-        seen.append(job)
-        progress({"phase": "build"})
-        return {"kind": job["kind"]}
-
-    monkeypatch.setattr(runner, "call_worker", call)
+    replace_children(monkeypatch, seen, lambda job: {"kind": job["kind"]})
     yield seen
+
+
+def replace_children(
+    monkeypatch: pytest.MonkeyPatch,
+    seen: list[Mapping[str, Any]],
+    answer: Callable[[Mapping[str, Any]], dict[str, Any]],
+) -> None:
+    """Have every worker be a fake that never pauses, ends at once and gives ``answer(job)``, which may raise."""
+
+    class Fake(AbstractContextManager[Any]):
+        precise = True
+
+        def __init__(self, job: Mapping[str, Any], progress: runner.Progress) -> None:
+            self._job = job
+            seen.append(job)
+            progress({"phase": "build"})
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+        def advance(self) -> bool:
+            return False
+
+        def result(self) -> dict[str, Any]:
+            return answer(self._job)
+
+    monkeypatch.setattr(runner, "Child", Fake)
+    monkeypatch.setattr(runner, "call", lambda job, progress: Fake(job, progress).result())
 
 
 def test_weights_are_resolved_once_and_all_processes_run_the_same(calls: list[Mapping[str, Any]]) -> None:
@@ -119,16 +142,67 @@ def test_impossible_settings_are_tried_once_and_dead_workers_again(monkeypatch: 
     """What the call made impossible stays so; a worker that died may have had bad luck."""
     tried: list[str] = []
 
-    def call(job: Mapping[str, Any], progress: Any) -> dict[str, Any]:
+    def answer(job: Mapping[str, Any]) -> dict[str, Any]:
         if job["kind"] == "prepare":
             return {}
         tried.append(job["setting"]["precision"])
         raise UsageError("impossible") if job["setting"]["precision"] == "bf16" else WorkerError("died")
 
-    monkeypatch.setattr(runner, "call_worker", call)
+    replace_children(monkeypatch, [], answer)
     runs = list(runner.run(Request(mlp(), (RANDOM, BF16), SHORT, 3), silent))
     assert sorted(tried) == ["bf16", "fp32", "fp32", "fp32"]
     assert {(run.error, run.error_kind) for run in runs} == {("impossible", "UsageError"), ("died", "WorkerError")}
+
+
+# Turns
+
+
+class Scripted:
+    """A worker that pauses as often as ``pauses`` says it is precise or not, and ends; what it does goes to a diary."""
+
+    def __init__(self, name: str, pauses: list[bool], diary: list[str]) -> None:
+        self.child, self.name, self.diary = self, name, diary
+        self._pauses = iter(pauses)
+        self.precise = next(self._pauses)
+        self.stopped = False
+
+    def resume(self, on: bool) -> None:
+        self.diary.append(self.name if on else f"{self.name} stop")
+        self.stopped = not on
+
+    def advance(self) -> bool:
+        said = None if self.stopped else next(self._pauses, None)
+        self.precise = bool(said)
+        return said is not None
+
+
+def turns(*pauses: list[bool]) -> tuple[list[str], list[str]]:
+    """The diary of workers A, B … and the order in which they ended."""
+    diary: list[str] = []
+    workers: Any = [Scripted("ABC"[i], each, diary) for i, each in enumerate(pauses)]
+    return diary, [worker.name for worker in runner.by_turns(workers)]
+
+
+def test_workers_sample_by_turns_until_all_are_precise() -> None:
+    """A is precise first and goes on, so that both see the same machine; then both are stopped."""
+    diary, ended = turns([False, True, True, True], [False, False, True, True])
+    assert diary == ["A", "B", "A", "B", "A stop", "B stop"]
+    assert ended == ["A", "B"]
+
+
+def test_a_worker_that_ends_early_leaves_the_turns_to_the_others() -> None:
+    """One died or reached its limit; the other is not stopped before it is precise."""
+    diary, ended = turns([False, False], [False, False, False, True])
+    assert diary == ["A", "B", "A", "B", "B", "B stop"]
+    assert ended == ["A", "B"]
+
+
+def test_two_settings_wait_for_each_other_and_one_does_not() -> None:
+    """Real workers: with a rival each has waited for its turns, alone it has not."""
+    rivals = [run.report for run in runner.run(Request(mlp(), (RANDOM, BF16), Plan(1, 3), 1, audit=False), silent)]
+    assert all(report is not None and report["load"]["waited_seconds"] > 0 for report in rivals)
+    assert [len(report["phases"]["steady"]) for report in rivals if report] == [3, 3]
+    assert measured(mlp())["load"]["waited_seconds"] == 0
 
 
 # Environment
@@ -233,7 +307,7 @@ def test_errors_keep_their_class_across_the_border(tmp_path: Path) -> None:
 )
 def test_every_death_has_its_sentence(code: int, output: str, kind: type[Exception], message: str) -> None:
     """Signals by name, with the likely cause; a missing module with the cure."""
-    error = runner._death(code, output)
+    error = child.death(code, output)
     assert type(error) is kind
     with pytest.raises(kind, match=message):
         raise error
@@ -242,7 +316,7 @@ def test_every_death_has_its_sentence(code: int, output: str, kind: type[Excepti
 def test_half_a_message_is_none() -> None:
     """A worker killed while it wrote leaves half a line; what came before counts."""
     stream = io.BytesIO(b'{"phase": "build"}\n{"done": {"a"')
-    assert list(runner.messages(stream)) == [{"phase": "build"}]
+    assert list(child.messages(stream)) == [{"phase": "build"}]
 
 
 def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
@@ -254,17 +328,17 @@ def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        runner.call_worker(job, interrupt)
+        child.call(job, interrupt)
     assert not [p for p in psutil.Process().children(recursive=True) if "modelzoo.worker" in " ".join(p.cmdline())]
 
 
 PARENT = """
 import sys
-from modelzoo import runner, workload
+from modelzoo import child, runner, workload
 from modelzoo.setting import Plan, Setting
 work = workload.load(workload.Path(sys.argv[1]))
 request = runner.Request(work, (), Plan())
-runner.call_worker(runner.job(request, Setting(input="/"), "prepare"), lambda message: print(message, flush=True))
+child.call(runner.job(request, Setting(input="/"), "prepare"), lambda message: print(message, flush=True))
 """
 
 
@@ -307,7 +381,7 @@ def report_of(
     said: list[Mapping[str, Any]] = []
     weights = workers.prepare(runner.job(request, setting, "prepare"), said.append)
     job = {**runner.job(request, setting, "measure"), "weights": weights, "audit": False, "first": True}
-    job |= {"profiling": False, "trace": None, **changes}
+    job |= {"profiling": False, "trace": None, "turns": False, **changes}
     return workers.measure(job, said.append), said
 
 

@@ -138,6 +138,51 @@ def test_progress_tells_phase_count_and_interval(clock: Make) -> None:
     assert said[-1][2] <= 0.01
 
 
+def test_turns_end_by_the_parents_word(clock: Make) -> None:
+    """Between turns it says whether it is precise; it goes on being precise until it is told to stop."""
+    said: list[bool] = []
+
+    def pause(precise: bool) -> bool:
+        said.append(precise)
+        return len(said) < 8
+
+    phases = sampler.measure(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=60), pause=pause)
+    assert said[0] is False
+    assert said[-1] is True
+    assert phases.stop == "interval"
+    assert len(phases.steady) == 7 * 9, "seven turns of half a second"
+
+
+def test_a_turn_of_short_calls_begins_with_an_untimed_one(clock: Make) -> None:
+    """The rival had the caches; the call that fills them again is neither a sample nor missing for long ones."""
+    for seconds, expected in ((0.01, 3), (0.1, 0)):
+        calls: list[int] = []
+        pauses = iter([True] * 4)
+        plan = Plan(1, max_seconds=60)
+        phases = sampler.measure(
+            lambda calls=calls: calls.append(1),
+            clock(lambda i, seconds=seconds: seconds),
+            plan,
+            pause=lambda precise, pauses=pauses: next(pauses, False),
+        )
+        assert len(calls) - 2 - len(phases.steady) == expected
+
+
+def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
+    """The time limit is that of its own samples, and fixed counts stay exact."""
+    fake = clock(lambda i: 0.01 * (1 + (i // 40) % 2))
+
+    def pause(precise: bool) -> bool:
+        fake.now += 100
+        return True
+
+    phases = sampler.measure(nothing, fake, Plan(1, max_seconds=3), pause=pause)
+    assert phases.stop == "time limit"
+    assert sum(phases.steady) == pytest.approx(3, abs=0.6)
+    phases = sampler.measure(nothing, fake, Plan(1, 77), pause=pause)
+    assert (len(phases.steady), phases.stop) == (77, "iterations")
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 def test_garbage_collection_is_off_while_sampling_and_restored(enabled: bool, clock: Make) -> None:
     """The collector never runs inside the steady phase, and is left as it was found."""
