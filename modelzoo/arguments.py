@@ -61,7 +61,8 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--mode", default="eager", help="eager (default), compile (inductor, frozen), script")
     group.add_argument(
-        "--backend", default="auto", help="auto (default), onednn, or blas (oneDNN off: OpenBLAS or MKL)"
+        "--backend",
+        help="auto, onednn, or blas (oneDNN off: OpenBLAS or MKL); default: MODELZOO_BACKEND, else auto",
     )
     group.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, npu")
     group.add_argument("--batch", type=int, help="items in a forward batch (default: the workload's)")
@@ -118,7 +119,11 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tolerance", action="append", default=[], metavar="NAME=VALUE", help="another bound for one check"
     )
-    group.add_argument("--output", metavar="DIR", help="where pictures and plots go (default: output/ in the workload)")
+    group.add_argument(
+        "--output",
+        metavar="DIR",
+        help="where pictures and plots go (default: output/ in the workload, or in MODELZOO_RESULTS)",
+    )
     group.add_argument("--explain", action="store_true", help="error by layer: where does it drift first?")
 
 
@@ -146,7 +151,7 @@ def make_request(args: argparse.Namespace, workload: Workload) -> dict[str, Any]
         raise UsageError(f"--data {args.data} does not exist")
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be 1 or more, not {args.limit}")
-    place = Path(args.output).absolute() / workload.name if args.output else workload.directory / "output"
+    place = _output(args.output, workload)
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -158,6 +163,15 @@ def make_request(args: argparse.Namespace, workload: Workload) -> dict[str, Any]
         "tolerance": tolerance,
         "explain": args.explain,
     }
+
+
+def _output(named: str | None, workload: Workload) -> Path:
+    """Where pictures and plots go: ``--output``, else beside the results that MODELZOO_RESULTS places, else the
+    workload's own directory."""
+    if named:
+        return Path(named).absolute() / workload.name
+    results = os.environ.get("MODELZOO_RESULTS")
+    return Path(results).absolute() / "output" / workload.name if results else workload.directory / "output"
 
 
 def add_workload_options(parser: argparse.ArgumentParser, workload: Workload) -> None:
@@ -194,7 +208,7 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: dict[str
         precision="bf16" if args.bf16 else "fp32",
         way=way,
         mode=args.mode,
-        backend=args.backend,
+        backend=args.backend if args.backend is not None else _backend_variable(),
         device=args.device,
         batch=args.batch,
         threads=threads,
@@ -215,6 +229,15 @@ def _threads_variable() -> int | None:
     if not first.isdigit() or int(first) < 1:
         raise UsageError(f"OMP_NUM_THREADS={value} is no number of threads; set it to 1 or more, or unset it")
     return int(first)
+
+
+def _backend_variable() -> str:
+    """The default backend: what an image is built for, named by MODELZOO_BACKEND."""
+    value = os.environ.get(setting.BACKEND_VARIABLE) or "auto"
+    if value not in setting.BACKENDS:
+        allowed = ", ".join(setting.BACKENDS)
+        raise UsageError(f"{setting.BACKEND_VARIABLE}={value} is no backend; set it to one of {allowed}, or unset it")
+    return value
 
 
 def make_plan(args: argparse.Namespace) -> Plan:

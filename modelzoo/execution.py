@@ -59,7 +59,23 @@ def resolve_way(setting: Setting) -> str | None:
     """How bf16 is had: the way that was asked for, or the right one for this backend."""
     if setting.precision != "bf16":
         return None
-    return setting.way or pick_way(setting.device)
+    return setting.way or pick_way(setting.device, setting.backend)
+
+
+def require_mode(mode: str) -> None:
+    """Raise ``EnvironmentProblem`` where this torch or machine cannot compile at all."""
+    import shutil
+
+    import torch
+
+    if mode != "compile":
+        return
+    if not hasattr(torch, "compile"):
+        raise EnvironmentProblem(
+            f"--mode compile needs torch 2.1 or newer, this is {torch.__version__}; use --mode script"
+        )
+    if shutil.which("g++") is None and shutil.which("clang++") is None:
+        raise EnvironmentProblem("--mode compile needs a C++ compiler: install g++, or use --mode script")
 
 
 def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting, way: str | None) -> Executable:

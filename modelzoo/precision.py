@@ -64,7 +64,7 @@ def scrub(setting: Setting, environment: Mapping[str, str]) -> Environment:
     variables = {k: v for k, v in environment.items() if k not in FAST_MATH_VARIABLES}
     removed = {k: v for k, v in environment.items() if k in FAST_MATH_VARIABLES}
     applied = {}
-    if setting.precision == "bf16" and (way == "fastmath" or (way is None and _is_arm())):
+    if setting.precision == "bf16" and (way == "fastmath" or (way is None and _is_arm() and setting.backend != "blas")):
         applied = {FPMATH: "BF16"}
         variables.update(applied)
         removed = {k: v for k, v in removed.items() if v.lower() != "bf16"}
@@ -75,7 +75,7 @@ def _is_arm() -> bool:
     return os.uname().machine in ("aarch64", "arm64")
 
 
-def pick_way(device: str) -> str:
+def pick_way(device: str, backend: str = "auto") -> str:
     """The way that is right for this backend, where none was forced.
 
     ARM with oneDNN (and ACL): fast math, which keeps fp32 tensors and rounds inside the kernels.
@@ -84,7 +84,7 @@ def pick_way(device: str) -> str:
     """
     import torch
 
-    if device == "cpu" and _is_arm() and torch.backends.mkldnn.is_available():
+    if device == "cpu" and backend != "blas" and _is_arm() and torch.backends.mkldnn.is_available():
         return "fastmath"
     return "autocast"
 

@@ -25,5 +25,5 @@ def _private_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("MODELZOO_OFFLINE", "1")
-    for name in ("MODELZOO_WEIGHTS", "DNNL_DEFAULT_FPMATH_MODE", "OMP_NUM_THREADS"):
+    for name in ("MODELZOO_WEIGHTS", "MODELZOO_BACKEND", "DNNL_DEFAULT_FPMATH_MODE", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)

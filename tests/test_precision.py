@@ -87,6 +87,8 @@ def test_the_right_way_depends_on_the_backend(arm: None, monkeypatch: pytest.Mon
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
     assert precision.pick_way("cpu") == "fastmath"
     assert precision.pick_way("cuda") == "autocast"
+    assert precision.pick_way("cpu", "blas") == "autocast", "fast math is oneDNN's, which --backend blas switches off"
+    assert precision.scrub(BF16.but(backend="blas"), {}).applied == {}
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     assert precision.pick_way("cpu") == "autocast"
 
