@@ -166,8 +166,7 @@ def _against(
     shared = sorted(set(other) & set(own))
     if not shared:
         return None, stats.Verdict("AMBIGUOUS", "the baseline has no runs")
-    ratio = stats.ratio_interval([other[i] for i in shared], [own[i] for i in shared])
-    return ratio, stats.judge(ratio)
+    return stats.compare([other[i] for i in shared], [own[i] for i in shared])
 
 
 def not_comparable(baseline: Sequence[Run], report: dict[str, Any]) -> str:
