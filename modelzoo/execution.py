@@ -164,14 +164,8 @@ def _compiled(
 
 
 def _inductor(model: Any) -> Callable[..., Any]:
-    import shutil
-
+    require_mode("compile")
     import torch
-
-    if not hasattr(torch, "compile"):
-        raise EnvironmentProblem(f"--mode compile needs torch 2.1 or newer, this is {torch.__version__}")
-    if shutil.which("g++") is None and shutil.which("clang++") is None:
-        raise EnvironmentProblem("--mode compile needs a C++ compiler: install g++, or use --mode script")
     import torch._inductor.config as config
 
     config.freezing = True

@@ -6,11 +6,13 @@ Asking is not getting: what was got is measured by ``modelzoo.canary`` and shown
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from modelzoo import libraries
 from modelzoo.errors import UsageError
 from modelzoo.setting import Setting
 
@@ -121,6 +123,12 @@ def fast_math(on: bool) -> Iterator[tuple[str, ...]]:
         yield (f"torch.set_float32_matmul_precision({wanted})",)
     finally:
         torch.set_float32_matmul_precision(old)
+
+
+def is_by_variable_only() -> bool:
+    """Whether this torch (before 2.9) cannot change oneDNN's math mode while it runs. Does not import it."""
+    release = re.match(r"(\d+)\.(\d+)", libraries.installed("torch") or "")
+    return release is not None and (int(release[1]), int(release[2])) < (2, 9)
 
 
 def autocast(setting: Setting, way: str | None) -> AbstractContextManager[Any]:

@@ -141,11 +141,14 @@ def test_the_way_is_resolved_only_for_bf16() -> None:
 def test_compile_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     """No compiler, or a torch without torch.compile: named before anything is tried."""
     monkeypatch.setattr("shutil.which", lambda name: None)
-    with pytest.raises(EnvironmentProblem, match="--mode compile needs a C\\+\\+ compiler: install g\\+\\+"):
-        run(Setting(mode="compile"))
+    monkeypatch.setattr(torch, "compile", None, raising=False)
+    for check in (lambda: run(Setting(mode="compile")), lambda: execution.require_mode("compile")):
+        with pytest.raises(EnvironmentProblem, match="--mode compile needs a C\\+\\+ compiler: install g\\+\\+"):
+            check()
     monkeypatch.delattr(torch, "compile")
-    with pytest.raises(EnvironmentProblem, match="--mode compile needs torch 2.1 or newer"):
-        run(Setting(mode="compile"))
+    with pytest.raises(EnvironmentProblem, match="--mode compile needs torch 2.1 or newer, .*; use --mode script"):
+        execution.require_mode("compile")
+    execution.require_mode("script")
 
 
 def test_a_source_compiled_workload_refuses_autocast() -> None:

@@ -128,6 +128,18 @@ def test_older_torch_has_one_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == ["medium", "high"]
 
 
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("1.13.0+cu117", True), ("2.8.0", True), ("2.9.0", False), ("2.10.0+cpu", False), (None, False)],
+)
+def test_torch_before_2_9_knows_fast_math_by_variable_only(
+    version: str | None, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its switches of the inner precision came with 2.9."""
+    monkeypatch.setattr("modelzoo.libraries.installed", lambda name: version)
+    assert precision.is_by_variable_only() is expected
+
+
 def test_autocast_is_entered_for_autocast_alone() -> None:
     """The other ways and fp32 run without it."""
     for setting, way, active in ((BF16, "autocast", True), (BF16, "cast", False), (FP32, "autocast", False)):
