@@ -1,0 +1,40 @@
+# Every pin of the images, read by the Dockerfiles and by scripts/build-images (. pytorch_env/versions.sh).
+# The wheels and their checksums stand in the lock that is named here; TORCH chooses the column.
+# shellcheck shell=sh disable=SC2034
+
+TORCH=${TORCH:-2.10.0}
+case $TORCH in
+    2.10.0) # the last whose aarch64 wheel is a CPU build with OpenBLAS and ACL inside
+        BASE_IMAGE=debian:bookworm-slim # Python 3.11
+        LOCK=lock-cpu.txt
+        ;;
+    1.13.0) # the version the project began with; its aarch64 wheels end at Python 3.10
+        BASE_IMAGE=debian:bullseye-slim # Python 3.9
+        LOCK=lock-torch1.13.txt
+        ;;
+    *)
+        echo "versions.sh: error: torch $TORCH has no pins here; use 2.10.0 or 1.13.0" >&2
+        exit 2
+        ;;
+esac
+
+# ROUTE=source: NAME_SOURCE is fetched and must have NAME_PIN, a tarball its SHA-256, a git repository its commit.
+# PyTorch and ACL: the commits that the aarch64 wheel reports of itself (torch.version.git_version; the text in
+# libarm_compute.so), so both routes have the same code. README.md says what of it was built and what only pinned.
+case $TORCH in
+    2.10.0)
+        PYTORCH_PIN=449b1768410104d3ed79d3bcfe4ba1d65c7f22c0
+        ACL_PIN=007264fa740de5723ebddef16b7bb3657692c088 # v52.6.0
+        ;;
+    1.13.0)
+        PYTORCH_PIN=7c98e70d44abc7a1aead68b6ea6c8adc8c554db5
+        ACL_PIN=a175e887d64450decf80ea47d4049832c5805565 # v22.05
+        ;;
+esac
+PYTORCH_SOURCE=https://github.com/pytorch/pytorch.git
+ACL_SOURCE=https://github.com/ARM-software/ComputeLibrary.git
+# 0.3.29 has bf16 kernels for Neoverse N2; V1 and others run the generic sbgemm: right, and slow.
+OPENBLAS_SOURCE=http://deb.debian.org/debian/pool/main/o/openblas/openblas_0.3.29+ds.orig.tar.xz
+OPENBLAS_PIN=eb691e2cff83799400da22aa6ab93ebaa346ad317fea578b7ae119e226ce1b01
+LAPACK_SOURCE=http://deb.debian.org/debian/pool/main/l/lapack/lapack_3.12.1.orig.tar.gz
+LAPACK_PIN=2ca6407a001a474d4d4d35f3a61550156050c48016d949f0da0529c0aa052422

@@ -1,0 +1,124 @@
+"""The scripts of pytorch_env/source: each must end with one clear line where a build would go wrong silently."""
+
+import hashlib
+import platform
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ENVIRONMENT = Path(__file__).parents[1] / "pytorch_env"
+SOURCE = ENVIRONMENT / "source"
+PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+def run(*command: object, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """A script's end: status, stdout, stderr."""
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, env={**PATH, **variables})
+
+
+def pins(tmp_path: Path, source: Path, pin: str) -> str:
+    """A versions file that pins ``source`` as ACL."""
+    file = tmp_path / "versions.sh"
+    file.write_text(f"TORCH=2.10.0\nACL_SOURCE=file://{source}\nACL_PIN={pin}\n")
+    return str(file)
+
+
+def tarball(tmp_path: Path) -> Path:
+    """A tarball as releases have them: one folder, one file in it."""
+    (tmp_path / "acl-1").mkdir()
+    (tmp_path / "acl-1" / "SConstruct").write_text("here\n")
+    with tarfile.open(tmp_path / "acl.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "acl-1", "acl-1")
+    return tmp_path / "acl.tar.gz"
+
+
+@pytest.mark.parametrize("torch", ["2.10.0", "1.13.0"])
+def test_every_source_is_pinned(torch: str) -> None:
+    """A source without a full commit or SHA-256 could change under the build."""
+    names = ("OPENBLAS", "LAPACK", "ACL", "PYTORCH")
+    script = f". {ENVIRONMENT}/versions.sh; " + "; ".join(f'echo "${name}_SOURCE ${name}_PIN"' for name in names)
+    for line in run("sh", "-c", script, TORCH=torch).stdout.splitlines():
+        source, pin = line.split()
+        assert re.fullmatch(r"[0-9a-f]{40}" if source.endswith(".git") else r"[0-9a-f]{64}", pin)
+
+
+@pytest.mark.skipif(not shutil.which("curl", path=PATH["PATH"]), reason="needs curl")
+def test_fetch_unpacks_what_has_the_pinned_checksum(tmp_path: Path) -> None:
+    """The tarball's own folder is left out, as the build scripts expect."""
+    file = tarball(tmp_path)
+    versions = pins(tmp_path, file, hashlib.sha256(file.read_bytes()).hexdigest())
+    done = run(SOURCE / "fetch", "ACL", tmp_path / "out", VERSIONS=versions)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "SConstruct").read_text() == "here\n"
+
+
+@pytest.mark.skipif(not shutil.which("curl", path=PATH["PATH"]), reason="needs curl")
+def test_fetch_refuses_another_checksum(tmp_path: Path) -> None:
+    """Nothing is unpacked from a tarball that is not the pinned one."""
+    done = run(SOURCE / "fetch", "ACL", tmp_path / "out", VERSIONS=pins(tmp_path, tarball(tmp_path), "0" * 64))
+    assert done.returncode == 1
+    assert "not 0000" in done.stderr
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_fetch_refuses_a_source_without_a_pin(tmp_path: Path) -> None:
+    """An unknown torch has no pins, and an empty one must not pass as any commit."""
+    done = run(SOURCE / "fetch", "ACL", tmp_path / "out", VERSIONS=pins(tmp_path, tmp_path / "acl.git", ""))
+    assert done.returncode == 1
+    assert "no ACL_SOURCE and ACL_PIN" in done.stderr
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="is about other machines")
+@pytest.mark.parametrize("call", [("install-tools", "pytorch"), ("build-pytorch", "configure", "acl", ".", "out")])
+def test_pytorch_is_refused_on_another_architecture(call: "tuple[str, ...]", tmp_path: Path) -> None:
+    """Found in the first second, not after hours."""
+    done = run(SOURCE / call[0], *call[1:])
+    assert done.returncode == 1
+    assert f"this is {platform.machine()}" in done.stderr
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="is about other machines")
+@pytest.mark.skipif(not shutil.which("gcc", path=PATH["PATH"]), reason="needs gcc")
+def test_a_compiler_for_another_architecture_is_refused(tmp_path: Path) -> None:
+    """`CC=gcc` on x86-64 would give a library that only fails when the image runs."""
+    done = run(SOURCE / "build-openblas", tmp_path, tmp_path / "out", CC="gcc", FC="gcc")
+    assert done.returncode == 1
+    assert "not for aarch64" in done.stderr
+
+
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="is about other machines")
+@pytest.mark.skipif(not shutil.which("readelf", path=PATH["PATH"]), reason="needs binutils")
+def test_a_file_for_another_architecture_is_refused() -> None:
+    """This machine's own shell is not for aarch64."""
+    done = run("sh", "-c", f". {SOURCE}/common.sh; assert_aarch64 /bin/sh")
+    assert done.returncode == 1
+    assert "not AArch64" in done.stderr
+
+
+SUMMARY = """
+-- ******** Summary ********
+--   USE_BLAS              : 1
+--     BLAS                : open
+--     BLAS_HAS_SBGEMM     : {sbgemm}
+--   USE_LAPACK            : 1
+--     LAPACK              : open
+--   USE_MKLDNN            : 1
+--   USE_MKLDNN_ACL        : {acl}
+-- Arm Compute Library: /opt/acl/build/libarm_compute.so
+"""
+
+
+@pytest.mark.parametrize(
+    ("sbgemm", "acl", "wrong"), [("1", "1", ""), ("", "1", "BLAS_HAS_SBGEMM"), ("1", "OFF", "USE_MKLDNN_ACL")]
+)
+def test_summary_of_cmake_is_judged(tmp_path: Path, sbgemm: str, acl: str, wrong: str) -> None:
+    """cmake itself succeeds without bf16 BLAS and without ACL, and hours of compiling follow."""
+    log = tmp_path / "configure.log"
+    log.write_text(SUMMARY.format(sbgemm=sbgemm, acl=acl))
+    done = run(SOURCE / "check-configured", "acl", log)
+    assert done.returncode == (1 if wrong else 0), done.stderr
+    assert wrong in done.stderr
