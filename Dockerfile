@@ -1,0 +1,66 @@
+# The suite on one of the environments of pytorch_env/.
+#
+#   docker buildx bake modelzoo
+#   docker buildx build --build-arg ENV_IMAGE=modelzoo:torch2.10.0_acl --build-arg TAG=mine -t modelzoo:mine .
+#
+# The environment has every package, so that what changes daily, the code, is built in seconds.
+ARG ENV_IMAGE=environment-${TARGETARCH}
+ARG WEIGHTS=none
+
+# hadolint ignore=DL3006
+FROM ${ENV_IMAGE} AS code
+COPY pyproject.toml LICENSE README.md /modelzoo/
+COPY modelzoo /modelzoo/modelzoo
+COPY resnet50 /modelzoo/resnet50
+COPY ssd /modelzoo/ssd
+COPY maskrcnn /modelzoo/maskrcnn
+COPY bert /modelzoo/bert
+COPY examples /modelzoo/examples
+COPY --chmod=755 scripts/container-entrypoint /usr/local/bin/container-entrypoint
+# Any user may run it (--user 12345) on a read-only root: what is written goes into two volumes, open to all.
+RUN packages=$(python3 -c 'import site; print(site.getsitepackages()[0])') \
+    && echo /modelzoo >"$packages/modelzoo.pth" \
+    && printf '#!/usr/bin/python3\nimport sys\n\nfrom modelzoo.cli import main\n\nsys.exit(main())\n' >/usr/local/bin/modelzoo \
+    && chmod 755 /usr/local/bin/modelzoo \
+    && useradd --uid 1000 --home-dir /modelzoo/cache --no-create-home --shell /bin/bash modelzoo \
+    && mkdir /modelzoo/results /modelzoo/cache /modelzoo/weights \
+    && chmod 1777 /modelzoo/results /modelzoo/cache \
+    && python3 -m compileall -q /modelzoo
+ENV HOME=/modelzoo/cache USER=modelzoo XDG_CACHE_HOME=/modelzoo/cache TORCHINDUCTOR_CACHE_DIR=/modelzoo/cache/inductor \
+    MODELZOO_RESULTS=/modelzoo/results MODELZOO_WEIGHTS=/modelzoo/weights
+WORKDIR /modelzoo
+
+FROM code AS weights-none
+
+FROM code AS weights-pretrained
+ARG PIP_CERT
+# The cache mount keeps the downloads when the code changes. The links have the names that MODELZOO_WEIGHTS looks for.
+RUN --mount=type=secret,id=ca,target=/run/secrets/ca.pem --mount=type=cache,target=/fetched \
+    if [ -f "${PIP_CERT}" ]; then export SSL_CERT_FILE="${PIP_CERT}" REQUESTS_CA_BUNDLE="${PIP_CERT}"; fi \
+    && XDG_CACHE_HOME=/fetched HOME=/fetched modelzoo weights fetch \
+    && cp -a /fetched /modelzoo/hub && rm -rf /modelzoo/hub/modelzoo \
+    && ln -s /modelzoo/hub/torch/hub/checkpoints/*.pth /modelzoo/weights/ \
+    && for place in /modelzoo/hub/huggingface/hub/models--*; do \
+        ln -s "$place"/snapshots/* "/modelzoo/weights/${place##*--}"; done \
+    && modelzoo weights verify
+
+# hadolint ignore=DL3006
+FROM weights-${WEIGHTS}
+USER 1000
+# The image's health: everything imports, fp32 is fp32, and the entry point finds the suite.
+RUN python3 -c 'import matplotlib, pycocotools, psutil, rich, threadpoolctl, torch, torchvision, transformers; \
+from modelzoo.canary import run_canary; seen = run_canary(); print(seen.summary); \
+assert seen.word("fp32") == "fp32", "fp32 is not fp32"' \
+    && container-entrypoint --version && container-entrypoint run --help >/dev/null
+VOLUME ["/modelzoo/results", "/modelzoo/cache"]
+# As Ctrl-C does: what has been measured is kept.
+STOPSIGNAL SIGINT
+ENTRYPOINT ["container-entrypoint"]
+ARG TAG=unnamed
+ARG REVISION
+ENV MODELZOO_IMAGE=${TAG}
+LABEL org.opencontainers.image.title="modelzoo" \
+    org.opencontainers.image.description="PyTorch inference on ARM and x86 servers: speed, proof of bf16, validity" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="${TAG}" \
+    org.opencontainers.image.revision="${REVISION}"

@@ -1,0 +1,132 @@
+// Every image with its platforms: docker buildx bake [TARGET or GROUP...]; scripts/build-images is the short way.
+//
+//   environments       PyTorch on one backend:              torch2_10_0_acl, torch2_10_0_openblas, torch2_10_0_x86
+//   suites             the suite on each of them:           torch2_10_0_acl_modelzoo, ...
+//   modelzoo           one tag for amd64 (x86) and arm64 (acl)
+//
+// A target is its tag with "_" for "." (targets may hold no dots).
+
+// Where the tags go: host/path of a repository.
+variable "REGISTRY" { default = "modelzoo" }
+
+// pretrained: fetch the published weights (0.85 GB) into the image; none: at the first run.
+variable "WEIGHTS" { default = "none" }
+
+// The index with the CPU build for x86-64. Empty: the CUDA build of the general index (7 GB; needs no GPU).
+variable "TORCH_INDEX" { default = "https://download.pytorch.org/whl/cpu" }
+
+// wheel (minutes) or source (hours), see pytorch_env/README.md.
+variable "ROUTE" { default = "wheel" }
+
+// A certificate file that the package index needs, and another index; neither ends up in an image.
+variable "CA" { default = "" }
+variable "PIP_INDEX_URL" { default = "" }
+variable "PIP_EXTRA_INDEX_URL" { default = "" }
+
+// The commit, for the image's labels.
+variable "REVISION" { default = "" }
+
+// The same pins as in pytorch_env/versions.sh; a test holds them together.
+variable "VERSIONS" {
+  default = [
+    { torch = "2.10.0", base = "debian:bookworm-slim", lock = "lock-cpu.txt", cuda = "lock.txt" },
+    { torch = "1.13.0", base = "debian:bullseye-slim", lock = "lock-torch1.13.txt", cuda = "lock-torch1.13-cuda.txt" },
+  ]
+}
+
+group "default" { targets = ["modelzoo"] }
+group "current" {
+  targets = [
+    "torch2_10_0_acl", "torch2_10_0_openblas", "torch2_10_0_acl_modelzoo", "torch2_10_0_openblas_modelzoo",
+    "torch2_10_0_x86_modelzoo", "modelzoo",
+  ]
+}
+group "first" {
+  targets = [
+    "torch1_13_0_acl", "torch1_13_0_openblas", "torch1_13_0_acl_modelzoo", "torch1_13_0_openblas_modelzoo",
+    "torch1_13_0_x86_modelzoo",
+  ]
+}
+group "all" { targets = ["current", "first"] }
+group "arm64" {
+  targets = [
+    "torch2_10_0_acl", "torch2_10_0_openblas", "torch2_10_0_acl_modelzoo", "torch2_10_0_openblas_modelzoo",
+    "torch1_13_0_acl", "torch1_13_0_openblas", "torch1_13_0_acl_modelzoo", "torch1_13_0_openblas_modelzoo",
+  ]
+}
+group "amd64" { targets = ["torch2_10_0_x86_modelzoo", "torch1_13_0_x86_modelzoo"] }
+
+target "_common" {
+  context = "."
+  secret  = CA == "" ? [] : ["id=ca,src=${CA}"]
+  args = {
+    PIP_CERT            = CA == "" ? "" : "/run/secrets/ca.pem"
+    PIP_INDEX_URL       = PIP_INDEX_URL
+    PIP_EXTRA_INDEX_URL = PIP_EXTRA_INDEX_URL
+  }
+}
+
+target "environments" {
+  inherits = ["_common"]
+  name     = "torch${replace(version.torch, ".", "_")}_${backend}"
+  matrix = {
+    version = VERSIONS
+    backend = ["acl", "openblas"]
+  }
+  dockerfile = backend == "acl" ? "pytorch_env/Dockerfile.torch_acl" : "pytorch_env/Dockerfile.torch_blas"
+  platforms  = ["linux/arm64"]
+  tags       = ["${REGISTRY}:torch${version.torch}_${backend}"]
+  args = {
+    BASE_IMAGE = version.base
+    LOCK       = version.lock
+    ROUTE      = ROUTE
+  }
+}
+
+target "environments_x86" {
+  inherits   = ["_common"]
+  name       = "torch${replace(version.torch, ".", "_")}_x86"
+  matrix     = { version = VERSIONS }
+  dockerfile = "pytorch_env/Dockerfile.torch_x86"
+  platforms  = ["linux/amd64"]
+  tags       = ["${REGISTRY}:torch${version.torch}_x86"]
+  args = {
+    BASE_IMAGE  = version.base
+    LOCK        = TORCH_INDEX != "" ? version.lock : version.cuda
+    TORCH_INDEX = TORCH_INDEX
+  }
+}
+
+target "_suite" {
+  inherits = ["_common"]
+  args = {
+    WEIGHTS  = WEIGHTS
+    REVISION = REVISION
+  }
+}
+
+target "suites" {
+  inherits = ["_suite"]
+  name     = "torch${replace(version.torch, ".", "_")}_${backend}_modelzoo"
+  matrix = {
+    version = VERSIONS
+    backend = ["acl", "openblas", "x86"]
+  }
+  platforms = [backend == "x86" ? "linux/amd64" : "linux/arm64"]
+  contexts = {
+    "environment-${backend == "x86" ? "amd64" : "arm64"}" = "target:torch${replace(version.torch, ".", "_")}_${backend}"
+  }
+  tags = ["${REGISTRY}:torch${version.torch}_${backend}_modelzoo"]
+  args = { TAG = "torch${version.torch}_${backend}_modelzoo" }
+}
+
+target "modelzoo" {
+  inherits  = ["_suite"]
+  platforms = ["linux/amd64", "linux/arm64"]
+  contexts = {
+    environment-amd64 = "target:torch2_10_0_x86"
+    environment-arm64 = "target:torch2_10_0_acl"
+  }
+  tags = ["${REGISTRY}:modelzoo"]
+  args = { TAG = "modelzoo" }
+}

@@ -1,0 +1,334 @@
+"""The images: what the bake file promises, what the Dockerfiles share, and what the entry point runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSIONS = ("2.10.0", "1.13.0")
+BAKE = (ROOT / "docker-bake.hcl").read_text(encoding="utf-8")
+ARM, X86 = ["linux/arm64"], ["linux/amd64"]
+
+
+def promised() -> dict[str, list[str]]:
+    """Every tag with its platforms."""
+    found = {"modelzoo": [*X86, *ARM]}
+    for version in VERSIONS:
+        for backend, platforms in (("acl", ARM), ("openblas", ARM), ("x86", X86)):
+            found[f"torch{version}_{backend}"] = platforms
+            found[f"torch{version}_{backend}_modelzoo"] = platforms
+    return found
+
+
+def bake(*targets: str, **variables: str) -> dict[str, Any]:
+    """``docker buildx bake --print`` of the repository's file; needs buildx, but no engine."""
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("docker buildx is not installed")
+    done = subprocess.run(
+        ["docker", "buildx", "bake", "--file", "docker-bake.hcl", "--print", *targets],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    plan: dict[str, Any] = json.loads(done.stdout)["target"]
+    return plan
+
+
+# docker-bake.hcl
+
+
+def test_every_tag_is_in_the_bake_plan() -> None:
+    """What buildx makes of the file: each tag under REGISTRY, on its platforms, and no other tag."""
+    plan = bake("all", REGISTRY="host/team/zoo", TORCH_INDEX="")
+    assert {target["tags"][0]: target["platforms"] for target in plan.values()} == {
+        f"host/team/zoo:{tag}": platforms for tag, platforms in promised().items()
+    }
+    for name, target in plan.items():
+        assert (ROOT / target["dockerfile"]).is_file()
+        (tag,) = (tag.rpartition(":")[2] for tag in target["tags"])
+        assert name == tag.replace(".", "_")
+        assert target["args"].get("TAG", tag) == tag, "what results will name is the image's tag"
+
+
+def test_bake_plan_has_the_pins() -> None:
+    """Base image and lock of each environment are those of ``pytorch_env/versions.sh``."""
+    plan = bake("all")
+    for version in VERSIONS:
+        for backend in ("acl", "openblas", "x86"):
+            args = plan[f"torch{version.replace('.', '_')}_{backend}"]["args"]
+            pins = sourced(version)
+            assert (args["BASE_IMAGE"], args["LOCK"]) == (pins["BASE_IMAGE"], pins["LOCK"])
+
+
+def test_the_certificate_reaches_builds_only() -> None:
+    """It is a secret and a path, not a file in the context; without one there is neither."""
+    with_ca = bake("torch2_10_0_acl", CA="/etc/hostname")["torch2_10_0_acl"]
+    assert "/etc/hostname" in str(with_ca["secret"])
+    assert with_ca["args"]["PIP_CERT"] == "/run/secrets/ca.pem"
+    without = bake("torch2_10_0_acl", CA="")["torch2_10_0_acl"]
+    assert not without.get("secret")
+    assert without["args"]["PIP_CERT"] == ""
+
+
+def test_the_general_index_takes_the_lock_with_cuda() -> None:
+    """Without PyTorch's own index x86-64 gets the lock that has the CUDA libraries; ARM is left alone."""
+    plan = bake("torch2_10_0_x86", "torch2_10_0_acl", TORCH_INDEX="")
+    assert plan["torch2_10_0_x86"]["args"]["LOCK"] == "lock.txt"
+    assert plan["torch2_10_0_acl"]["args"]["LOCK"] == "lock-cpu.txt"
+
+
+def sourced(version: str) -> dict[str, str]:
+    """The variables of ``pytorch_env/versions.sh`` for one torch."""
+    script = '. pytorch_env/versions.sh && printf "%s\\n" "$BASE_IMAGE" "$LOCK"'
+    done = subprocess.run(
+        ["sh", "-euc", script],
+        cwd=ROOT,
+        env={**os.environ, "TORCH": version},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(zip(("BASE_IMAGE", "LOCK"), done.stdout.split()))
+
+
+def test_bake_file_and_versions_agree() -> None:
+    """The same without buildx: one line in the bake file for each torch, with the pins of versions.sh."""
+    lines = re.findall(r'{ torch = "([^"]+)", base = "([^"]+)", lock = "([^"]+)"', BAKE)
+    assert [line[0] for line in lines] == list(VERSIONS)
+    for version, base, lock in lines:
+        assert {"BASE_IMAGE": base, "LOCK": lock} == sourced(version)
+
+
+def test_groups_name_every_target() -> None:
+    """The group "all" holds every tag, written out: a target that no group names would never be built."""
+    named = set(re.findall(r'"((?:torch\d+_\d+_\d+_\w+|modelzoo))"', BAKE.partition('target "_common"')[0]))
+    wanted = {tag.replace(".", "_") for tag in promised()}
+    environments_for_x86 = {f"torch{version.replace('.', '_')}_x86" for version in VERSIONS}
+    assert named == wanted - environments_for_x86
+
+
+def test_an_unknown_torch_is_refused() -> None:
+    """versions.sh has no pins for it and says which there are."""
+    done = subprocess.run(
+        ["sh", "-c", ". pytorch_env/versions.sh"],
+        cwd=ROOT,
+        env={**os.environ, "TORCH": "9.9"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.strip()) == (
+        2,
+        "versions.sh: error: torch 9.9 has no pins here; use 2.10.0 or 1.13.0",
+    )
+
+
+# Dockerfiles
+
+
+def test_dockerfiles_of_the_environments_begin_alike() -> None:
+    """Their shared stages are the same to the letter, or every image would carry its own gigabyte."""
+    shared = [
+        path.read_text(encoding="utf-8").partition("# --- The same")[2].partition("# --- Here the Dockerfiles part")[0]
+        for path in sorted((ROOT / "pytorch_env").glob("Dockerfile.*"))
+    ]
+    assert len(shared) == 3
+    assert len(set(shared)) == 1
+    assert "unpack-wheels" in shared[0]
+
+
+def test_nothing_but_what_is_copied_is_sent() -> None:
+    """.dockerignore begins by leaving everything out, and lets in what a Dockerfile copies or mounts."""
+    text = (ROOT / ".dockerignore").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert lines[0] == "*"
+    let_in = {line[1:] for line in lines if line.startswith("!")}
+    for path in (ROOT / "Dockerfile", *(ROOT / "pytorch_env").glob("Dockerfile.*")):
+        text = path.read_text(encoding="utf-8")
+        sources = [
+            word for line in re.findall(r"^COPY (?!--from)(.*)", text, re.MULTILINE) for word in line.split()[:-1]
+        ]
+        sources += re.findall(r"source=(\S+?),", text)
+        for source in sources:
+            if not source.startswith("--"):
+                assert any(source == name or source.startswith(f"{name}/") for name in let_in), (path.name, source)
+
+
+# pytorch_env/unpack-wheels
+
+
+def wheel(folder: Path, name: str, version: str, tag: str) -> Path:
+    """A wheel of one module that holds its own version and tag."""
+    file = folder / f"{name}-{version}-{tag}.whl"
+    info = f"{name}-{version}.dist-info"
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(f"{name}.py", f"SEEN = {(version, tag)!r}\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n")
+        archive.writestr(f"{info}/RECORD", f"{name}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    return file
+
+
+def pinned(*wheels: Path) -> str:
+    """A lock of wheels, every one with its checksum, in the form that uv writes."""
+    import hashlib
+
+    lines: dict[str, list[str]] = {}
+    for file in wheels:
+        name, version = file.name.split("-")[:2]
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        lines.setdefault(f"{name}=={version.partition('+')[0]}", []).append(f"    --hash=sha256:{digest}")
+    return "".join(f"{pin} \\\n" + " \\\n".join(hashes) + "\n" for pin, hashes in lines.items())
+
+
+def unpack(tmp_path: Path, lock: str, architecture: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """``unpack-wheels`` into ``tmp_path/site``, with the test's Python and no index but the test's own."""
+    (tmp_path / "lock.txt").write_text(lock)
+    programs = tmp_path / "bin"
+    programs.mkdir(exist_ok=True)
+    (programs / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (programs / "python3").chmod(0o755)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+    return subprocess.run(
+        [ROOT / "pytorch_env/unpack-wheels", tmp_path / "lock.txt", architecture, tmp_path / "site"],
+        env={
+            **clean,
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INDEX": "" if "TORCH_INDEX" in variables else "1",
+            "PIP_FIND_LINKS": str(tmp_path / "wheels"),
+            **variables,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def python_tag() -> str:
+    """``cp311-cp311`` for the Python that runs the tests; skips where it has no pip."""
+    pytest.importorskip("pip")
+    return "cp{0}{1}-cp{0}{1}".format(*sys.version_info[:2])
+
+
+@pytest.mark.parametrize(("architecture", "machine"), [("arm64", "aarch64"), ("amd64", "x86_64")])
+def test_wheels_of_the_other_architecture_are_unpacked(
+    tmp_path: Path, python_tag: str, architecture: str, machine: str
+) -> None:
+    """The target's wheel is taken whatever machine builds, pure ones and stable-ABI ones with it."""
+    folder = tmp_path / "wheels"
+    wheels = [wheel(folder, "torch", "2.10.0", f"{python_tag}-manylinux_2_28_{m}") for m in ("aarch64", "x86_64")]
+    wheels.append(wheel(folder, "six", "1.0", "py3-none-any"))
+    done = unpack(tmp_path, pinned(*wheels), architecture)
+    assert done.returncode == 0, done.stderr
+    assert machine in (tmp_path / "site" / "torch.py").read_text()
+    assert (tmp_path / "site" / "six.py").is_file()
+
+
+def test_a_wheel_with_another_checksum_ends_the_build(tmp_path: Path, python_tag: str) -> None:
+    """What the lock does not know is not unpacked."""
+    lock = pinned(wheel(tmp_path / "wheels", "six", "1.0", "py3-none-any")).replace("sha256:", "sha256:0000")
+    lock = re.sub(r"(sha256:)0000(\w{60})\w{4}", r"\g<1>0000\2", lock)
+    done = unpack(tmp_path, lock, "arm64")
+    assert done.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+    assert not (tmp_path / "site" / "six.py").exists()
+
+
+def test_torch_comes_from_its_own_index(tmp_path: Path, python_tag: str) -> None:
+    """TORCH_INDEX serves torch and torchvision alone, in its local version; the rest keeps its checksums."""
+    folder, index = tmp_path / "wheels", tmp_path / "index"
+    tag = f"{python_tag}-manylinux_2_28_x86_64"
+    general = [wheel(folder, name, version, tag) for name, version in (("torch", "2.10.0"), ("torchvision", "0.25.0"))]
+    lock = pinned(*general, wheel(folder, "six", "1.0", "py3-none-any"))
+    for name, version in (("torch", "2.10.0+cpu"), ("torchvision", "0.25.0+cpu")):
+        file = wheel(index / name, name, version, tag)
+        (index / name / "index.html").write_text(f'<a href="{file.name}">{file.name}</a>')
+        general.pop().unlink()
+    done = unpack(tmp_path, lock, "amd64", TORCH_INDEX=index.as_uri(), PIP_INDEX_URL=index.as_uri())
+    assert done.returncode == 0, done.stderr
+    assert "2.10.0+cpu" in (tmp_path / "site" / "torch.py").read_text()
+    assert "0.25.0+cpu" in (tmp_path / "site" / "torchvision.py").read_text()
+    assert (tmp_path / "site" / "six.py").is_file()
+
+
+def test_an_architecture_without_wheels_is_refused(tmp_path: Path) -> None:
+    """One line that names those there are."""
+    done = unpack(tmp_path, "", "riscv64")
+    assert (done.returncode, done.stderr.strip()) == (
+        2,
+        "unpack-wheels: error: no wheels for riscv64; use amd64 or arm64",
+    )
+
+
+# The entry point
+
+
+@pytest.fixture
+def enter(tmp_path: Path) -> Any:
+    """Call the entry point with a ``modelzoo`` and a ``python3`` that print how they were called."""
+    for name in ("modelzoo", "python3"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\nprintf "%s" "{name}"; printf " <%s>" "$@"\n')
+        program.chmod(0o755)
+
+    def call(*words: str, **variables: str) -> str:
+        env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), **variables}
+        return subprocess.run(
+            [ROOT / "scripts/container-entrypoint", *words], env=env, capture_output=True, text=True, check=True
+        ).stdout
+
+    return call
+
+
+def test_entry_point_runs_the_main_job_without_an_argument(enter: Any) -> None:
+    """And takes its options from the variable, word by word."""
+    assert enter() == "modelzoo <run>"
+    assert enter(MODELZOO_RUN_OPTIONS="bert --processes 1") == "modelzoo <run> <bert> <--processes> <1>"
+    assert enter("doctor", MODELZOO_RUN_OPTIONS="bert") == "modelzoo <doctor>"
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    [
+        (["validate", "bert", "--bf16"], "modelzoo <validate> <bert> <--bf16>"),
+        (["run", "a b"], "modelzoo <run> <a b>"),
+        (["--version"], "modelzoo <--version>"),
+        (["no-such-command"], "modelzoo <no-such-command>"),
+        (["python3", "performance.py", "--bf16"], "python3 <performance.py> <--bf16>"),
+        (["printf", "%s", "x"], "x"),
+    ],
+)
+def test_entry_point_tells_commands_from_programs(enter: Any, words: list[str], called: str) -> None:
+    """A program is executed; commands, options and mistakes go to modelzoo, which explains the mistakes."""
+    assert enter(*words) == called
+
+
+def test_no_command_of_the_suite_is_a_program() -> None:
+    """Otherwise the entry point would execute that instead (``compare`` is ImageMagick's, not in the images)."""
+    from modelzoo import cli
+
+    commands = next(
+        action.choices for action in cli.make_parser()._actions if action.dest == "command" and action.choices
+    )
+    builtin = {"test", "time", "type", "command", "set", "exec", "exit", "export", "read", "wait", "eval", "cd", "kill"}
+    assert commands
+    assert builtin.isdisjoint(commands)

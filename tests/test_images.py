@@ -1,0 +1,212 @@
+"""The images, run: what a stranger's limits do to a run. Needs an engine and the images (scripts/build-images).
+
+``./scripts/test -m docker`` runs the image of this machine's architecture, ``-m arm`` the arm64 images, elsewhere than
+on ARM under QEMU. MODELZOO_TEST_IMAGE names another image than the default.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGE = os.environ.get("MODELZOO_TEST_IMAGE", "modelzoo:torch2.10.0_x86_modelzoo")
+SHORT = ["run", "examples/mlp", "--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"]
+
+
+def docker(
+    *arguments: str, options: Sequence[str] = (), results: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """``docker run`` of the image to its end."""
+    volume = [] if results is None else ["--volume", f"{results}:/modelzoo/results"]
+    command = ["docker", "run", "--rm", "--env", "MODELZOO_OFFLINE=1", *options, *volume, IMAGE, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+
+
+def usable(*options: str) -> dict[str, Any]:
+    """What the suite finds that it may use inside a container with ``options``."""
+    code = (
+        "import dataclasses, json; from modelzoo import machine; "
+        "print(json.dumps({**dataclasses.asdict(machine.usable_threads()), 'memory': machine.memory_limit()}))"
+    )
+    done = docker("python3", "-c", code, options=options)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A folder that the image's user may write to."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+def only_result(folder: Path) -> dict[str, Any]:
+    """The one result file in ``folder``."""
+    (path,) = folder.glob("*.json")
+    data: dict[str, Any] = json.loads(path.read_text())
+    return data
+
+
+@pytest.mark.docker
+def test_a_quota_of_one_and_a_half_cpus() -> None:
+    """Rounded down: a second thread would be stopped in each period, and the first would wait for it."""
+    found = usable("--cpus", "1.5")
+    assert (found["quota"], found["count"]) == (1.5, 1)
+
+
+@pytest.mark.docker
+def test_one_cpu_of_the_set() -> None:
+    """Affinity limits the threads, without any quota."""
+    found = usable("--cpuset-cpus", "0")
+    assert (found["affinity"], found["count"], found["quota"]) == (1, 1, None)
+
+
+@pytest.mark.docker
+def test_memory_limit() -> None:
+    """The limit is the container's, not the host's memory."""
+    assert usable("--memory", "4g")["memory"] == 4 * 2**30
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--read-only", "--tmpfs", "/tmp"],
+        ["--read-only"],
+        ["--user", "12345"],
+        ["--user", "12345:12345", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--network", "none"],
+    ],
+    ids=" ".join,
+)
+def test_whoever_runs_it_gets_a_result(options: list[str], results: Path) -> None:
+    """Any user, a read-only root: two [TARGET] lines, no traceback, and a result that names the image."""
+    done = docker(*SHORT, options=options, results=results)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^\[TARGET\] (\S+) Time [0-9.]+$", done.stdout, re.MULTILINE) == ["mlp", "mlp-bf16"]
+    assert "Traceback" not in done.stderr
+    machine = only_result(results)["runs"][0]["report"]["machine"]
+    assert machine["image"] == IMAGE.rpartition(":")[2]
+    assert machine["container"] == "docker"
+
+
+@pytest.mark.docker
+def test_compiling_works_for_any_user(results: Path) -> None:
+    """Inductor finds its compiler, its headers and a place for its cache."""
+    options = ["--user", "12345", "--read-only", "--tmpfs", "/tmp"]
+    done = docker(*SHORT, "--precision", "fp32", "--mode", "compile", options=options, results=results)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[TARGET] mlp Time ")
+
+
+@pytest.mark.docker
+def test_validation_has_a_place_for_its_pictures(results: Path) -> None:
+    """The judgement of a workload in the image writes into the volume, not into the image."""
+    done = docker("validate", "bert", "--bf16", "--option", "sequence=64", "--limit", "1", results=results)
+    assert "Traceback" not in done.stderr
+    assert "cannot write" not in done.stderr
+    assert only_result(results)["validity"][0]["report"] is not None
+    assert (results / "output" / "bert").is_dir()
+
+
+@pytest.mark.docker
+def test_scripts_of_a_workload_run_in_its_directory(results: Path) -> None:
+    """``python3 performance.py`` as README shows it."""
+    done = docker(
+        *["python3", "performance.py", "--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"],
+        options=["--workdir", "/modelzoo/resnet50"],
+        results=results,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[TARGET] resnet50 Time ")
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("how", [["kill", "--signal", "INT"], ["stop"]], ids=["Ctrl-C", "docker stop"])
+def test_an_interrupted_run_keeps_what_it_has(how: list[str], results: Path) -> None:
+    """It ends at once with 130, says how many runs are kept, and the file holds them."""
+    name = f"modelzoo-test-{uuid.uuid4().hex[:8]}"
+    words = ["run", "examples/mlp", "--processes", "20", "--iterations", "100000", "--max-seconds", "3", "--no-audit"]
+    command = ["docker", "run", "--rm", "--name", name, "--volume", f"{results}:/modelzoo/results", IMAGE, *words]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 300
+        while not any(json.loads(path.read_text())["runs"] for path in results.glob("[0-9]*.json")):
+            assert running.poll() is None, running.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        subprocess.run(["docker", *how, name], check=True, capture_output=True)
+        stdout, stderr = running.communicate(timeout=9)  # docker stop would kill it after 10
+    finally:
+        subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
+    assert running.returncode == 130, stderr
+    kept = len(only_result(results)["runs"])
+    assert kept > 0
+    assert f"interrupted; {kept} finished runs are in /modelzoo/results/" in stderr
+    assert stdout.startswith("[TARGET] mlp Time ")
+
+
+@pytest.mark.docker
+def test_a_wrong_call_is_one_line() -> None:
+    """A mistake reaches modelzoo, which explains it with exit code 2."""
+    done = docker("no-such-command")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "no-such-command" in done.stderr
+
+
+def smoke(*tags: str, **variables: str) -> str:
+    """``scripts/smoke-images``: its output, where all went well."""
+    done = subprocess.run(
+        [ROOT / "scripts/smoke-images", *tags],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_main_job_of_the_image() -> None:
+    """``docker run`` without an argument, on a reduced setting: the four [TARGET] lines."""
+    seen = smoke(IMAGE.rpartition(":")[2])
+    for name in ("resnet50", "ssd", "maskrcnn", "bert"):
+        assert re.search(rf"^\[TARGET\] {name} Time [0-9.]+$", seen, re.MULTILINE)
+
+
+@pytest.mark.arm
+@pytest.mark.slow
+@pytest.mark.parametrize("tag", ["torch2.10.0_acl_modelzoo", "torch2.10.0_openblas_modelzoo"])
+def test_arm_images_compute_what_x86_does(tag: str) -> None:
+    """Under QEMU: no time, and ResNet50's and BERT's fp32 outputs are those of this machine's image."""
+    seen = smoke(tag, REFERENCE=IMAGE.rpartition(":")[2])
+    assert "[TARGET]" not in seen
+    assert "times are not reported" in seen
+    assert len(re.findall(r"outputs differ by at most", seen)) == 2
+
+
+@pytest.mark.arm
+@pytest.mark.slow
+@pytest.mark.parametrize(("cpu", "has"), [("neoverse-n2", True), ("neoverse-n1", False)])
+def test_arm_image_knows_whether_the_cpu_has_bf16(cpu: str, has: bool) -> None:
+    """On N2 the ACL image proves bf16 ACTIVE for Linear and convolution; on N1 it says that there is no bf16."""
+    seen = smoke("torch2.10.0_acl_modelzoo", QEMU_CPU=cpu, REFERENCE=IMAGE.rpartition(":")[2])
+    assert ("this CPU has no bf16 instructions" in seen) is not has
+    assert ("bf16: ACTIVE" in seen) is has
