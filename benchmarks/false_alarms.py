@@ -1,12 +1,12 @@
 """How often the verdict is wrong: A against A, and A against A slowed down by 3 %.
 
-    .venv/bin/python benchmarks/false_alarms.py [--comparisons 100] [--processes 7] [--stride 7]
+    .venv/bin/python benchmarks/false_alarms.py [--comparisons 100] [--processes 10] [--stride 1]
     .venv/bin/python benchmarks/false_alarms.py --stored FILE    # judge the rounds that --save FILE kept
 
-Everything goes through the suite's own interleaved path: fresh processes, rounds A A B, B A A …, ratio
-interval, verdict word. A has 100 equal layers; its rival is A itself, or A with 103. A comparison takes
-``--processes`` neighbouring rounds and the next one starts ``--stride`` rounds later: with a stride of the
-same size comparisons are independent, with 1 they overlap and 100 of them take a quarter of an hour. In
+Everything goes through the suite's own interleaved path: fresh processes, rounds A A B, B A A …, sampling by
+turns, ratio interval, verdict word. A has 100 equal layers; its rival is A itself, or A with 103. A comparison
+takes ``--processes`` neighbouring rounds and the next one starts ``--stride`` rounds later: with a stride of the
+same size comparisons are independent, with 1 they overlap and 100 of them take a third of an hour. In
 every other comparison a drift is simulated on top: times grow by 2 % from its first process to its last.
 
 The claim: at most 5 of 100 A-against-A verdicts are FASTER or SLOWER, and at least 95 of 100 slowdowns are
@@ -27,7 +27,7 @@ from common import MLP
 from modelzoo import runner, stats, workload
 from modelzoo.setting import Plan, Setting
 
-DEPTH, SLOWER, WIDTH = 100, 103, 192
+DEPTH, SLOWER, WIDTH, BATCH = 100, 103, 64, 64
 DRIFT = 0.02
 
 
@@ -61,14 +61,14 @@ def main() -> int:
     """Print how the verdicts fell; exit code 1 where the claim does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--comparisons", type=int, default=100)
-    parser.add_argument("--processes", type=int, default=7)
-    parser.add_argument("--stride", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--processes", type=int, default=10)
+    parser.add_argument("--stride", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the rounds' samples as JSON")
     parser.add_argument("--stored", type=Path, metavar="FILE", help="take the rounds from there: measure nothing")
     args = parser.parse_args()
     started = perf_counter()
-    same = Setting(threads=1, batch=512, weights="random", options={"depth": DEPTH, "width": WIDTH})
+    same = Setting(threads=1, batch=BATCH, weights="random", options={"depth": DEPTH, "width": WIDTH})
     slow = same.but(options={"depth": SLOWER, "width": WIDTH})
     count = (args.comparisons - 1) * args.stride + args.processes
     sides = json.loads(args.stored.read_text()) if args.stored else rounds((same, same, slow), count, args.seconds)

@@ -18,7 +18,7 @@ from modelzoo import libraries as installation
 from modelzoo import machine as computer
 from modelzoo.advice import Advice, Code, advise
 from modelzoo.ceilings import QUIET_CORES, Ceilings
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.libraries import Libraries
 from modelzoo.load import Load, LoadWatch
 from modelzoo.machine import Machine
@@ -51,6 +51,7 @@ def diagnose(
     load: Load | None,
     found: Ceilings | None = None,
     faults_per_mib: float | None = None,
+    pair_problem: str | None = None,
 ) -> tuple[Advice, ...]:
     """Return every condition that spoils numbers, each with what to do about it.
 
@@ -61,6 +62,7 @@ def diagnose(
         found: measured ceilings, for the scaling over threads.
         faults_per_mib: page faults for each MiB of a large block that is freed and allocated again
             (256 is every page); without it the environment variables decide.
+        pair_problem: why torchvision cannot be used with this torch; without it the versions decide.
     """
     advice: list[Advice] = []
     if machine.emulator is not None:
@@ -72,7 +74,7 @@ def diagnose(
         advice += load_advice(load, machine, faults=False)
     advice += _kernel_advice(machine)
     advice += _variable_advice(machine)
-    advice += _library_advice(libraries)
+    advice += _library_advice(libraries, pair_problem)
     advice += _memory_advice(machine, faults_per_mib)
     # With other load the scaling says nothing about the machine, and OTHER_LOAD is named already.
     quiet = found is not None and (found.other_cores or 0.0) <= QUIET_CORES
@@ -122,7 +124,8 @@ def _kernel_advice(machine: Machine) -> list[Advice]:
     if machine.huge_pages == "never":
         advice.append(advise(Code.HUGE_PAGES))
     if machine.threads_per_core > 1 and threads.affinity > threads.physical_cores:
-        command = "taskset -c with one CPU of each core, as lscpu -e lists them"
+        one_of_each = "lscpu -p=CPU,CORE,SOCKET | grep -v '^#' | sort -t, -uk2 | cut -d, -f1 | paste -sd,"
+        command = f"taskset -c $({one_of_each}) before the command"
         advice.append(advise(Code.SMT, threads=machine.threads_per_core, command=command))
     if threads.quota is not None and threads.quota < threads.affinity:
         last = max(0, int(threads.quota) - 1)
@@ -150,13 +153,13 @@ def _variable_advice(machine: Machine) -> list[Advice]:
     return advice
 
 
-def _library_advice(libraries: Libraries) -> list[Advice]:
+def _library_advice(libraries: Libraries, pair_problem: str | None) -> list[Advice]:
     advice: list[Advice] = []
     runtimes = [f"{entry.owner}: {entry.file}" for entry in libraries.loaded if entry.api == "openmp"]
     if libraries.two_openmp:
         advice.append(advise(Code.TWO_OPENMP, count=len(runtimes), names=", ".join(runtimes)))
     torch, vision = libraries.versions.get("torch"), libraries.versions.get("torchvision")
-    problem = installation.check_pair(torch, vision) if torch and vision else None
+    problem = pair_problem or (installation.check_pair(torch, vision) if torch and vision else None)
     if problem is not None:
         advice.append(advise(Code.MISMATCHED_PAIR, problem=problem))
     return advice
@@ -179,6 +182,18 @@ def _memory_advice(machine: Machine, faults_per_mib: float | None) -> list[Advic
 
 def _malloc_is_tuned(environment: dict[str, str]) -> bool:
     return "MALLOC_MMAP_THRESHOLD_" in environment or "mmap_threshold" in environment.get("GLIBC_TUNABLES", "")
+
+
+def probe_pair() -> str | None:
+    """Why torchvision cannot be used with this torch, in one line; ``None`` where it can.
+
+    Builds from two indexes may be of one release and still not load each other's operators.
+    """
+    try:
+        installation.import_torchvision()
+    except EnvironmentProblem as problem:
+        return str(problem)
+    return None
 
 
 def probe_faults(mib: int = 64, rounds: int = 5) -> float | None:
@@ -231,7 +246,7 @@ def run_doctor(out: Console, json_path: Path | None = None, fresh: bool = False)
         with out.status("measuring …") as status:
             found, kept = limits.find(machine, fresh=fresh, progress=lambda step: status.update(f"measuring: {step} …"))
     libraries = installation.facts()
-    advice = diagnose(machine, libraries, load, found, probe_faults())
+    advice = diagnose(machine, libraries, load, found, probe_faults(), probe_pair())
     doctor_report.show(out, machine, libraries, load, found, kept, advice)
     if json_path is not None:
         _write(

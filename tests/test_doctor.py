@@ -12,7 +12,7 @@ from rich.console import Console
 
 from modelzoo import ceilings, doctor, doctor_report, libraries, machine
 from modelzoo.ceilings import Bandwidth, Ceilings, Gemm
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.libraries import Build, Libraries, Library
 from modelzoo.load import Load
 from modelzoo.machine import Machine, Threads
@@ -190,6 +190,18 @@ def test_two_openmp_runtimes_and_a_wrong_pair_are_named() -> None:
     assert "sklearn: libiomp5.so" in advice[0].message
     wrong = dataclasses.replace(INSTALLED, versions={"torch": "2.13.0", "torchvision": "0.25.0"})
     assert codes(libraries=wrong) == {"MISMATCHED_PAIR"}
+    assert codes(pair_problem="built for another torch") == {"MISMATCHED_PAIR"}
+
+
+def test_a_pair_that_does_not_load_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two indexes' builds of one release have matching versions; only loading them tells."""
+    assert doctor.probe_pair() is None
+
+    def fails() -> None:
+        raise EnvironmentProblem("built for another torch")
+
+    monkeypatch.setattr(libraries, "import_torchvision", fails)
+    assert doctor.probe_pair() == "built for another torch"
 
 
 def test_poor_scaling_is_named_on_a_quiet_machine_only() -> None:
