@@ -185,8 +185,21 @@ def observe(
 
 @contextlib.contextmanager
 def rounded_by_hand(model: Any) -> Iterator[None]:
-    """Round weights, inputs and outputs of every leaf layer to bf16 while the model computes in fp32."""
+    """Round weights, inputs and outputs of every leaf layer to bf16 while the model computes in fp32.
+
+    So are those of matrix products outside of layers, as in attention that is written out (transformers without
+    ``scaled_dot_product_attention``): a softmax follows, which makes much of what its scores were rounded by.
+    """
     import torch
+    from torch.overrides import TorchFunctionMode
+
+    products = (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.bmm, torch.Tensor.bmm)
+
+    class Products(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in products:
+                return rounded(func(*(rounded(x) for x in args), **(kwargs or {})))
+            return func(*args, **(kwargs or {}))
 
     def rounded(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype == torch.float32:
@@ -203,7 +216,8 @@ def rounded_by_hand(model: Any) -> Iterator[None]:
             kept.append((module.weight, module.weight.data))
             module.weight.data = rounded(module.weight.data)
     try:
-        yield
+        with Products():
+            yield
     finally:
         for handle in handles:
             handle.remove()

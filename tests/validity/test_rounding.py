@@ -108,6 +108,32 @@ def test_the_weights_are_put_back(model: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*jit.*:DeprecationWarning")
+def test_attention_that_is_written_out_is_rounded_too(side: Callable[..., Side]) -> None:
+    """Its scores are products outside of any layer; a softmax enlarges what bf16 rounded off them."""
+    import torch
+    from torch import nn
+
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.query, self.key = nn.Linear(64, 64), nn.Linear(64, 64)
+            self.weights = nn.Identity()
+
+        def forward(self, x: Any) -> Any:
+            scores = torch.matmul(4 * self.query(x), 4 * self.key(x).transpose(1, 2))
+            return self.weights(scores.softmax(-1)) @ x
+
+    model = Attention().eval()
+    args = (torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(1)),)
+    for through in (model, lambda x: 1.2 * model(x)):
+        found = layer_errors(side(model), side(model, "bf16", through), args, lambda name: True, lambda output: output)
+        layers = {layer.name: layer for layer in found}
+        assert layers["weights"].error > 0.01
+        assert layers["weights"].ratio < 1.25  # 1.5 where only layers are rounded
+        assert (layers[OUTPUT].ratio < 2) == (through is model)
+
+
 def test_a_traced_model_shows_its_output_only(model: Any, side: Callable[..., Side]) -> None:
     """Its layers cannot be hooked; its output is compared with the yardstick all the same."""
     import torch
