@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Callable
 
+from modelzoo import detection_autocast
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.precision import autocast, cast, fast_math, pick_way
 from modelzoo.setting import Setting
@@ -98,9 +99,11 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting, way:
         moved = _moved(args, setting)
         return cast(moved) if is_cast else moved
 
+    uses_autocast = setting.precision == "bf16" and way == "autocast"
+    if uses_autocast and setting.device == "cpu":
+        detection_autocast.cover()
     args = prepare(inputs.args)
     run, seconds = _compiled(workload, model, args, setting, way)
-    uses_autocast = setting.precision == "bf16" and way == "autocast"
 
     def call_autocast(*args: Any) -> Any:
         with autocast(setting, way):
