@@ -130,6 +130,39 @@ def test_weights_are_resolved_once_and_all_processes_run_the_same(calls: list[Ma
     assert said[-1] == {"workload": "mlp", "setting": "bf16", "round": 2, "phase": "build"}
 
 
+@pytest.mark.parametrize(("version", "expected"), [("1.13.0", "BF16"), ("2.10.0", None)])
+def test_fast_math_is_judged_by_variable_where_torch_has_no_switch(
+    version: str, expected: str | None, calls: list[Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it an old torch would judge fp32 against fp32; a newer one gets no variable that reaches both sides."""
+    monkeypatch.setattr("modelzoo.libraries.installed", lambda name: version)
+    runner.validate(Request(mlp(), (BF16,), SHORT), BF16.but(way="fastmath"), {}, silent)
+    assert calls[-1]["kind"] == "validate"
+    assert calls[-1]["environment"]["variables"].get("DNNL_DEFAULT_FPMATH_MODE") == expected
+
+
+@pytest.mark.parametrize(("variable", "backend"), [("BF16", "blas"), (None, "auto")])
+def test_the_reference_goes_around_a_variable(
+    variable: str | None, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """oneDNN's math mode cannot be switched back where it came by variable: fp32 is then had without oneDNN."""
+    from modelzoo import validation
+
+    if variable:
+        monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", variable)
+    seen: list[Setting] = []
+
+    def side(work: Workload, setting: Setting, *rest: Any) -> Any:
+        seen.append(setting)
+        raise EnvironmentProblem("enough")
+
+    monkeypatch.setattr(validation, "make_side", side)
+    work = replace(mlp(), judge=object())
+    with pytest.raises(EnvironmentProblem, match="enough"):
+        validation.validate(work, BF16.but(way="fastmath"), Weights("random", "", "", "", ""), None, {}, silent)
+    assert [(each.precision, each.backend) for each in seen] == [("fp32", backend)]
+
+
 def test_what_does_not_vary_is_taken_in_the_first_round_only(calls: list[Mapping[str, Any]]) -> None:
     """Operator tables and traces cost passes: once a setting, each trace in its own file."""
     request = Request(mlp(), (RANDOM, BF16), SHORT, 2, profiling=True, trace="/t/trace.json")
