@@ -1,12 +1,12 @@
 """How often the verdict is wrong: A against A, and A against A slowed down by 3 %.
 
-    .venv/bin/python benchmarks/false_alarms.py [--comparisons 100] [--processes 10] [--stride 1]
+    .venv/bin/python benchmarks/false_alarms.py [--comparisons 100] [--processes 15] [--stride 1]
     .venv/bin/python benchmarks/false_alarms.py --stored FILE    # judge the rounds that --save FILE kept
 
 Everything goes through the suite's own interleaved path: fresh processes, rounds A A B, B A A …, sampling by
 turns, ratio interval, verdict word. A has 100 equal layers; its rival is A itself, or A with 103. A comparison
 takes ``--processes`` neighbouring rounds and the next one starts ``--stride`` rounds later: with a stride of the
-same size comparisons are independent, with 1 they overlap and 100 of them take a third of an hour. In
+same size comparisons are independent, with 1 they overlap and 100 of them take a quarter of an hour. In
 every other comparison a drift is simulated on top: times grow by 2 % from its first process to its last.
 
 The claim: at most 5 of 100 A-against-A verdicts are FASTER or SLOWER, and at least 95 of 100 slowdowns are
@@ -61,7 +61,7 @@ def main() -> int:
     """Print how the verdicts fell; exit code 1 where the claim does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--comparisons", type=int, default=100)
-    parser.add_argument("--processes", type=int, default=10)
+    parser.add_argument("--processes", type=int, default=15)
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the rounds' samples as JSON")

@@ -189,7 +189,8 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
         raise UsageError(f"--trace {args.trace}: its directory does not exist")
     args.profiling = args.profiling or bool(args.trace)
     path = Path(args.json) if args.json else _default_path()
-    stored = result.Result(command=tuple(sys.argv), created=result.now())
+    asked = tuple({"workload": work.name, "setting": each.to_json()} for work, settings in jobs for each in settings)
+    stored = result.Result(command=tuple(sys.argv), created=result.now(), asked=asked)
     result.write(stored, path)  # find out now, not after minutes, that it cannot be written
     out = display.console()
     requests = {work.name: arguments.make_request(args, work) for work, _ in jobs} if args.validate else {}

@@ -54,7 +54,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Result:
-    """All runs of one call, with the call itself."""
+    """All runs of one call, with the call itself.
+
+    ``asked`` lists ``workload`` and ``setting`` of all that was asked for, each workload's baseline first; runs come
+    in the order in which they ended.
+    """
 
     command: tuple[str, ...]
     created: str
@@ -62,6 +66,7 @@ class Result:
     version: str = __version__
     schema: str = SCHEMA
     validity: tuple[dict[str, Any], ...] = field(default=())
+    asked: tuple[dict[str, Any], ...] = field(default=())
 
     def plus(self, run: Run) -> Result:
         return replace(self, runs=(*self.runs, run))
@@ -74,11 +79,11 @@ class Result:
         return {key(entry["workload"], entry["asked"]): entry for entry in self.validity}
 
     def groups(self) -> dict[Key, list[Run]]:
-        """Runs by workload and setting, in the order they first appeared."""
-        found: dict[Key, list[Run]] = {}
-        for run in self.runs:
+        """Runs by workload and setting, in the order in which these were asked for; by round."""
+        found: dict[Key, list[Run]] = {key(entry["workload"], entry["setting"]): [] for entry in self.asked}
+        for run in sorted(self.runs, key=lambda run: run.round):
             found.setdefault(key(run.workload, run.asked), []).append(run)
-        return found
+        return {each: runs for each, runs in found.items() if runs}
 
 
 def key(workload: str, asked: dict[str, Any]) -> Key:
@@ -157,6 +162,7 @@ def read(path: Path) -> Result:
             version=data["version"],
             schema=data["schema"],
             validity=tuple(data.get("validity", ())),
+            asked=tuple(data.get("asked", ())),
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"{path} is no whole result ({error}); give a file that modelzoo wrote") from error

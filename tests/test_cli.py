@@ -109,7 +109,7 @@ def test_a_failed_setting_does_not_stop_the_others(tmp_path: Path) -> None:
     (line,) = done.stdout.splitlines()
     assert line.startswith("[TARGET] refusing Time ")
     assert "failed: refusing bf16=cast: refusing cannot run with bf16=cast: " in done.stderr
-    good, failed = valid(path)["runs"]
+    failed, good = valid(path)["runs"]  # in the order in which they ended
     assert good["error"] is None
     assert (failed["report"], failed["error_kind"]) == (None, "UsageError")
 

@@ -33,6 +33,10 @@ def test_command_is_understood(command: str) -> None:
         args = cli.make_parser().parse_args(arguments.bare_bf16(words[1:]))
         for name in getattr(args, "workloads", []):
             assert workload.find(name)
+    elif words[0] == "docker":
+        image = next(place for place, word in enumerate(words) if word.startswith("IMAGE:"))
+        assert words[1:image] == ["run", "--rm"]
+        cli.make_parser().parse_args(words[image + 1 :] or ["run"])
     elif words[0] == "python3":
         assert all((ROOT / name / words[1]).is_file() for name in workload.STANDARD)
     elif words[0] in ("cd", "source"):

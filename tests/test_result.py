@@ -57,6 +57,22 @@ def test_the_schema_refuses_what_is_none() -> None:
             jsonschema.validate({**good, **change}, schema)
 
 
+def test_the_baseline_is_what_was_asked_for_first_not_what_ended_first(tmp_path: Path) -> None:
+    """Workers of a round end in any order: groups follow the call, runs within them the rounds."""
+    fp32, bf16 = Setting(), Setting(precision="bf16")
+    asked = tuple({"workload": "toy", "setting": each.to_json()} for each in (fp32, bf16))
+    stored = Result(("modelzoo",), result.now(), asked=asked)
+    assert stored.groups() == {}
+    result.write(stored, tmp_path / "r.json")
+    jsonschema.validate(json.loads((tmp_path / "r.json").read_text()), json.loads(result.SCHEMA_FILE.read_text()))
+    for setting, number in ((bf16, 0), (fp32, 0), (bf16, 1)):
+        stored = stored.plus(make([1.0], setting=setting, round=number))
+    result.write(stored, tmp_path / "r.json")
+    groups = result.read(tmp_path / "r.json").groups()
+    assert [json.loads(text)["precision"] for _, text in groups] == ["fp32", "bf16"]
+    assert [[run.round for run in runs] for runs in groups.values()] == [[0], [0, 1]]
+
+
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     """Runs, command and time survive; directories are made."""
     path = tmp_path / "new folder" / "r.json"
