@@ -20,7 +20,7 @@ from modelzoo.libraries import import_torch
 from modelzoo.machine import LoadWatch, Machine, fingerprint
 from modelzoo.weights import cache_directory
 
-VERSION = 1
+VERSION = 2
 SIZES = (512, 1024, 2048, 4096, 8192)
 SECONDS_PER_SERIES = 5.0
 """Time for one precision at one thread count; four of them and two copies stay under 30 s."""
@@ -31,7 +31,10 @@ QUIET_CORES = 0.1
 
 @dataclass(frozen=True)
 class Gemm:
-    """Speed of a square matrix product: ``size``³ × 2 operations, in GFLOP/s (10⁹ a second)."""
+    """Speed of a square matrix product: ``size``³ × 2 operations, in GFLOP/s (10⁹ a second).
+
+    ``operator`` is the torch operator that computed it: ``mm``, ``linear`` or ``conv`` (1 × 1).
+    """
 
     precision: str
     threads: int
@@ -68,10 +71,15 @@ class Ceilings:
     other_cores: float | None = None
     version: int = VERSION
 
-    def gflops(self, precision: str, threads: int | None = None) -> float | None:
-        """Best GFLOP/s in ``precision`` at ``threads`` (default: all); ``None`` where not measured."""
+    def gflops(self, precision: str, threads: int | None = None, operator: str | None = None) -> float | None:
+        """Best GFLOP/s in ``precision`` at ``threads`` (default: all), of one ``operator`` or of any; ``None`` where
+        not measured."""
         wanted = self.threads if threads is None else threads
-        found = [g.gflops for g in self.gemm if g.precision == precision and g.threads == wanted]
+        found = [
+            g.gflops
+            for g in self.gemm
+            if g.precision == precision and g.threads == wanted and operator in (None, g.operator)
+        ]
         return max(found, default=None)
 
     def gb_per_second(self, threads: int | None = None) -> float | None:
@@ -80,8 +88,8 @@ class Ceilings:
         return max((b.gb_per_second for b in self.bandwidth if b.threads == wanted), default=None)
 
     def scaling(self, precision: str = "fp32") -> float | None:
-        """Speed of all threads ÷ (threads × speed of one); 1 is perfect."""
-        one, all_threads = self.gflops(precision, 1), self.gflops(precision)
+        """Speed of all threads ÷ (threads × speed of one) of ``mm``; 1 is perfect."""
+        one, all_threads = self.gflops(precision, 1, "mm"), self.gflops(precision, operator="mm")
         if not one or not all_threads:
             return None
         return all_threads / (one * self.threads)
@@ -153,9 +161,12 @@ def measure_ceilings(
     precision_before = torch.get_float32_matmul_precision()
     gemm: list[Gemm] = []
     copies: list[Bandwidth] = []
-    # The product that torch.mm takes need not be the best: on ARM it is OpenBLAS, linear is ACL.
+    # The product that torch.mm takes need not be the best: on ARM it is OpenBLAS, linear is ACL; on x86 it is MKL,
+    # which leaves a part of some CPUs' vector width unused, and a convolution is oneDNN.
     fitting = [size for size in sizes if 16 * size**2 <= (machine.memory_limit or 2**34) // 8]
-    operators = ("mm", "linear") if machine.architecture == "aarch64" else ("mm",)
+    operators = ["mm"]
+    if torch.backends.mkldnn.is_available():
+        operators += ["linear", "conv"] if machine.architecture == "aarch64" else ["conv"]
     try:
         torch.set_float32_matmul_precision("highest")
         with torch.inference_mode():
@@ -193,23 +204,26 @@ def _products(
         # One call to warm up and one a block, at the speed of the size before.
         if found and 2 * size**3 / (found[-1].gflops * 1e9) * (1 + BLOCKS) > left:
             break
-        left_operand = torch.rand(size, size).to(dtype)
-        right_operand = torch.rand(size, size).to(dtype)
-        result = torch.empty(size, size, dtype=dtype)
-        if operator == "mm":
-
-            def call(a: Any = left_operand, b: Any = right_operand, out: Any = result) -> None:
-                torch.mm(a, b, out=out)
-        else:
-
-            def call(a: Any = left_operand, b: Any = right_operand, out: Any = result) -> None:
-                torch.nn.functional.linear(a, b)
-
+        call = _product(torch, operator, size, dtype)
         began = time.perf_counter()
         median = _best_median(call, left / (len(sizes) - index))
         left -= time.perf_counter() - began
         found.append(Gemm(precision, threads, size, operator, 2 * size**3 / median / 1e9))
     return found
+
+
+def _product(torch: Any, operator: str, size: int, dtype: Any) -> Callable[[], Any]:
+    """A product of two ``size`` × ``size`` matrices by ``operator``; ``size`` is a power of 2, at least 16."""
+    first, second = torch.rand(size, size).to(dtype), torch.rand(size, size).to(dtype)
+    if operator == "mm":
+        result = torch.empty(size, size, dtype=dtype)
+        return lambda: torch.mm(first, second, out=result)
+    if operator == "linear":
+        return lambda: torch.nn.functional.linear(first, second)
+    height = 1 << (size.bit_length() - 1) // 2
+    picture, weights = first.reshape(1, size, height, size // height), second[:, :, None, None]
+    # conv2d would leave it to another library on one thread, where other convolutions go to oneDNN.
+    return lambda: torch.mkldnn_convolution(picture, weights, None, [0, 0], [1, 1], [1, 1], 1)
 
 
 def _copy(torch: Any, threads: int, size: int, seconds: float) -> Bandwidth:

@@ -126,9 +126,29 @@ def test_measuring_for_real_on_small_sizes() -> None:
     assert torch.get_num_threads() == before
     assert {g.precision for g in found.gemm} == {"fp32", "bf16"}
     assert found.gflops("fp32", 1) > 0  # type: ignore[operator]
+    assert {"mm", "conv"} <= {g.operator for g in found.gemm}
     assert found.bandwidth[0].buffer_bytes == 1 << 24
     assert steps[0].startswith("fp32 mm")
     json.dumps(found.to_json())
+
+
+@pytest.mark.parametrize("operator", ["mm", "linear", "conv"])
+@pytest.mark.parametrize("size", [64, 128, 512])
+def test_every_operator_computes_the_whole_product(operator: str, size: int) -> None:
+    """Its operations are counted as size³ × 2: the result must have size² elements of sums over size."""
+    import torch
+
+    product = ceilings._product(torch, operator, size, torch.float32)()
+    assert product.numel() == size**2
+    assert float(product.mean()) == pytest.approx(size / 4, rel=0.1)
+
+
+def test_the_ceiling_is_the_best_operators_and_scaling_is_of_one() -> None:
+    """MKL's product may be half of what oneDNN reaches; mixing them would find threads that scale by four."""
+    gemm = [Gemm("fp32", 1, 64, "mm", 100.0), Gemm("fp32", 2, 64, "mm", 190.0), Gemm("fp32", 2, 64, "conv", 400.0)]
+    found = made(gemm=tuple(gemm), threads=2)
+    assert found.gflops("fp32") == 400.0
+    assert found.scaling() == 0.95
 
 
 def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
