@@ -80,6 +80,7 @@ target "environments" {
     BASE_IMAGE = version.base
     LOCK       = version.lock
     ROUTE      = ROUTE
+    TORCH      = version.torch
   }
 }
 
