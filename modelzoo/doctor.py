@@ -31,6 +31,8 @@ SCHEMA = "modelzoo-doctor/1"
 WATCH_SECONDS = 2.0
 STEAL_PERCENT = 1.0
 """As wide as the interval that sampling aims at; more cannot be told from a difference."""
+THROTTLED_SHARE = 0.005
+"""Of the time; half of the ±1 % that a run's interval aims at."""
 FAULTS_PER_SECOND = 50_000
 """At 1 to 2 µs each (measured: 700,000 in 1.5 s), 5 to 10 % of a core."""
 MEMORY_NEEDED_GIB = 8
@@ -101,7 +103,7 @@ def load_advice(load: Load, machine: Machine, *, faults: bool = True) -> tuple[A
         busy = load.own_cores + (load.other_cores or 0.0)
         if busy * load.steal_percent / 100 > load.resolution:
             advice.append(advise(Code.STOLEN_TIME, percent=load.steal_percent))
-    if load.throttled_seconds:
+    if load.throttled_seconds and load.throttled_seconds > THROTTLED_SHARE * load.seconds:
         advice.append(
             advise(
                 Code.THROTTLED,

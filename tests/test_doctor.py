@@ -161,6 +161,7 @@ def test_each_condition_of_the_load_is_found_alone(code: str, changes: dict[str,
         {"other_cores": None, "steal_percent": None},
         {"steal_percent": 25.0, "other_cores": 0.02},
         {"throttled_seconds": 0.0},
+        {"throttled_seconds": 0.004, "seconds": 4.0},
     ],
 )
 def test_load_below_what_can_be_seen_is_not_named(changes: dict[str, object]) -> None:
