@@ -125,7 +125,7 @@ def test_summary_of_cmake_is_judged(tmp_path: Path, sbgemm: str, acl: str, wrong
 
 
 def test_bfmmla_is_counted_in_both_forms_of_the_log(tmp_path: Path) -> None:
-    """SVE's and NEON's bfmmla as bytes, and disassembled; bfdot beside them is another instruction."""
+    """SVE's and NEON's bfmmla as bytes and as words; bfdot beside them is another instruction."""
     log = tmp_path / "asm"
-    log.write_text("IN: gemm\nOBJD-T: 20e462642080626420ec426e\nOBJD-T: 20fc426e\n0x10: bfmmla z0.s, z1.h, z2.h\n")
+    log.write_text("IN: gemm\nOBJD-T: 20e462642080626420ec426e\nOBJD-T: 20fc426e\n0x7f10:  6462e420  .byte    0x20\n")
     assert run(SOURCE / "count-bfmmla", log).stdout == "3\n"

