@@ -1,7 +1,7 @@
 """How often the verdict is wrong: A against A, and A against A slowed down by 3 %.
 
     .venv/bin/python benchmarks/false_alarms.py [--comparisons 100] [--processes 15] [--stride 1]
-    .venv/bin/python benchmarks/false_alarms.py --stored FILE    # judge the rounds that --save FILE kept
+    .venv/bin/python benchmarks/false_alarms.py --rounds FILE    # keep the rounds; go on where it was interrupted
 
 Everything goes through the suite's own interleaved path: fresh processes, rounds A A B, B A A …, sampling by
 turns, ratio interval, verdict word. A has 100 equal layers; its rival is A itself, or A with 103. A comparison
@@ -29,6 +29,8 @@ from modelzoo.setting import Plan, Setting
 
 DEPTH, SLOWER, WIDTH, BATCH = 100, 103, 64, 64
 DRIFT = 0.02
+STORED_EVERY = 10
+"""Rounds between two writes of ``--rounds FILE``."""
 
 
 def rounds(settings: tuple[Setting, ...], count: int, seconds: float) -> list[list[list[float]]]:
@@ -41,8 +43,6 @@ def rounds(settings: tuple[Setting, ...], count: int, seconds: float) -> list[li
         if run.error:
             raise SystemExit(f"a worker failed: {run.error}")
         sides[index][round_number] = run.steady
-        if index == 0:
-            print(f"\rround {round_number + 1} of {count}", end="", file=sys.stderr, flush=True)
     return sides
 
 
@@ -64,16 +64,22 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=15)
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the rounds' samples as JSON")
-    parser.add_argument("--stored", type=Path, metavar="FILE", help="take the rounds from there: measure nothing")
+    parser.add_argument("--rounds", type=Path, metavar="FILE", help="rounds in this JSON file are not measured again")
     args = parser.parse_args()
     started = perf_counter()
     same = Setting(threads=1, batch=BATCH, weights="random", options={"depth": DEPTH, "width": WIDTH})
     slow = same.but(options={"depth": SLOWER, "width": WIDTH})
     count = (args.comparisons - 1) * args.stride + args.processes
-    sides = json.loads(args.stored.read_text()) if args.stored else rounds((same, same, slow), count, args.seconds)
-    if args.save:
-        args.save.write_text(json.dumps(sides))
+    sides: list[list[list[float]]] = [[], [], []]
+    if args.rounds and args.rounds.exists():
+        sides = json.loads(args.rounds.read_text())
+    kept = len(sides[0])
+    while len(sides[0]) < count:
+        more = rounds((same, same, slow), min(STORED_EVERY, count - len(sides[0])), args.seconds)
+        sides = [side + new for side, new in zip(sides, more)]
+        if args.rounds:
+            args.rounds.write_text(json.dumps(sides))
+        print(f"{len(sides[0])} of {count} rounds", file=sys.stderr, flush=True)
     verdicts: dict[str, Counter[str]] = {"A against A": Counter(), "3 % slower": Counter()}
     for number in range(args.comparisons):
         start = number * args.stride
@@ -83,9 +89,12 @@ def main() -> int:
             verdicts[name][stats.compare(first, other)[1].word] += 1
     false = sum(verdicts["A against A"][word] for word in ("FASTER", "SLOWER"))
     found = verdicts["3 % slower"]["SLOWER"]
-    print(f"\nA against A: {dict(verdicts['A against A'])}: {false} false of {args.comparisons}")
+    print(f"A against A: {dict(verdicts['A against A'])}: {false} false of {args.comparisons}")
     print(f"3 % slower:  {dict(verdicts['3 % slower'])}: {found} found of {args.comparisons}")
-    print(f"{args.processes} processes a side, stride {args.stride}, {perf_counter() - started:.0f} s in all")
+    print(
+        f"{args.processes} processes a side, stride {args.stride}, {count} rounds ({kept} of them from {args.rounds}), "
+        f"{perf_counter() - started:.0f} s"
+    )
     return 0 if false <= 0.05 * args.comparisons and found >= 0.95 * args.comparisons else 1
 
 
