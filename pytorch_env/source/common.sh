@@ -41,8 +41,8 @@ assert_symbol() {
     echo "$1 exports $2"
 }
 
-# Run a program that was built for aarch64: here, or under the emulator named in EMULATOR. Without either it is an error:
-# a check that did not run has not passed.
+# Run a program that was built for aarch64: here, or under the emulator named in EMULATOR. Without either it is an
+# error: a check that did not run has not passed.
 run_built() {
     if [ "$(uname -m)" = aarch64 ]; then
         "$@"
