@@ -47,8 +47,10 @@ RUN --mount=type=secret,id=ca,target=/run/secrets/ca.pem --mount=type=cache,targ
 # hadolint ignore=DL3006
 FROM weights-${WEIGHTS}
 USER 1000
-# The image's health: everything imports, fp32 is fp32, and the entry point finds the suite.
-RUN python3 -c 'import matplotlib, pycocotools, psutil, rich, threadpoolctl, torch, torchvision, transformers; \
+# The image's health: everything imports, fp32 is fp32, and the entry point finds the suite. It leaves nothing: a cache
+# of this user's could not be written by another.
+RUN --mount=type=tmpfs,target=/modelzoo/cache --mount=type=tmpfs,target=/tmp \
+    python3 -c 'import matplotlib, pycocotools, psutil, rich, threadpoolctl, torch, torchvision, transformers; \
 from modelzoo.canary import run_canary; seen = run_canary(); print(seen.summary); \
 assert seen.word("fp32") == "fp32", "fp32 is not fp32"' \
     && container-entrypoint --version && container-entrypoint run --help >/dev/null
