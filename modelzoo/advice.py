@@ -108,6 +108,10 @@ class Code(Enum):
         "{name}={value}, but this process may use {cores} cores",
         "unset {name}, or set it to {cores}: threads that wait for a core make all others wait",
     )
+    FORCED_KERNELS = (
+        "{names} decides which kernels run instead of the CPU's features",
+        "unset it: a name of another architecture drops OpenBLAS to its slowest kernels without a word",
+    )
     TWO_OPENMP = (
         "{count} OpenMP runtimes are loaded in one process ({names}): their threads compete for the cores",
         "use one: install numpy, torch and scikit-learn from one source, or unset LD_PRELOAD if it names one",

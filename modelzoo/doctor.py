@@ -45,6 +45,16 @@ THREAD_VARIABLES = (
     "GOTO_NUM_THREADS",
     "BLIS_NUM_THREADS",
 )
+KERNEL_VARIABLES = (
+    "OPENBLAS_CORETYPE",
+    "NVPL_BLAS_DEBUG_CPU_TYPE",
+    "MKL_DEBUG_CPU_TYPE",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "ATEN_CPU_CAPABILITY",
+)
+"""Variables by which a library takes other kernels than those for this CPU."""
 
 
 def diagnose(
@@ -145,6 +155,9 @@ def _variable_advice(machine: Machine) -> list[Advice]:
         value = machine.environment.get(name, "").partition(",")[0].strip()
         if value.isdigit() and int(value) > cores:
             advice.append(advise(Code.THREADS_VARIABLE, name=name, value=value, cores=cores))
+    forced = [f"{name}={machine.environment[name]}" for name in KERNEL_VARIABLES if machine.environment.get(name)]
+    if forced:
+        advice.append(advise(Code.FORCED_KERNELS, names=", ".join(forced)))
     policy = machine.environment.get("OMP_WAIT_POLICY")
     if policy:
         advice.append(advise(Code.WAIT_POLICY, value=policy))

@@ -182,6 +182,13 @@ def test_the_probe_decides_over_the_variables() -> None:
     assert codes(machine=but(allocator="glibc"), faults_per_mib=0.1) == set()
 
 
+def test_variables_that_force_kernels_are_named() -> None:
+    """A core type left over from another machine costs speed and says nothing."""
+    advice = doctor.diagnose(but(environment={"OPENBLAS_CORETYPE": "Haswell"}), INSTALLED, QUIET)
+    assert [entry.code for entry in advice] == ["FORCED_KERNELS"]
+    assert "OPENBLAS_CORETYPE=Haswell" in advice[0].message
+
+
 def test_two_openmp_runtimes_and_a_wrong_pair_are_named() -> None:
     """Two thread pools in one process, and torch with another release's torchvision."""
     iomp = dataclasses.replace(OPENMP, owner="sklearn", file="libiomp5.so")
