@@ -133,12 +133,14 @@ def main() -> int:
     parser.add_argument("--pictures", type=int, default=200)
     parser.add_argument("--batches", default="1,8")
     parser.add_argument("--blocks", type=int, default=4)
+    parser.add_argument("--no-speed", action="store_true")
     parser.add_argument("--no-memory", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_pictures(folder, args.pictures if args.no_memory else max(args.pictures, 1000))
-        claims = [speed(folder, args.pictures, int(batch), args.blocks) for batch in args.batches.split(",")]
+        batches = [] if args.no_speed else [int(batch) for batch in args.batches.split(",")]
+        claims = [speed(folder, args.pictures, batch, args.blocks) for batch in batches]
         claims += [] if args.no_memory else [memory(folder)]
     return 0 if all(claims) else 1
 

@@ -16,6 +16,14 @@ VERDICT_STYLE = {
     "AMBIGUOUS": "yellow",
     "REFUSED": "bold red",
 }
+PROOF = {
+    "FP32": "fp32",
+    "NOT_FP32": "NOT fp32",
+    "ACTIVE": "bf16 active",
+    "PARTLY": "bf16 partly",
+    "NOT_ACTIVE": "bf16 NOT active",
+}
+"""What the table says of an audit's verdict."""
 
 
 def console() -> Any:
@@ -57,6 +65,13 @@ def ratio(found: stats.Interval | None) -> str:
     return f"{found.value:.3f}× [{low}, {high}]"
 
 
+def proof(row: Row) -> str:
+    """What the audit found, in a word or two; without one, what the canary said."""
+    if not row.proof_verdict:
+        return f"canary: {row.canary}" if row.canary else "–"
+    return PROOF.get(row.proof_verdict, "unknown")
+
+
 def results_table(rows: Sequence[Row]) -> Any:
     """The one table of a call."""
     from rich.table import Table
@@ -74,7 +89,7 @@ def results_table(rows: Sequence[Row]) -> Any:
     if compared:
         table.add_column("speedup", justify="right")
         table.add_column("verdict")
-    table.add_column("canary")
+    table.add_column("proof")
     if any(row.valid for row in rows):
         table.add_column("predictions")
     for row in rows:
@@ -89,7 +104,7 @@ def results_table(rows: Sequence[Row]) -> Any:
             seconds(row.cold),
             f"{row.processes} × {row.samples // max(1, row.processes)}",
             *(comparison if compared else ()),
-            row.canary,
+            proof(row),
             *([row.valid or "–"] if any(each.valid for each in rows) else []),
         )
     return table

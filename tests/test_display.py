@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from typing import Any
 
@@ -51,6 +52,16 @@ def test_the_table_has_what_was_asked_for() -> None:
     for words in ("50.15 ms ±", "rows/s", "bf16=autocast", "0.500× [", "SLOWER", "active", "3 × 120", "p99"):
         assert words in text
     assert "\x1b" not in text, "plain without a terminal"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [("ACTIVE", "bf16 active"), ("NOT_ACTIVE", "bf16 NOT active"), ("UNKNOWN", "unknown"), ("", "canary: fp32")],
+)
+def test_the_table_says_what_was_proven(verdict: str, words: str) -> None:
+    """The audit's verdict stands beside the speed; without an audit it is the canary's word, and says so."""
+    (row,) = summary.rows(Result((), "", (make(STEADY),)).groups())
+    assert display.proof(dataclasses.replace(row, proof_verdict=verdict)) == words
 
 
 def test_one_setting_has_no_column_of_comparison() -> None:
