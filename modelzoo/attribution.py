@@ -121,8 +121,9 @@ def _primitive_pieces(name: str, word: str, event: Event, primitive: Primitive, 
     label = f"oneDNN {primitive.kind} {primitive.implementation}"
     found, by = NATIVE, "kernel log"
     if primitive.compute:
-        label = f"oneDNN {primitive.implementation}"
-        found, by = judge.primitive(primitive, word)
+        unfolded = word == "conv" and is_gemm(primitive)
+        label = f"{'im2col and ' if unfolded else ''}oneDNN {primitive.implementation}"
+        found, by = judge.primitive(primitive, "linear" if unfolded else word)
     main = Piece(name, word, event.shapes, label, found, by, inside, reference=primitive.reference)
     rest = Piece(name, word, event.shapes, label, UNATTRIBUTED, "nothing", event.seconds - inside, 0)
     return main, rest

@@ -90,6 +90,8 @@ def join(
         word = classes[index]
         if word in ("conv", "linear", "matmul"):
             found = _take(queues["conv" if word == "conv" else "gemm"], event, word)
+            if found is None and word == "conv":
+                found = _take_unfolded(queues["gemm"], event)
         elif not word and "::" in event.name:
             found = _take_other(queues, event)
         else:
@@ -141,6 +143,18 @@ def _take(queue: _Queue, event: Event, word: str) -> Primitive | None:
     if found is None and wants:
         found = queue.take(lambda size, adds: _same(wanted, size))
     return found
+
+
+def _take_unfolded(queue: _Queue, event: Event) -> Primitive | None:
+    """The product of a convolution that torch unfolds itself: weights (out × in · kernel) by the columns of pixels.
+
+    Small pictures in a batch of one take that way; on ARM its product goes to oneDNN where fast math is on.
+    """
+    weight = event.shapes[1] if len(event.shapes) > 1 else ()
+    if "slow_conv" not in event.name or len(weight) < 3:
+        return None
+    first, second = (1, weight[0], _product(weight[1:]), None), (1, None, _product(weight[1:]), weight[0])
+    return queue.take(lambda size, adds: _same(first, size) or _same(second, size))
 
 
 def _take_other(queues: dict[str, _Queue], event: Event) -> Primitive | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -330,3 +331,29 @@ def test_nothing_to_judge() -> None:
     audit = blas_audit(Event("aten::relu_", 1.0, 0, ((4, 4),), ("float",)))
     assert build(audit, ALL_FP32, "fp32").verdict == "UNKNOWN"
     assert build(audit, ALL_FP32, "bf16", "cast").verdict == "UNKNOWN"
+
+
+SMALL = Path(__file__).with_name("data") / "aarch64_neoverse-n2_torch2.10.0_small-conv_fpmath-bf16.log"
+"""Convolutions too small for oneDNN's own (recorded on an emulated Neoverse N2): torch unfolds the picture and
+gives the product to oneDNN. ``ERR`` is the error against fp64, ``EV`` the operator, its shapes and microseconds."""
+
+
+def small_audit() -> Audit:
+    """One audit of all recorded convolutions."""
+    text = SMALL.read_text(encoding="utf-8")
+    operators = [
+        Event(name, int(micros) * 1e-6, 0, tuple(tuple(shape) for shape in json.loads(shapes)), ("float", "float"))
+        for name, shapes, micros in re.findall(r"^EV (\S+) (\[.*\]) (\d+)$", text, re.MULTILINE)
+    ]
+    seconds = sum(event.seconds for event in operators)
+    return Audit(1, seconds, (Event(ROOT, 0.0, -1), *operators), parse(text), "runtime switch", "openblas")
+
+
+def test_unfolded_convolutions_find_their_product() -> None:
+    """Their error was bf16's (2e-3); the product in oneDNN's log proves it, and none is left over."""
+    evidence = build(small_audit(), canary("fp32", "bf16", "bf16"), "bf16", "fastmath")
+    assert evidence.verdict == "ACTIVE"
+    assert [use.implementation for use in evidence.uses] == ["im2col and oneDNN gemm:acl"] * 5
+    assert {use.precision for use in evidence.uses} == {"bf16"}
+    assert evidence.problems == ()
+    assert adds_up(evidence)
