@@ -195,8 +195,10 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
     out = display.console()
     requests = {work.name: arguments.make_request(args, work) for work, _ in jobs} if args.validate else {}
     # The reference is not judged against itself.
-    judging = {work.name: [each for each in settings if each != each.reference()] for work, settings in jobs}
-    total = sum(len(settings) * args.processes + len(requests and judging[work.name]) for work, settings in jobs)
+    judging = {
+        work.name: [each for each in settings if args.validate and each != each.reference()] for work, settings in jobs
+    }
+    total = sum(len(settings) * args.processes + len(judging[work.name]) for work, settings in jobs)
     interrupted = False
     with display.Progress(out, total) as progress:
         try:
@@ -208,7 +210,7 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
                     stored = stored.plus(run)
                     result.write(stored, path)
                     progress.advance()
-                for setting in judging[work.name] if args.validate else ():
+                for setting in judging[work.name]:
                     stored = stored.plus_validity(judged(work, setting, requests[work.name], progress.update))
                     result.write(stored, path)
                     progress.advance()

@@ -64,7 +64,7 @@ def run(request: Request, progress: Progress) -> Iterator[Run]:
             for index in _indices(len(request.settings), round_number):
                 if index in hopeless:
                     continue
-                entrant = _Entrant(request, index, round_number, progress)
+                entrant = _Entrant(request, index, round_number, hopeless, progress)
                 try:
                     entrant.start(weights, stack)
                     if entrant.child.advance():
@@ -73,8 +73,6 @@ def run(request: Request, progress: Progress) -> Iterator[Run]:
                     done = entrant.run()
                 except ModelzooError as problem:
                     done = entrant.failed(problem)
-                if done.error_kind not in (None, WorkerError.__name__):
-                    hopeless.add(index)
                 yield done
             for entrant in by_turns(paused):
                 yield entrant.run()
@@ -97,8 +95,8 @@ class _Entrant:
 
     child: Child
 
-    def __init__(self, request: Request, index: int, round_number: int, progress: Progress) -> None:
-        self._request, self._index, self._round = request, index, round_number
+    def __init__(self, request: Request, index: int, round_number: int, hopeless: set[int], progress: Progress) -> None:
+        self._request, self._index, self._round, self._hopeless = request, index, round_number, hopeless
         self._setting = request.settings[index]
         self._started = now()
         context = {"workload": request.workload.name, "setting": self._setting.label, "round": round_number}
@@ -131,7 +129,9 @@ class _Entrant:
         return self._run(report, None, None)
 
     def failed(self, problem: ModelzooError) -> Run:
-        """The run of a worker that failed."""
+        """The run of a worker that failed; what the call itself made impossible is remembered."""
+        if not isinstance(problem, WorkerError):
+            self._hopeless.add(self._index)
         return self._run(None, str(problem), type(problem).__name__)
 
     def _run(self, report: dict[str, Any] | None, error: str | None, kind: str | None) -> Run:

@@ -87,6 +87,7 @@ def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, judged: dict[str, 
     batch = first.get("setting", {}).get("batch") or asked.batch or 0
     way = first.get("setting", {}).get("way")
     evidence = first.get("evidence") or {}
+    valid, valid_detail = valid_words(judged)
     samples = [sample for run in timed for sample in run.steady]
     return Row(
         workload=runs[0].workload,
@@ -111,8 +112,8 @@ def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, judged: dict[str, 
         proof_verdict=evidence.get("verdict", ""),
         reference_share=evidence.get("reference_share", 0.0),
         limit=limit_words(first),
-        valid=valid_words(judged)[0],
-        valid_detail=valid_words(judged)[1],
+        valid=valid,
+        valid_detail=valid_detail,
         weights=first.get("weights", {}).get("kind", ""),
         peak_memory=max((report["peak_memory"] for report in reports), default=0),
         advice=(*_merged(runs), *_between(timed)),
