@@ -81,7 +81,7 @@ class Code(Enum):
         "unset it to compare with other results; PASSIVE helps only where cores are shared",
     )
     EMULATED = (
-        "this machine is emulated (qemu): times are not reported, only correctness",
+        "this machine is emulated (qemu): times are not reported, only correctness, by one process a setting",
         "run on real hardware to measure",
     )
     GOVERNOR = (

@@ -182,7 +182,7 @@ def _options_for(work: Workload, works: Sequence[Workload], given: Sequence[str]
 
 def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argparse.Namespace) -> int:
     """Run every job, store each run at once, print the table and the ``[TARGET]`` lines."""
-    from modelzoo import display, result, runner, summary
+    from modelzoo import display, machine, result, runner, summary
 
     plan = arguments.make_plan(args)
     if args.trace and not Path(args.trace).absolute().parent.is_dir():
@@ -198,14 +198,14 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
     judging = {
         work.name: [each for each in settings if args.validate and each != each.reference()] for work, settings in jobs
     }
-    total = sum(len(settings) * args.processes + len(judging[work.name]) for work, settings in jobs)
+    # More processes make a time more certain; under an emulator there is none.
+    processes = 1 if machine.facts().emulator else args.processes
+    total = sum(len(settings) * processes + len(judging[work.name]) for work, settings in jobs)
     interrupted = False
     with display.Progress(out, total) as progress:
         try:
             for work, settings in jobs:
-                request = runner.Request(
-                    work, settings, plan, args.processes, args.profiling, args.trace, not args.no_audit
-                )
+                request = runner.Request(work, settings, plan, processes, args.profiling, args.trace, not args.no_audit)
                 for run in runner.run(request, progress.update):
                     stored = stored.plus(run)
                     result.write(stored, path)

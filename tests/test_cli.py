@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import jsonschema
 import psutil
 import pytest
 
-from modelzoo import arguments, cli, result, weights, workload
+from modelzoo import arguments, cli, machine, result, weights, workload
 
 ROOT = workload.ROOT
 MLP = str(ROOT / "examples" / "mlp")
@@ -54,6 +55,15 @@ def valid(path: Path) -> dict[str, Any]:
 
 
 # A whole call
+
+
+def test_an_emulated_machine_runs_each_setting_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More processes make a time more certain, and there nothing is timed."""
+    facts = machine.facts()
+    monkeypatch.setattr(machine, "facts", lambda: replace(facts, emulator="qemu"))
+    path = tmp_path / "r.json"
+    assert cli.main(["run", MLP, *SHORT, "--processes", "3", "--json", str(path)]) == 0
+    assert [run["asked"]["precision"] for run in valid(path)["runs"]] == ["fp32", "bf16"]
 
 
 def test_a_whole_call(tmp_path: Path) -> None:
