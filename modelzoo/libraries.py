@@ -110,7 +110,8 @@ def facts() -> Libraries:
     torch = import_torch()
     import threadpoolctl
 
-    loaded = tuple(library(entry) for entry in threadpoolctl.threadpool_info())
+    # threadpoolctl's order differs from call to call.
+    loaded = tuple(sorted((library(entry) for entry in threadpoolctl.threadpool_info()), key=lambda each: each.file))
     build = parse_config(torch.__config__.show())
     folder = Path(torch.__file__).resolve().parent
     acl_evidence = _acl(torch, folder)

@@ -146,6 +146,8 @@ def limit_words(report: dict[str, Any]) -> str:
     if not report or not report.get("flops"):
         return ""
     counted = f"{report['flops']['total'] / 1e9:.1f} GFLOP a batch"
+    if report["machine"]["emulator"]:
+        return counted
     bound = report.get("bound")
     if not bound:
         return f"{counted}; its share of this machine's limit is shown once 'modelzoo doctor' has measured that"

@@ -226,3 +226,23 @@ def test_strict_objects_to_what_is_not_proven(
     """One line for each setting whose precision was not shown, or that ran reference kernels."""
     found = summary.unproven(rows(make(STEADY, setting=setting, evidence=evidence)))
     assert found == ([objection] if objection else [])
+
+
+@pytest.mark.parametrize(
+    ("bound", "emulator", "words"),
+    [
+        (None, None, "5.5 GFLOP a batch; its share of this machine's limit is shown once 'modelzoo doctor' has"),
+        (None, "qemu", "5.5 GFLOP a batch"),
+        (
+            {"gflops": 50.0, "share_of_ceiling": 0.25, "precision": "fp32", "word": "compute"},
+            None,
+            "5.5 GFLOP a batch, 50 GFLOP/s, 25% of this machine's measured fp32 ceiling, bound by compute",
+        ),
+    ],
+)
+def test_the_limit_is_told_where_it_can_be_known(bound: Any, emulator: str | None, words: str) -> None:
+    """An emulated machine has no limit to measure, so nobody is sent to measure it."""
+    report = {"flops": {"total": 5.5e9}, "bound": bound, "machine": {"emulator": emulator}}
+    said = summary.limit_words(report)
+    assert said.startswith(words)
+    assert ("doctor" in said) is (bound is None and emulator is None)
