@@ -169,6 +169,10 @@ def _own_piece(primitive: Primitive, judge: _Judge) -> Piece:
     return Piece(operator, word, (), label, found, by, primitive.seconds, reference=primitive.reference)
 
 
+_BF16_PRODUCT = {True: "{blas} sbgemm", False: "native bf16", None: "{blas} sbgemm or native bf16"}
+"""What computes a bf16 product outside oneDNN, by ``Audit.sbgemm``."""
+
+
 def _library(event: Event, word: str, audit: Audit) -> tuple[str, str]:
     """Name the kernel of a compute operator that left no primitive, and the precision of its operands."""
     tensors = [_DTYPE[dtype] for dtype in event.dtypes if dtype in _DTYPE]
@@ -186,7 +190,7 @@ def _library(event: Event, word: str, audit: Audit) -> tuple[str, str]:
         library = {
             "fp32": f"{blas} sgemm",
             "fp64": f"{blas} dgemm",
-            "bf16": f"{blas} sbgemm or native bf16",
+            "bf16": _BF16_PRODUCT[audit.sbgemm].format(blas=blas),
         }.get(claim, f"native {claim}")
     if word == "attention":
         kind = "flash attention" if "flash" in event.name else "attention"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import os
 import re
 import sys
@@ -53,8 +54,9 @@ class Audit:
 
     ``seconds`` is the wall time of all ``iterations`` together, slower than the timed ones. ``log_source``
     says how oneDNN was made to talk (``runtime switch``, ``environment``, ``none``); ``blas`` is the library
-    behind products that do not go through oneDNN; ``blas_calls`` what MKL says of one further pass;
-    ``problems`` what could not be had, in words.
+    behind products that do not go through oneDNN, and ``sbgemm`` whether torch gives it the bf16 ones
+    (``None``: unknown); ``blas_calls`` what MKL says of one further pass; ``problems`` what could not be had,
+    in words.
     """
 
     iterations: int
@@ -63,6 +65,7 @@ class Audit:
     log: OneDnnLog
     log_source: str
     blas: str
+    sbgemm: bool | None = None
     blas_calls: tuple[BlasCall, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -78,6 +81,7 @@ class Observation:
     mkl_output: str
     log_source: str
     blas: str
+    sbgemm: bool | None = None
     onednn_version: str = ""
     problems: tuple[str, ...] = ()
 
@@ -115,6 +119,7 @@ def observe(call: Callable[[], object], iterations: int) -> Observation:
         mkl_output=mkl_output,
         log_source=source,
         blas=blas_name(),
+        sbgemm=calls_sbgemm(),
         onednn_version=onednn_version(),
         problems=tuple(dict.fromkeys(problems)),
     )
@@ -129,7 +134,8 @@ def read(seen: Observation) -> Audit:
     if log.unparsed:
         problems += (f"{log.unparsed} lines of oneDNN's output could not be read",)
     calls = parse_mkl(seen.mkl_output)
-    return Audit(seen.iterations, seen.seconds, seen.events, log, seen.log_source, seen.blas, calls, problems)
+    kept = (seen.iterations, seen.seconds, seen.events)
+    return Audit(*kept, log, seen.log_source, seen.blas, seen.sbgemm, calls, problems)
 
 
 def profiled(
@@ -346,6 +352,26 @@ def blas_name() -> str:
         words = (library.get("internal_api"), library.get("version"), library.get("architecture"))
         return " ".join(str(word).lower() for word in words if word)
     return {"open": "openblas"}.get(kind, kind)
+
+
+def calls_sbgemm(library: Path | None = None) -> bool | None:
+    """Whether torch gives bf16 products to its BLAS; ``None`` with MKL, which says so itself, or if it cannot be told.
+
+    Where its build found ``sbgemm_`` in the BLAS (``BLAS_HAS_SBGEMM``), ``at::native::cpublas::gemm`` calls that for
+    every bf16 product, and ``libtorch_cpu.so`` names it among its symbols, be OpenBLAS linked in or loaded. Where it
+    did not, plain loops of ATen compute them.
+    """
+    if library is None:
+        if blas_name().startswith("mkl"):
+            return None
+        import torch
+
+        library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    try:
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return content.find(b"\0sbgemm_\0") >= 0
+    except OSError:  # a build with its libraries elsewhere
+        return None
 
 
 def onednn_version() -> str:

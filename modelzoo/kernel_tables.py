@@ -34,8 +34,10 @@ def evidence_tables(evidence: Evidence | Mapping[str, Any], operators: int = 12)
         kernels = ", ".join(evidence.reference_kernels)
         unattributed += f"; reference kernels ({kernels}): {_percent(evidence.reference_share)}"
     passes = max(evidence.iterations, 1)
+    used = any(evidence.blas.split(" ")[0] in row.name for row in evidence.rows_by_implementation)
+    blas = f"BLAS: {evidence.blas}" if used else None
     return [
-        _rows("Kernels, by implementation", evidence.rows_by_implementation, passes),
+        _rows("Kernels, by implementation", evidence.rows_by_implementation, passes, caption=blas),
         _rows("By compute precision", evidence.rows_by_precision, passes, caption=unattributed),
         _class_table(evidence, passes),
         _rows("By operator", evidence.rows_by_operator, passes, limit=operators),

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Callable
 
 import pytest
 
-from modelzoo.audit import ROOT, Span, audit, blas_name, captured, nest, onednn_version
+from modelzoo.audit import ROOT, Span, audit, blas_name, calls_sbgemm, captured, nest, onednn_version
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +156,14 @@ def test_capture_reads_c_stdio() -> None:
 def test_blas_name() -> None:
     """The BLAS is torch's own, by kind first."""
     assert blas_name().split()[0] in ("mkl", "openblas", "blis", "generic", "accelerate", "nvpl")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"x\0sbgemm_\0sgemm_\0", True), (b"x\0sgemm_\0cblas_sbgemm_\0", False), (None, None)]
+)
+def test_whether_torch_calls_the_blas_for_bf16(tmp_path: Path, content: bytes | None, said: bool | None) -> None:
+    """The symbol's whole name among the library's; no file, no answer."""
+    library = tmp_path / "libtorch_cpu.so"
+    if content is not None:
+        library.write_bytes(content)
+    assert calls_sbgemm(library) is said

@@ -12,6 +12,7 @@ from onednn_recordings import audit_of, canary_of, event_of, probes
 from modelzoo.audit import ROOT, Audit, Event
 from modelzoo.canary import Canary, OperatorCheck
 from modelzoo.evidence import Evidence, build
+from modelzoo.kernel_tables import evidence_tables
 from modelzoo.onednn import BlasCall, OneDnnLog, parse
 
 LOGS = (
@@ -324,6 +325,19 @@ def test_mkl_names_its_function() -> None:
     """With MKL's own log the kernel is the function that it called."""
     audit = blas_audit(gemm("aten::mm", "float"), blas="mkl 2024.2", blas_calls=(BlasCall("SGEMM", 1, 0.1),))
     assert build(audit, ALL_FP32, "fp32").rows_by_implementation[0].name == "mkl sgemm"
+
+
+@pytest.mark.parametrize(
+    ("sbgemm", "name"),
+    [(True, "openblas sbgemm"), (False, "native bf16"), (None, "openblas sbgemm or native bf16")],
+)
+def test_a_bf16_product_outside_onednn_is_named_by_what_torch_was_built_with(sbgemm: bool | None, name: str) -> None:
+    """OpenBLAS's sbgemm_ where torch calls it, else ATen's own loops; both only where it is unknown."""
+    audit = blas_audit(gemm("aten::mm", "c10::BFloat16"), blas="openblas 0.3.30 neoversen2", sbgemm=sbgemm)
+    evidence = build(audit, canary("bf16", "bf16", "bf16"), "bf16", "cast")
+    assert evidence.rows_by_implementation[0].name == name
+    caption = evidence_tables(evidence)[0].caption
+    assert caption == (None if sbgemm is False else "BLAS: openblas 0.3.30 neoversen2")  # the core decides its kernels
 
 
 def test_nothing_to_judge() -> None:
