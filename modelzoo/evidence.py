@@ -224,13 +224,15 @@ def _judge_bf16(
         detail = "no convolution, matrix product or attention was seen"
         return "UNKNOWN", detail, f"bf16: UNKNOWN ({detail})"
     unknown = _fraction((p.seconds for p in compute if p.precision == UNKNOWN), sum(p.seconds for p in compute))
+    words = ", ".join(f"{each.operator_class} {each.active}" for each in classes)
     if share >= ACTIVE_SHARE:
-        return "ACTIVE", percent, f"bf16: ACTIVE ({percent})"
+        # A class that takes little time here can take most of it in another model.
+        detail = percent if all(each.active == "yes" for each in classes) else f"{words}; {percent}"
+        return "ACTIVE", detail, f"bf16: ACTIVE ({detail})"
     if share + unknown >= ACTIVE_SHARE and share < INACTIVE_SHARE:
         detail = f"the precision of {unknown * 100:.0f} % of compute time could not be settled"
         return "UNKNOWN", detail, f"bf16: UNKNOWN ({detail})"
     if share >= INACTIVE_SHARE:
-        words = ", ".join(f"{each.operator_class} {each.active}" for each in classes)
         detail = f"{words}; {percent}"
         return "PARTLY", detail, f"bf16: PARTLY ({detail})"
     detail = _why_not(compute, classes, audit, way)

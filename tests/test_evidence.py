@@ -301,6 +301,13 @@ def test_thresholds() -> None:
     assert [verdict(share) for share in (90.0, 89.9, 1.0, 0.9)] == ["ACTIVE", "PARTLY", "PARTLY", "NOT_ACTIVE"]
 
 
+def test_active_names_what_stayed_in_fp32() -> None:
+    """A class with little time of its own does not change the verdict, and is not passed over."""
+    audit = blas_audit(gemm("aten::mm", "float", 0.1), gemm("aten::addmm", "c10::BFloat16", 99.9))
+    line = build(audit, canary("bf16", "bf16", "bf16"), "bf16", "autocast").line
+    assert line == "bf16: ACTIVE (linear yes, matmul no; 100 % of compute time in bf16 kernels)"
+
+
 def test_undecided_is_unknown() -> None:
     """Where allowed bf16 meets no canary the verdict is unknown, neither active nor not."""
     line = conv_line("gemm:acl", "f32", 900.0).replace("attr-scratchpad:user", "attr-fpmath:bf16")
