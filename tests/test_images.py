@@ -24,11 +24,11 @@ SHORT = ["run", "examples/mlp", "--processes", "1", "--warmup", "1", "--iteratio
 
 
 def docker(
-    *arguments: str, options: Sequence[str] = (), results: Path | None = None
+    *arguments: str, options: Sequence[str] = (), results: Path | None = None, image: str = IMAGE
 ) -> subprocess.CompletedProcess[str]:
     """``docker run`` of the image to its end."""
     volume = [] if results is None else ["--volume", f"{results}:/modelzoo/results"]
-    command = ["docker", "run", "--rm", "--env", "MODELZOO_OFFLINE=1", *options, *volume, IMAGE, *arguments]
+    command = ["docker", "run", "--rm", "--env", "MODELZOO_OFFLINE=1", *options, *volume, image, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
@@ -210,3 +210,25 @@ def test_arm_image_knows_whether_the_cpu_has_bf16(cpu: str, has: bool) -> None:
     seen = smoke("torch2.10.0_acl_modelzoo", QEMU_CPU=cpu, REFERENCE=IMAGE.rpartition(":")[2])
     assert ("this CPU has no bf16 instructions" in seen) is not has
     assert ("bf16: ACTIVE" in seen) is has
+
+
+@pytest.mark.arm
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tag", "line", "kernel"),
+    [
+        ("torch2.10.0_acl_modelzoo", "bf16: ACTIVE (100 %", "oneDNN gemm:acl"),
+        ("torch2.10.0_openblas_modelzoo", "bf16: ACTIVE (100 %", "openblas sbgemm"),
+        ("torch1.13.0_acl_modelzoo", "bf16: PARTLY (conv yes, linear no", "openblas sgemm"),
+        ("torch1.13.0_openblas_modelzoo", "bf16: ACTIVE (100 %", "native bf16"),
+    ],
+)
+def test_proof_in_each_arm_image(tag: str, line: str, kernel: str) -> None:
+    """On an emulated Neoverse N2 with bf16: which of convolution and Linear runs in it, and by which kernel."""
+    options = ["--platform", "linux/arm64", "--env", "QEMU_CPU=neoverse-n2", "--env", "COLUMNS=200"]
+    options += ["--volume", f"{ROOT}/tests/docker:/smoke:ro"]
+    image = f"{IMAGE.rpartition(':')[0]}:{tag}"
+    done = docker("run", "/smoke/conv_linear", "--bf16", options=options, image=image)
+    assert done.returncode == 0, done.stderr
+    assert line in done.stderr
+    assert kernel in done.stderr
