@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping, Sequence
 
 from modelzoo.validity.outcome import Job, Table, ValidityRequest
@@ -74,7 +75,9 @@ def explained(layers: Sequence[LayerError], job: Job) -> list[str]:
     axes = figure.add_subplot()
     order = range(len(layers))
     factor = request.tolerance.get("layer_drift", LIMITS["layer_drift"].value)
-    axes.semilogy(order, [layer.error or 1e-9 for layer in layers], ".-", label=f"{job.tested.name} against fp32")
+    # A logarithm has no place for 0: layers that compute the same get no point.
+    drawn = [layer.error or math.nan for layer in layers]
+    axes.semilogy(order, drawn, ".-", label=f"{job.tested.name} against fp32 (no point: equal)")
     axes.semilogy(order, [layer.explained for layer in layers], color="grey", label="explained by rounding")
     axes.semilogy(order, [factor * x.explained for x in layers], "--", color="grey", label=f"{factor:g} × that")
     culprit = first_suspect(layers, request.tolerance)
