@@ -131,7 +131,15 @@ def start(path: Path, *options: str) -> subprocess.Popen[str]:
     """A call with many processes that is going to be interrupted."""
     command = [*MODELZOO, "run", MLP, "--processes", "5", "--warmup", "1", "--max-seconds", "3", "--no-audit"]
     command += ["--threads", "1", "--precision", "fp32", "--json", str(path), *options]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A shell's background job ignores Ctrl-C, and so would what it starts.
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
