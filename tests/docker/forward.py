@@ -6,6 +6,7 @@
 Both runs take the weights and the inputs from files: text and pictures are decoded by other code on each side.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -38,7 +39,9 @@ def main(action: str, directory: Path) -> int:
             args = known["args"]
             model = work.build(options).eval()
             weights.fit(model, known["state"], kept)
-        with torch.inference_mode():
+        # The OpenBLAS image differs from ACL's by this variable alone.
+        is_onednn = os.environ.get("MODELZOO_BACKEND") != "blas"
+        with torch.backends.mkldnn.flags(enabled=is_onednn), torch.inference_mode():
             output = model(*args)
         output = torch.cat([x.flatten() for x in (output if isinstance(output, tuple) else (output,))])
         if action == "write":
