@@ -131,7 +131,8 @@ class Code(Enum):
     )
     POOR_SCALING = (
         "{threads} threads reach {percent:.0f} % of {threads} times one thread's speed in fp32",
-        "look for other load, SMT siblings, a quota or power limits; compare with --threads {half}",
+        "look for other load, SMT siblings, a quota, threads bound to one core (GOMP_CPU_AFFINITY, OMP_PLACES) or "
+        "power limits; compare with --threads {half}",
     )
     FAST_MATH = (
         "{names} would let fp32 operators compute with less precision",
