@@ -51,7 +51,7 @@ USER 1000
 # of this user's could not be written by another.
 RUN --mount=type=tmpfs,target=/modelzoo/cache --mount=type=tmpfs,target=/tmp \
     python3 -c 'import matplotlib, pycocotools, psutil, rich, threadpoolctl, torch, torchvision, transformers; \
-from modelzoo.canary import run_canary; seen = run_canary(); print(seen.summary); \
+from modelzoo.evidence.canary import run_canary; seen = run_canary(); print(seen.summary); \
 assert seen.word("fp32") == "fp32", "fp32 is not fp32"' \
     && container-entrypoint --version && container-entrypoint run --help >/dev/null
 VOLUME ["/modelzoo/results", "/modelzoo/cache"]

@@ -13,7 +13,7 @@ import sys
 
 from common import BLOCK, alternating, ready, report, suite
 
-from modelzoo.audit import audit
+from modelzoo.evidence.audit import audit
 
 
 def compare(name: str, count: int, blocks: int) -> bool:

@@ -10,11 +10,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from modelzoo import execution, machine, sampler, stats, workload
-from modelzoo.clock import HostClock
+from modelzoo import stats
+from modelzoo.engines.torch import execution
+from modelzoo.machine import facts as machine
+from modelzoo.measure import sampler
+from modelzoo.measure.clock import HostClock
 from modelzoo.setting import Plan, Setting
-from modelzoo.weights import load_model, resolve
-from modelzoo.workload import InputRequest
+from modelzoo.workload import declaration as workload
+from modelzoo.workload.declaration import InputRequest
+from modelzoo.workload.weights import load_model, resolve
 
 MLP = str(workload.ROOT / "examples" / "mlp")
 BLOCK = {"resnet50": 5, MLP: 200}

@@ -16,9 +16,10 @@ from typing import Any
 
 import common  # noqa: F401 - puts the checkout on the path
 
-from modelzoo import stats, workload
-from modelzoo.inputs import open_picture
-from modelzoo.weights import fit, read_state
+from modelzoo import stats
+from modelzoo.workload import declaration as workload
+from modelzoo.workload.images import open_picture
+from modelzoo.workload.weights import fit, read_state
 
 RULES = {"SSD300": (0.01, 400, 0.45, 200), "Mask R-CNN": (0.05, 10**9, 0.5, 100)}
 """Score threshold, candidates kept a class, NMS overlap, detections kept: torchvision's defaults."""

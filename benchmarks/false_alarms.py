@@ -24,8 +24,10 @@ from time import perf_counter
 
 from common import MLP
 
-from modelzoo import runner, stats, workload
+from modelzoo import stats
+from modelzoo.measure import schedule as runner
 from modelzoo.setting import Plan, Setting
+from modelzoo.workload import declaration as workload
 
 DEPTH, SLOWER, WIDTH, BATCH = 100, 103, 64, 64
 DRIFT = 0.02

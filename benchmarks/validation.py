@@ -19,11 +19,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from modelzoo import execution, machine, stats, validation, workload
+from modelzoo import stats
+from modelzoo.engines.torch import execution
+from modelzoo.machine import facts as machine
 from modelzoo.setting import Setting
 from modelzoo.validity import Side, ValidityRequest, judge, pictures
-from modelzoo.weights import resolve
-from modelzoo.workload import InputRequest, Workload
+from modelzoo.validity import sides as validation
+from modelzoo.workload import declaration as workload
+from modelzoo.workload.declaration import InputRequest, Workload
+from modelzoo.workload.weights import resolve
 
 SIZE = (500, 375)
 FLOOR = 0.85

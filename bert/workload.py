@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from modelzoo.errors import WeightsError
-from modelzoo.inputs import read_text
 from modelzoo.validity import Answers
-from modelzoo.weights import Checkpoint
-from modelzoo.workload import InputRequest, Inputs, Option, Workload
+from modelzoo.workload import Checkpoint, InputRequest, Inputs, Option, Workload, read_text
 
 CHECKPOINTS = {
     "base": Checkpoint(
@@ -78,7 +76,7 @@ def load(options: Mapping[str, Any], path: Path) -> Any:
     """A checkpoint directory in transformers' format; its own config decides the size."""
     from transformers import BertConfig, BertForQuestionAnswering
 
-    from modelzoo.weights import fit, read_state, weights_file
+    from modelzoo.workload.weights import fit, read_state, weights_file
 
     if not (path / "config.json").is_file():
         raise WeightsError(f"{path} has no config.json; give the directory of a BertForQuestionAnswering checkpoint")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from modelzoo.inputs import pictures
 from modelzoo.validity import Detection
-from modelzoo.weights import Checkpoint
-from modelzoo.workload import Count, InputRequest, Inputs, Option, Workload
+from modelzoo.workload import Checkpoint, Count, InputRequest, Inputs, Option, Workload, pictures
 
 CHECKPOINT = Checkpoint(
     "torchvision MaskRCNN_ResNet50_FPN_Weights.COCO_V1",
@@ -54,7 +52,7 @@ def inputs(request: InputRequest) -> Inputs:
 
 
 def randomize(model: Any, batch: Inputs, seed: int) -> None:
-    from modelzoo.random_weights import background_bias, capture, fit_normalization, scale_outputs
+    from modelzoo.workload.random_weights import background_bias, capture, fit_normalization, scale_outputs
 
     fit_normalization(model, batch)
     heads = model.roi_heads
@@ -80,7 +78,7 @@ def randomize(model: Any, batch: Inputs, seed: int) -> None:
 
 
 def count(model: Any, batch: Inputs) -> list[Count]:
-    from modelzoo.random_weights import candidates, capture
+    from modelzoo.workload.random_weights import candidates, capture
 
     heads = model.roi_heads
     detections, seen = capture(model, batch, {"rpn": model.rpn, "boxes": heads.box_predictor})

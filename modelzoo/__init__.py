@@ -1,3 +1,5 @@
 """modelzoo: PyTorch inference on ARM and x86 servers, measured, proven and judged."""
 
-__version__ = "0.1.0"
+from modelzoo.version import __version__
+
+__all__ = ["__version__"]

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modelzoo.inputs import pictures
 from modelzoo.validity import Classification
 from modelzoo.validity.imagenet import wnids
-from modelzoo.weights import Checkpoint
-from modelzoo.workload import InputRequest, Inputs, Workload
+from modelzoo.workload import Checkpoint, InputRequest, Inputs, Workload, pictures
 
 CHECKPOINT = Checkpoint(
     "torchvision ResNet50_Weights.IMAGENET1K_V2",
@@ -41,7 +39,7 @@ def inputs(request: InputRequest) -> Inputs:
 
 
 def randomize(model: Any, batch: Inputs, seed: int) -> None:
-    from modelzoo.random_weights import fit_normalization
+    from modelzoo.workload.random_weights import fit_normalization
 
     fit_normalization(model, batch)
 

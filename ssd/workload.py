@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from modelzoo.inputs import pictures
 from modelzoo.validity import Detection
-from modelzoo.weights import Checkpoint
-from modelzoo.workload import Count, InputRequest, Inputs, Workload
+from modelzoo.workload import Checkpoint, Count, InputRequest, Inputs, Workload, pictures
 
 CHECKPOINT = Checkpoint(
     "torchvision SSD300_VGG16_Weights.COCO_V1",
@@ -47,7 +45,7 @@ def inputs(request: InputRequest) -> Inputs:
 
 
 def randomize(model: Any, batch: Inputs, seed: int) -> None:
-    from modelzoo.random_weights import background_bias, capture, scale_outputs
+    from modelzoo.workload.random_weights import background_bias, capture, scale_outputs
 
     classification = list(model.head.classification_head.module_list)
     regression = list(model.head.regression_head.module_list)
@@ -63,7 +61,7 @@ def randomize(model: Any, batch: Inputs, seed: int) -> None:
 
 
 def count(model: Any, batch: Inputs) -> list[Count]:
-    from modelzoo.random_weights import candidates, capture
+    from modelzoo.workload.random_weights import candidates, capture
 
     detections, seen = capture(model, batch, {"head": model.head})
     pictures_in = len(detections)

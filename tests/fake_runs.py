@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from modelzoo.result import Run
+from modelzoo.results.store import Run
 from modelzoo.setting import Setting
 
 ERRORS = {"fp32": 2e-7, "reduced": 2e-4, "bf16": 2.9e-3}

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelzoo.audit import Audit, Event, Observation, read
-from modelzoo.canary import Canary, OperatorCheck
-from modelzoo.onednn import OneDnnLog, parse
+from modelzoo.evidence.audit import Audit, Event, Observation, read
+from modelzoo.evidence.canary import Canary, OperatorCheck
+from modelzoo.evidence.onednn_log import OneDnnLog, parse
 
 DATA = Path(__file__).parent / "data"
 HERE = sorted(DATA.glob("onednn_x86_64_*.json"))

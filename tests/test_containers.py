@@ -324,7 +324,7 @@ def test_entry_point_tells_commands_from_programs(enter: Any, words: list[str], 
 
 def test_no_command_of_the_suite_is_a_program() -> None:
     """Otherwise the entry point would execute that instead (``compare`` is ImageMagick's, not in the images)."""
-    from modelzoo import cli
+    from modelzoo.cli import app as cli
 
     commands = next(
         action.choices for action in cli.make_parser()._actions if action.dest == "command" and action.choices

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo import workload
-from modelzoo.workload import InputRequest
+from modelzoo.workload import declaration as workload
+from modelzoo.workload.declaration import InputRequest
 
 ROOT = workload.ROOT
 EXAMPLE = ROOT / "examples" / "mlp"
@@ -45,7 +45,7 @@ def test_the_readmes_commands_run() -> None:
     assert lines[0] == "modelzoo run examples/mlp"
     assert all(line.startswith("modelzoo run examples/mlp") for line in lines)
     words = max(lines, key=len).split()[1:]
-    out = run([sys.executable, "-m", "modelzoo.cli", *words, *SHORT], ROOT)
+    out = run([sys.executable, "-m", "modelzoo", *words, *SHORT], ROOT)
     assert out.startswith("[TARGET] mlp Time ")
 
 
@@ -63,7 +63,7 @@ def test_a_new_workload_runs_from_anywhere(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, folder)
     declaration = folder / "workload.py"
     declaration.write_text(declaration.read_text().replace('name="mlp"', 'name="sixth"'))
-    command = [sys.executable, "-m", "modelzoo.cli", "run", "sixth", "--precision", "fp32", *SHORT]
+    command = [sys.executable, "-m", "modelzoo", "run", "sixth", "--precision", "fp32", *SHORT]
     environment = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     done = subprocess.run(
         command,

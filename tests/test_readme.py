@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo import arguments, cli, workload
+from modelzoo.cli import app as cli
+from modelzoo.cli import options as arguments
+from modelzoo.workload import declaration as workload
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = [

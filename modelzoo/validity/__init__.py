@@ -7,7 +7,7 @@ worker makes two ``Side``s and a ``ValidityRequest`` and calls ``judge``. Import
 from __future__ import annotations
 
 from modelzoo.errors import UsageError
-from modelzoo.validity.display import tables
+from modelzoo.report.validity import tables
 from modelzoo.validity.outcome import (
     CANNOT_JUDGE,
     NOT_VALID,

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from modelzoo.validity import coco, detecting, drawing, explain, matching, pictures, verdict
+from modelzoo.report import detections as drawing
+from modelzoo.validity import coco, detecting, explain, matching, pictures, verdict
 from modelzoo.validity import detection_report as report
 from modelzoo.validity.ahead import ahead, batches, padded, threads
 from modelzoo.validity.matching import Found, Matched

@@ -35,8 +35,8 @@ def record(mode: str) -> dict[str, object]:
     from torch import nn
     from torch.nn import functional
 
-    from modelzoo.audit import observe
-    from modelzoo.canary import run_canary
+    from modelzoo.evidence.audit import observe
+    from modelzoo.evidence.canary import run_canary
 
     class Small(nn.Module):
         """One of each: 3×3 and 1×1 convolution, Linear, a plain matrix product, attention."""

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import torch
 
-from modelzoo import weights, workload
-from modelzoo.workload import InputRequest
+from modelzoo.workload import declaration as workload
+from modelzoo.workload import weights
+from modelzoo.workload.declaration import InputRequest
 
 BOUND = 1e-4
 """Largest difference, relative to the largest output. fp32 rounds at 6e-8 and libraries sum in other orders: some 50

@@ -14,8 +14,8 @@ from typing import Any, Callable
 import hypothesis
 import pytest
 
-from modelzoo import workload as workloads
 from modelzoo.validity import Side
+from modelzoo.workload import declaration as workloads
 
 # Importing torch inside the first example, and other load, take longer than hypothesis allows an example.
 hypothesis.settings.register_profile("no deadline", deadline=None)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from modelzoo import workload
 from modelzoo.workload import InputRequest, Inputs
+from modelzoo.workload import declaration as workload
 
 PIXELS = 64
 FITTED = 128

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelzoo.inputs import pictures
 from modelzoo.validity import Classification
 from modelzoo.validity.imagenet import wnids
-from modelzoo.workload import ROOT, InputRequest, Inputs, Workload
+from modelzoo.workload import InputRequest, Inputs, Workload, pictures
+from modelzoo.workload.declaration import ROOT
 
 DATA = Path(os.environ.get("MODELZOO_TEST_DATA") or ROOT.parent / "shared")
 WEIGHTS = DATA / "weights" / "classification" / "efficientnet-lite0-57934424.pth"

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelzoo.inputs import pictures
 from modelzoo.validity import Detection, stacked
-from modelzoo.workload import ROOT, InputRequest, Inputs, Workload
+from modelzoo.workload import InputRequest, Inputs, Workload, pictures
+from modelzoo.workload.declaration import ROOT
 
 DATA = Path(os.environ.get("MODELZOO_TEST_DATA") or ROOT.parent / "shared")
 WEIGHTS = DATA / "weights" / "ssd" / "ssdlite300_mnv2_coco.safetensors"

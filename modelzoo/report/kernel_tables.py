@@ -1,0 +1,156 @@
+"""Tables of kernel evidence, operator profiles and their differences, for the terminal (rich)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from modelzoo.evidence.profile import Change, OperatorRow, Profile
+from modelzoo.evidence.verdict import Evidence, Row
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def _table(title: str, *columns: str, caption: str | None = None) -> Table:
+    """The first column holds text, the others numbers."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index else "left", overflow="fold")
+    return table
+
+
+def evidence_tables(evidence: Evidence | Mapping[str, Any], operators: int = 12) -> list[Table]:
+    """Time by implementation, by compute precision and by operator (the ``operators`` longest).
+
+    Takes the evidence itself or what a stored result holds of it.
+    """
+    if not isinstance(evidence, Evidence):
+        evidence = Evidence.from_json(evidence)
+    unattributed = f"unattributed: {_percent(evidence.unattributed_share)} of the time"
+    if evidence.reference_share:
+        kernels = ", ".join(evidence.reference_kernels)
+        unattributed += f"; reference kernels ({kernels}): {_percent(evidence.reference_share)}"
+    passes = max(evidence.iterations, 1)
+    used = any(evidence.blas.split(" ")[0] in row.name for row in evidence.rows_by_implementation)
+    blas = f"BLAS: {evidence.blas}" if used else None
+    return [
+        _rows("Kernels, by implementation", evidence.rows_by_implementation, passes, caption=blas),
+        _rows("By compute precision", evidence.rows_by_precision, passes, caption=unattributed),
+        _class_table(evidence, passes),
+        _rows("By operator", evidence.rows_by_operator, passes, limit=operators),
+    ]
+
+
+def _rows(title: str, rows: Sequence[Row], passes: int, limit: int | None = None, caption: str | None = None) -> Table:
+    table = _table(title, "", "ms a pass", "share", "calls", caption=caption)
+    shown = rows if limit is None else rows[:limit]
+    for row in shown:
+        table.add_row(row.name, _ms(row.seconds / passes), _percent(row.share), _count(row.count, passes))
+    rest = rows[len(shown) :]
+    if rest:
+        seconds, share = sum(row.seconds for row in rest), sum(row.share for row in rest)
+        calls = _count(sum(row.count for row in rest), passes)
+        table.add_row(f"{len(rest)} others", _ms(seconds / passes), _percent(share), calls)
+    return table
+
+
+def _class_table(evidence: Evidence, passes: int) -> Table:
+    table = _table("Products", "", "ms a pass", "in bf16", "precision", "canary", "decided by")
+    for each in evidence.classes:
+        canary = f"{each.canary_error:.1e} {each.canary_level}" if each.canary_error is not None else "–"
+        table.add_row(
+            each.operator_class,
+            _ms(each.seconds / passes),
+            _percent(each.bf16_share),
+            ", ".join(each.precisions),
+            canary,
+            ", ".join(each.decided_by),
+        )
+    return table
+
+
+def profile_tables(profile: Profile | Mapping[str, Any], limit: int = 25) -> list[Table]:
+    """The profile by operator (sorted by self time) and by layer, ``limit`` lines each.
+
+    Takes the profile itself or what a stored result holds of it.
+    """
+    if not isinstance(profile, Profile):
+        profile = Profile.from_json(profile)
+    passes = max(profile.iterations, 1)
+    columns = ("ms a pass", "share", "calls", "GFLOP/s", "GB/s", "FLOP/byte", "kernel", "precision")
+    caption = "; ".join(profile.problems) or None
+    by_operator = _table("By operator and shapes", "operator", "shapes", *columns, caption=caption)
+    for index in (1, -2, -1):
+        by_operator.columns[index].justify = "left"
+    for row in profile.operators[:limit]:
+        by_operator.add_row(row.name, shapes_text(row), *_cells(row, passes))
+    found = [by_operator]
+    if profile.layers:
+        by_layer = _table("By layer", "layer", "kind", "own ms", "ms a pass", "share", "calls", "GFLOP/s")
+        by_layer.columns[1].justify = "left"
+        for layer in profile.layers[:limit]:
+            speed = layer.flop / layer.seconds / 1e9 if layer.flop and layer.seconds > 0 else None
+            by_layer.add_row(
+                layer.path,
+                layer.kind,
+                _ms(layer.own_seconds / passes),
+                _ms(layer.seconds / passes),
+                _percent(layer.share),
+                _count(layer.count, passes),
+                _number(speed),
+            )
+        found.append(by_layer)
+    return found
+
+
+def _cells(row: OperatorRow, passes: int) -> list[str]:
+    return [
+        _ms(row.seconds / passes),
+        _percent(row.share),
+        _count(row.count, passes),
+        _number(row.gflops_per_second),
+        _number(row.gigabytes_per_second),
+        _number(row.intensity),
+        row.kernel,
+        row.precision,
+    ]
+
+
+def diff_table(changes: Sequence[Change], limit: int = 15) -> Table:
+    """The largest changes between two profiles."""
+    caption = f"all operators together: {_signed(sum(change.share for change in changes))} of a pass"
+    columns = ("operator", "shapes", "before ms", "after ms", "of the pass")
+    table = _table("Operators that changed", *columns, caption=caption)
+    table.columns[1].justify = "left"
+    for change in changes[:limit]:
+        table.add_row(change.name, shapes_text(change), _ms(change.before), _ms(change.after), _signed(change.share))
+    return table
+
+
+def shapes_text(row: Any) -> str:
+    """``1×64×56×56, 64×64×3×3``: at most three tensors."""
+    shown = ["×".join(map(str, shape)) for shape in row.shapes[:3]]
+    return ", ".join(shown) + (" …" if len(row.shapes) > 3 else "")
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f}"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+def _signed(share: float) -> str:
+    return f"{share * 100:+.1f} %"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _count(count: int, passes: int) -> str:
+    return f"{count / passes:g}"

@@ -1,0 +1,9 @@
+"""What the author of a workload imports; nothing here imports torch until it is called."""
+
+from __future__ import annotations
+
+from modelzoo.workload.declaration import Count, InputRequest, Inputs, Option, Workload
+from modelzoo.workload.images import pictures, read_text
+from modelzoo.workload.weights import Checkpoint
+
+__all__ = ["Checkpoint", "Count", "InputRequest", "Inputs", "Option", "Workload", "pictures", "read_text"]

@@ -1,0 +1,507 @@
+"""The commands as a user runs them: what they print, how they end, and one line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import psutil
+import pytest
+
+from modelzoo.cli import app as cli
+from modelzoo.cli import options as arguments
+from modelzoo.machine import facts as machine
+from modelzoo.results import store as result
+from modelzoo.workload import declaration as workload
+from modelzoo.workload import weights
+
+ROOT = workload.ROOT
+MLP = str(ROOT / "examples" / "mlp")
+MODELZOO = [sys.executable, "-m", "modelzoo"]
+TARGET = re.compile(r"\[TARGET\] \S+ Time [0-9.]+")
+SHORT = ["--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit", "--threads", "1"]
+SCHEMA = json.loads(result.SCHEMA_FILE.read_text())
+
+
+def run(command: Sequence[str], folder: Path = ROOT, /, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, with the tests' environment and ``variables``."""
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def performance(name: str) -> list[str]:
+    """The command of a workload's own script, to be run in its directory."""
+    return [sys.executable, str(ROOT / name / "performance.py")]
+
+
+def only_line(done: subprocess.CompletedProcess[str], code: int = 2) -> str:
+    """The single line on stderr of a command that failed with ``code`` and printed nothing else."""
+    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1), done.stderr
+    return done.stderr.strip()
+
+
+def valid(path: Path) -> dict[str, Any]:
+    """A result file's content, after holding it against the schema."""
+    data: dict[str, Any] = json.loads(path.read_text())
+    jsonschema.validate(data, SCHEMA)
+    return data
+
+
+# A whole call
+
+
+def test_an_emulated_machine_runs_each_setting_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More processes make a time more certain, and there nothing is timed."""
+    facts = machine.facts()
+    monkeypatch.setattr(machine, "facts", lambda: replace(facts, emulator="qemu"))
+    path = tmp_path / "r.json"
+    assert cli.main(["run", MLP, *SHORT, "--processes", "3", "--json", str(path)]) == 0
+    assert [run["asked"]["precision"] for run in valid(path)["runs"]] == ["fp32", "bf16"]
+
+
+def test_a_whole_call(tmp_path: Path) -> None:
+    """Two precisions, interleaved: stdout has the TARGET lines alone, the JSON fits its schema and holds all."""
+    path = tmp_path / "with space" / "r.json"
+    done = run([*MODELZOO, "run", MLP, "--processes", "2", "--iterations", "6", "--threads", "1", "--json", str(path)])
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[1] for line in lines] == ["mlp", "mlp-bf16"]
+    assert all(TARGET.fullmatch(line) for line in lines)
+    data = valid(path)
+    assert [(run["round"], run["asked"]["precision"]) for run in data["runs"]] == [
+        (0, "fp32"),
+        (0, "bf16"),
+        (1, "bf16"),
+        (1, "fp32"),
+    ]
+    assert all(len(run["report"]["phases"]["steady"]) == 6 for run in data["runs"])
+    assert all(run["report"]["evidence"] for run in data["runs"])
+    assert result.read(path).runs[0].steady == data["runs"][0]["report"]["phases"]["steady"]
+    assert f"result: {path}" in done.stderr
+    for words in ("latency", "speedup", "canary", "warning:", "mlp bf16, process 2 …"):
+        assert words in done.stderr
+    assert "\x1b" not in done.stderr, "stderr is no terminal here"
+
+
+REFUSING = """
+from modelzoo.workload.declaration import Inputs, Workload
+
+def build(options):
+    import torch
+    class Inverse(torch.nn.Linear):
+        def forward(self, x):
+            return torch.linalg.inv(x)
+    return Inverse(1, 1)
+
+def inputs(request):
+    import torch
+    return Inputs((torch.eye(4),), ("a matrix",))
+
+WORKLOAD = Workload("refusing", "what has no bf16 kernel", "matrices", build, inputs)
+"""
+
+
+def test_a_failed_setting_does_not_stop_the_others(tmp_path: Path) -> None:
+    """An impossible setting is named and stored; the other runs; the exit code says that one failed."""
+    (tmp_path / "refusing").mkdir()
+    (tmp_path / "refusing" / "workload.py").write_text(REFUSING)
+    path = tmp_path / "r.json"
+    command = [*MODELZOO, "run", str(tmp_path / "refusing"), "--bf16=cast", "--precision", "fp32,bf16", *SHORT]
+    done = run([*command, "--json", str(path)])
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("[TARGET] refusing Time ")
+    assert "failed: refusing bf16=cast: refusing cannot run with bf16=cast: " in done.stderr
+    failed, good = valid(path)["runs"]  # in the order in which they ended
+    assert good["error"] is None
+    assert (failed["report"], failed["error_kind"]) == (None, "UsageError")
+
+
+# Ends in the middle
+
+
+def start(path: Path, *options: str) -> subprocess.Popen[str]:
+    """A call with many processes that is going to be interrupted."""
+    command = [*MODELZOO, "run", MLP, "--processes", "5", "--warmup", "1", "--max-seconds", "3", "--no-audit"]
+    command += ["--threads", "1", "--precision", "fp32", "--json", str(path), *options]
+    # A shell's background job ignores Ctrl-C, and so would what it starts.
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
+    """Poll until ``condition`` gives something; fail after ``seconds``."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen")
+
+
+def worker_of(process: subprocess.Popen[str]) -> psutil.Process | None:
+    """The worker that this command runs now."""
+    try:
+        for child in psutil.Process(process.pid).children(recursive=True):
+            if "modelzoo.measure.worker" in child.cmdline():
+                return child
+    except psutil.NoSuchProcess:
+        pass
+    return None
+
+
+def finished(path: Path) -> int:
+    """How many runs the stored result holds; every state on disk is whole JSON."""
+    return len(json.loads(path.read_text())["runs"]) if path.exists() else 0
+
+
+def test_a_killed_worker_loses_only_its_run(tmp_path: Path) -> None:
+    """kill -9 on a worker: valid JSON of the other runs, the loss is named, exit code 1."""
+    path = tmp_path / "r.json"
+    process = start(path, "--processes", "3", "--iterations", "2000")
+    wait_for(lambda: finished(path) == 1)
+    worker = wait_for(lambda: worker_of(process))
+    worker.kill()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    first, second, third = valid(path)["runs"]
+    assert first["report"]["phases"]["steady"]
+    assert third["report"]["phases"]["steady"]
+    assert second["report"] is None
+    assert second["error"].startswith("the worker process was ended by SIGKILL")
+    assert TARGET.fullmatch(out.strip())
+    assert "failed: mlp fp32: the worker process was ended by SIGKILL" in err
+
+
+def test_control_c_keeps_what_is_finished(tmp_path: Path) -> None:
+    """SIGINT: exit code 130, the finished runs shown and stored, no worker left."""
+    path = tmp_path / "r.json"
+    process = start(path)
+    wait_for(lambda: finished(path) == 1)
+    worker = wait_for(lambda: worker_of(process))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert f"modelzoo: interrupted; 1 finished runs are in {path}" in err
+    assert TARGET.fullmatch(out.strip())
+    (only,) = valid(path)["runs"]
+    assert only["report"]["phases"]["steady"]
+    # One that was just being started when the signal came ends by itself, once it sees its parent gone.
+    _, alive = psutil.wait_procs([worker], timeout=10)
+    assert not alive
+
+
+def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
+    """SIGTERM, as a time limit sends it: the result on disk is whole, and the worker ends too."""
+    path = tmp_path / "r.json"
+    process = start(path)
+    worker = wait_for(lambda: worker_of(process))
+    process.terminate()
+    process.communicate(timeout=60)
+    _, alive = psutil.wait_procs([worker], timeout=10)
+    assert not alive
+    valid(path)
+
+
+# Mistakes that are found at once
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["nosuch"], "invalid choice: 'nosuch'"),
+        (["run", "nosuch"], "no workload 'nosuch': give one of resnet50, ssd, maskrcnn, bert, or a directory"),
+        (["run", MLP, MLP], "workload mlp is named twice"),
+        (["run", MLP, "--nosuch"], "unrecognized arguments: --nosuch"),
+        (["run", MLP, "--iter", "3"], "unrecognized arguments: --iter"),
+        (["run", MLP, "--batch", "0"], "--batch must be 1 or more, not 0"),
+        (["run", MLP, "--batch", "x"], "argument --batch: invalid int value: 'x'"),
+        (["run", MLP, "--threads", "0"], "--threads must be 1 or more, not 0"),
+        (["run", MLP, "--threads", "100000"], "--threads 100000: this machine has"),
+        (["run", MLP, "--processes", "0"], "--processes must be 1 or more, not 0"),
+        (["run", MLP, "--iterations", "0"], "--iterations must be 1 or more, not 0"),
+        (["run", MLP, "--warmup", "-1"], "--warmup must be 0 or more, not -1"),
+        (["run", MLP, "--max-seconds", "0"], "--max-seconds must be over 0, not 0"),
+        (["run", MLP, "--max-seconds", "nan"], "--max-seconds must be over 0, not nan"),
+        (["run", MLP, "--seed", "-1"], "--seed must be from 0"),
+        (["run", MLP, "--mode", "fast"], "--mode must be one of eager, compile, script, not 'fast'"),
+        (["run", MLP, "--backend", "acl"], "--backend must be one of auto, onednn, blas, not 'acl'"),
+        (["run", MLP, "--bf16=magic"], "--bf16 must be one of fastmath, autocast, cast, not 'magic'"),
+        (["run", MLP, "--precision", "fp64"], "--precision must be a list of fp32, bf16, not 'fp64'"),
+        (["run", MLP, "--precision", ""], "--precision must be a list of fp32, bf16, not ''"),
+        (["run", MLP, "--precision", "fp32", "--bf16"], "contradicts itself"),
+        (["run", MLP, "--input", "/nonexistent.jpg"], "--input /nonexistent.jpg does not exist"),
+        (["run", MLP, "--option", "depth"], "--option 'depth' must have the form NAME=VALUE"),
+        (["run", MLP, "--option", "nosuch=1"], "--option nosuch: none of these workloads has it (they have: depth"),
+        (["run", MLP, "--option", "depth=x"], "--depth cannot be 'x': number of layers"),
+        (["run", MLP, "--option", "depth=0"], "--depth must be 1 or more, not 0"),
+        (["run", "bert", "--option", "sequence=5"], "--sequence must be 16 or more, not 5"),
+        (["run", "bert", "--option", "sequence=100000"], "--sequence must be 512 or less, not 100000"),
+        (["run", MLP, "--json", "/etc/passwd/r.json"], "cannot write results to /etc/passwd"),
+        (["run", MLP, "--json", "/"], "cannot write /"),
+        (["run", MLP, "--trace", "/nonexistent/t.json"], "--trace /nonexistent/t.json: its directory does not exist"),
+        (["weights", "list", "nosuch"], "no workload 'nosuch'"),
+        (["weights", "steal"], "invalid choice: 'steal'"),
+    ],
+    ids=lambda value: " ".join(value).replace(MLP, "mlp") if isinstance(value, list) else "",
+)
+def test_a_mistake_is_one_line(options: list[str], message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, nothing on stdout, one line that names the option, what it was and what it may be."""
+    try:
+        code = cli.main(options)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    captured = capfd.readouterr()
+    assert (code, captured.out, captured.err.count("\n")) == (2, "", 1), captured.err
+    assert message in captured.err
+    assert captured.err.startswith("modelzoo")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("OMP_NUM_THREADS", "abc", "OMP_NUM_THREADS=abc is no number of threads"),
+        ("OMP_NUM_THREADS", "0", "OMP_NUM_THREADS=0 is no number of threads"),
+        ("DNNL_DEFAULT_FPMATH_MODE", "BF17", "DNNL_DEFAULT_FPMATH_MODE=BF17 is unknown to oneDNN"),
+        ("MODELZOO_RESULTS", "/etc/passwd", "cannot write results to /etc/passwd"),
+    ],
+)
+def test_a_bad_environment_value_is_one_line(variable: str, value: str, message: str) -> None:
+    """Variables are held to the same rule as options."""
+    assert message in only_line(run([*MODELZOO, "run", MLP, *SHORT[:-2]], **{variable: value}))
+
+
+@pytest.mark.parametrize(("value", "threads"), [("1,4", 1), ("2", 2), ("", None)])
+def test_the_first_thread_count_of_a_list_is_taken(
+    value: str, threads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenMP allows one count for each nesting level; an empty variable says nothing."""
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    parser = arguments.Parser()
+    arguments.add_setting(parser)
+    work = workload.load(Path(MLP))
+    assert arguments.make_setting(parser.parse_args([]), work, {}).threads == threads
+    assert arguments.make_setting(parser.parse_args(["--threads", "3"]), work, {}).threads == 3
+
+
+# Mistakes that only the worker can see
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--weights", "/nonexistent"], "--weights /nonexistent: it does not exist; give auto, pretrained"),
+        (["--weights", "EMPTY"], "it holds no weights"),
+        (["--weights", "TEXT"], "cannot be read as weights: it is no checkpoint"),
+        (["--weights", "pretrained"], "is not cached and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set"),
+        (["--input", "TEXT"], "is not a picture that Pillow can read"),
+        (["--input", "EMPTY"], "no pictures in"),
+        (["--device", "cuda:9"], "--device cuda:9: "),
+        (["--device", "tpu"], "knows no device 'tpu'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_that_the_worker_finds_is_one_line(options: list[str], message: str, tmp_path: Path) -> None:
+    """The same one line from a workload's own script, with no table and no progress before it."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_text("hello world")
+    places = {"EMPTY": str(tmp_path / "empty"), "TEXT": str(tmp_path / "text.txt")}
+    options = [places.get(word, word) for word in options]
+    done = run([*performance("resnet50"), "--weights", "random", *options, *SHORT], ROOT / "resnet50")
+    assert message in only_line(done)
+
+
+def test_another_models_checkpoint_is_one_line(shared: Path) -> None:
+    """What does not fit is named, through the whole way from worker to user."""
+    path = str(shared / "weights/classification/efficientnet-lite0-57934424.pth")
+    done = run([*performance("resnet50"), "--weights", path, *SHORT], ROOT / "resnet50")
+    assert "does not fit the model: 267 tensors missing (first: bn1.bias); 247 unknown" in only_line(done)
+
+
+def test_a_picture_for_bert_is_one_line(tmp_path: Path) -> None:
+    """Bytes that are no text."""
+    (tmp_path / "x.jpg").write_bytes(bytes(range(256)))
+    done = run([*performance("bert"), "--weights", "random", "--input", str(tmp_path / "x.jpg"), *SHORT], ROOT / "bert")
+    assert "is not UTF-8 text; give a text file" in only_line(done)
+
+
+def test_a_weights_folder_that_is_none_is_one_line(tmp_path: Path) -> None:
+    """MODELZOO_WEIGHTS is never passed over."""
+    done = run([*performance("resnet50"), *SHORT], ROOT / "resnet50", MODELZOO_WEIGHTS=str(tmp_path / "none"))
+    assert "MODELZOO_WEIGHTS=" in only_line(done)
+
+
+def test_out_of_memory_is_one_line_and_exit_code_1() -> None:
+    """The call made sense; the machine could not do it."""
+    done = run([*performance("examples/mlp"), *SHORT, "--batch", "1000000000000"])
+    assert done.stderr.splitlines()[-1] == "modelzoo: error: out of memory; use a smaller --batch"
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.parametrize("text", ["def (", "raise SystemExit(0)", "X = 1"])
+def test_a_broken_workload_is_one_line(text: str, tmp_path: Path) -> None:
+    """Syntax errors, exits and missing declarations, in a folder with a space."""
+    folder = tmp_path / "my workload"
+    folder.mkdir()
+    (folder / "workload.py").write_text(text)
+    assert str(folder / "workload.py") in only_line(run([*MODELZOO, "run", str(folder)]))
+
+
+# Help, pipes, the variable route
+
+
+HELP = """
+import runpy, sys
+sys.argv = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit as end:
+    assert not end.code, end.code
+print("LOADED", sorted({"torch", "numpy", "torchvision", "transformers", "matplotlib"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("name", [*workload.STANDARD, "examples/mlp"])
+def test_help_of_a_workload_needs_no_torch(name: str) -> None:
+    """``performance.py --help`` names the workload's own options and defaults and loads nothing heavy."""
+    done = run([sys.executable, "-c", HELP, str(ROOT / name / "performance.py"), "--help"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "LOADED []"
+    work = workload.load(ROOT / name)
+    assert "--bf16" in done.stdout
+    assert all(f"--{option.name}" in done.stdout for option in work.options)
+    assert work.title in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("options", [["--help"], ["run", "--help"], ["--version"]])
+def test_help_of_the_command_needs_no_torch(options: list[str]) -> None:
+    """``modelzoo --help`` answers at once."""
+    done = run([sys.executable, "-c", HELP, cli.__file__, *options])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_a_closed_stdout_is_no_traceback() -> None:
+    """``… | head -0``: the run is stored, and nothing complains."""
+    shell = f"{sys.executable} -m modelzoo run {MLP} --precision fp32 {' '.join(SHORT)} | head -0"
+    done = run(["bash", "-c", f"set -o pipefail; {shell}"])
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    assert "result: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "last"),
+    [(">&-", 0, "result: "), (">/dev/full", 2, "modelzoo: error: cannot write to stdout: No space left on device")],
+)
+def test_a_stdout_that_cannot_be_written_is_no_traceback(redirection: str, code: int, last: str) -> None:
+    """Closed from the start, or a full disk: the result is stored all the same."""
+    shell = f"{sys.executable} -m modelzoo run {MLP} --precision fp32 {' '.join(SHORT)} {redirection}"
+    done = run(["bash", "-c", shell])
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(last)
+
+
+def test_with_stderr_closed_errors_do_not_go_to_stdout() -> None:
+    """stdout is for scripts, whatever happens."""
+    done = run(["bash", "-c", f"{sys.executable} -m modelzoo run nosuch 2>&-"])
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_closed_stdin_is_no_obstacle() -> None:
+    """Started by a service without standard input."""
+    done = run(["bash", "-c", f"{sys.executable} -m modelzoo run {MLP} --precision fp32 {' '.join(SHORT)} <&-"])
+    assert done.returncode == 0, done.stderr
+    assert TARGET.fullmatch(done.stdout.strip())
+
+
+def test_the_variable_route(tmp_path: Path) -> None:
+    """``DNNL_DEFAULT_FPMATH_MODE=BF16 python3 performance.py --bf16``: fast math, named in table and result."""
+    path = tmp_path / "r.json"
+    command = [*performance("examples/mlp"), "--bf16", *SHORT, "--json", str(path)]
+    done = run(command, ROOT / "examples/mlp", DNNL_DEFAULT_FPMATH_MODE="BF16")
+    assert done.returncode == 0, done.stderr
+    assert TARGET.fullmatch(done.stdout.strip())
+    report = valid(path)["runs"][0]["report"]
+    assert report["setting"]["way"] == "fastmath"
+    assert report["environment"]["applied"] == {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
+    assert "bf16=fastmath" in done.stderr
+
+
+def test_bare_bf16_never_eats_the_next_word() -> None:
+    """``modelzoo run --bf16 resnet50``: the workload is not taken for a way."""
+    done = run([*MODELZOO, "run", "--bf16", "nosuch"])
+    assert "no workload 'nosuch'" in only_line(done)
+
+
+# modelzoo weights
+
+
+def test_weights_list_names_every_checkpoint(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What there is, how large, and that none of it is here."""
+    os.environ["TORCH_HOME"] = str(tmp_path)
+    try:
+        assert cli.main(["weights", "list", "resnet50", "ssd"]) == 0
+    finally:
+        del os.environ["TORCH_HOME"]
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("not here") == 2
+    assert "ResNet50_Weights.IMAGENET1K_V2" in captured.err
+
+
+def test_weights_verify_names_a_damaged_file(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file whose checksum is not that of its name: DAMAGED, the reason, exit code 2."""
+    checkpoint = workload.load(ROOT / "resnet50").checkpoint({})
+    assert checkpoint is not None
+    (tmp_path / checkpoint.stem).write_bytes(b"not the weights")
+    monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
+    assert cli.main(["weights", "list", "resnet50"]) == 0
+    assert "here" in capfd.readouterr().err
+    assert cli.main(["weights", "verify", "resnet50"]) == 2
+    captured = capfd.readouterr()
+    assert "DAMAGED" in captured.err
+    assert f"{tmp_path / checkpoint.stem} is damaged or altered: its SHA-256 begins" in captured.err
+
+
+def test_weights_fetch_fetches_what_is_missing(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default checkpoint, or every size with --all; offline it is one line and exit code 2."""
+    fetched: list[str] = []
+    monkeypatch.setattr(weights, "find", lambda checkpoint: None)
+    monkeypatch.setattr(weights, "fetch", lambda checkpoint: fetched.append(checkpoint.name))
+    assert cli.main(["weights", "fetch", "bert"]) == 0
+    assert len(fetched) == 1
+    assert cli.main(["weights", "fetch", "bert", "--all"]) == 0
+    assert len(fetched) == 3
+    monkeypatch.undo()
+    monkeypatch.setenv("MODELZOO_OFFLINE", "1")
+    monkeypatch.setattr(weights, "find", lambda checkpoint: None)
+    capfd.readouterr()
+    assert cli.main(["weights", "fetch", "resnet50"]) == 2
+    assert "modelzoo: error: torchvision ResNet50" in capfd.readouterr().err

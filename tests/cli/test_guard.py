@@ -1,0 +1,30 @@
+"""What the command line does with an installation that lacks a package."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelzoo.cli import app as cli
+
+
+def test_missing_package_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A Python without the suite's packages is told which one is missing and what to do, exit code 2."""
+
+    def do() -> int:
+        raise ModuleNotFoundError("No module named 'rich'", name="rich")
+
+    assert cli._guard(do) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "'rich'" in error
+    assert "./scripts/run" in error
+
+
+def test_own_missing_module_is_a_bug() -> None:
+    """A module of the suite itself that is missing is not blamed on the user."""
+
+    def do() -> int:
+        raise ModuleNotFoundError("No module named 'modelzoo.nothing'", name="modelzoo.nothing")
+
+    with pytest.raises(ModuleNotFoundError):
+        cli._guard(do)

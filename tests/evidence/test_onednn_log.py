@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import onednn_recordings as recordings
+import pytest
+
+from modelzoo.evidence.onednn_log import BF16_ALLOWED, dimensions, parse, parse_mkl, precision
+
+V2 = (
+    "onednn_verbose,exec,cpu,convolution,gemm:acl,forward_training,src_f32::blocked:acdb:f0 "
+    "wei_f32::blocked:acdb:f0 bia_f32::blocked:a:f0 dst_f32::blocked:acdb:f0,"
+    "attr-scratchpad:user attr-fpmath_mode:fpmath_mode_bf16 ,alg:convolution_direct,"
+    "mb4_ic32oc64_ih56oh56kh3sh1dh0ph1_iw56ow56kw3sw1dw0pw1,9576.97"
+)
+V35 = (
+    "onednn_verbose,primitive,exec,cpu,matmul,gemm:acl,undef,src_f32::blocked:ab::f0 "
+    "wei_bf16:a:blocked:BA4b4a::f0 dst_f32::blocked:ab::f0,attr-scratchpad:user attr-fpmath:bf16 "
+    "attr-post-ops:sum,,128x256:256x128,493.542"
+)
+V37 = (
+    "onednn_verbose,v1,primitive,exec,cpu,matmul,brg_matmul:avx512_core_bf16,undef,"
+    "src:bf16::blocked:abc::f0 wei:bf16::blocked:abc::f0 dst:bf16::blocked:abc::f0,,,"
+    "12x384x64:12x64x384,0.5"
+)
+
+
+def test_formats_of_all_versions() -> None:
+    """The line formats of oneDNN 2.6, 3.5 and 3.7 give the same fields."""
+    two, five, seven = parse("\n".join((V2, V35, V37))).primitives
+    assert (two.kind, two.implementation, two.prop) == ("convolution", "gemm:acl", "forward_training")
+    assert two.tensors == {"src": "f32", "wei": "f32", "bia": "f32", "dst": "f32"}
+    assert two.attributes == {"scratchpad": "user", "fpmath": "bf16"}
+    assert two.seconds == pytest.approx(9.57697)
+    assert five.tensors == {"src": "f32", "wei": "bf16", "dst": "f32"}
+    assert five.attributes == {"scratchpad": "user", "fpmath": "bf16", "post-ops": "sum"}
+    assert (seven.implementation, seven.tensors["src"]) == ("brg_matmul:avx512_core_bf16", "bf16")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        V37.replace("onednn_verbose,v1,", "onednn_verbose,v1,1700000000.123,"),
+        V35.replace("onednn_verbose,", "onednn_verbose,1700000000.123,"),
+        V2.replace("onednn_verbose", "dnnl_verbose"),
+        "progress 50 %" + V37,
+    ],
+)
+def test_prefixes(line: str) -> None:
+    """Timestamps, the older name and other output on the same line are passed over."""
+    log = parse(line)
+    assert len(log.primitives) == 1
+    assert log.unparsed == 0
+
+
+def test_garbage_does_not_crash() -> None:
+    """Other kinds of lines are ignored, and exec lines that are cut short are counted."""
+    text = "\n".join(
+        (
+            "hello, world",
+            "onednn_verbose,",
+            "onednn_verbose,v1,primitive,create:cache_hit,cpu,matmul,x,undef,a,b,c,1x1:1x1,0.01",
+            "onednn_verbose,v1,graph,exec,cpu,100002,matmul,a,b,c,d,0.1",
+            "onednn_verbose,v1,primitive,exec,cpu,matmul,brg",
+            V37[:-3] + "fast",
+            V37,
+        )
+    )
+    log = parse(text)
+    assert len(log.primitives) == 1
+    assert log.unparsed == 2
+
+
+def test_header() -> None:
+    """Version, instruction set and runtime come from the info lines."""
+    log = parse(
+        "onednn_verbose,v1,info,oneDNN v3.7.1 (commit 8d26)\nonednn_verbose,v1,info,cpu,runtime:OpenMP,nthr:2\n"
+        "onednn_verbose,v1,info,cpu,isa:AArch64 SVE (128 bits)\n"
+    )
+    assert (log.version, log.runtime, log.isa) == ("3.7.1", "OpenMP,nthr:2", "AArch64 SVE (128 bits)")
+
+
+def test_precision_of_a_primitive() -> None:
+    """Stored bf16 proves bf16; an allowance proves it only where the kernel's name does."""
+    allowed = parse(V2).primitives[0]
+    assert precision(allowed) == BF16_ALLOWED
+    assert precision(parse(V2.replace("attr-fpmath_mode:fpmath_mode_bf16", "")).primitives[0]) == "fp32"
+    assert precision(parse(V2.replace("gemm:acl", "jit:avx512_core")).primitives[0]) == "fp32"
+    assert precision(parse(V2.replace("gemm:acl", "brgconv:avx512_core_amx")).primitives[0]) == "bf16"
+    assert precision(parse(V35).primitives[0]) == "bf16"
+    assert precision(parse(V37.replace("bf16::", "u8::")).primitives[0]) == "int8"
+    assert precision(parse(V37.replace("bf16::", "f64::")).primitives[0]) == "fp64"
+    assert precision(parse(V37.replace("bf16::", "f77::")).primitives[0]) == "unknown"
+
+
+def test_reference_kernels() -> None:
+    """A plain kernel counts as reference for products, not for reorders, where it is normal."""
+    assert parse(V2.replace("gemm:acl", "ref:any")).primitives[0].reference
+    assert not parse(V2).primitives[0].reference
+    assert (
+        not parse(
+            "onednn_verbose,exec,cpu,reorder,simple:any,undef,src_f32::blocked:ab:f0 dst_f32::blocked:ba:f0,,,4x4,0.1"
+        )
+        .primitives[0]
+        .reference
+    )
+
+
+def test_dimensions() -> None:
+    """Sizes come out as an operator's shapes give them."""
+    assert dimensions(parse(V2).primitives[0]) == (4, 32, 64, 3, 3, 56, 56)
+    assert dimensions(parse(V35).primitives[0]) == (1, 128, 256, 128)
+    assert dimensions(parse(V37).primitives[0]) == (12, 384, 64, 384)
+    product = V35.replace("matmul", "inner_product").replace("128x256:256x128", "mb8ic16ih2iw2oc10")
+    assert dimensions(parse(product).primitives[0]) == (1, 8, 64, 10)
+
+
+def test_mkl() -> None:
+    """MKL's calls are counted by function; addresses in their arguments do not matter."""
+    text = (
+        "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture\n"
+        "MKL_VERBOSE SGEMM(T,N,384,64,64,0x7fff,0x55d4) 1.50ms CNR:OFF Dyn:0 FastMM:1 TID:0  NThr:2\n"
+        "MKL_VERBOSE SGEMM(T,N,384,64,64,0x7fff,0x55d4) 500.00us CNR:OFF Dyn:0 FastMM:1 TID:1  NThr:2\n"
+    )
+    (call,) = parse_mkl(text)
+    assert (call.function, call.count) == ("SGEMM", 2)
+    assert call.seconds == pytest.approx(2e-3)
+
+
+def test_shared_recordings(shared: Path) -> None:
+    """Every exec line of every recorded ARM log is read."""
+    logs = sorted((shared / "data" / "onednn_verbose").glob("*.log"))
+    assert len(logs) >= 9
+    for path in logs:
+        text = path.read_text()
+        log = parse(text)
+        assert log.unparsed == 0
+        assert len(log.primitives) == text.count("exec,cpu") > 0
+        assert log.version
+        assert "AArch64" in log.isa
+
+
+@pytest.mark.parametrize("path", recordings.HERE, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
+def test_own_recordings(path: Path) -> None:
+    """Every exec line that was recorded on x86 is read, with a precision."""
+    found = recordings.load(path)
+    log = parse(found.output)
+    assert log.unparsed == 0
+    assert len(log.primitives) == found.output.count("exec,cpu")
+    assert bool(log.primitives) == (found.mode != "off")
+    assert all(precision(each) in ("fp32", "bf16") for each in log.primitives if each.compute)

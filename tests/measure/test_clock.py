@@ -1,0 +1,173 @@
+"""Time stamps are taken where they must be, on the host and around asynchronous devices."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.measure import clock
+
+
+class Value:
+    """Something that can be watched being freed."""
+
+
+class FakeDevice:
+    """A device module with its own time in ns: issuing costs 1 µs, the work 500 µs, all in ``log``."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.busy_until = 0
+        self.log: list[str] = []
+        device = self
+
+        class Event:
+            def __init__(self, enable_timing: bool = False) -> None:
+                assert enable_timing, "an event without timing has no elapsed_time"
+                self.at = 0
+
+            def record(self) -> None:
+                device.log.append("record")
+                self.at = max(device.now, device.busy_until)
+
+            def elapsed_time(self, other: Event) -> float:
+                device.log.append("elapsed")
+                return (other.at - self.at) * 1e-6  # milliseconds
+
+        self.Event = Event
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+        self.now = max(self.now, self.busy_until)
+
+    def stamp(self) -> int:
+        self.log.append("stamp")
+        return self.now
+
+    def work(self) -> None:
+        self.log.append("call")
+        self.now += 1_000
+        self.busy_until = max(self.now, self.busy_until) + 500_000
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
+    """A fake device whose time is also the host's."""
+    fake = FakeDevice()
+    monkeypatch.setattr(clock, "perf_counter_ns", fake.stamp)
+    yield fake
+
+
+def test_host_clock_times_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two stamps around the call, in seconds; no issue or device time on a CPU."""
+    stamps = iter([1_000, 2_501_000])
+    monkeypatch.setattr(clock, "perf_counter_ns", lambda: next(stamps))
+    sample = clock.HostClock().time(lambda: None)
+    assert sample.seconds == pytest.approx(0.0025)
+    assert (sample.issue, sample.device) == (None, None)
+
+
+@pytest.mark.parametrize("kind", ["host", "device"])
+def test_output_is_freed_after_the_last_stamp(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Freeing a call's output is neither timed with it nor with the next call."""
+    fake = FakeDevice()
+    watched: list[Any] = []
+
+    def stamp() -> int:
+        if watched:
+            assert watched[0]() is not None, "the output was freed before the last stamp"
+        return 0
+
+    monkeypatch.setattr(clock, "perf_counter_ns", stamp)
+
+    def call() -> Value:
+        value = Value()
+        watched.append(weakref.ref(value))
+        return value
+
+    (clock.HostClock() if kind == "host" else clock.DeviceClock(fake)).time(call)
+    assert watched[0]() is None
+
+
+def test_device_clock_synchronizes_before_the_first_stamp_and_the_last(device: FakeDevice) -> None:
+    """The order is: wait for earlier work, A, D, work, E, B, wait, C; events are read after the end."""
+    clock.DeviceClock(device).time(device.work)
+    expected = "synchronize stamp record call record stamp synchronize stamp elapsed"
+    assert device.log == expected.split()
+
+
+def test_issue_time_is_apart_from_latency(device: FakeDevice) -> None:
+    """B - A is issue time, C - A latency, E - D device time from milliseconds to seconds."""
+    sample = clock.DeviceClock(device).time(device.work)
+    assert sample.issue == pytest.approx(1e-6)
+    assert sample.seconds == pytest.approx(501e-6)
+    assert sample.device == pytest.approx(501e-6)
+
+
+def test_earlier_work_is_not_counted(device: FakeDevice) -> None:
+    """Work still queued from before is waited for outside the stamps."""
+    device.work()
+    device.work()
+    assert clock.DeviceClock(device).time(device.work).seconds == pytest.approx(501e-6)
+
+
+def test_cpu_has_the_host_clock() -> None:
+    """No torch is needed to time a CPU."""
+    assert isinstance(clock.for_device("cpu"), clock.HostClock)
+
+
+def _torch(monkeypatch: pytest.MonkeyPatch, **devices: Any) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="9.9", **devices))
+
+
+def _accelerator(count: int = 2, available: bool = True) -> Any:
+    chosen: list[int] = []
+    return SimpleNamespace(
+        Event=object,
+        synchronize=lambda: None,
+        is_available=lambda: available,
+        device_count=lambda: count,
+        set_device=chosen.append,
+        chosen=chosen,
+    )
+
+
+@pytest.mark.parametrize("name", ["cuda", "npu"])
+def test_accelerators_have_the_device_clock(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any module of torch with events serves; which one is only a name."""
+    _torch(monkeypatch, **{name: _accelerator()})
+    assert isinstance(clock.for_device(name), clock.DeviceClock)
+
+
+def test_a_numbered_device_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events and synchronization go to the device that was named."""
+    accelerator = _accelerator()
+    _torch(monkeypatch, cuda=accelerator)
+    clock.for_device("cuda:1")
+    assert accelerator.chosen == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cuda:2", "there are only 2 cuda devices"),
+        ("cuda:x", "there are only 2 cuda devices"),
+        ("npu", "no npu device is available here"),
+        ("tpu", "knows no device 'tpu'"),
+        ("", "knows no device ''"),
+        ("nn", "knows no device 'nn'"),
+        ("cpu:1", "use --device cpu"),
+    ],
+)
+def test_a_device_that_is_not_there_is_named(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each way of not being there has its own sentence."""
+    _torch(monkeypatch, cuda=_accelerator(), npu=_accelerator(available=False), nn=SimpleNamespace())
+    with pytest.raises(EnvironmentProblem, match=message):
+        clock.for_device(name)

@@ -1,0 +1,224 @@
+"""Warm-up and stopping on simulated time: no test here waits for a clock."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from modelzoo import stats
+from modelzoo.measure import sampler
+from modelzoo.measure.clock import Sample
+from modelzoo.setting import Plan
+
+
+class FakeClock:
+    """Takes its samples from ``seconds(i)`` and moves simulated time by each; samples cost nothing real."""
+
+    def __init__(self, seconds: Callable[[int], float]) -> None:
+        self.now = 100.0
+        self.calls = 0
+        self._seconds = seconds
+
+    def time(self, call: Callable[[], Any]) -> Sample:
+        call()
+        value = self._seconds(self.calls)
+        self.calls += 1
+        self.now += value
+        return Sample(value)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeClock]]:
+    """Makes the fake clock whose time the sampler reads."""
+
+    def make(seconds: Callable[[int], float]) -> FakeClock:
+        fake = FakeClock(seconds)
+        monkeypatch.setattr(sampler, "perf_counter", lambda: fake.now)
+        return fake
+
+    yield make
+
+
+Make = Callable[[Callable[[int], float]], FakeClock]
+
+
+def nothing() -> None:
+    """The call under test does nothing."""
+
+
+def noise(i: int) -> float:
+    """A number from 0 to 1 that looks random, the same in every run."""
+    return (i * 2654435761 % 2**32) / 2**32
+
+
+def test_cold_warm_up_and_steady_are_apart(clock: Make) -> None:
+    """The first call is cold, falling levels are warm-up, and none of it is in the steady samples."""
+    fake = clock(lambda i: 1.0 if i == 0 else 0.01 * (1 + 4 * 0.8**i))
+    phases = sampler.measure(nothing, fake, Plan(max_seconds=3))
+    assert phases.cold == 1.0
+    assert phases.warmup_end == "settled"
+    assert len(phases.warmup) > 5
+    assert max(phases.steady) < 0.011
+    assert 1 + len(phases.warmup) + len(phases.steady) == fake.calls
+
+
+def test_constant_samples_stop_at_the_first_interval(clock: Make) -> None:
+    """Where nothing varies, the interval has no width: stop as soon as it may."""
+    phases = sampler.measure(nothing, clock(lambda i: 0.05), Plan(max_seconds=60))
+    assert (phases.warmup_end, phases.stop) == ("settled", "interval")
+    assert stats.BATCHES <= len(phases.steady) <= stats.BATCHES + 10
+
+
+def test_noisy_samples_go_on_until_the_interval_is_narrow(clock: Make) -> None:
+    """Noise of ±20 % needs many more samples, and the interval that stopped it is ±1 %."""
+    phases = sampler.measure(nothing, clock(lambda i: 0.01 * (0.8 + 0.4 * noise(i))), Plan(max_seconds=600))
+    assert phases.stop == "interval"
+    assert len(phases.steady) > 100
+    assert stats.process_interval(phases.steady).half_width <= 0.01
+
+
+def test_the_time_limit_ends_what_never_settles(clock: Make) -> None:
+    """A level that jumps for ever is stopped by the limit, which the result says."""
+    fake = clock(lambda i: 0.01 * (1 + (i // 40) % 2))
+    phases = sampler.measure(nothing, fake, Plan(max_seconds=2))
+    assert phases.stop == "time limit"
+    assert sum(phases.steady) == pytest.approx(2, abs=0.5)
+
+
+def test_a_drifting_warm_up_ends_at_its_cap(clock: Make) -> None:
+    """A level that keeps moving is not waited for longer than the cap."""
+    fake = clock(lambda i: 0.001 * 1.02 ** min(i, 400))
+    phases = sampler.measure(nothing, fake, Plan(max_seconds=1, iterations=5))
+    assert phases.warmup_end == "cap"
+    assert sampler.WARMUP_CAP_SECONDS <= sum(phases.warmup) <= 1.5 * sampler.WARMUP_CAP_SECONDS
+
+
+def test_slow_calls_warm_up_twice_and_are_said_to_be_few(clock: Make) -> None:
+    """Calls of several seconds cannot be judged by windows: two and on, and the end says so."""
+    phases = sampler.measure(nothing, clock(lambda i: 4.0), Plan(max_seconds=10))
+    assert (len(phases.warmup), phases.warmup_end) == (2, "few")
+    assert (len(phases.steady), phases.stop) == (sampler.LEAST_SAMPLES, "time limit")
+
+
+def test_fast_calls_warm_up_for_a_least_time(clock: Make) -> None:
+    """Microsecond calls settle at once by count; threads and frequencies need their time all the same."""
+    phases = sampler.measure(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
+    assert sum(phases.warmup) >= sampler.WARMUP_LEAST_SECONDS
+
+
+def test_no_median_from_fewer_than_the_least_samples(clock: Make) -> None:
+    """The time limit does not cut below four samples."""
+    phases = sampler.measure(nothing, clock(lambda i: 30.0), Plan(max_seconds=1, warmup=0))
+    assert len(phases.steady) == sampler.LEAST_SAMPLES
+
+
+@pytest.mark.parametrize("warmup", [0, 3])
+def test_fixed_counts_are_kept(warmup: int, clock: Make) -> None:
+    """``--warmup`` and ``--iterations`` mean exactly that many calls, plus the cold one."""
+    fake = clock(lambda i: 0.01)
+    phases = sampler.measure(nothing, fake, Plan(warmup, 7))
+    assert (len(phases.warmup), len(phases.steady), fake.calls) == (warmup, 7, 1 + warmup + 7)
+    assert (phases.warmup_end, phases.stop) == ("fixed", "iterations")
+
+
+def test_raw_samples_are_kept_in_order(clock: Make) -> None:
+    """Every sample is stored as it came; outliers too."""
+    fake = clock(lambda i: 0.01 if i != 6 else 5.0)
+    phases = sampler.measure(nothing, fake, Plan(2, 8))
+    assert phases.steady == (0.01, 0.01, 0.01, 5.0, 0.01, 0.01, 0.01, 0.01)
+
+
+def test_progress_tells_phase_count_and_interval(clock: Make) -> None:
+    """What the progress bar shows: cold, warm-up, steady, and the interval while sampling adapts."""
+    said: list[tuple[str, int, float]] = []
+    sampler.measure(nothing, clock(lambda i: 0.05), Plan(max_seconds=5), lambda *words: said.append(words))
+    assert list(dict.fromkeys(phase for phase, _, _ in said)) == ["cold", "warm-up", "steady"]
+    assert said[-1][2] <= 0.01
+
+
+def test_turns_end_by_the_parents_word(clock: Make) -> None:
+    """Between turns it says whether it is precise; it goes on being precise until it is told to stop."""
+    said: list[bool] = []
+
+    def pause(precise: bool) -> bool:
+        said.append(precise)
+        return len(said) < 8
+
+    phases = sampler.measure(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=60), pause=pause)
+    assert said[0] is False
+    assert said[-1] is True
+    assert phases.stop == "interval"
+    assert len(phases.steady) == 7 * 9, "seven turns of half a second"
+
+
+def test_a_turn_of_short_calls_begins_with_an_untimed_one(clock: Make) -> None:
+    """The rival had the caches; the call that fills them again is neither a sample nor missing for long ones."""
+    for seconds, expected in ((0.01, 3), (0.1, 0)):
+        calls: list[int] = []
+        pauses = iter([True] * 4)
+        plan = Plan(1, max_seconds=60)
+        phases = sampler.measure(
+            lambda calls=calls: calls.append(1),
+            clock(lambda i, seconds=seconds: seconds),
+            plan,
+            pause=lambda precise, pauses=pauses: next(pauses, False),
+        )
+        assert len(calls) - 2 - len(phases.steady) == expected
+
+
+def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
+    """The time limit is that of its own samples, and fixed counts stay exact."""
+    fake = clock(lambda i: 0.01 * (1 + (i // 40) % 2))
+
+    def pause(precise: bool) -> bool:
+        fake.now += 100
+        return True
+
+    phases = sampler.measure(nothing, fake, Plan(1, max_seconds=3), pause=pause)
+    assert phases.stop == "time limit"
+    assert sum(phases.steady) == pytest.approx(3, abs=0.6)
+    phases = sampler.measure(nothing, fake, Plan(1, 77), pause=pause)
+    assert (len(phases.steady), phases.stop) == (77, "iterations")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_garbage_collection_is_off_while_sampling_and_restored(enabled: bool, clock: Make) -> None:
+    """The collector never runs inside the steady phase, and is left as it was found."""
+    states: list[bool] = []
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        sampler.measure(lambda: states.append(gc.isenabled()), clock(lambda i: 0.01), Plan(2, 4))
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert states == [enabled] * 3 + [False] * 4
+
+
+def test_garbage_collection_is_restored_after_a_failure(clock: Make) -> None:
+    """A call that raises does not leave the collector off."""
+    calls = iter([None, None, None, ZeroDivisionError])
+
+    def call() -> None:
+        error = next(calls)
+        if error is not None:
+            raise error
+
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError):
+        sampler.measure(call, clock(lambda i: 0.01), Plan(1, 9))
+    assert gc.isenabled()
+
+
+def test_issue_and_device_times_are_those_of_the_steady_samples() -> None:
+    """On an accelerator the three times of each steady sample are kept apart."""
+
+    class Device:
+        def time(self, call: Callable[[], Any]) -> Sample:
+            return Sample(3.0, issue=1.0, device=2.0)
+
+    phases = sampler.measure(nothing, Device(), Plan(2, 3))
+    assert (phases.steady, phases.issue, phases.device) == ((3.0,) * 3, (1.0,) * 3, (2.0,) * 3)

@@ -1,0 +1,177 @@
+"""Random weights behave like trained ones: levels, counts, no denormals, no NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from modelzoo.workload import declaration as workload
+from modelzoo.workload import random_weights, weights
+from modelzoo.workload.declaration import InputRequest, Inputs
+
+TINY = torch.finfo(torch.float32).tiny
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Two spinning threads on a busy machine take many times as long as one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def ready(name: str, seed: int = 0, **options: Any) -> tuple[Any, Inputs, Any]:
+    """A workload's model with its random weights, its inputs, and the workload."""
+    work = workload.load(workload.find(name))
+    values = work.option_values(options)
+    found = weights.resolve(work, values, "random", seed)
+    model = weights.load_model(work, values, found)
+    return model, work.inputs(InputRequest(1, seed, None, values)), work
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """Every tensor in nested outputs."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [t for item in value for t in tensors(item)] if isinstance(value, (list, tuple)) else []
+
+
+def suspicious(model: Any, inputs: Inputs) -> list[str]:
+    """Modules whose output holds NaN, infinities or denormals."""
+    found: list[str] = []
+
+    def look(name: str) -> Any:
+        def hook(module: Any, args: Any, output: Any) -> None:
+            for tensor in tensors(output):
+                if tensor.is_floating_point():
+                    denormal = (tensor != 0) & (tensor.abs() < TINY)
+                    if not torch.isfinite(tensor).all() or denormal.any():
+                        found.append(name)
+
+        return hook
+
+    handles = [module.register_forward_hook(look(name)) for name, module in model.named_modules()]
+    with torch.inference_mode(), random_weights.hooks(handles):
+        model(*inputs.args)
+    return found
+
+
+def test_suspicious_values_would_be_found() -> None:
+    """The check below is able to fail: it finds a denormal and a NaN."""
+    for value in (1e-40, float("nan")):
+        model = torch.nn.Linear(1, 1)
+        torch.nn.init.constant_(model.weight, value)
+        torch.nn.init.zeros_(model.bias)
+        assert suspicious(model, Inputs((torch.ones(1, 1),), ("one",))) == [""]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_resnet50_keeps_its_level_through_all_layers(seed: int) -> None:
+    """No module's output vanishes, explodes, or holds NaN or denormals; the logits differ by class."""
+    model, inputs, _ = ready("resnet50", seed)
+    assert suspicious(model, inputs) == []
+    levels: list[float] = []
+    handles = [
+        block.register_forward_hook(lambda m, a, output: levels.append(float(output.std())))
+        for block in (model.layer1, model.layer2, model.layer3, model.layer4)
+    ]
+    with torch.inference_mode(), random_weights.hooks(handles):
+        logits = model(*inputs.args)
+    assert all(0.1 < level < 10 for level in levels)
+    assert logits.std() > 1e-3
+
+
+def test_bert_holds_no_suspicious_values() -> None:
+    """transformers' own initialization is fine: checked on few tokens."""
+    model, inputs, _ = ready("bert", sequence=16)
+    assert suspicious(model, inputs) == []
+
+
+def check_counts(name: str, seed: int) -> None:
+    """Counts into and out of NMS are within the ranges of trained detectors, and nothing is suspicious."""
+    model, inputs, work = ready(name, seed)
+    with torch.inference_mode():
+        counts = work.count(model, inputs)
+    assert counts
+    for count in counts:
+        assert count.low <= count.value <= count.high, count
+        assert count.source
+    assert suspicious(model, inputs) == []
+
+
+def test_ssd_has_a_trained_detectors_counts() -> None:
+    """Untouched random weights would send 35,000 candidates into NMS."""
+    check_counts("ssd", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "seed"), [("ssd", 1), ("ssd", 2), ("maskrcnn", 0), ("maskrcnn", 1)])
+def test_detectors_have_a_trained_detectors_counts(name: str, seed: int) -> None:
+    """For more seeds, and for Mask R-CNN at full size."""
+    check_counts(name, seed)
+
+
+def test_normalization_is_fitted_to_what_it_sees() -> None:
+    """After the fit every batch norm's output has mean 0 and variance 1, the later ones too."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Conv2d(8, 4, 3), torch.nn.BatchNorm2d(4)
+    ).eval()
+    inputs = Inputs((100 * torch.rand(1, 3, 16, 16),), ("noise",))
+    with torch.no_grad():
+        random_weights.fit_normalization(model, inputs)
+        _, seen = random_weights.capture(model, inputs, {"first": model[1], "last": model[3]})
+    for output in seen.values():
+        assert output.mean((0, 2, 3)).abs().max() < 1e-4
+        assert (output.var((0, 2, 3), unbiased=False) - 1).abs().max() < 1e-2
+    assert all(not module._forward_hooks and not module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_constant_channel_is_not_blown_up() -> None:
+    """The floor of the variance keeps its rounding errors small."""
+    layer = torch.nn.BatchNorm2d(2).eval()
+    with torch.no_grad():
+        random_weights.fit_normalization(layer, Inputs((torch.full((1, 2, 4, 4), 5.0),), ("flat",)))
+        assert layer(torch.full((1, 2, 4, 4), 5.001)).abs().max() < 0.1
+
+
+@pytest.mark.parametrize("layer", [torch.nn.Linear(6, 4), torch.nn.Conv2d(3, 4, 1)])
+def test_outputs_are_scaled_to_what_was_asked(layer: Any) -> None:
+    """Mean 0 and the standard deviation given, and the layer itself gives that afterwards."""
+    torch.manual_seed(0)
+    shape = (50, 6) if isinstance(layer, torch.nn.Linear) else (2, 3, 9, 9)
+    inputs = Inputs((torch.randn(shape) + 3,), ("noise",))
+    with torch.no_grad():
+        random_weights.scale_outputs(layer, inputs, {layer: 2.5})
+        output = layer(*inputs.args)
+    assert output.std() == pytest.approx(2.5, rel=0.05)
+    assert float(output.mean()) == pytest.approx(0, abs=0.05)
+
+
+@pytest.mark.parametrize("wanted", [50, 400])
+def test_the_background_bias_gives_the_wanted_number_of_candidates(wanted: int) -> None:
+    """Shifting the background's logit by it leaves about that many pairs over the threshold."""
+    torch.manual_seed(0)
+    logits = 2 * torch.randn(500, 11)
+    moved = logits.clone()
+    moved[:, 0] += random_weights.background_bias(logits, 0.05, wanted)
+    assert random_weights.candidates(moved, 0.05) == pytest.approx(wanted, abs=0.05 * wanted)
+
+
+def test_candidates_are_pairs_over_the_threshold_without_background() -> None:
+    """Class 0 is the background and never counts."""
+    logits = torch.log(torch.tensor([[0.90, 0.06, 0.04], [0.02, 0.49, 0.49]]))
+    assert random_weights.candidates(logits, 0.05) == 3
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    """Made twice from scratch, bit for bit."""
+    work = workload.load(workload.find("resnet50"))
+    first, second = (weights._randomized(work, {}, 3).state_dict() for _ in range(2))
+    assert all(first[key].equal(second[key]) for key in first)
