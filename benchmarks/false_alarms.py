@@ -70,7 +70,7 @@ def main() -> int:
     args = parser.parse_args()
     started = perf_counter()
     same = Setting(threads=1, batch=BATCH, weights="random", options={"depth": DEPTH, "width": WIDTH})
-    slow = same.but(options={"depth": SLOWER, "width": WIDTH})
+    slow = same.replace(options={"depth": SLOWER, "width": WIDTH})
     count = (args.comparisons - 1) * args.stride + args.processes
     sides: list[list[list[float]]] = [[], [], []]
     if args.rounds and args.rounds.exists():

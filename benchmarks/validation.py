@@ -52,8 +52,8 @@ def make_sides(batch: int) -> tuple[Workload, Side, Side, Any]:
     with torch.inference_mode():
         inputs = work.inputs(InputRequest(batch, 0, None, {}))
     fp32 = Setting(batch=batch, threads=threads)
-    bf16 = fp32.but(precision="bf16")
-    bf16 = bf16.but(way=execution.resolve_way(bf16))
+    bf16 = fp32.replace(precision="bf16")
+    bf16 = bf16.replace(bf16_method=execution.resolve_bf16_method(bf16))
     with torch.inference_mode():
         sides = [validation.make_side(work, each, weights, inputs, each.label)[0] for each in (fp32, bf16)]
     return work, sides[0], sides[1], inputs.args

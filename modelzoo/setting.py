@@ -8,7 +8,7 @@ from typing import Any
 from modelzoo.errors import UsageError
 
 PRECISIONS = ("fp32", "bf16")
-WAYS = ("fastmath", "autocast", "cast")
+BF16_METHODS = ("fastmath", "autocast", "cast")
 MODES = ("eager", "compile", "script")
 BACKENDS = ("auto", "onednn", "blas")
 BACKEND_VARIABLE = "MODELZOO_BACKEND"
@@ -21,12 +21,12 @@ TARGET_HALF_WIDTH = 0.01
 class Setting:
     """What is asked for. ``None`` means "the worker decides and records what it took".
 
-    ``way`` is how bf16 is had: ``fastmath`` (fp32 tensors, kernels round inside), ``autocast`` or
+    ``bf16_method`` is how bf16 is had: ``fastmath`` (fp32 tensors, kernels round inside), ``autocast`` or
     ``cast`` (the model's own type). ``options`` are the workload's own (``size``, ``sequence`` …).
     """
 
     precision: str = "fp32"
-    way: str | None = None
+    bf16_method: str | None = None
     mode: str = "eager"
     backend: str = "auto"
     device: str = "cpu"
@@ -42,8 +42,8 @@ class Setting:
         _one_of("--precision", self.precision, PRECISIONS)
         _one_of("--mode", self.mode, MODES)
         _one_of("--backend", self.backend, BACKENDS)
-        if self.way is not None:
-            _one_of("--bf16", self.way, WAYS)
+        if self.bf16_method is not None:
+            _one_of("--bf16", self.bf16_method, BF16_METHODS)
         for name in ("batch", "threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -54,7 +54,7 @@ class Setting:
     @property
     def label(self) -> str:
         """A short name for tables: the precision, and what differs from the defaults."""
-        parts = [self.precision + (f"={self.way}" if self.way else "")]
+        parts = [self.precision + (f"={self.bf16_method}" if self.bf16_method else "")]
         if self.mode != "eager":
             parts.append(self.mode)
         if self.backend != "auto":
@@ -65,9 +65,9 @@ class Setting:
 
     def reference(self) -> Setting:
         """What predictions of this setting are held against: fp32, eager, nothing special."""
-        return self.but(precision="fp32", way=None, mode="eager", backend="auto", channels_last=False)
+        return self.replace(precision="fp32", bf16_method=None, mode="eager", backend="auto", channels_last=False)
 
-    def but(self, **changes: Any) -> Setting:
+    def replace(self, **changes: Any) -> Setting:
         """Return a copy with ``changes``."""
         return replace(self, **changes)
 

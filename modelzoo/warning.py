@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Code(Enum):
+class WarningCode(Enum):
     """Warning codes: each value is (message, hint), both filled in with ``str.format``."""
 
     RANDOM_WEIGHTS = (
@@ -25,11 +25,11 @@ class Code(Enum):
         "bf16 is emulated here and usually slower; measure it on a CPU with bf16, avx512_bf16 or amx_bf16",
     )
     BF16_NOT_ACTIVE = (
-        "bf16 was requested by {way} but is NOT active: {detail}",
+        "bf16 was requested by {method} but is NOT active: {detail}",
         "try --bf16=autocast or --bf16=cast, or a PyTorch build whose kernels have bf16 fast math",
     )
     BF16_PARTLY = (
-        "bf16 is only partly active by {way}: {detail}",
+        "bf16 is only partly active by {method}: {detail}",
         "the operators named stay in fp32; compare --bf16=fastmath, autocast and cast",
     )
     REFERENCE_KERNELS = (
@@ -157,7 +157,7 @@ class Code(Enum):
 
 
 @dataclass(frozen=True)
-class Advice:
+class WarningMessage:
     """One warning of one run: its code's name, its message and its hint, filled in."""
 
     code: str
@@ -165,7 +165,7 @@ class Advice:
     hint: str
 
 
-def advise(code: Code, **values: object) -> Advice:
+def warning_for(code: WarningCode, **values: object) -> WarningMessage:
     """Fill in the message and the hint of ``code``."""
     message, hint = code.value
-    return Advice(code.name, message.format(**values), hint.format(**values))
+    return WarningMessage(code.name, message.format(**values), hint.format(**values))

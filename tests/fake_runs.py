@@ -31,7 +31,7 @@ def make(
     kind: str = "WorkerError",
     level: str | None = None,
     word: str | None = None,
-    way: str | None = None,
+    bf16_method: str | None = None,
     advice: Sequence[tuple[str, str, str]] = (),
     **changes: Any,
 ) -> Run:
@@ -53,7 +53,7 @@ def make(
         "workload": workload,
         "title": "a toy",
         "unit": "rows",
-        "setting": {**setting.but(batch=setting.batch or 4, threads=1).to_json(), "way": way},
+        "setting": {**setting.replace(batch=setting.batch or 4, threads=1).to_json(), "bf16_method": bf16_method},
         "weights": {"kind": "random", "name": "", "path": "", "sha256": "abc", "reason": "", "seed": 0},
         "phases": phases if seconds else None,
         "compile_seconds": None,

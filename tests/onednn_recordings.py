@@ -25,7 +25,7 @@ class Recording:
 
     mode: str
     requested: str
-    way: str | None
+    bf16_method: str | None
     output: str
     audit: Audit
     canary: Canary
@@ -55,7 +55,7 @@ class Probe:
 
     section: str
     operator: str
-    way: str | None
+    bf16_method: str | None
     error: float
     log: OneDnnLog
 
@@ -76,9 +76,9 @@ def probes(path: Path) -> list[Probe]:
             lines = []
         elif error:
             section, operator, value = error.groups()
-            way = {"fp32": "fastmath" if fast else None, "bf16": "cast", "ac": "autocast"}[section]
+            bf16_method = {"fp32": "fastmath" if fast else None, "bf16": "cast", "ac": "autocast"}[section]
             name = {"mm": "matmul"}.get(operator, operator)
-            found.append(Probe(section, name, way, float(value), parse("\n".join(lines))))
+            found.append(Probe(section, name, bf16_method, float(value), parse("\n".join(lines))))
             lines = []
         else:
             lines.append(line)

@@ -17,7 +17,7 @@ from modelzoo.setting import Plan, Setting
         ({"precision": "fp64"}, "--precision must be one of fp32, bf16, not 'fp64'"),
         ({"mode": "fast"}, "--mode must be one of eager, compile, script, not 'fast'"),
         ({"backend": "acl"}, "--backend must be one of auto, onednn, blas, not 'acl'"),
-        ({"precision": "bf16", "way": "magic"}, "--bf16 must be one of fastmath, autocast, cast, not 'magic'"),
+        ({"precision": "bf16", "bf16_method": "magic"}, "--bf16 must be one of fastmath, autocast, cast, not 'magic'"),
         ({"batch": 0}, "--batch must be 1 or more, not 0"),
         ({"batch": -4}, "--batch must be 1 or more, not -4"),
         ({"threads": 0}, "--threads must be 1 or more, not 0"),
@@ -54,7 +54,7 @@ def test_a_plan_refuses_nonsense(changes: dict[str, Any], message: str) -> None:
     [
         ({}, "fp32"),
         ({"precision": "bf16"}, "bf16"),
-        ({"precision": "bf16", "way": "cast"}, "bf16=cast"),
+        ({"precision": "bf16", "bf16_method": "cast"}, "bf16=cast"),
         ({"mode": "compile", "backend": "blas", "channels_last": True}, "fp32 compile blas channels-last"),
     ],
 )
@@ -66,10 +66,10 @@ def test_the_label_names_what_differs_from_the_defaults(changes: dict[str, Any],
 def test_a_changed_copy_leaves_the_original_and_is_checked() -> None:
     """``but`` makes a copy, and a copy is held to the same rules."""
     setting = Setting()
-    assert setting.but(batch=4) == Setting(batch=4)
+    assert setting.replace(batch=4) == Setting(batch=4)
     assert setting.batch is None
     with pytest.raises(UsageError):
-        setting.but(batch=0)
+        setting.replace(batch=0)
 
 
 def test_a_setting_survives_json() -> None:

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, Callable
 
 from modelzoo.cli import options as arguments
+from modelzoo.cli.doctor import doctor as doctor_command
+from modelzoo.cli.selection import load_workloads
+from modelzoo.cli.weights import weights as weights_command
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
 from modelzoo.setting import Setting
 from modelzoo.version import __version__
@@ -49,11 +52,11 @@ def make_parser() -> argparse.ArgumentParser:
     weights.add_argument("action", choices=("list", "fetch", "verify"))
     weights.add_argument("workloads", nargs="*", metavar="WORKLOAD")
     weights.add_argument("--all", action="store_true", help="fetch every size, not only the default one")
-    weights.set_defaults(do=_weights)
+    weights.set_defaults(do=weights_command)
     doctor = commands.add_parser("doctor", help="this machine's limits, and all that spoils its numbers")
     doctor.add_argument("--fresh", action="store_true", help="measure the ceilings again")
     doctor.add_argument("--json", metavar="FILE")
-    doctor.set_defaults(do=_doctor)
+    doctor.set_defaults(do=doctor_command)
     return parser
 
 
@@ -136,14 +139,6 @@ def _dispatch(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> in
     return int(args.do(args))
 
 
-def _load(names: Sequence[str]) -> list[Workload]:
-    found = [workload.load(workload.find(name)) for name in names or workload.STANDARD]
-    twice = {work.name for work in found if sum(other.name == work.name for other in found) > 1}
-    if twice:
-        raise UsageError(f"workload {', '.join(sorted(twice))} is named twice; results are told apart by that name")
-    return found
-
-
 def _run(args: argparse.Namespace) -> int:
     return _measure(_jobs(args, "fp32,bf16"), args)
 
@@ -154,7 +149,7 @@ def _validate(args: argparse.Namespace) -> int:
 
 def _jobs(args: argparse.Namespace, default: str) -> list[tuple[Workload, tuple[Setting, ...]]]:
     """Each workload with its settings, one for each precision that was asked for."""
-    works = _load(args.workloads)
+    works = load_workloads(args.workloads)
     text = args.precision if args.precision is not None else "bf16" if args.bf16 else default
     wanted = arguments.precisions(text)
     if args.bf16 and "bf16" not in wanted:
@@ -162,7 +157,12 @@ def _jobs(args: argparse.Namespace, default: str) -> list[tuple[Workload, tuple[
     jobs = []
     for work in works:
         base = arguments.make_setting(args, work, _options_for(work, works, args.option))
-        jobs.append((work, tuple(base.but(precision=p, way=base.way if p == "bf16" else None) for p in wanted)))
+        jobs.append(
+            (
+                work,
+                tuple(base.replace(precision=p, bf16_method=base.bf16_method if p == "bf16" else None) for p in wanted),
+            )
+        )
     return jobs
 
 
@@ -333,42 +333,6 @@ def _roofline(stored: Any, path: Path) -> Path | None:
     target = path.with_suffix(".svg")
     roofline.plot(points, found, target)
     return target
-
-
-def _doctor(args: argparse.Namespace) -> int:
-    from modelzoo.machine.diagnosis import run_doctor
-    from modelzoo.report import terminal as display
-
-    return run_doctor(display.console(), Path(args.json) if args.json else None, args.fresh)
-
-
-def _weights(args: argparse.Namespace) -> int:
-    from modelzoo.report import terminal as display
-    from modelzoo.workload import weights
-
-    works = _load(args.workloads)
-    bad: list[str] = []
-
-    def check(checkpoint: weights.Checkpoint, path: Path) -> str:
-        if args.action != "verify":
-            return "here"
-        try:
-            return f"verified, sha256 {weights.verify(checkpoint, path)[:16]}…"
-        except ModelzooError as error:
-            bad.append(str(error))
-            return "DAMAGED"
-
-    if args.action == "fetch":
-        for work in works:
-            for values in weights.variants(work) if args.all else [work.option_values({})]:
-                checkpoint = work.checkpoint(values)
-                if checkpoint is not None and weights.find(checkpoint) is None:
-                    print(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)", file=sys.stderr)
-                    weights.fetch(checkpoint)
-    display.show_weights(weights.table(works, check), display.console())
-    for line in bad:
-        print(f"modelzoo: error: {line}", file=sys.stderr)
-    return 2 if bad else 0
 
 
 if __name__ == "__main__":

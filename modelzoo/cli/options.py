@@ -197,7 +197,7 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: dict[str
     Raises:
         UsageError: a value is out of range, a file does not exist, a variable holds nonsense.
     """
-    way = None if args.bf16 in (None, "auto") else args.bf16
+    bf16_method = None if args.bf16 in (None, "auto") else args.bf16
     if args.input is not None and not Path(args.input).exists():
         raise UsageError(f"--input {args.input} does not exist")
     threads = args.threads if args.threads is not None else _threads_variable()
@@ -206,7 +206,7 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: dict[str
         raise UsageError(f"--threads {threads}: this machine has {os.cpu_count()} CPUs; give at most {most}")
     return Setting(
         precision="bf16" if args.bf16 else "fp32",
-        way=way,
+        bf16_method=bf16_method,
         mode=args.mode,
         backend=args.backend if args.backend is not None else _backend_variable(),
         device=args.device,

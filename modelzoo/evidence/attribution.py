@@ -72,7 +72,7 @@ _DTYPE = {
 }
 
 
-def attribute(audit: Audit, levels: dict[str, str], way: str | None) -> tuple[list[Piece], list[str]]:
+def attribute(audit: Audit, levels: dict[str, str], bf16_method: str | None) -> tuple[list[Piece], list[str]]:
     """Cut the audit's time into pieces; their seconds add up to the audited passes' time.
 
     Args:
@@ -86,7 +86,7 @@ def attribute(audit: Audit, levels: dict[str, str], way: str | None) -> tuple[li
     events = audit.events
     classes = classify(events)
     matches, left = join(events, classes, audit.log.primitives)
-    judge = _Judge(levels, way, {classes[index] for index in matches if classes[index]})
+    judge = _Judge(levels, bf16_method, {classes[index] for index in matches if classes[index]})
     if not events:
         return _without_profiler(audit, judge), []
     # Products without an operator of their own run inside attention, where there is any: its kernel calls
@@ -246,10 +246,10 @@ def _without_profiler(audit: Audit, judge: _Judge) -> list[Piece]:
 class _Judge:
     """Weighs the log against the canary; one rule for primitives, one for library calls."""
 
-    def __init__(self, levels: dict[str, str], way: str | None, joined: set[str]) -> None:
+    def __init__(self, levels: dict[str, str], bf16_method: str | None, joined: set[str]) -> None:
         self.levels = levels
         # Autocast and cast give the canary bf16 tensors: its error then says nothing of fp32 tensors.
-        self.by_type = way in ("autocast", "cast")
+        self.by_type = bf16_method in ("autocast", "cast")
         self.joined = joined
 
     def primitive(self, primitive: Primitive, word: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from modelzoo.evidence.attribution import UNATTRIBUTED, UNKNOWN, Piece, attribut
 from modelzoo.evidence.audit import Audit
 from modelzoo.evidence.canary import Canary, OperatorCheck
 from modelzoo.evidence.matching import COMPUTE_CLASSES
-from modelzoo.warning import Advice, Code, advise
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 ACTIVE_SHARE = 0.90
 """bf16 is ACTIVE from this share of compute time in bf16 kernels on.
@@ -94,7 +94,7 @@ class Evidence:
     """
 
     requested: str
-    way: str | None
+    bf16_method: str | None
     verdict: str
     detail: str
     line: str
@@ -123,12 +123,12 @@ class Evidence:
         return self.verdict in ("ACTIVE", "FP32") and self.reference_share <= REFERENCE_SHARE
 
     @property
-    def advice(self) -> tuple[Advice, ...]:
+    def advice(self) -> tuple[WarningMessage, ...]:
         """A warning where reference kernels ran, with their share."""
         if not self.reference_share:
             return ()
         names = ", ".join(self.reference_kernels)
-        return (advise(Code.REFERENCE_KERNELS, percent=100 * self.reference_share, names=names),)
+        return (warning_for(WarningCode.REFERENCE_KERNELS, percent=100 * self.reference_share, names=names),)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evidence:
@@ -146,7 +146,7 @@ class Evidence:
         return cls(**{**data, **lists, **rows, "classes": classes, "uses": uses})
 
 
-def build(audit: Audit, canary: Canary | None, requested: str, way: str | None = None) -> Evidence:
+def build(audit: Audit, canary: Canary | None, requested: str, bf16_method: str | None = None) -> Evidence:
     """Judge ``audit``.
 
     Args:
@@ -156,7 +156,7 @@ def build(audit: Audit, canary: Canary | None, requested: str, way: str | None =
         way: ``fastmath``, ``autocast``, ``cast``, or ``None`` for fp32.
     """
     levels = {result.operator: result for result in canary.operators} if canary is not None else {}
-    pieces, problems = attribute(audit, {name: result.level for name, result in levels.items()}, way)
+    pieces, problems = attribute(audit, {name: result.level for name, result in levels.items()}, bf16_method)
     total = sum(piece.seconds for piece in pieces)
     compute = [piece for piece in pieces if piece.compute]
     compute_seconds = sum(piece.seconds for piece in compute)
@@ -168,12 +168,12 @@ def build(audit: Audit, canary: Canary | None, requested: str, way: str | None =
     bf16 = _fraction((p.seconds for p in compute if p.precision == "bf16"), compute_seconds)
     reference = [piece for piece in compute if piece.reference]
     if requested == "bf16":
-        verdict, detail, line = _judge_bf16(bf16, compute, classes, audit, way)
+        verdict, detail, line = _judge_bf16(bf16, compute, classes, audit, bf16_method)
     else:
         verdict, detail, line = _judge_fp32(compute, classes, levels, audit)
     return Evidence(
         requested=requested,
-        way=way,
+        bf16_method=bf16_method,
         verdict=verdict,
         detail=detail,
         line=line,
@@ -217,7 +217,7 @@ def _word(share: float) -> str:
 
 
 def _judge_bf16(
-    share: float, compute: Sequence[Piece], classes: Sequence[ClassVerdict], audit: Audit, way: str | None
+    share: float, compute: Sequence[Piece], classes: Sequence[ClassVerdict], audit: Audit, bf16_method: str | None
 ) -> tuple[str, str, str]:
     percent = f"{share * 100:.0f} % of compute time in bf16 kernels"
     if not compute:
@@ -235,11 +235,11 @@ def _judge_bf16(
     if share >= INACTIVE_SHARE:
         detail = f"{words}; {percent}"
         return "PARTLY", detail, f"bf16: PARTLY ({detail})"
-    detail = _why_not(compute, classes, audit, way)
+    detail = _why_not(compute, classes, audit, bf16_method)
     return "NOT_ACTIVE", detail, f"bf16: REQUESTED, NOT ACTIVE ({detail})"
 
 
-def _why_not(compute: Sequence[Piece], classes: Sequence[ClassVerdict], audit: Audit, way: str | None) -> str:
+def _why_not(compute: Sequence[Piece], classes: Sequence[ClassVerdict], audit: Audit, bf16_method: str | None) -> str:
     """Why nothing ran in bf16, from what the log says was allowed and which kernels ran."""
     kernels = ", ".join(_longest(compute, "implementation")[:2])
     allowed = any(
@@ -248,7 +248,7 @@ def _why_not(compute: Sequence[Piece], classes: Sequence[ClassVerdict], audit: A
     )
     errors = [each.canary_error for each in classes if each.canary_level == "fp32" and each.canary_error is not None]
     tail = f"; canary error {max(errors):.0e} is fp32's" if errors else ""
-    if way in ("autocast", "cast"):
+    if bf16_method in ("autocast", "cast"):
         return f"operands stayed in {_longest(compute, 'precision')[0]}: {kernels}{tail}"
     if allowed:
         return f"oneDNN was allowed bf16, yet {kernels} computed in fp32{tail}"

@@ -22,7 +22,7 @@ from modelzoo.machine.ceilings import QUIET_CORES, Ceilings
 from modelzoo.machine.facts import Machine
 from modelzoo.machine.libraries import Libraries
 from modelzoo.machine.usage import Load, LoadWatch
-from modelzoo.warning import Advice, Code, advise
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,7 @@ def diagnose(
     found: Ceilings | None = None,
     faults_per_mib: float | None = None,
     pair_problem: str | None = None,
-) -> tuple[Advice, ...]:
+) -> tuple[WarningMessage, ...]:
     """Return every condition that spoils numbers, each with what to do about it.
 
     Args:
@@ -76,25 +76,25 @@ def diagnose(
             (256 is every page); without it the environment variables decide.
         pair_problem: why torchvision cannot be used with this torch; without it the versions decide.
     """
-    advice: list[Advice] = []
+    advice: list[WarningMessage] = []
     if machine.emulator is not None:
-        advice.append(advise(Code.EMULATED))
+        advice.append(warning_for(WarningCode.EMULATED))
     if not machine.has_bf16:
         features = ", ".join(machine.features) or machine.cpu
-        advice.append(advise(Code.NO_BF16_HARDWARE, features=features))
+        advice.append(warning_for(WarningCode.NO_BF16_HARDWARE, features=features))
     if load is not None:
-        advice += load_advice(load, machine, faults=False)
-    advice += _kernel_advice(machine)
-    advice += _variable_advice(machine)
-    advice += _library_advice(libraries, pair_problem)
-    advice += _memory_advice(machine, faults_per_mib)
+        advice += load_warnings(load, machine, faults=False)
+    advice += _kernel_warnings(machine)
+    advice += _variable_warnings(machine)
+    advice += _library_warnings(libraries, pair_problem)
+    advice += _memory_warnings(machine, faults_per_mib)
     # With other load the scaling says nothing about the machine, and OTHER_LOAD is named already.
     quiet = found is not None and (found.other_cores or 0.0) <= QUIET_CORES
     scaling = found.scaling() if found is not None and quiet else None
     if found is not None and scaling is not None and found.threads > 1 and scaling < SCALING:
         advice.append(
-            advise(
-                Code.POOR_SCALING,
+            warning_for(
+                WarningCode.POOR_SCALING,
                 threads=found.threads,
                 percent=100 * scaling,
                 half=max(1, found.threads // 2),
@@ -103,20 +103,20 @@ def diagnose(
     return tuple(advice)
 
 
-def load_advice(load: Load, machine: Machine, *, faults: bool = True) -> tuple[Advice, ...]:
+def load_warnings(load: Load, machine: Machine, *, faults: bool = True) -> tuple[WarningMessage, ...]:
     """Return what ``load``, watched during a run, says against the run's figures."""
-    advice: list[Advice] = []
+    advice: list[WarningMessage] = []
     if load.other_cores is not None and load.other_cores > max(QUIET_CORES, load.resolution):
-        advice.append(advise(Code.OTHER_LOAD, cores=load.other_cores))
+        advice.append(warning_for(WarningCode.OTHER_LOAD, cores=load.other_cores))
     if load.steal_percent is not None and load.steal_percent > STEAL_PERCENT:
         # A few ticks stolen from an idle machine are a large share of nothing.
         busy = load.own_cores + (load.other_cores or 0.0)
         if busy * load.steal_percent / 100 > load.resolution:
-            advice.append(advise(Code.STOLEN_TIME, percent=load.steal_percent))
+            advice.append(warning_for(WarningCode.STOLEN_TIME, percent=load.steal_percent))
     if load.throttled_seconds and load.throttled_seconds > THROTTLED_SHARE * load.seconds:
         advice.append(
-            advise(
-                Code.THROTTLED,
+            warning_for(
+                WarningCode.THROTTLED,
                 seconds=load.throttled_seconds,
                 total=load.seconds,
                 threads=max(1, machine.threads.count - 1),
@@ -124,74 +124,74 @@ def load_advice(load: Load, machine: Machine, *, faults: bool = True) -> tuple[A
         )
     rate = load.minor_faults / max(load.seconds - load.waited_seconds, 1e-9)
     if faults and rate > FAULTS_PER_SECOND:
-        advice.append(advise(Code.PAGE_FAULTS, detail=f"{rate:,.0f} page faults a second"))
+        advice.append(warning_for(WarningCode.PAGE_FAULTS, detail=f"{rate:,.0f} page faults a second"))
     return tuple(advice)
 
 
-def _kernel_advice(machine: Machine) -> list[Advice]:
-    advice: list[Advice] = []
+def _kernel_warnings(machine: Machine) -> list[WarningMessage]:
+    advice: list[WarningMessage] = []
     threads = machine.threads
     if machine.governor is not None and machine.governor != "performance":
-        advice.append(advise(Code.GOVERNOR, governor=machine.governor))
+        advice.append(warning_for(WarningCode.GOVERNOR, governor=machine.governor))
     if machine.huge_pages == "never":
-        advice.append(advise(Code.HUGE_PAGES))
+        advice.append(warning_for(WarningCode.HUGE_PAGES))
     if machine.threads_per_core > 1 and threads.affinity > threads.physical_cores:
         one_of_each = "lscpu -p=CPU,CORE,SOCKET | grep -v '^#' | sort -t, -uk2 | cut -d, -f1 | paste -sd,"
         command = f"taskset -c $({one_of_each}) before the command"
-        advice.append(advise(Code.SMT, threads=machine.threads_per_core, command=command))
+        advice.append(warning_for(WarningCode.SMT, threads=machine.threads_per_core, command=command))
     if threads.quota is not None and threads.quota < threads.affinity:
         last = max(0, int(threads.quota) - 1)
-        advice.append(advise(Code.CPU_QUOTA, quota=threads.quota, cpus=threads.affinity, last=last))
+        advice.append(warning_for(WarningCode.CPU_QUOTA, quota=threads.quota, cpus=threads.affinity, last=last))
     if machine.numa_allowed is not None and machine.numa_allowed > 1:
-        advice.append(advise(Code.NUMA, nodes=machine.numa_allowed))
+        advice.append(warning_for(WarningCode.NUMA, nodes=machine.numa_allowed))
     return advice
 
 
-def _variable_advice(machine: Machine) -> list[Advice]:
-    advice: list[Advice] = []
+def _variable_warnings(machine: Machine) -> list[WarningMessage]:
+    advice: list[WarningMessage] = []
     cores = machine.threads.count
     for name in THREAD_VARIABLES:
         # A list gives the threads of nested regions; the first is the outer one.
         value = machine.environment.get(name, "").partition(",")[0].strip()
         if value.isdigit() and int(value) > cores:
-            advice.append(advise(Code.THREADS_VARIABLE, name=name, value=value, cores=cores))
+            advice.append(warning_for(WarningCode.THREADS_VARIABLE, name=name, value=value, cores=cores))
     forced = [f"{name}={machine.environment[name]}" for name in KERNEL_VARIABLES if machine.environment.get(name)]
     if forced:
-        advice.append(advise(Code.FORCED_KERNELS, names=", ".join(forced)))
+        advice.append(warning_for(WarningCode.FORCED_KERNELS, names=", ".join(forced)))
     policy = machine.environment.get("OMP_WAIT_POLICY")
     if policy:
-        advice.append(advise(Code.WAIT_POLICY, value=policy))
+        advice.append(warning_for(WarningCode.WAIT_POLICY, value=policy))
     names = [f"{name}={machine.environment[name]}" for name in FAST_MATH_VARIABLES if name in machine.environment]
     names = [name for name in names if not name.lower().endswith(("=strict", "=0", "="))]
     if names:
-        advice.append(advise(Code.FAST_MATH, names=", ".join(names)))
+        advice.append(warning_for(WarningCode.FAST_MATH, names=", ".join(names)))
     return advice
 
 
-def _library_advice(libraries: Libraries, pair_problem: str | None) -> list[Advice]:
-    advice: list[Advice] = []
+def _library_warnings(libraries: Libraries, pair_problem: str | None) -> list[WarningMessage]:
+    advice: list[WarningMessage] = []
     runtimes = [f"{entry.owner}: {entry.file}" for entry in libraries.loaded if entry.api == "openmp"]
     if libraries.two_openmp:
-        advice.append(advise(Code.TWO_OPENMP, count=len(runtimes), names=", ".join(runtimes)))
+        advice.append(warning_for(WarningCode.TWO_OPENMP, count=len(runtimes), names=", ".join(runtimes)))
     torch, vision = libraries.versions.get("torch"), libraries.versions.get("torchvision")
     problem = pair_problem or (installation.check_pair(torch, vision) if torch and vision else None)
     if problem is not None:
-        advice.append(advise(Code.MISMATCHED_PAIR, problem=problem))
+        advice.append(warning_for(WarningCode.MISMATCHED_PAIR, problem=problem))
     return advice
 
 
-def _memory_advice(machine: Machine, faults_per_mib: float | None) -> list[Advice]:
-    advice: list[Advice] = []
+def _memory_warnings(machine: Machine, faults_per_mib: float | None) -> list[WarningMessage]:
+    advice: list[WarningMessage] = []
     gib = None if machine.memory_limit is None else machine.memory_limit / 2**30
     if gib is not None and gib < MEMORY_NEEDED_GIB:
-        advice.append(advise(Code.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB))
+        advice.append(warning_for(WarningCode.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB))
     if faults_per_mib is not None:
         # With huge pages a block costs next to nothing; 256 faults a MiB are one for each 4 KiB.
         if faults_per_mib > 64:
             detail = f"{faults_per_mib:.0f} page faults for each MiB that is used again"
-            advice.append(advise(Code.PAGE_FAULTS, detail=detail))
+            advice.append(warning_for(WarningCode.PAGE_FAULTS, detail=detail))
     elif machine.allocator == "glibc" and not _malloc_is_tuned(machine.environment):
-        advice.append(advise(Code.PAGE_FAULTS, detail="glibc with its default thresholds"))
+        advice.append(warning_for(WarningCode.PAGE_FAULTS, detail="glibc with its default thresholds"))
     return advice
 
 

@@ -194,6 +194,6 @@ def job(request: Request, setting: Setting, kind: str) -> dict[str, Any]:
             "variables": variables,
             "removed": dict(environment.removed),
             "applied": dict(environment.applied),
-            "way": environment.way,
+            "bf16_method": environment.bf16_method,
         },
     }

@@ -22,13 +22,13 @@ from modelzoo.engines.torch import execution, precision
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.evidence import canary as canaries
 from modelzoo.machine import facts as machine
-from modelzoo.machine.diagnosis import load_advice
+from modelzoo.machine.diagnosis import load_warnings
 from modelzoo.machine.usage import LoadWatch
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import for_device
 from modelzoo.results.store import plain
 from modelzoo.setting import BACKEND_VARIABLE, Plan, Setting
-from modelzoo.warning import Advice, Code, advise
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload import declaration as workload
 from modelzoo.workload.declaration import Count, InputRequest, Inputs, Workload
 from modelzoo.workload.weights import Weights, load_model, resolve
@@ -71,7 +71,7 @@ class Report:
     flops: Any
     bound: Any
     profile: Any
-    advice: tuple[Advice, ...]
+    advice: tuple[WarningMessage, ...]
 
 
 def main() -> int:
@@ -137,8 +137,10 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     threads = int(job["threads"])
     torch.set_num_threads(threads)
     torch.manual_seed(setting.seed)
-    way = execution.resolve_way(setting.but(way=job["environment"]["way"] or setting.way))
-    setting = setting.but(threads=threads, batch=setting.batch or work.batch)
+    bf16_method = execution.resolve_bf16_method(
+        setting.replace(bf16_method=job["environment"]["bf16_method"] or setting.bf16_method)
+    )
+    setting = setting.replace(threads=threads, batch=setting.batch or work.batch)
     weights = Weights(**job["weights"])
     plan = Plan(**job["plan"])
 
@@ -158,12 +160,12 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     facts = machine.facts()
     send({"phase": "load"})
     started = perf_counter()
-    with torch.inference_mode(), execution.applied(setting, way) as switches:
+    with torch.inference_mode(), execution.applied(setting, bf16_method) as switches:
         with _missing_torchvision():
             model = load_model(work, setting.options, weights)
             inputs = work.inputs(_input_request(setting, weights))
         send({"phase": "build"})
-        executable = execution.build(work, model, inputs, setting, way)
+        executable = execution.build(work, model, inputs, setting, bf16_method)
         args = executable.prepare(inputs.args)
         compile_seconds = executable.compile_seconds
         build_seconds = perf_counter() - started - (compile_seconds or 0.0)
@@ -176,17 +178,17 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
                 turns = pause if job["turns"] else None
                 phases = sampler.measure(lambda: executable.call(*args), clock, plan, progress, turns)
         except (RuntimeError, TypeError, NotImplementedError) as error:
-            raise execution.refusal(work, setting, way, error) from error
+            raise execution.refusal(work, setting, bf16_method, error) from error
         load = watch.stop(waited)
         send({"phase": "audit"})
-        is_cast = way == "cast"
-        with precision.autocast(setting, way):
+        is_cast = bf16_method == "cast"
+        with precision.autocast(setting, bf16_method):
             canary = canaries.run_canary(setting.device, is_cast)
             counts = _counts(work, executable.model, Inputs(args, inputs.items))
-        evidence = _evidence(executable, args, canary, setting, way, phases) if job["audit"] else None
+        evidence = _evidence(executable, args, canary, setting, bf16_method, phases) if job["audit"] else None
 
         def eager() -> Any:
-            with precision.autocast(setting, way):
+            with precision.autocast(setting, bf16_method):
                 return executable.model(*args)
 
         flops = _flops(eager) if job["audit"] and job["first"] else None
@@ -205,13 +207,13 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     from modelzoo.machine import libraries
 
     word = canary.word(setting.precision)
-    advice = _advice(setting, way, weights, canary, word, counts, phases, load, facts, job["environment"])
+    advice = _warnings(setting, bf16_method, weights, canary, word, counts, phases, load, facts, job["environment"])
     advice += evidence.advice if evidence is not None else ()
     report = Report(
         workload=work.name,
         title=work.title,
         unit=work.unit,
-        setting={**setting.to_json(), "way": way},
+        setting={**setting.to_json(), "bf16_method": bf16_method},
         plan=plan,
         weights=weights,
         items=inputs.items,
@@ -246,8 +248,10 @@ def validate(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     for_device(setting.device)
     torch.set_num_threads(int(job["threads"]))
     torch.manual_seed(setting.seed)
-    way = execution.resolve_way(setting.but(way=job["environment"]["way"] or setting.way))
-    setting = setting.but(threads=int(job["threads"]), way=way, batch=setting.batch or work.batch)
+    bf16_method = execution.resolve_bf16_method(
+        setting.replace(bf16_method=job["environment"]["bf16_method"] or setting.bf16_method)
+    )
+    setting = setting.replace(threads=int(job["threads"]), bf16_method=bf16_method, batch=setting.batch or work.batch)
     weights = Weights(**job["weights"])
     send({"phase": "build"})
     with torch.inference_mode(), _missing_torchvision():
@@ -258,7 +262,7 @@ def validate(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
 def _job(job: Mapping[str, Any]) -> tuple[Workload, Setting]:
     work = workload.load(Path(job["directory"]))
     setting = Setting(**job["setting"])
-    return work, setting.but(options=work.option_values(setting.options))
+    return work, setting.replace(options=work.option_values(setting.options))
 
 
 def _import_torch() -> Any:
@@ -307,7 +311,7 @@ def _evidence(
     args: tuple[Any, ...],
     canary: canaries.Canary,
     setting: Setting,
-    way: str | None,
+    bf16_method: str | None,
     phases: sampler.Phases | None,
 ) -> Any:
     from modelzoo.evidence import audit
@@ -315,7 +319,7 @@ def _evidence(
 
     slow = phases is None or stats.median(phases.steady) > AUDIT_SECONDS / 2
     seen = audit.audit(lambda: executable.call(*args), 1 if slow else 2)
-    return evidence.build(seen, canary, setting.precision, way)
+    return evidence.build(seen, canary, setting.precision, bf16_method)
 
 
 def _flops(eager: Callable[[], Any]) -> Any:
@@ -350,9 +354,9 @@ def _peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _advice(
+def _warnings(
     setting: Setting,
-    way: str | None,
+    bf16_method: str | None,
     weights: Weights,
     canary: canaries.Canary,
     word: str,
@@ -361,26 +365,26 @@ def _advice(
     load: Any,
     facts: machine.Machine,
     environment: Mapping[str, Any],
-) -> tuple[Advice, ...]:
-    found: list[Advice] = []
+) -> tuple[WarningMessage, ...]:
+    found: list[WarningMessage] = []
     if weights.kind == "random":
-        found.append(advise(Code.RANDOM_WEIGHTS, reason=weights.reason))
+        found.append(warning_for(WarningCode.RANDOM_WEIGHTS, reason=weights.reason))
     if environment["removed"]:
         names = ", ".join(f"{k}={v}" for k, v in sorted(environment["removed"].items()))
-        found.append(advise(Code.SCRUBBED_VARIABLES, names=names))
+        found.append(warning_for(WarningCode.SCRUBBED_VARIABLES, names=names))
     if setting.precision == "fp32" and word != "fp32":
-        found.append(advise(Code.FP32_NOT_FP32, detail=canary.summary))
+        found.append(warning_for(WarningCode.FP32_NOT_FP32, detail=canary.summary))
     if setting.precision == "bf16":
         if not facts.has_bf16 and setting.device == "cpu":
-            found.append(advise(Code.NO_BF16_HARDWARE, features=", ".join(facts.features) or "none known"))
+            found.append(warning_for(WarningCode.NO_BF16_HARDWARE, features=", ".join(facts.features) or "none known"))
         if word != "active":
-            code = Code.BF16_PARTLY if word == "partly" else Code.BF16_NOT_ACTIVE
-            found.append(advise(code, way=way, detail=canary.summary))
+            code = WarningCode.BF16_PARTLY if word == "partly" else WarningCode.BF16_NOT_ACTIVE
+            found.append(warning_for(code, method=bf16_method, detail=canary.summary))
     for count in counts:
         if weights.kind == "random" and not count.low <= count.value <= count.high:
             found.append(
-                advise(
-                    Code.MISMATCHED_COUNTS,
+                warning_for(
+                    WarningCode.MISMATCHED_COUNTS,
                     what=count.name,
                     seen=f"{count.value:.0f}",
                     low=f"{count.low:.0f}",
@@ -389,32 +393,34 @@ def _advice(
             )
     if setting.backend != "auto" and setting.backend == os.environ.get(BACKEND_VARIABLE):
         meaning = "oneDNN is off" if setting.backend == "blas" else "oneDNN is on"
-        found.append(advise(Code.BACKEND_VARIABLE, value=setting.backend, meaning=meaning))
+        found.append(warning_for(WarningCode.BACKEND_VARIABLE, value=setting.backend, meaning=meaning))
     if facts.emulator:
-        found.append(advise(Code.EMULATED))
+        found.append(warning_for(WarningCode.EMULATED))
     assert setting.threads is not None
     if setting.threads > facts.threads.count:
-        found.append(advise(Code.OVERSUBSCRIBED, threads=setting.threads, cores=facts.threads.count))
+        found.append(warning_for(WarningCode.OVERSUBSCRIBED, threads=setting.threads, cores=facts.threads.count))
     if os.environ.get("OMP_WAIT_POLICY"):
-        found.append(advise(Code.WAIT_POLICY, value=os.environ["OMP_WAIT_POLICY"]))
-    found += load_advice(load, facts)
-    return (*found, *_phase_advice(phases))
+        found.append(warning_for(WarningCode.WAIT_POLICY, value=os.environ["OMP_WAIT_POLICY"]))
+    found += load_warnings(load, facts)
+    return (*found, *_phase_warnings(phases))
 
 
-def _phase_advice(phases: sampler.Phases | None) -> list[Advice]:
+def _phase_warnings(phases: sampler.Phases | None) -> list[WarningMessage]:
     if phases is None:
         return []
     found = []
     if phases.warmup_end == "cap":
-        found.append(advise(Code.WARMUP_CAP, seconds=sampler.WARMUP_CAP_SECONDS, count=len(phases.warmup)))
+        found.append(warning_for(WarningCode.WARMUP_CAP, seconds=sampler.WARMUP_CAP_SECONDS, count=len(phases.warmup)))
     if len(phases.steady) < sampler.LEAST_SAMPLES:
-        found.append(advise(Code.FEW_SAMPLES, count=len(phases.steady)))
+        found.append(warning_for(WarningCode.FEW_SAMPLES, count=len(phases.steady)))
     elif phases.stop == "time limit":
         half_width = stats.process_interval(phases.steady).half_width
-        found.append(advise(Code.TIME_LIMIT, percent=f"{100 * half_width:.1f} %" if half_width < 1 else "over 100 %"))
+        found.append(
+            warning_for(WarningCode.TIME_LIMIT, percent=f"{100 * half_width:.1f} %" if half_width < 1 else "over 100 %")
+        )
     outliers = stats.outliers(phases.steady)
     if outliers:
-        found.append(advise(Code.OUTLIERS, count=outliers, total=len(phases.steady)))
+        found.append(warning_for(WarningCode.OUTLIERS, count=outliers, total=len(phases.steady)))
     return found
 
 

@@ -9,7 +9,7 @@ from modelzoo.machine.ceilings import QUIET_CORES, Ceilings
 from modelzoo.machine.facts import Machine
 from modelzoo.machine.libraries import Libraries
 from modelzoo.machine.usage import Load
-from modelzoo.warning import Advice
+from modelzoo.warning import WarningMessage
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +23,7 @@ def show(
     load: Load,
     found: Ceilings | None,
     kept: bool,
-    advice: Sequence[Advice],
+    advice: Sequence[WarningMessage],
 ) -> None:
     """Print the machine, its ceilings, how it scales over threads, and the advice."""
     from rich.text import Text

@@ -154,6 +154,8 @@ def read(path: Path) -> Result:
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else None
         raise InputError(f"{path} is not a result of {SCHEMA} (its schema: {found})")
+    for entry in (*data.get("runs", ()), *data.get("validity", ()), *data.get("asked", ())):
+        _rename_bf16_method(entry)
     try:
         return Result(
             command=tuple(data["command"]),
@@ -166,6 +168,17 @@ def read(path: Path) -> Result:
         )
     except (KeyError, TypeError) as error:
         raise InputError(f"{path} is no whole result ({error}); give a file that modelzoo wrote") from error
+
+
+def _rename_bf16_method(entry: Any) -> None:
+    """Results written before the field had its present name call it ``way``."""
+    if not isinstance(entry, dict):
+        return
+    report = entry.get("report")
+    inside = report.get("setting") if isinstance(report, dict) else None
+    for setting in (entry.get("asked"), entry.get("setting"), inside):
+        if isinstance(setting, dict) and "way" in setting:
+            setting["bf16_method"] = setting.pop("way")
 
 
 def merged(results: Iterable[Result]) -> tuple[Run, ...]:

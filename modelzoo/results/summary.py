@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from modelzoo import stats
-from modelzoo.warning import Advice, Code, advise
+from modelzoo.warning import WarningMessage, WarningCode, warning_for
 from modelzoo.evidence.verdict import REFERENCE_SHARE
 from modelzoo.results.store import Key, Run
 from modelzoo.setting import Setting
@@ -58,7 +58,7 @@ class Row:
     valid_detail: str
     weights: str
     peak_memory: int
-    advice: tuple[Advice, ...]
+    advice: tuple[WarningMessage, ...]
     errors: tuple[str, ...]
 
 
@@ -85,14 +85,14 @@ def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, judged: dict[str, 
     if baseline is not None and timed:
         speedup, verdict = _against(baseline, timed, first)
     batch = first.get("setting", {}).get("batch") or asked.batch or 0
-    way = first.get("setting", {}).get("way")
+    bf16_method = first.get("setting", {}).get("bf16_method")
     evidence = first.get("evidence") or {}
     valid, valid_detail = valid_words(judged)
     samples = [sample for run in timed for sample in run.steady]
     return Row(
         workload=runs[0].workload,
         asked=asked.label,
-        label=asked.but(way=way).label if way else asked.label,
+        label=asked.replace(bf16_method=bf16_method).label if bf16_method else asked.label,
         precision=asked.precision,
         batch=batch,
         unit=first.get("unit", ""),
@@ -191,7 +191,7 @@ def not_comparable(baseline: Sequence[Run], report: dict[str, Any]) -> str:
     return ""
 
 
-def _merged(runs: Sequence[Run]) -> list[Advice]:
+def _merged(runs: Sequence[Run]) -> list[WarningMessage]:
     """Each warning code once: the first run's words, and in how many runs it was given."""
     seen: dict[str, list[dict[str, str]]] = {}
     for run in runs:
@@ -200,18 +200,18 @@ def _merged(runs: Sequence[Run]) -> list[Advice]:
     merged = []
     for code, items in seen.items():
         several = f" (in {len(items)} of {len(runs)} processes)" if 1 < len(runs) != len(items) else ""
-        merged.append(Advice(code, items[0]["message"] + several, items[0]["hint"]))
+        merged.append(WarningMessage(code, items[0]["message"] + several, items[0]["hint"]))
     return merged
 
 
-def _between(timed: Sequence[Run]) -> list[Advice]:
+def _between(timed: Sequence[Run]) -> list[WarningMessage]:
     if len(timed) == 1:
-        return [advise(Code.ONE_PROCESS)]
+        return [warning_for(WarningCode.ONE_PROCESS)]
     if not timed:
         return []
     medians = [stats.median(run.steady) for run in timed]
     spread = (max(medians) - min(medians)) / stats.median(medians)
-    return [advise(Code.PROCESSES_DIFFER, percent=100 * spread)] if spread > SPREAD else []
+    return [warning_for(WarningCode.PROCESSES_DIFFER, percent=100 * spread)] if spread > SPREAD else []
 
 
 def target_lines(found: Sequence[Row]) -> list[str]:

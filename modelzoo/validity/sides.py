@@ -43,7 +43,7 @@ def validate(
         raise UsageError(f"workload {work.name} does not say how its predictions are judged: set judge in workload.py")
     plain = setting.reference()
     if precision.FPMATH in os.environ:  # this torch has no switch to overrule it: fp32 is had without oneDNN
-        plain = plain.but(backend="blas")
+        plain = plain.replace(backend="blas")
     reference, reference_canary = make_side(work, plain, weights, inputs, "fp32")
     if reference_canary.word("fp32") != "fp32":
         raise EnvironmentProblem(
@@ -86,19 +86,19 @@ def make_side(
     """One side of a judgement, its model loaded and built as ``setting`` says, and what its canary saw."""
 
     def active() -> AbstractContextManager[Any]:
-        return execution.applied(setting, setting.way)
+        return execution.applied(setting, setting.bf16_method)
 
     with active():
         model = load_model(work, setting.options, weights)
-        executable = execution.build(work, model, inputs, setting, setting.way)
-        with precision.autocast(setting, setting.way):
-            seen = canary.run_canary(setting.device, setting.way == "cast")
+        executable = execution.build(work, model, inputs, setting, setting.bf16_method)
+        with precision.autocast(setting, setting.bf16_method):
+            seen = canary.run_canary(setting.device, setting.bf16_method == "cast")
 
     def call(*args: Any) -> Any:
         try:
             return executable.call(*executable.prepare(args))
         except (RuntimeError, TypeError, NotImplementedError) as error:
-            raise execution.refusal(work, setting, setting.way, error) from error
+            raise execution.refusal(work, setting, setting.bf16_method, error) from error
 
     hooked = executable.model if setting.mode == "eager" else None
     return Side(name, call, setting.precision, hooked, active), seen

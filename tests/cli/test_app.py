@@ -445,7 +445,7 @@ def test_the_variable_route(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert TARGET.fullmatch(done.stdout.strip())
     report = valid(path)["runs"][0]["report"]
-    assert report["setting"]["way"] == "fastmath"
+    assert report["setting"]["bf16_method"] == "fastmath"
     assert report["environment"]["applied"] == {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
     assert "bf16=fastmath" in done.stderr
 

@@ -80,12 +80,12 @@ def record(mode: str) -> dict[str, object]:
             model(x)
         seen = observe(lambda: model(x), 2)
         canary = run_canary(is_cast=cast)
-    requested, way = MODES[mode]
+    requested, bf16_method = MODES[mode]
     return {
         "torch": torch.__version__,
         "mode": mode,
         "requested": requested,
-        "way": way,
+        "way": bf16_method,
         "observation": dataclasses.asdict(seen),
         "canary": dataclasses.asdict(canary),
     }

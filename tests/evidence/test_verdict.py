@@ -68,8 +68,8 @@ def test_recorded_logs_operator_by_operator(shared: Path, name: str) -> None:
     all_probes = probes(log_path(shared, name))
     assert all_probes
     for probe in all_probes:
-        requested = "fp32" if probe.way is None else "bf16"
-        evidence = build(audit_of(probe), canary_of(all_probes, probe), requested, probe.way)
+        requested = "fp32" if probe.bf16_method is None else "bf16"
+        evidence = build(audit_of(probe), canary_of(all_probes, probe), requested, probe.bf16_method)
         (found,) = evidence.classes
         assert found.operator_class == probe.operator
         assert found.precisions == (probe.truth,), (probe.section, probe.operator)
@@ -82,7 +82,7 @@ def test_recorded_logs_operator_by_operator(shared: Path, name: str) -> None:
 def test_log_alone_never_lies(shared: Path, name: str) -> None:
     """Without a canary the verdict is right or "unknown", and unknown only where ACL was allowed bf16."""
     for probe in probes(log_path(shared, name)):
-        evidence = build(audit_of(probe), None, "bf16" if probe.way else "fp32", probe.way)
+        evidence = build(audit_of(probe), None, "bf16" if probe.bf16_method else "fp32", probe.bf16_method)
         (precision,) = evidence.classes[0].precisions
         if precision != probe.truth:
             assert precision == "unknown precision"
@@ -154,7 +154,7 @@ def test_lie_reference_kernel(shared: Path) -> None:
 def test_own_recordings(path: Path) -> None:
     """On x86 without AMX only autocast and cast give bf16; shares add up and little is unattributed."""
     found = recordings.load(path)
-    evidence = build(found.audit, found.canary, found.requested, found.way)
+    evidence = build(found.audit, found.canary, found.requested, found.bf16_method)
     expected = {"autocast": "ACTIVE", "cast": "ACTIVE"}
     other = "FP32" if found.requested == "fp32" else "NOT_ACTIVE"
     assert evidence.verdict == expected.get(found.mode, other)
@@ -174,7 +174,7 @@ def test_own_recordings_name_the_library() -> None:
 
     def kernels(mode: str) -> set[str]:
         found = by_mode[mode]
-        rows = build(found.audit, found.canary, found.requested, found.way).rows_by_implementation
+        rows = build(found.audit, found.canary, found.requested, found.bf16_method).rows_by_implementation
         return {row.name for row in rows}
 
     assert "im2col and mkl sgemm" in kernels("off")

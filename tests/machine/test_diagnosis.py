@@ -91,7 +91,7 @@ def codes(**given: object) -> set[str]:
     return {entry.code for entry in doctor.diagnose(**values)}  # type: ignore[arg-type]
 
 
-def but(**changes: object) -> Machine:
+def replaced(**changes: object) -> Machine:
     return dataclasses.replace(SERVER, **changes)  # type: ignore[arg-type]
 
 
@@ -121,7 +121,7 @@ MACHINES = [
 @pytest.mark.parametrize(("code", "changes"), MACHINES)
 def test_each_condition_of_the_machine_is_found_alone(code: str, changes: dict[str, object]) -> None:
     """One planted condition gives exactly its own advice."""
-    assert codes(machine=but(**changes)) == {code}
+    assert codes(machine=replaced(**changes)) == {code}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_each_condition_of_the_machine_is_found_alone(code: str, changes: dict[s
 )
 def test_conditions_already_mended_are_not_named(changes: dict[str, object]) -> None:
     """What the hint asks for, done, makes the advice go away."""
-    assert codes(machine=but(**changes)) == set()
+    assert codes(machine=replaced(**changes)) == set()
 
 
 @pytest.mark.parametrize(
@@ -175,19 +175,19 @@ def test_load_below_what_can_be_seen_is_not_named(changes: dict[str, object]) ->
 def test_page_faults_during_a_run_are_named() -> None:
     """Mask R-CNN's rate of page faults is seen in a run's load, ResNet's is not."""
     many = dataclasses.replace(QUIET, seconds=5.0, minor_faults=700_000)
-    assert [entry.code for entry in doctor.load_advice(many, SERVER)] == ["PAGE_FAULTS"]
-    assert doctor.load_advice(QUIET, SERVER) == ()
+    assert [entry.code for entry in doctor.load_warnings(many, SERVER)] == ["PAGE_FAULTS"]
+    assert doctor.load_warnings(QUIET, SERVER) == ()
 
 
 def test_the_probe_decides_over_the_variables() -> None:
     """256 faults a MiB are named whatever the allocator's name; none are not."""
     assert codes(faults_per_mib=256.0) == {"PAGE_FAULTS"}
-    assert codes(machine=but(allocator="glibc"), faults_per_mib=0.1) == set()
+    assert codes(machine=replaced(allocator="glibc"), faults_per_mib=0.1) == set()
 
 
 def test_variables_that_force_kernels_are_named() -> None:
     """A core type left over from another machine costs speed and says nothing."""
-    advice = doctor.diagnose(but(environment={"OPENBLAS_CORETYPE": "Haswell"}), INSTALLED, QUIET)
+    advice = doctor.diagnose(replaced(environment={"OPENBLAS_CORETYPE": "Haswell"}), INSTALLED, QUIET)
     assert [entry.code for entry in advice] == ["FORCED_KERNELS"]
     assert "OPENBLAS_CORETYPE=Haswell" in advice[0].message
 
@@ -225,7 +225,7 @@ def test_poor_scaling_is_named_on_a_quiet_machine_only() -> None:
 def test_every_hint_says_what_to_do() -> None:
     """No message or hint is left with a placeholder."""
     for code, changes in MACHINES:
-        advice = doctor.diagnose(but(**changes), INSTALLED, QUIET)
+        advice = doctor.diagnose(replaced(**changes), INSTALLED, QUIET)
         entry = next(entry for entry in advice if entry.code == code)
         assert entry.hint
         assert "{" not in entry.message + entry.hint
@@ -252,7 +252,7 @@ def run(monkeypatch: pytest.MonkeyPatch, here: Machine, path: Path | None, measu
 def test_run_doctor_prints_and_writes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Machine, ceilings, scaling and advice are printed, and all of it is in the JSON."""
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
-    here = but(governor="powersave", environment={"DNNL_DEFAULT_FPMATH_MODE": "BF16"})
+    here = replaced(governor="powersave", environment={"DNNL_DEFAULT_FPMATH_MODE": "BF16"})
     shown = run(monkeypatch, here, tmp_path / "d.json", measured := [])
     assert measured == [1]
     for word in (
@@ -275,7 +275,7 @@ def test_run_doctor_prints_and_writes(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_nothing_is_timed_under_an_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
     """The doctor says so and measures nothing."""
-    shown = run(monkeypatch, but(emulator="qemu-user"), None, measured := [])
+    shown = run(monkeypatch, replaced(emulator="qemu-user"), None, measured := [])
     assert measured == []
     assert "EMULATED" in shown
     assert "no ceilings" in shown
@@ -289,7 +289,7 @@ def test_an_unwritable_report_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_rows_of_a_machine_that_tells_nothing() -> None:
     """Unknown facts print as such."""
-    bare = but(caches=(), governor=None, mhz=None, max_mhz=None, allocator=None, memory=None, sockets=None)
+    bare = replaced(caches=(), governor=None, mhz=None, max_mhz=None, allocator=None, memory=None, sockets=None)
     rows = dict(doctor_report.machine_rows(bare))
     assert rows["caches"] == "unknown"
     assert rows["clock"] == "unknown"

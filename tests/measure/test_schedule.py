@@ -34,7 +34,7 @@ from modelzoo.workload.weights import Weights
 
 SHORT = Plan(1, 3)
 RANDOM = Setting(weights="random", threads=1)
-BF16 = RANDOM.but(precision="bf16")
+BF16 = RANDOM.replace(precision="bf16")
 
 DECLARATION = """
 import os
@@ -139,7 +139,7 @@ def test_fast_math_is_judged_by_variable_where_torch_has_no_switch(
 ) -> None:
     """Without it an old torch would judge fp32 against fp32; a newer one gets no variable that reaches both sides."""
     monkeypatch.setattr("modelzoo.machine.libraries.installed", lambda name: version)
-    runner.validate(Request(mlp(), (BF16,), SHORT), BF16.but(way="fastmath"), {}, silent)
+    runner.validate(Request(mlp(), (BF16,), SHORT), BF16.replace(bf16_method="fastmath"), {}, silent)
     assert calls[-1]["kind"] == "validate"
     assert calls[-1]["environment"]["variables"].get("DNNL_DEFAULT_FPMATH_MODE") == expected
 
@@ -162,7 +162,9 @@ def test_the_reference_goes_around_a_variable(
     monkeypatch.setattr(validation, "make_side", side)
     work = replace(mlp(), judge=object())
     with pytest.raises(EnvironmentProblem, match="enough"):
-        validation.validate(work, BF16.but(way="fastmath"), Weights("random", "", "", "", ""), None, {}, silent)
+        validation.validate(
+            work, BF16.replace(bf16_method="fastmath"), Weights("random", "", "", "", ""), None, {}, silent
+        )
     assert [(each.precision, each.backend) for each in seen] == [("fp32", backend)]
 
 
@@ -246,7 +248,7 @@ def test_two_settings_wait_for_each_other_and_one_does_not() -> None:
 
 def test_libraries_get_their_threads_before_they_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """OpenMP and BLAS read variables once: they say what the setting says."""
-    job = runner.job(Request(mlp(), (), SHORT), RANDOM.but(threads=3), "measure")
+    job = runner.job(Request(mlp(), (), SHORT), RANDOM.replace(threads=3), "measure")
     variables = job["environment"]["variables"]
     assert job["threads"] == 3
     assert {variables[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")} == {"3"}
@@ -268,7 +270,7 @@ def test_the_variable_reaches_the_worker_with_bf16_and_never_in_fp32(
     assert (fp32["items"], bf16["items"]) == (["unset"], ["BF16"])
     assert fp32["environment"] == {"removed": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, "applied": {}}
     assert bf16["environment"] == {"removed": {}, "applied": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}}
-    assert bf16["setting"]["way"] == "fastmath"
+    assert bf16["setting"]["bf16_method"] == "fastmath"
     warned = {advice["code"]: advice["message"] for advice in fp32["advice"]}
     assert "DNNL_DEFAULT_FPMATH_MODE=BF16" in warned["SCRUBBED_VARIABLES"]
     assert fp32["canary_word"] == "fp32"
@@ -289,7 +291,7 @@ def measured(work: Workload) -> dict[str, Any]:
 
 def failure(work: Workload) -> tuple[str, str]:
     """Error and its kind of a run whose inputs must fail; with an input named, its preparation does."""
-    (run,) = runner.run(Request(work, (RANDOM.but(input="/"),), SHORT, 1, audit=False), silent)
+    (run,) = runner.run(Request(work, (RANDOM.replace(input="/"),), SHORT, 1, audit=False), silent)
     assert run.report is None
     assert run.error is not None
     assert run.error_kind is not None
@@ -358,7 +360,7 @@ def test_half_a_message_is_none() -> None:
 def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
     """Ctrl-C while a worker runs: raised on, and no process is left behind."""
     work = odd(tmp_path / "odd", inputs="import time; time.sleep(60)")
-    job = {**runner.job(Request(work, (RANDOM,), SHORT), RANDOM.but(input="/"), "prepare")}
+    job = {**runner.job(Request(work, (RANDOM,), SHORT), RANDOM.replace(input="/"), "prepare")}
 
     def interrupt(message: Mapping[str, Any]) -> None:
         raise KeyboardInterrupt
@@ -428,7 +430,7 @@ def report_of(
 @pytest.mark.usefixtures("restored")
 def test_a_report_is_complete() -> None:
     """Every value that was left to the worker is filled in; phases are apart; it is JSON."""
-    report, said = report_of(RANDOM.but(options={"depth": 2}), plan=Plan(2, 5))
+    report, said = report_of(RANDOM.replace(options={"depth": 2}), plan=Plan(2, 5))
     assert report["setting"]["batch"] == 16
     assert report["setting"]["threads"] == 1
     assert report["setting"]["options"] == {"width": 256, "depth": 2}
@@ -442,11 +444,11 @@ def test_a_report_is_complete() -> None:
 
 
 @pytest.mark.usefixtures("restored")
-@pytest.mark.parametrize(("way", "dtype"), [("autocast", torch.bfloat16), ("cast", torch.bfloat16)])
-def test_bf16_is_reported_with_its_way_and_what_the_canary_saw(way: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("bf16_method", "dtype"), [("autocast", torch.bfloat16), ("cast", torch.bfloat16)])
+def test_bf16_is_reported_with_its_way_and_what_the_canary_saw(bf16_method: str, dtype: torch.dtype) -> None:
     """The way that was taken, and that it was active."""
-    report, _ = report_of(BF16.but(way=way))
-    assert report["setting"]["way"] == way
+    report, _ = report_of(BF16.replace(bf16_method=bf16_method))
+    assert report["setting"]["bf16_method"] == bf16_method
     assert report["canary_word"] == "active"
 
 
@@ -485,7 +487,7 @@ def test_bert_runs_on_a_trained_checkpoint(shared: Path) -> None:
     """``--weights PATH`` with its own tokenizer, on few tokens."""
     work = workload.load(workload.find("bert"))
     path = str(shared / "weights/bert/minilm-l6-squad")
-    report, _ = report_of(RANDOM.but(weights=path, options={"sequence": 32}), work, Plan(0, 2))
+    report, _ = report_of(RANDOM.replace(weights=path, options={"sequence": 32}), work, Plan(0, 2))
     assert report["weights"]["kind"] == "path"
     assert report["weights"]["path"] == path
     assert "RANDOM_WEIGHTS" not in [a["code"] for a in report["advice"]]
@@ -504,8 +506,8 @@ def test_bert_runs_on_a_trained_checkpoint(shared: Path) -> None:
 def test_standard_workloads_run_in_both_precisions(name: str, options: dict[str, Any]) -> None:
     """With random weights, bf16 by autocast; detectors report counts like a trained model's."""
     work = workload.load(workload.find(name))
-    for setting in (RANDOM, BF16.but(way="autocast")):
-        report, _ = report_of(setting.but(options=options), work, Plan(0, 1))
+    for setting in (RANDOM, BF16.replace(bf16_method="autocast")):
+        report, _ = report_of(setting.replace(options=options), work, Plan(0, 1))
         assert len(report["phases"]["steady"]) == 1
         assert bool(report["counts"]) == (name != "resnet50")
         assert "MISMATCHED_COUNTS" not in [a["code"] for a in report["advice"]]
@@ -514,13 +516,13 @@ def test_standard_workloads_run_in_both_precisions(name: str, options: dict[str,
 def test_prepare_tries_the_users_mistakes_first(tmp_path: Path) -> None:
     """A device or picture that is not there is found before minutes go into weights."""
     work = odd(tmp_path / "odd", build="raise AssertionError('weights were made')")
-    setting = RANDOM.but(device="tpu")
+    setting = RANDOM.replace(device="tpu")
     with pytest.raises(EnvironmentProblem, match="knows no device 'tpu'"):
         workers.prepare(runner.job(Request(work, (setting,), SHORT), setting, "prepare"), silent)
     text = tmp_path / "text.txt"
     text.write_text("no picture")
     resnet50 = workload.load(workload.find("resnet50"))
-    setting = RANDOM.but(input=str(text))
+    setting = RANDOM.replace(input=str(text))
     with pytest.raises(InputError, match="is not a picture"):
         workers.prepare(runner.job(Request(resnet50, (setting,), SHORT), setting, "prepare"), silent)
     assert not (tmp_path / "cache").exists()
@@ -537,7 +539,7 @@ IDLE = Load(10.0, 2.0, 0.0, 0.0, 0.01, 0, 0, 0.0)
 def codes(setting: Setting = RANDOM, **changes: Any) -> list[str]:
     """Codes of the warnings of a run that is good but for ``changes``."""
     values: dict[str, Any] = {
-        "way": None,
+        "bf16_method": None,
         "weights": WEIGHTS,
         "canary": Canary(()),
         "word": "fp32" if setting.precision == "fp32" else "active",
@@ -548,7 +550,7 @@ def codes(setting: Setting = RANDOM, **changes: Any) -> list[str]:
         "environment": {"removed": {}},
         **changes,
     }
-    return [advice.code for advice in workers._advice(setting, **values)]
+    return [advice.code for advice in workers._warnings(setting, **values)]
 
 
 COUNT = Count("boxes", 5000, 450, 3200, "a source")
@@ -569,7 +571,7 @@ COUNT = Count("boxes", 5000, 450, 3200, "a source")
             {"counts": (COUNT,), "weights": replace(WEIGHTS, kind="random")},
             ["RANDOM_WEIGHTS", "MISMATCHED_COUNTS"],
         ),
-        (RANDOM.but(threads=10_000), {}, ["OVERSUBSCRIBED"]),
+        (RANDOM.replace(threads=10_000), {}, ["OVERSUBSCRIBED"]),
         (RANDOM, {"load": replace(IDLE, other_cores=0.5)}, ["OTHER_LOAD"]),
         (RANDOM, {"load": replace(IDLE, steal_percent=5.0)}, ["STOLEN_TIME"]),
         (RANDOM, {"phases": replace(PHASES, warmup_end="cap")}, ["WARMUP_CAP"]),
@@ -596,7 +598,7 @@ def test_a_waiting_policy_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_worker_reads_its_job_and_answers_on_its_own_pipe() -> None:
     """The protocol itself: a job on stdin, one JSON object a line on the pipe, exit code 2 for a user's error."""
     request = Request(mlp(), (RANDOM,), SHORT)
-    job = runner.job(request, RANDOM.but(weights="/nonexistent"), "prepare")
+    job = runner.job(request, RANDOM.replace(weights="/nonexistent"), "prepare")
     reading, writing = os.pipe()
     done = subprocess.run(
         [sys.executable, "-m", "modelzoo.measure.worker", str(writing)],

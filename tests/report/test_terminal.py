@@ -49,7 +49,7 @@ def test_the_table_has_what_was_asked_for() -> None:
     """Latency with interval, items per second, speedup with verdict, the canary's word."""
     bf16 = Setting("bf16")
     runs = [make(STEADY, round=i) for i in range(3)]
-    runs += [make([2 * x for x in STEADY], setting=bf16, round=i, way="autocast") for i in range(3)]
+    runs += [make([2 * x for x in STEADY], setting=bf16, round=i, bf16_method="autocast") for i in range(3)]
     text = shown(*runs)
     for words in ("50.15 ms ±", "rows/s", "bf16=autocast", "0.500× [", "SLOWER", "active", "3 × 120", "p99"):
         assert words in text

@@ -28,7 +28,7 @@ def pairs(ratio: float = 2.0, count: int = 3, **changes: Any) -> tuple[Run, ...]
     """Rounds of fp32 and of bf16, which takes ``ratio`` times as long."""
     fp32 = [make([x * (1 + 0.001 * i) for x in STEADY], round=i) for i in range(count)]
     bf16 = [
-        make([ratio * x * (1 + 0.001 * i) for x in STEADY], setting=BF16, round=i, way="autocast", **changes)
+        make([ratio * x * (1 + 0.001 * i) for x in STEADY], setting=BF16, round=i, bf16_method="autocast", **changes)
         for i in range(count)
     ]
     return (*fp32, *bf16)
@@ -154,8 +154,8 @@ def test_target_lines_are_what_scripts_grep_for() -> None:
     cast = Setting("bf16", "cast", "compile", channels_last=True)
     found = rows(
         make([0.056123] * 5),
-        make([1.5] * 5, setting=BF16, way="autocast"),
-        make([2.0] * 5, setting=cast, way="cast"),
+        make([1.5] * 5, setting=BF16, bf16_method="autocast"),
+        make([2.0] * 5, setting=cast, bf16_method="cast"),
         make([3.0] * 5, workload="other", setting=BF16),
     )
     assert summary.target_lines(found) == [

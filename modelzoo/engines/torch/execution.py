@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, Callable
 
 from modelzoo.engines.torch import detection_autocast
-from modelzoo.engines.torch.precision import autocast, cast, fast_math, pick_way
+from modelzoo.engines.torch.precision import autocast, cast, choose_bf16_method, fast_math
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Inputs, Workload
@@ -32,12 +32,12 @@ class Executable:
     model: Any
     call: Callable[..., Any]
     prepare: Callable[[tuple[Any, ...]], tuple[Any, ...]]
-    way: str | None
+    bf16_method: str | None
     compile_seconds: float | None
 
 
 @contextmanager
-def applied(setting: Setting, way: str | None) -> Iterator[tuple[str, ...]]:
+def applied(setting: Setting, bf16_method: str | None) -> Iterator[tuple[str, ...]]:
     """Process-wide switches of a setting: backend and fast math. Yields their names; undoes them."""
     import torch
 
@@ -51,16 +51,16 @@ def applied(setting: Setting, way: str | None) -> Iterator[tuple[str, ...]]:
             stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
             torch._C._set_mkldnn_enabled(on)
             switches.append(f"torch.backends.mkldnn.enabled={on}")
-        on = setting.precision == "bf16" and way == "fastmath"
+        on = setting.precision == "bf16" and bf16_method == "fastmath"
         switches += stack.enter_context(fast_math(on))
         yield tuple(switches)
 
 
-def resolve_way(setting: Setting) -> str | None:
+def resolve_bf16_method(setting: Setting) -> str | None:
     """How bf16 is had: the way that was asked for, or the right one for this backend."""
     if setting.precision != "bf16":
         return None
-    return setting.way or pick_way(setting.device, setting.backend)
+    return setting.bf16_method or choose_bf16_method(setting.device, setting.backend)
 
 
 def require_mode(mode: str) -> None:
@@ -79,7 +79,7 @@ def require_mode(mode: str) -> None:
         raise EnvironmentProblem("--mode compile needs a C++ compiler: install g++, or use --mode script")
 
 
-def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting, way: str | None) -> Executable:
+def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting, bf16_method: str | None) -> Executable:
     """Make ``model`` executable under ``setting``; run inside ``applied``.
 
     Raises:
@@ -89,7 +89,7 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting, way:
     import torch
 
     model = model.to(setting.device)
-    is_cast = setting.precision == "bf16" and way == "cast"
+    is_cast = setting.precision == "bf16" and bf16_method == "cast"
     if is_cast:
         model = model.to(torch.bfloat16)
     if setting.channels_last:
@@ -99,17 +99,17 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting, way:
         moved = _moved(args, setting)
         return cast(moved) if is_cast else moved
 
-    uses_autocast = setting.precision == "bf16" and way == "autocast"
+    uses_autocast = setting.precision == "bf16" and bf16_method == "autocast"
     if uses_autocast and setting.device == "cpu":
         detection_autocast.cover()
     args = prepare(inputs.args)
-    run, seconds = _compiled(workload, model, args, setting, way)
+    run, seconds = _compiled(workload, model, args, setting, bf16_method)
 
     def call_autocast(*args: Any) -> Any:
-        with autocast(setting, way):
+        with autocast(setting, bf16_method):
             return run(*args)
 
-    return Executable(model, call_autocast if uses_autocast else run, prepare, way, seconds)
+    return Executable(model, call_autocast if uses_autocast else run, prepare, bf16_method, seconds)
 
 
 def first_call(executable: Executable, args: tuple[Any, ...], workload: Workload, setting: Setting) -> None:
@@ -121,12 +121,12 @@ def first_call(executable: Executable, args: tuple[Any, ...], workload: Workload
     try:
         executable.call(*args)
     except (RuntimeError, TypeError, NotImplementedError) as error:
-        raise refusal(workload, setting, executable.way, error) from error
+        raise refusal(workload, setting, executable.bf16_method, error) from error
 
 
-def refusal(workload: Workload, setting: Setting, way: str | None, error: Exception) -> UsageError:
+def refusal(workload: Workload, setting: Setting, bf16_method: str | None, error: Exception) -> UsageError:
     """The one line for an operator that torch refuses to run."""
-    how = setting.label + (f" by {way}" if way and not setting.way else "")
+    how = setting.label + (f" by {bf16_method}" if bf16_method and not setting.bf16_method else "")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return UsageError(
         f"{workload.name} cannot run with {how}: {lines[-1] if lines else type(error).__name__}; "
@@ -148,21 +148,21 @@ def _moved(value: Any, setting: Setting) -> Any:
 
 
 def _compiled(
-    workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting, way: str | None
+    workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting, bf16_method: str | None
 ) -> tuple[Callable[..., Any], float | None]:
     if setting.mode == "eager":
         return model, None
     started = perf_counter()
     try:
-        run = _inductor(model) if setting.mode == "compile" else _script(workload, model, args, setting, way)
+        run = _inductor(model) if setting.mode == "compile" else _script(workload, model, args, setting, bf16_method)
         # Two calls: the first compiles (inductor) or profiles (TorchScript), the second specializes.
         for _ in range(2):
-            with autocast(setting, way):
+            with autocast(setting, bf16_method):
                 run(*args)
     except (EnvironmentProblem, UsageError):
         raise
     except Exception as error:  # compilers raise what they like
-        raise refusal(workload, setting, way, error) from error
+        raise refusal(workload, setting, bf16_method, error) from error
     return run, perf_counter() - started
 
 
@@ -176,20 +176,20 @@ def _inductor(model: Any) -> Callable[..., Any]:
 
 
 def _script(
-    workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting, way: str | None
+    workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting, bf16_method: str | None
 ) -> Callable[..., Any]:
     import torch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # tracing warns of every Python branch, freezing of each pass
         if workload.script == "script":
-            if way == "autocast":
+            if bf16_method == "autocast":
                 raise UsageError(
                     f"--mode script of {workload.name} is compiled from source, where autocast does not "
                     "reach; use --bf16=fastmath, or --mode eager"
                 )
             graph = torch.jit.script(model)
-        elif way == "autocast":
+        elif bf16_method == "autocast":
             # A cached cast would be traced as a constant of the first call.
             with torch.autocast(setting.device.split(":")[0], dtype=torch.bfloat16, cache_enabled=False):
                 graph = torch.jit.trace(model, args, strict=False, check_trace=False)

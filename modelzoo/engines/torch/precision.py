@@ -35,7 +35,7 @@ class Environment:
     variables: Mapping[str, str]
     removed: Mapping[str, str]
     applied: Mapping[str, str]
-    way: str | None
+    bf16_method: str | None
 
 
 def inherited_mode(environment: Mapping[str, str]) -> str:
@@ -59,25 +59,27 @@ def scrub(setting: Setting, environment: Mapping[str, str]) -> Environment:
     bf16 by fast math needs oneDNN's variable before the library loads, so it is set here; an inherited
     ``DNNL_DEFAULT_FPMATH_MODE=BF16`` together with ``--bf16`` asks for that way.
     """
-    way = setting.way
+    bf16_method = setting.bf16_method
     mode = inherited_mode(environment)
-    if setting.precision == "bf16" and way is None and mode == "bf16":
-        way = "fastmath"
+    if setting.precision == "bf16" and bf16_method is None and mode == "bf16":
+        bf16_method = "fastmath"
     variables = {k: v for k, v in environment.items() if k not in FAST_MATH_VARIABLES}
     removed = {k: v for k, v in environment.items() if k in FAST_MATH_VARIABLES}
     applied = {}
-    if setting.precision == "bf16" and (way == "fastmath" or (way is None and _is_arm() and setting.backend != "blas")):
+    if setting.precision == "bf16" and (
+        bf16_method == "fastmath" or (bf16_method is None and _is_arm() and setting.backend != "blas")
+    ):
         applied = {FPMATH: "BF16"}
         variables.update(applied)
         removed = {k: v for k, v in removed.items() if v.lower() != "bf16"}
-    return Environment(variables, removed, applied, way)
+    return Environment(variables, removed, applied, bf16_method)
 
 
 def _is_arm() -> bool:
     return os.uname().machine in ("aarch64", "arm64")
 
 
-def pick_way(device: str, backend: str = "auto") -> str:
+def choose_bf16_method(device: str, backend: str = "auto") -> str:
     """The way that is right for this backend, where none was forced.
 
     ARM with oneDNN (and ACL): fast math, which keeps fp32 tensors and rounds inside the kernels.
@@ -131,11 +133,11 @@ def is_by_variable_only() -> bool:
     return release is not None and (int(release[1]), int(release[2])) < (2, 9)
 
 
-def autocast(setting: Setting, way: str | None) -> AbstractContextManager[Any]:
+def autocast(setting: Setting, bf16_method: str | None) -> AbstractContextManager[Any]:
     """The context in which the model is called: autocast to bf16 where that is the way, else nothing."""
     import torch
 
-    if setting.precision == "bf16" and way == "autocast":
+    if setting.precision == "bf16" and bf16_method == "autocast":
         return torch.autocast(setting.device.split(":")[0], dtype=torch.bfloat16)
     return nullcontext()
 

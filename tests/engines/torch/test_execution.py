@@ -43,9 +43,9 @@ INPUTS = make_inputs(InputRequest(2, 0, None, {}))
 
 def run(setting: Setting, workload: Workload = TOY) -> tuple[Executable, torch.Tensor]:
     """Build under ``setting`` as the worker does; return the executable and its output."""
-    way = execution.resolve_way(setting)
-    with torch.inference_mode(), execution.applied(setting, way):
-        made = execution.build(workload, workload.build({}), INPUTS, setting, way)
+    bf16_method = execution.resolve_bf16_method(setting)
+    with torch.inference_mode(), execution.applied(setting, bf16_method):
+        made = execution.build(workload, workload.build({}), INPUTS, setting, bf16_method)
         return made, made.call(*made.prepare(INPUTS.args))
 
 
@@ -75,16 +75,16 @@ def test_every_fp32_setting_computes_the_same(setting: Setting, expected: torch.
     torch.testing.assert_close(output, expected)
     assert output.dtype == torch.float32
     assert (made.compile_seconds is None) == (setting.mode == "eager")
-    assert made.way is None
+    assert made.bf16_method is None
 
 
 @pytest.mark.parametrize("mode", ["eager", "script", pytest.param("compile", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("way", ["autocast", "cast"])
-def test_bf16_is_close_and_is_bf16(way: str, mode: str, expected: torch.Tensor) -> None:
+@pytest.mark.parametrize("bf16_method", ["autocast", "cast"])
+def test_bf16_is_close_and_is_bf16(bf16_method: str, mode: str, expected: torch.Tensor) -> None:
     """Both ways round to bf16, in eager and frozen form, and stay near the fp32 result."""
-    _, output = run(Setting("bf16", way, mode))
+    _, output = run(Setting("bf16", bf16_method, mode))
     # A frozen graph under autocast adds the last bias in fp32; its kernels are bf16 all the same.
-    assert output.dtype == torch.bfloat16 or (way, mode) == ("autocast", "script")
+    assert output.dtype == torch.bfloat16 or (bf16_method, mode) == ("autocast", "script")
     difference = (output.float() - expected).abs().max()
     assert 1e-5 < difference < 0.05
 
@@ -92,17 +92,17 @@ def test_bf16_is_close_and_is_bf16(way: str, mode: str, expected: torch.Tensor) 
 def test_fast_math_keeps_fp32_tensors(expected: torch.Tensor) -> None:
     """Its outputs are fp32, whatever the kernels rounded inside."""
     made, output = run(Setting("bf16", "fastmath"))
-    assert made.way == "fastmath"
+    assert made.bf16_method == "fastmath"
     torch.testing.assert_close(output, expected, atol=0.05, rtol=0.05)
     assert output.dtype == torch.float32
 
 
 def test_cast_and_channels_last_reach_the_inputs() -> None:
     """``prepare`` does to inputs what was done to the model; ids stay integers."""
-    way = "cast"
-    setting = Setting("bf16", way, channels_last=True)
-    with torch.inference_mode(), execution.applied(setting, way):
-        made = execution.build(TOY, build({}), INPUTS, setting, way)
+    bf16_method = "cast"
+    setting = Setting("bf16", bf16_method, channels_last=True)
+    with torch.inference_mode(), execution.applied(setting, bf16_method):
+        made = execution.build(TOY, build({}), INPUTS, setting, bf16_method)
     picture, ids = made.prepare((INPUTS.args[0], torch.ones(2, dtype=torch.long)))
     assert picture.dtype == torch.bfloat16
     assert picture.is_contiguous(memory_format=torch.channels_last)
@@ -133,9 +133,9 @@ def test_onednn_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_way_is_resolved_only_for_bf16() -> None:
     """fp32 has none; a forced way stays; otherwise one is picked."""
-    assert execution.resolve_way(Setting()) is None
-    assert execution.resolve_way(Setting("bf16", "cast")) == "cast"
-    assert execution.resolve_way(Setting("bf16")) in ("autocast", "fastmath")
+    assert execution.resolve_bf16_method(Setting()) is None
+    assert execution.resolve_bf16_method(Setting("bf16", "cast")) == "cast"
+    assert execution.resolve_bf16_method(Setting("bf16")) in ("autocast", "fastmath")
 
 
 def test_compile_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:

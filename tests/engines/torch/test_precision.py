@@ -34,7 +34,7 @@ def test_fp32_gets_no_fast_math_variable(name: str) -> None:
     assert found.variables == {"PATH": "/bin"}
     assert found.removed == {name: "BF16"}
     assert found.applied == {}
-    assert found.way is None
+    assert found.bf16_method is None
 
 
 def test_a_clean_environment_stays_as_it_is(x86: None) -> None:
@@ -48,19 +48,19 @@ def test_a_clean_environment_stays_as_it_is(x86: None) -> None:
 def test_the_variable_together_with_bf16_asks_for_fast_math(name: str, value: str, x86: None) -> None:
     """``DNNL_DEFAULT_FPMATH_MODE=BF16 performance.py --bf16``: it reaches the worker and is no surprise."""
     found = precision.scrub(BF16, {name: value})
-    assert found.way == "fastmath"
+    assert found.bf16_method == "fastmath"
     assert found.variables[FPMATH] == "BF16"
     assert found.applied == {FPMATH: "BF16"}
     assert found.removed == {}
 
 
-@pytest.mark.parametrize("way", ["autocast", "cast"])
-def test_a_forced_way_wins_over_the_variable(way: str) -> None:
+@pytest.mark.parametrize("bf16_method", ["autocast", "cast"])
+def test_a_forced_way_wins_over_the_variable(bf16_method: str) -> None:
     """Another way of bf16 is measured without fast math, and the variable is recorded as removed."""
-    found = precision.scrub(Setting("bf16", way), {FPMATH: "BF16"})
+    found = precision.scrub(Setting("bf16", bf16_method), {FPMATH: "BF16"})
     assert FPMATH not in found.variables
     assert found.removed == {FPMATH: "BF16"}
-    assert found.way == way
+    assert found.bf16_method == bf16_method
 
 
 def test_forced_fast_math_sets_the_variable(x86: None) -> None:
@@ -85,17 +85,19 @@ def test_a_value_that_onednn_does_not_know_is_an_error() -> None:
 def test_the_right_way_depends_on_the_backend(arm: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """ARM with oneDNN: fast math; ARM without it, and accelerators: autocast."""
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
-    assert precision.pick_way("cpu") == "fastmath"
-    assert precision.pick_way("cuda") == "autocast"
-    assert precision.pick_way("cpu", "blas") == "autocast", "fast math is oneDNN's, which --backend blas switches off"
-    assert precision.scrub(BF16.but(backend="blas"), {}).applied == {}
+    assert precision.choose_bf16_method("cpu") == "fastmath"
+    assert precision.choose_bf16_method("cuda") == "autocast"
+    assert precision.choose_bf16_method("cpu", "blas") == "autocast", (
+        "fast math is oneDNN's, which --backend blas switches off"
+    )
+    assert precision.scrub(BF16.replace(backend="blas"), {}).applied == {}
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    assert precision.pick_way("cpu") == "autocast"
+    assert precision.choose_bf16_method("cpu") == "autocast"
 
 
 def test_on_x86_the_right_way_is_autocast(x86: None) -> None:
     """oneDNN's fast math changes nothing there."""
-    assert precision.pick_way("cpu") == "autocast"
+    assert precision.choose_bf16_method("cpu") == "autocast"
 
 
 @pytest.mark.parametrize("on", [True, False])
@@ -142,8 +144,8 @@ def test_torch_before_2_9_knows_fast_math_by_variable_only(
 
 def test_autocast_is_entered_for_autocast_alone() -> None:
     """The other ways and fp32 run without it."""
-    for setting, way, active in ((BF16, "autocast", True), (BF16, "cast", False), (FP32, "autocast", False)):
-        with precision.autocast(setting, way):
+    for setting, bf16_method, active in ((BF16, "autocast", True), (BF16, "cast", False), (FP32, "autocast", False)):
+        with precision.autocast(setting, bf16_method):
             product = torch.ones(2, 2) @ torch.ones(2, 2)
         assert (product.dtype == torch.bfloat16) is active
 

@@ -1,0 +1,29 @@
+"""Records to plain JSON values and back: the one converter.
+
+A record is a frozen dataclass. Its annotations are evaluated on Python 3.9 too, so a record spells ``Optional[X]``,
+never ``X | None``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+def encode(record: object) -> Any:
+    """``record`` as dicts, lists, strings and numbers; enums become their values."""
+    return msgspec.to_builtins(record, str_keys=True)
+
+
+def decode(kind: type[T], data: Any) -> T:
+    """Rebuild a record of ``kind`` from what ``encode`` gave.
+
+    Unknown fields are ignored.
+
+    Raises:
+        msgspec.ValidationError: a field is missing or of another type; the message names it.
+    """
+    return msgspec.convert(data, kind)
