@@ -12,15 +12,25 @@ from time import perf_counter_ns
 from typing import Any, Callable, Protocol
 
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY
 
 
 @dataclass(frozen=True)
 class Sample:
     """One timed call, in seconds. ``issue`` and ``device`` are ``None`` on a CPU."""
 
-    seconds: float
+    latency: float
     issue: float | None = None
     device: float | None = None
+
+    def values(self) -> dict[str, float]:
+        """What was timed, by the name of its series."""
+        found = {LATENCY: self.latency}
+        if self.issue is not None:
+            found[ISSUE] = self.issue
+        if self.device is not None:
+            found[DEVICE] = self.device
+        return found
 
 
 class Clock(Protocol):

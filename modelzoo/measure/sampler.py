@@ -1,137 +1,177 @@
-"""Warm up until the level stops moving, then sample until the median is known well enough."""
+"""Time a call: one cold start, a warm-up, then steady-state samples.
+
+**Cold start.** The very first call, on its own: it pays for lazy initialisation, weight packing and page faults.
+
+**Warm-up.** Calls are timed but not used until timings stabilise: the medians of the last two windows of calls
+agree (``stats.is_settled``). The warm-up takes at least ``WARMUP_MIN_SECONDS``, because threads and clock
+frequencies need that long to wake up, and at most ``WARMUP_MAX_SECONDS``. ``--warmup N`` fixes the number of calls.
+
+**Sampling.** After the warm-up every sample counts. Samples are taken in turns of ``TURN_SECONDS``. After each turn
+the 95 % confidence interval of the median is computed, and sampling stops when it is narrow enough
+(``Plan.half_width``), when the turns together have taken ``Plan.max_seconds``, or after ``Plan.iterations`` calls.
+
+**Turns of several workers.** When settings are compared, one worker per setting is alive and only one of them
+samples at a time. ``pause`` blocks between two turns until the parent gives this worker its next turn. A worker whose
+interval is narrow enough keeps taking turns until the parent ends the sampling, so that all workers see the same
+conditions of the machine.
+"""
 
 from __future__ import annotations
 
 import gc
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Callable
 
 from modelzoo import stats
 from modelzoo.measure.clock import Clock, Sample
+from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.setting import Plan
 
 WARMUP_WINDOW = 5
-"""The warm-up ends when the last two windows (5 calls, later a quarter of all) have the same level …"""
-WARMUP_LEAST_SECONDS = 0.2
-"""… but not before this time, which threads and clock frequencies need to wake up …"""
-WARMUP_CAP_SECONDS = 5.0
-"""… and at the latest now, or after two calls where those take longer."""
-LEAST_SAMPLES = 4
-"""No median from fewer samples than this, whatever the time limit says."""
+"""Calls in one window of the warm-up at first; later a window holds a quarter of all calls."""
+WARMUP_MIN_SECONDS = 0.2
+"""The warm-up takes at least this long."""
+WARMUP_MAX_SECONDS = 5.0
+"""The warm-up ends after this time at the latest, but never before its second call."""
+WARMUP_CHECK_SECONDS = 0.05
+"""How often the warm-up checks whether timings have stabilised."""
+MIN_SAMPLES = 4
+"""Sampling never stops with fewer samples than this, whatever the time limit."""
 TURN_SECONDS = 0.5
-"""How long one worker samples before another has its turn. A shared machine's speed wanders over seconds (a
-process and the next one 3 s later correlate by 0.6), so turns must be shorter. Between turns, or as often, the
-interval is computed and progress told."""
+"""Length of one turn. The speed of a shared machine wanders over seconds (the medians of two processes that run 3 s
+apart correlate by 0.6), so turns must be shorter than that."""
 COLD_CACHE_SECONDS = 0.05
-"""Calls shorter than this are called once untimed at the start of a turn: the other worker had the caches, and
-filling them again takes up to some milliseconds."""
+"""If calls are shorter than this, each turn starts with an untimed call: other workers have used the caches in the
+meantime, and refilling them takes up to a few milliseconds."""
 
 Pause = Callable[[bool], bool]
-"""Called between turns with whether the interval is narrow enough; returns when the next turn may begin, and
-whether there is one."""
+"""Called between turns with whether the interval is narrow enough. Blocks until the next turn may begin; returns
+False if there is none."""
 Progress = Callable[[str, int, float], None]
-"""Called with the phase's name, the number of iterations so far, and the interval's half width."""
+"""Called with the phase (``cold``, ``warm-up`` or ``steady``), the number of calls so far, and the relative half
+width of the interval (infinite while it is unknown)."""
 
 
-@dataclass(frozen=True)
-class Phases:
-    """Everything that was timed in one process, apart: seconds of each iteration.
-
-    ``cold`` is the very first call, ``warmup`` the calls after it until the level was settled,
-    ``steady`` the samples that count. ``warmup_end`` is ``settled``, ``cap`` (still moving then),
-    ``few`` (calls too slow to judge by) or ``fixed``; ``stop`` says why sampling ended: ``interval``,
-    ``time limit`` or ``iterations``. ``issue`` and ``device`` are those of the steady samples on an accelerator.
-    """
-
-    cold: float
-    warmup: tuple[float, ...]
-    steady: tuple[float, ...]
-    warmup_end: str
-    stop: str
-    issue: tuple[float, ...] = ()
-    device: tuple[float, ...] = ()
-
-
-def _silent(phase: str, count: int, half_width: float) -> None:
+def _ignore_progress(phase: str, count: int, half_width: float) -> None:
     pass
 
 
 def measure(
-    call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress = _silent, pause: Pause | None = None
-) -> Phases:
-    """Time ``call`` as ``plan`` says: once cold, then warm-up, then steady samples, by turns where ``pause`` is given.
+    call: Callable[[], Any],
+    clock: Clock,
+    plan: Plan,
+    progress: Progress = _ignore_progress,
+    pause: Pause | None = None,
+    *,
+    watched: str = LATENCY,
+) -> Timing:
+    """Time ``call``: cold start, warm-up, steady-state samples.
 
-    Garbage is collected before and not during the steady phase, as ``timeit`` does.
+    Garbage is collected before sampling, and the collector is off while sampling, as in ``timeit``.
+
+    Args:
+        call: one forward pass.
+        clock: how a call is timed.
+        plan: how long to warm up and to sample.
+        progress: called several times a second.
+        pause: waits for the next turn; without it the turns follow each other.
+        watched: name of the series that the warm-up and the stopping rule follow.
+
+    Raises:
+        ValueError: the clock does not record the series ``watched``.
     """
-    progress("cold", 0, float("inf"))
-    cold = clock.time(call).seconds
-    warmup, warmup_end = _warm_up(call, clock, plan, progress)
+    progress("cold", 0, math.inf)
+    cold = clock.time(call)
+    _value(cold, watched)
+    warmup, warmup_end = _warm_up(call, clock, plan, progress, watched)
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        samples, stop = _sample(call, clock, plan, progress, pause)
+        samples, stop = _sample(call, clock, plan, progress, pause, watched=watched)
     finally:
         if was_enabled:
             gc.enable()
-    return Phases(
-        cold,
-        tuple(warmup),
-        tuple(sample.seconds for sample in samples),
-        warmup_end,
-        stop,
-        tuple(sample.issue for sample in samples if sample.issue is not None),
-        tuple(sample.device for sample in samples if sample.device is not None),
-    )
+    return Timing(cold.latency, tuple(warmup), _series(samples), watched, warmup_end, stop)
 
 
-def _warm_up(call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress) -> tuple[list[float], str]:
-    seconds: list[float] = []
+def _value(sample: Sample, name: str) -> float:
+    values = sample.values()
+    if name not in values:
+        raise ValueError(f"this clock records no series {name!r}, only {', '.join(values)}")
+    return values[name]
+
+
+def _series(samples: Sequence[Sample]) -> tuple[Series, ...]:
+    columns: dict[str, list[float]] = {}
+    for sample in samples:
+        for name, value in sample.values().items():
+            columns.setdefault(name, []).append(value)
+    return tuple(Series(name, SECONDS, Role(name), tuple(values)) for name, values in columns.items())
+
+
+def _warm_up(
+    call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress, watched: str
+) -> tuple[list[float], WarmUpEnd]:
+    values: list[float] = []
     if plan.warmup is not None:
         for _ in range(plan.warmup):
-            seconds.append(clock.time(call).seconds)
-            progress("warm-up", len(seconds), float("inf"))
-        return seconds, "fixed"
+            values.append(_value(clock.time(call), watched))
+            progress("warm-up", len(values), math.inf)
+        return values, WarmUpEnd.FIXED
     started = checked = perf_counter()
     while True:
-        seconds.append(clock.time(call).seconds)
+        values.append(_value(clock.time(call), watched))
         now = perf_counter()
-        if now - checked < TURN_SECONDS / 10:
+        if now - checked < WARMUP_CHECK_SECONDS:
             continue
         checked = now
-        progress("warm-up", len(seconds), float("inf"))
-        window = max(WARMUP_WINDOW, len(seconds) // 4)
-        if now - started >= WARMUP_LEAST_SECONDS and stats.is_settled(seconds, window):
-            return seconds, "settled"
-        if now - started > WARMUP_CAP_SECONDS and len(seconds) >= 2:
-            return seconds, "cap" if len(seconds) >= 2 * WARMUP_WINDOW else "few"
+        progress("warm-up", len(values), math.inf)
+        window = max(WARMUP_WINDOW, len(values) // 4)
+        if now - started >= WARMUP_MIN_SECONDS and stats.is_settled(values, window):
+            return values, WarmUpEnd.SETTLED
+        if now - started > WARMUP_MAX_SECONDS and len(values) >= 2:
+            return values, WarmUpEnd.CAP if len(values) >= 2 * WARMUP_WINDOW else WarmUpEnd.FEW
 
 
 def _sample(
-    call: Callable[[], Any], clock: Clock, plan: Plan, progress: Progress, pause: Pause | None
-) -> tuple[list[Sample], str]:
+    call: Callable[[], Any],
+    clock: Clock,
+    plan: Plan,
+    progress: Progress,
+    pause: Pause | None,
+    *,
+    watched: str,
+) -> tuple[list[Sample], StopReason]:
     samples: list[Sample] = []
+    values: list[float] = []
     spent, half_width = 0.0, math.inf
     while True:
         precise = plan.iterations is None and half_width <= plan.half_width and len(samples) >= stats.BATCHES
         if precise and pause is None:
-            return samples, "interval"
+            return samples, StopReason.INTERVAL
         if pause is not None:
             if not pause(precise):
-                return samples, "interval"
-            if samples and samples[-1].seconds < COLD_CACHE_SECONDS:
+                return samples, StopReason.INTERVAL
+            if samples and samples[-1].latency < COLD_CACHE_SECONDS:
                 call()
-        started = now = perf_counter()
-        while now - started < TURN_SECONDS and len(samples) != plan.iterations:
-            samples.append(clock.time(call))
-            now = perf_counter()
-        spent += now - started
-        if len(samples) >= LEAST_SAMPLES:
-            half_width = stats.process_interval([sample.seconds for sample in samples]).half_width
+        spent += _take_turn(call, clock, plan, samples)
+        values += (_value(sample, watched) for sample in samples[len(values) :])
+        if len(samples) >= MIN_SAMPLES:
+            half_width = stats.process_interval(values).half_width
         progress("steady", len(samples), half_width)
         if len(samples) == plan.iterations:
-            return samples, "iterations"
-        if plan.iterations is None and spent >= plan.max_seconds and len(samples) >= LEAST_SAMPLES:
-            return samples, "time limit"
+            return samples, StopReason.ITERATIONS
+        if plan.iterations is None and spent >= plan.max_seconds and len(samples) >= MIN_SAMPLES:
+            return samples, StopReason.TIME_LIMIT
+
+
+def _take_turn(call: Callable[[], Any], clock: Clock, plan: Plan, samples: list[Sample]) -> float:
+    """Append samples until the turn is over; return how many seconds it took."""
+    started = now = perf_counter()
+    while now - started < TURN_SECONDS and len(samples) != plan.iterations:
+        samples.append(clock.time(call))
+        now = perf_counter()
+    return now - started

@@ -26,6 +26,7 @@ from modelzoo.machine.diagnosis import load_warnings
 from modelzoo.machine.usage import LoadWatch
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import for_device
+from modelzoo.records.timing import StopReason, Timing, WarmUpEnd
 from modelzoo.results.store import plain
 from modelzoo.setting import BACKEND_VARIABLE, Plan, Setting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -54,7 +55,7 @@ class Report:
     plan: Plan
     weights: Weights
     items: tuple[str, ...]
-    phases: sampler.Phases | None
+    phases: dict[str, Any] | None
     import_seconds: float
     build_seconds: float
     compile_seconds: float | None
@@ -217,7 +218,7 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
         plan=plan,
         weights=weights,
         items=inputs.items,
-        phases=phases,
+        phases=_phases(phases),
         import_seconds=import_seconds,
         build_seconds=build_seconds,
         compile_seconds=compile_seconds,
@@ -312,7 +313,7 @@ def _evidence(
     canary: canaries.Canary,
     setting: Setting,
     bf16_method: str | None,
-    phases: sampler.Phases | None,
+    phases: Timing | None,
 ) -> Any:
     from modelzoo.evidence import audit
     from modelzoo.evidence import verdict as evidence
@@ -332,7 +333,7 @@ def _flops(eager: Callable[[], Any]) -> Any:
         return None
 
 
-def _bound(flops: Any, phases: sampler.Phases | None, facts: machine.Machine, setting: Setting, torch: Any) -> Any:
+def _bound(flops: Any, phases: Timing | None, facts: machine.Machine, setting: Setting, torch: Any) -> Any:
     """Share of this machine's measured ceilings; ``None`` until ``modelzoo doctor`` has measured them."""
     from modelzoo.machine import ceilings, roofline
 
@@ -345,6 +346,21 @@ def _bound(flops: Any, phases: sampler.Phases | None, facts: machine.Machine, se
     seconds = stats.median(phases.steady)
     bound = roofline.bound(flops.total, flops.bytes, seconds, found, setting.precision, setting.threads)
     return {**asdict(bound), "ceilings": str(place)}
+
+
+def _phases(timing: Timing | None) -> dict[str, Any] | None:
+    """``timing`` in result format 1."""
+    if timing is None:
+        return None
+    return {
+        "cold": timing.cold_start,
+        "warmup": timing.warmup,
+        "steady": timing.steady,
+        "warmup_end": timing.warmup_end,
+        "stop": timing.stop,
+        "issue": timing.values("issue"),
+        "device": timing.values("device"),
+    }
 
 
 def _peak_memory() -> int:
@@ -361,7 +377,7 @@ def _warnings(
     canary: canaries.Canary,
     word: str,
     counts: tuple[Count, ...],
-    phases: sampler.Phases | None,
+    phases: Timing | None,
     load: Any,
     facts: machine.Machine,
     environment: Mapping[str, Any],
@@ -405,15 +421,15 @@ def _warnings(
     return (*found, *_phase_warnings(phases))
 
 
-def _phase_warnings(phases: sampler.Phases | None) -> list[WarningMessage]:
+def _phase_warnings(phases: Timing | None) -> list[WarningMessage]:
     if phases is None:
         return []
     found = []
-    if phases.warmup_end == "cap":
-        found.append(warning_for(WarningCode.WARMUP_CAP, seconds=sampler.WARMUP_CAP_SECONDS, count=len(phases.warmup)))
-    if len(phases.steady) < sampler.LEAST_SAMPLES:
+    if phases.warmup_end is WarmUpEnd.CAP:
+        found.append(warning_for(WarningCode.WARMUP_CAP, seconds=sampler.WARMUP_MAX_SECONDS, count=len(phases.warmup)))
+    if len(phases.steady) < sampler.MIN_SAMPLES:
         found.append(warning_for(WarningCode.FEW_SAMPLES, count=len(phases.steady)))
-    elif phases.stop == "time limit":
+    elif phases.stop is StopReason.TIME_LIMIT:
         half_width = stats.process_interval(phases.steady).half_width
         found.append(
             warning_for(WarningCode.TIME_LIMIT, percent=f"{100 * half_width:.1f} %" if half_width < 1 else "over 100 %")

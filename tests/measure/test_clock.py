@@ -68,7 +68,7 @@ def test_host_clock_times_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     stamps = iter([1_000, 2_501_000])
     monkeypatch.setattr(clock, "perf_counter_ns", lambda: next(stamps))
     sample = clock.HostClock().time(lambda: None)
-    assert sample.seconds == pytest.approx(0.0025)
+    assert sample.latency == pytest.approx(0.0025)
     assert (sample.issue, sample.device) == (None, None)
 
 
@@ -105,7 +105,7 @@ def test_issue_time_is_apart_from_latency(device: FakeDevice) -> None:
     """B - A is issue time, C - A latency, E - D device time from milliseconds to seconds."""
     sample = clock.DeviceClock(device).time(device.work)
     assert sample.issue == pytest.approx(1e-6)
-    assert sample.seconds == pytest.approx(501e-6)
+    assert sample.latency == pytest.approx(501e-6)
     assert sample.device == pytest.approx(501e-6)
 
 
@@ -113,7 +113,7 @@ def test_earlier_work_is_not_counted(device: FakeDevice) -> None:
     """Work still queued from before is waited for outside the stamps."""
     device.work()
     device.work()
-    assert clock.DeviceClock(device).time(device.work).seconds == pytest.approx(501e-6)
+    assert clock.DeviceClock(device).time(device.work).latency == pytest.approx(501e-6)
 
 
 def test_cpu_has_the_host_clock() -> None:

@@ -11,6 +11,7 @@ import pytest
 from modelzoo import stats
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Sample
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, StopReason
 from modelzoo.setting import Plan
 
 
@@ -57,78 +58,78 @@ def noise(i: int) -> float:
 def test_cold_warm_up_and_steady_are_apart(clock: Make) -> None:
     """The first call is cold, falling levels are warm-up, and none of it is in the steady samples."""
     fake = clock(lambda i: 1.0 if i == 0 else 0.01 * (1 + 4 * 0.8**i))
-    phases = sampler.measure(nothing, fake, Plan(max_seconds=3))
-    assert phases.cold == 1.0
-    assert phases.warmup_end == "settled"
-    assert len(phases.warmup) > 5
-    assert max(phases.steady) < 0.011
-    assert 1 + len(phases.warmup) + len(phases.steady) == fake.calls
+    timing = sampler.measure(nothing, fake, Plan(max_seconds=3))
+    assert timing.cold_start == 1.0
+    assert timing.warmup_end == "settled"
+    assert len(timing.warmup) > 5
+    assert max(timing.steady) < 0.011
+    assert 1 + len(timing.warmup) + len(timing.steady) == fake.calls
 
 
 def test_constant_samples_stop_at_the_first_interval(clock: Make) -> None:
     """Where nothing varies, the interval has no width: stop as soon as it may."""
-    phases = sampler.measure(nothing, clock(lambda i: 0.05), Plan(max_seconds=60))
-    assert (phases.warmup_end, phases.stop) == ("settled", "interval")
-    assert stats.BATCHES <= len(phases.steady) <= stats.BATCHES + 10
+    timing = sampler.measure(nothing, clock(lambda i: 0.05), Plan(max_seconds=60))
+    assert (timing.warmup_end, timing.stop) == ("settled", "interval")
+    assert stats.BATCHES <= len(timing.steady) <= stats.BATCHES + 10
 
 
 def test_noisy_samples_go_on_until_the_interval_is_narrow(clock: Make) -> None:
     """Noise of ±20 % needs many more samples, and the interval that stopped it is ±1 %."""
-    phases = sampler.measure(nothing, clock(lambda i: 0.01 * (0.8 + 0.4 * noise(i))), Plan(max_seconds=600))
-    assert phases.stop == "interval"
-    assert len(phases.steady) > 100
-    assert stats.process_interval(phases.steady).half_width <= 0.01
+    timing = sampler.measure(nothing, clock(lambda i: 0.01 * (0.8 + 0.4 * noise(i))), Plan(max_seconds=600))
+    assert timing.stop == "interval"
+    assert len(timing.steady) > 100
+    assert stats.process_interval(timing.steady).half_width <= 0.01
 
 
 def test_the_time_limit_ends_what_never_settles(clock: Make) -> None:
     """A level that jumps for ever is stopped by the limit, which the result says."""
     fake = clock(lambda i: 0.01 * (1 + (i // 40) % 2))
-    phases = sampler.measure(nothing, fake, Plan(max_seconds=2))
-    assert phases.stop == "time limit"
-    assert sum(phases.steady) == pytest.approx(2, abs=0.5)
+    timing = sampler.measure(nothing, fake, Plan(max_seconds=2))
+    assert timing.stop == "time limit"
+    assert sum(timing.steady) == pytest.approx(2, abs=0.5)
 
 
 def test_a_drifting_warm_up_ends_at_its_cap(clock: Make) -> None:
     """A level that keeps moving is not waited for longer than the cap."""
     fake = clock(lambda i: 0.001 * 1.02 ** min(i, 400))
-    phases = sampler.measure(nothing, fake, Plan(max_seconds=1, iterations=5))
-    assert phases.warmup_end == "cap"
-    assert sampler.WARMUP_CAP_SECONDS <= sum(phases.warmup) <= 1.5 * sampler.WARMUP_CAP_SECONDS
+    timing = sampler.measure(nothing, fake, Plan(max_seconds=1, iterations=5))
+    assert timing.warmup_end == "cap"
+    assert sampler.WARMUP_MAX_SECONDS <= sum(timing.warmup) <= 1.5 * sampler.WARMUP_MAX_SECONDS
 
 
 def test_slow_calls_warm_up_twice_and_are_said_to_be_few(clock: Make) -> None:
     """Calls of several seconds cannot be judged by windows: two and on, and the end says so."""
-    phases = sampler.measure(nothing, clock(lambda i: 4.0), Plan(max_seconds=10))
-    assert (len(phases.warmup), phases.warmup_end) == (2, "few")
-    assert (len(phases.steady), phases.stop) == (sampler.LEAST_SAMPLES, "time limit")
+    timing = sampler.measure(nothing, clock(lambda i: 4.0), Plan(max_seconds=10))
+    assert (len(timing.warmup), timing.warmup_end) == (2, "few")
+    assert (len(timing.steady), timing.stop) == (sampler.MIN_SAMPLES, "time limit")
 
 
 def test_fast_calls_warm_up_for_a_least_time(clock: Make) -> None:
     """Microsecond calls settle at once by count; threads and frequencies need their time all the same."""
-    phases = sampler.measure(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
-    assert sum(phases.warmup) >= sampler.WARMUP_LEAST_SECONDS
+    timing = sampler.measure(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
+    assert sum(timing.warmup) >= sampler.WARMUP_MIN_SECONDS
 
 
 def test_no_median_from_fewer_than_the_least_samples(clock: Make) -> None:
     """The time limit does not cut below four samples."""
-    phases = sampler.measure(nothing, clock(lambda i: 30.0), Plan(max_seconds=1, warmup=0))
-    assert len(phases.steady) == sampler.LEAST_SAMPLES
+    timing = sampler.measure(nothing, clock(lambda i: 30.0), Plan(max_seconds=1, warmup=0))
+    assert len(timing.steady) == sampler.MIN_SAMPLES
 
 
 @pytest.mark.parametrize("warmup", [0, 3])
 def test_fixed_counts_are_kept(warmup: int, clock: Make) -> None:
     """``--warmup`` and ``--iterations`` mean exactly that many calls, plus the cold one."""
     fake = clock(lambda i: 0.01)
-    phases = sampler.measure(nothing, fake, Plan(warmup, 7))
-    assert (len(phases.warmup), len(phases.steady), fake.calls) == (warmup, 7, 1 + warmup + 7)
-    assert (phases.warmup_end, phases.stop) == ("fixed", "iterations")
+    timing = sampler.measure(nothing, fake, Plan(warmup, 7))
+    assert (len(timing.warmup), len(timing.steady), fake.calls) == (warmup, 7, 1 + warmup + 7)
+    assert (timing.warmup_end, timing.stop) == ("fixed", "iterations")
 
 
 def test_raw_samples_are_kept_in_order(clock: Make) -> None:
     """Every sample is stored as it came; outliers too."""
     fake = clock(lambda i: 0.01 if i != 6 else 5.0)
-    phases = sampler.measure(nothing, fake, Plan(2, 8))
-    assert phases.steady == (0.01, 0.01, 0.01, 5.0, 0.01, 0.01, 0.01, 0.01)
+    timing = sampler.measure(nothing, fake, Plan(2, 8))
+    assert timing.steady == (0.01, 0.01, 0.01, 5.0, 0.01, 0.01, 0.01, 0.01)
 
 
 def test_progress_tells_phase_count_and_interval(clock: Make) -> None:
@@ -147,11 +148,11 @@ def test_turns_end_by_the_parents_word(clock: Make) -> None:
         said.append(precise)
         return len(said) < 8
 
-    phases = sampler.measure(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=60), pause=pause)
+    timing = sampler.measure(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=60), pause=pause)
     assert said[0] is False
     assert said[-1] is True
-    assert phases.stop == "interval"
-    assert len(phases.steady) == 7 * 9, "seven turns of half a second"
+    assert timing.stop == "interval"
+    assert len(timing.steady) == 7 * 9, "seven turns of half a second"
 
 
 def test_a_turn_of_short_calls_begins_with_an_untimed_one(clock: Make) -> None:
@@ -160,13 +161,13 @@ def test_a_turn_of_short_calls_begins_with_an_untimed_one(clock: Make) -> None:
         calls: list[int] = []
         pauses = iter([True] * 4)
         plan = Plan(1, max_seconds=60)
-        phases = sampler.measure(
+        timing = sampler.measure(
             lambda calls=calls: calls.append(1),
             clock(lambda i, seconds=seconds: seconds),
             plan,
             pause=lambda precise, pauses=pauses: next(pauses, False),
         )
-        assert len(calls) - 2 - len(phases.steady) == expected
+        assert len(calls) - 2 - len(timing.steady) == expected
 
 
 def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
@@ -177,11 +178,11 @@ def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
         fake.now += 100
         return True
 
-    phases = sampler.measure(nothing, fake, Plan(1, max_seconds=3), pause=pause)
-    assert phases.stop == "time limit"
-    assert sum(phases.steady) == pytest.approx(3, abs=0.6)
-    phases = sampler.measure(nothing, fake, Plan(1, 77), pause=pause)
-    assert (len(phases.steady), phases.stop) == (77, "iterations")
+    timing = sampler.measure(nothing, fake, Plan(1, max_seconds=3), pause=pause)
+    assert timing.stop == "time limit"
+    assert sum(timing.steady) == pytest.approx(3, abs=0.6)
+    timing = sampler.measure(nothing, fake, Plan(1, 77), pause=pause)
+    assert (len(timing.steady), timing.stop) == (77, "iterations")
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -220,5 +221,34 @@ def test_issue_and_device_times_are_those_of_the_steady_samples() -> None:
         def time(self, call: Callable[[], Any]) -> Sample:
             return Sample(3.0, issue=1.0, device=2.0)
 
-    phases = sampler.measure(nothing, Device(), Plan(2, 3))
-    assert (phases.steady, phases.issue, phases.device) == ((3.0,) * 3, (1.0,) * 3, (2.0,) * 3)
+    timing = sampler.measure(nothing, Device(), Plan(2, 3))
+    assert (timing.steady, timing.values(ISSUE), timing.values(DEVICE)) == ((3.0,) * 3, (1.0,) * 3, (2.0,) * 3)
+
+
+@pytest.mark.parametrize(("watched", "stop"), [(LATENCY, StopReason.TIME_LIMIT), (DEVICE, StopReason.INTERVAL)])
+def test_the_stopping_rule_follows_the_watched_series(
+    watched: str, stop: StopReason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Latencies keep jumping while device times are constant: only watching the latter stops early."""
+
+    class Device(FakeClock):
+        def time(self, call: Callable[[], Any]) -> Sample:
+            return Sample(super().time(call).latency, issue=0.001, device=0.005)
+
+    fake = Device(lambda i: 0.01 * (1 + (i // 40) % 2))
+    monkeypatch.setattr(sampler, "perf_counter", lambda: fake.now)
+    timing = sampler.measure(nothing, fake, Plan(warmup=1, max_seconds=3), watched=watched)
+    assert (timing.watched, timing.stop) == (watched, stop)
+    assert timing.steady == timing.values(watched)
+
+
+def test_a_series_that_the_clock_does_not_record_cannot_be_watched(clock: Make) -> None:
+    """A mistake of the caller ends at the first call."""
+    with pytest.raises(ValueError, match="this clock records no series 'device', only latency"):
+        sampler.measure(nothing, clock(lambda i: 0.01), Plan(1, 5), watched=DEVICE)
+
+
+def test_series_have_unit_and_role(clock: Make) -> None:
+    """A CPU run records one series, of latencies in seconds."""
+    (series,) = sampler.measure(nothing, clock(lambda i: 0.01), Plan(1, 5)).series
+    assert (series.name, series.unit, series.role) == (LATENCY, "s", Role.LATENCY)

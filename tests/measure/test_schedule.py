@@ -25,7 +25,7 @@ from modelzoo.machine.usage import Load
 from modelzoo.measure import process as child
 from modelzoo.measure import schedule as runner
 from modelzoo.measure import worker as workers
-from modelzoo.measure.sampler import Phases
+from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.measure.schedule import Request
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import declaration as workload
@@ -532,7 +532,14 @@ def test_prepare_tries_the_users_mistakes_first(tmp_path: Path) -> None:
 
 
 WEIGHTS = Weights("pretrained", "", "", "", "")
-PHASES = Phases(1.0, (1.0,) * 10, (1.0,) * 40, "settled", "interval")
+PHASES = Timing(
+    1.0,
+    (1.0,) * 10,
+    (Series(LATENCY, SECONDS, Role.LATENCY, (1.0,) * 40),),
+    LATENCY,
+    WarmUpEnd.SETTLED,
+    StopReason.INTERVAL,
+)
 IDLE = Load(10.0, 2.0, 0.0, 0.0, 0.01, 0, 0, 0.0)
 
 
@@ -574,10 +581,18 @@ COUNT = Count("boxes", 5000, 450, 3200, "a source")
         (RANDOM.replace(threads=10_000), {}, ["OVERSUBSCRIBED"]),
         (RANDOM, {"load": replace(IDLE, other_cores=0.5)}, ["OTHER_LOAD"]),
         (RANDOM, {"load": replace(IDLE, steal_percent=5.0)}, ["STOLEN_TIME"]),
-        (RANDOM, {"phases": replace(PHASES, warmup_end="cap")}, ["WARMUP_CAP"]),
-        (RANDOM, {"phases": replace(PHASES, steady=(1.0,) * 3)}, ["FEW_SAMPLES"]),
-        (RANDOM, {"phases": replace(PHASES, stop="time limit")}, ["TIME_LIMIT"]),
-        (RANDOM, {"phases": replace(PHASES, steady=(1.0,) * 40 + (9.0,))}, ["OUTLIERS"]),
+        (RANDOM, {"phases": replace(PHASES, warmup_end=WarmUpEnd.CAP)}, ["WARMUP_CAP"]),
+        (
+            RANDOM,
+            {"phases": replace(PHASES, series=(Series(LATENCY, SECONDS, Role.LATENCY, (1.0,) * 3),))},
+            ["FEW_SAMPLES"],
+        ),
+        (RANDOM, {"phases": replace(PHASES, stop=StopReason.TIME_LIMIT)}, ["TIME_LIMIT"]),
+        (
+            RANDOM,
+            {"phases": replace(PHASES, series=(Series(LATENCY, SECONDS, Role.LATENCY, (1.0,) * 40 + (9.0,)),))},
+            ["OUTLIERS"],
+        ),
         (RANDOM, {"environment": {"removed": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}}}, ["SCRUBBED_VARIABLES"]),
     ],
 )

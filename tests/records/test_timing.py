@@ -1,0 +1,41 @@
+"""The record of what was timed."""
+
+from __future__ import annotations
+
+import json
+
+from modelzoo.records.codec import decode, encode
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
+
+TIMING = Timing(
+    cold_start=0.5,
+    warmup=(0.3, 0.2),
+    series=(
+        Series(LATENCY, SECONDS, Role.LATENCY, (0.11, 0.12)),
+        Series(DEVICE, SECONDS, Role.DEVICE, (0.1, 0.09)),
+    ),
+    watched=LATENCY,
+    warmup_end=WarmUpEnd.SETTLED,
+    stop=StopReason.TIME_LIMIT,
+)
+
+
+def test_a_timing_survives_json() -> None:
+    """The stored words are those of the enums, and what is read equals what was written."""
+    stored = json.loads(json.dumps(encode(TIMING)))
+    assert (stored["warmup_end"], stored["stop"]) == ("settled", "time limit")
+    assert stored["series"][1] == {"name": "device", "unit": "s", "role": "device", "values": [0.1, 0.09]}
+    assert decode(Timing, stored) == TIMING
+
+
+def test_steady_samples_are_those_of_the_watched_series() -> None:
+    """Which series counts is part of the record, not a convention."""
+    assert TIMING.steady == (0.11, 0.12)
+    assert Timing(0.5, (), TIMING.series, DEVICE, WarmUpEnd.FIXED, StopReason.ITERATIONS).steady == (0.1, 0.09)
+
+
+def test_a_series_that_was_not_recorded_is_empty() -> None:
+    """A CPU run has no issue times; looking them up is no error."""
+    assert TIMING.find(ISSUE) is None
+    assert TIMING.values(ISSUE) == ()
+    assert TIMING.find(DEVICE) == TIMING.series[1]
