@@ -52,7 +52,7 @@ USER 1000
 RUN --mount=type=tmpfs,target=/modelzoo/cache --mount=type=tmpfs,target=/tmp \
     python3 -c 'import matplotlib, pycocotools, psutil, rich, threadpoolctl, torch, torchvision, transformers; \
 from modelzoo.evidence.canary import run_canary; seen = run_canary(); print(seen.summary); \
-assert seen.word("fp32") == "fp32", "fp32 is not fp32"' \
+assert seen.verdict("fp32") == "fp32", "fp32 is not fp32"' \
     && container-entrypoint --version && container-entrypoint run --help >/dev/null
 VOLUME ["/modelzoo/results", "/modelzoo/cache"]
 # As Ctrl-C does: what has been measured is kept.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelzoo.evidence.audit import Audit, Event, Observation, read
-from modelzoo.evidence.canary import Canary, OperatorCheck
 from modelzoo.evidence.onednn_log import OneDnnLog, parse
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.codec import decode
 
 DATA = Path(__file__).parent / "data"
 HERE = sorted(DATA.glob("onednn_x86_64_*.json"))
@@ -31,7 +32,7 @@ class Recording:
     canary: Canary
 
 
-def load(path: Path) -> Recording:
+def load_recording(path: Path) -> Recording:
     data = json.loads(path.read_text())
     seen = data["observation"]
     events = tuple(
@@ -45,7 +46,7 @@ def load(path: Path) -> Recording:
         for event in seen["events"]
     )
     observation = Observation(**{**seen, "events": events, "problems": tuple(seen["problems"])})
-    canary = Canary(tuple(OperatorCheck(**check) for check in data["canary"]["operators"]))
+    canary = decode(Canary, data["canary"])
     return Recording(data["mode"], data["requested"], data["way"], seen["onednn_output"], read(observation), canary)
 
 
@@ -107,6 +108,8 @@ def canary_of(all_probes: list[Probe], probe: Probe) -> Canary:
     """What the canary would have said under the same setting: the section's errors."""
     return Canary(
         tuple(
-            OperatorCheck(each.operator, each.error, each.truth) for each in all_probes if each.section == probe.section
+            OperatorCheck(each.operator, each.error, CanaryLevel(each.truth))
+            for each in all_probes
+            if each.section == probe.section
         )
     )

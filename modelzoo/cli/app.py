@@ -299,6 +299,9 @@ def _default_path() -> Path:
 
 def _show_kernels(stored: Any, out: Any) -> None:
     """Evidence and operator tables of each setting's first process."""
+    from modelzoo.records.codec import decode
+    from modelzoo.records.evidence import Evidence
+    from modelzoo.records.profile import Profile
     from modelzoo.report import kernel_tables
 
     for run in stored.runs:
@@ -307,11 +310,11 @@ def _show_kernels(stored: Any, out: Any) -> None:
         title = f"{run.workload} {Setting(**run.report['setting']).label}"
         if run.report["evidence"]:
             out.print(f"\n{title}: kernels of {run.report['evidence']['iterations']} audited passes")
-            for table in kernel_tables.evidence_tables(run.report["evidence"]):
+            for table in kernel_tables.evidence_tables(decode(Evidence, run.report["evidence"])):
                 out.print(table)
         if run.report["profile"]:
             out.print(f"\n{title}: operators, profiled after the timing")
-            for table in kernel_tables.profile_tables(run.report["profile"]):
+            for table in kernel_tables.profile_tables(decode(Profile, run.report["profile"])):
                 out.print(table)
 
 
@@ -327,7 +330,7 @@ def _roofline(stored: Any, path: Path) -> Path | None:
             label = f"{run.workload} {setting.label}"
             points.append(roofline.Point(label, setting.precision, bound["intensity"], bound["gflops"]))
             place = run.report["bound"]["ceilings"]
-    found = ceilings.load(Path(place)) if place else None
+    found = ceilings.read_ceilings(Path(place)) if place else None
     if found is None:
         return None
     target = path.with_suffix(".svg")

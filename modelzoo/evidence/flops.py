@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Callable
 
 from modelzoo.evidence.matching import operator_class
-
-Shape = tuple[int, ...]
+from modelzoo.records.profile import Flops, Shape
 
 
 @dataclass(frozen=True)
@@ -29,20 +28,6 @@ class Call:
     shapes: tuple[Shape, ...]
     flop: int | None
     bytes: int
-
-
-@dataclass(frozen=True)
-class Flops:
-    """The operations of one pass.
-
-    ``bytes`` is the sum over all calls, so data that stays in a cache between two calls counts twice.
-    ``missing`` names operators that multiply matrices and have no formula here.
-    """
-
-    total: int
-    bytes: int
-    by_operator: dict[str, int] = field(default_factory=dict)
-    missing: tuple[str, ...] = ()
 
 
 def count_flops(call: Callable[[], object]) -> Flops:

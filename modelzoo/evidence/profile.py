@@ -9,106 +9,19 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
 from modelzoo.evidence.audit import ROOT, Event, captured, profiled
-from modelzoo.evidence.flops import Call, Flops, Shape, record_calls, total
+from modelzoo.evidence.flops import Call, record_calls, total
 from modelzoo.evidence.matching import classify
-from modelzoo.evidence.verdict import Evidence
+from modelzoo.records.evidence import Evidence
+from modelzoo.records.profile import Flops, LayerRow, OperatorChange, OperatorRow, Profile, Shape
 
 MOST_ROWS = 300
 """A detector calls small operators with thousands of different shapes; a result need not hold them all."""
 LAYER = "layer "
 """Prefix of the profiler events that mark a module's forward."""
-
-
-@dataclass(frozen=True)
-class OperatorRow:
-    """One operator with one set of shapes, over all passes.
-
-    ``seconds`` is self time, ``share`` its part of the passes' time. ``flop`` and ``bytes`` are of all calls
-    (``None``: not known); ``kernel`` and ``precision`` are the audit's, empty where it did not see the call.
-    """
-
-    name: str
-    shapes: tuple[Shape, ...]
-    count: int
-    seconds: float
-    share: float
-    flop: int | None = None
-    bytes: int | None = None
-    kernel: str = ""
-    precision: str = ""
-
-    @property
-    def gflops_per_second(self) -> float | None:
-        """Achieved GFLOP/s; ``None`` where there are no operations to speak of."""
-        return self.flop / self.seconds / 1e9 if self.flop and self.seconds > 0 else None
-
-    @property
-    def gigabytes_per_second(self) -> float | None:
-        return self.bytes / self.seconds / 1e9 if self.bytes and self.seconds > 0 else None
-
-    @property
-    def intensity(self) -> float | None:
-        """Arithmetic intensity: operations per byte moved (Williams et al., Roofline, 2009)."""
-        return self.flop / self.bytes if self.flop and self.bytes else None
-
-
-@dataclass(frozen=True)
-class LayerRow:
-    """One module by its path: ``seconds`` with its children, ``own_seconds`` without, over all passes."""
-
-    path: str
-    kind: str
-    count: int
-    seconds: float
-    own_seconds: float
-    share: float
-    flop: int | None = None
-
-
-@dataclass(frozen=True)
-class Profile:
-    """``seconds`` is the time of all ``iterations`` passes under the profiler, slower than without it."""
-
-    iterations: int
-    seconds: float
-    operators: tuple[OperatorRow, ...]
-    layers: tuple[LayerRow, ...]
-    flops: Flops | None
-    trace: str | None
-    problems: tuple[str, ...]
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Profile:
-        """Rebuild a profile from ``dataclasses.asdict`` as JSON keeps it."""
-        flops = data["flops"]
-        return cls(
-            iterations=data["iterations"],
-            seconds=data["seconds"],
-            operators=tuple(
-                OperatorRow(**{**row, "shapes": tuple(tuple(shape) for shape in row["shapes"])})
-                for row in data["operators"]
-            ),
-            layers=tuple(LayerRow(**row) for row in data["layers"]),
-            flops=Flops(**{**flops, "missing": tuple(flops["missing"])}) if flops else None,
-            trace=data["trace"],
-            problems=tuple(data["problems"]),
-        )
-
-
-@dataclass(frozen=True)
-class Change:
-    """One operator in two profiles: seconds per pass, and the difference as a share of the first's pass."""
-
-    name: str
-    shapes: tuple[Shape, ...]
-    before: float
-    after: float
-    share: float
 
 
 def operator_profile(
@@ -277,7 +190,7 @@ class _Costs:
 def _kernels(evidence: Evidence | None) -> dict[tuple[str, tuple[Shape, ...]], tuple[str, str]]:
     """Kernel and precision by operator and shapes; where calls differed, the one that took longest."""
     found: dict[tuple[str, tuple[Shape, ...]], tuple[str, str]] = {}
-    for use in evidence.uses if evidence else ():
+    for use in evidence.operators if evidence else ():
         if use.operator_class:
             shapes = tuple(tuple(shape) for shape in use.shapes if shape)
             found.setdefault((use.operator, shapes), (use.implementation, use.precision))
@@ -321,7 +234,7 @@ def _layer_rows(
     return tuple(sorted(rows, key=lambda row: -row.own_seconds))
 
 
-def diff(before: Profile, after: Profile) -> tuple[Change, ...]:
+def diff(before: Profile, after: Profile) -> tuple[OperatorChange, ...]:
     """Which operators changed, by seconds per pass, the largest change first. Pure.
 
     An operator that one profile lacks counts as 0 seconds there. The shares add up to the whole change.
@@ -333,15 +246,8 @@ def diff(before: Profile, after: Profile) -> tuple[Change, ...]:
     old, new = per_pass(before), per_pass(after)
     whole = before.seconds / before.iterations
     changes = [
-        Change(*key, old.get(key, 0.0), new.get(key, 0.0), (new.get(key, 0.0) - old.get(key, 0.0)) / whole)
+        OperatorChange(*key, old.get(key, 0.0), new.get(key, 0.0), (new.get(key, 0.0) - old.get(key, 0.0)) / whole)
         for key in {**old, **new}
         if whole > 0
     ]
     return tuple(sorted(changes, key=lambda change: -abs(change.share)))
-
-
-def tables(profile: Profile | Mapping[str, Any], limit: int = 25) -> list[Any]:
-    """``rich`` tables by operator and by layer, of a profile or of what a stored result holds of it."""
-    from modelzoo.report.kernel_tables import profile_tables
-
-    return profile_tables(profile, limit)

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from modelzoo.evidence.attribution import UNATTRIBUTED, UNKNOWN, Piece, attribute
 from modelzoo.evidence.audit import Audit
-from modelzoo.evidence.canary import Canary, OperatorCheck
 from modelzoo.evidence.matching import COMPUTE_CLASSES
-from modelzoo.warning import WarningCode, WarningMessage, warning_for
+from modelzoo.records.canary import Canary, OperatorCheck
+from modelzoo.records.evidence import ClassVerdict, Evidence, OperatorUse, ProofVerdict, TimeShare
 
 ACTIVE_SHARE = 0.90
 """bf16 is ACTIVE from this share of compute time in bf16 kernels on.
@@ -31,122 +30,9 @@ could gain another 5 % of the compute time: less than machines of one kind diffe
 """
 INACTIVE_SHARE = 0.01
 """Below this share it is NOT ACTIVE: under 1 % nobody can measure it (samples are taken to ± 1 %)."""
-REFERENCE_SHARE = 0.01
-"""Reference kernels, the slowest that there are, may take up to this share of the time under ``--strict``."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of a table: seconds over all audited passes, share of their total (0 to 1), calls."""
-
-    name: str
-    seconds: float
-    share: float
-    count: int
-
-
-@dataclass(frozen=True)
-class Use:
-    """One operator that multiplies matrices, with one set of shapes and one kernel.
-
-    ``operator_class`` is ``conv``, ``linear``, ``matmul`` or ``attention``; ``seconds`` is its self
-    time over all passes, of which ``kernel_seconds`` are known to be inside the kernel named. ``decided_by``
-    is ``kernel log``, ``data types``, ``canary``, ``both`` (log or types, and canary agree) or ``nothing``.
-    """
-
-    operator: str
-    operator_class: str
-    shapes: tuple[tuple[int, ...], ...]
-    implementation: str
-    precision: str
-    decided_by: str
-    count: int
-    seconds: float
-    kernel_seconds: float
-
-
-@dataclass(frozen=True)
-class ClassVerdict:
-    """How one class of compute operators ran; ``bf16_share`` is of this class's compute time."""
-
-    operator_class: str
-    seconds: float
-    bf16_share: float
-    precisions: tuple[str, ...]
-    decided_by: tuple[str, ...]
-    canary_error: float | None
-    canary_level: str | None
-
-    @property
-    def active(self) -> str:
-        """``yes``, ``partly`` or ``no``, by the same thresholds as the whole."""
-        return _word(self.bf16_share)
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The judgement of one audit.
-
-    Seconds are sums over ``iterations`` passes; shares are of ``seconds``, but ``compute_bf16_share``
-    is of the time in convolutions, matrix products and attention. ``verdict`` is ``ACTIVE``, ``PARTLY``,
-    ``NOT_ACTIVE`` or ``UNKNOWN`` where bf16 was requested, else ``FP32``, ``NOT_FP32`` or ``UNKNOWN``;
-    ``detail`` says why, ``line`` is the sentence for the terminal.
-    """
-
-    requested: str
-    bf16_method: str | None
-    verdict: str
-    detail: str
-    line: str
-    decided_by: tuple[str, ...]
-    iterations: int
-    seconds: float
-    compute_seconds: float
-    compute_bf16_share: float
-    unattributed_share: float
-    reference_share: float
-    reference_kernels: tuple[str, ...]
-    classes: tuple[ClassVerdict, ...]
-    rows_by_implementation: tuple[Row, ...]
-    rows_by_precision: tuple[Row, ...]
-    rows_by_operator: tuple[Row, ...]
-    uses: tuple[Use, ...]
-    onednn_version: str
-    onednn_isa: str
-    blas: str
-    log_source: str
-    problems: tuple[str, ...]
-
-    @property
-    def fully_active(self) -> bool:
-        """What ``--strict`` asks: the precision requested, and no reference kernel that matters."""
-        return self.verdict in ("ACTIVE", "FP32") and self.reference_share <= REFERENCE_SHARE
-
-    @property
-    def advice(self) -> tuple[WarningMessage, ...]:
-        """A warning where reference kernels ran, with their share."""
-        if not self.reference_share:
-            return ()
-        names = ", ".join(self.reference_kernels)
-        return (warning_for(WarningCode.REFERENCE_KERNELS, percent=100 * self.reference_share, names=names),)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Evidence:
-        """Rebuild the evidence from ``dataclasses.asdict`` as JSON keeps it."""
-        tables = {name: data[name] for name in data if name.startswith("rows_by_")}
-        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, (list, tuple))}
-        classes = tuple(
-            ClassVerdict(**{**each, "precisions": tuple(each["precisions"]), "decided_by": tuple(each["decided_by"])})
-            for each in data["classes"]
-        )
-        uses = tuple(
-            Use(**{**each, "shapes": tuple(tuple(shape) for shape in each["shapes"])}) for each in data["uses"]
-        )
-        rows = {name: tuple(Row(**row) for row in table) for name, table in tables.items()}
-        return cls(**{**data, **lists, **rows, "classes": classes, "uses": uses})
-
-
-def build(audit: Audit, canary: Canary | None, requested: str, bf16_method: str | None = None) -> Evidence:
+def build_evidence(audit: Audit, canary: Canary | None, requested: str, bf16_method: str | None = None) -> Evidence:
     """Judge ``audit``.
 
     Args:
@@ -186,10 +72,10 @@ def build(audit: Audit, canary: Canary | None, requested: str, bf16_method: str 
         reference_share=_fraction((piece.seconds for piece in reference), total),
         reference_kernels=tuple(sorted({piece.implementation for piece in reference})),
         classes=classes,
-        rows_by_implementation=_rows(pieces, "implementation", total),
-        rows_by_precision=_rows(pieces, "precision", total),
-        rows_by_operator=_rows(pieces, "operator", total),
-        uses=_uses(pieces),
+        by_implementation=_rows(pieces, "implementation", total),
+        by_precision=_rows(pieces, "precision", total),
+        by_operator=_rows(pieces, "operator", total),
+        operators=_uses(pieces),
         onednn_version=audit.log.version,
         onednn_isa=audit.log.isa,
         blas=audit.blas,
@@ -218,25 +104,25 @@ def _word(share: float) -> str:
 
 def _judge_bf16(
     share: float, compute: Sequence[Piece], classes: Sequence[ClassVerdict], audit: Audit, bf16_method: str | None
-) -> tuple[str, str, str]:
+) -> tuple[ProofVerdict, str, str]:
     percent = f"{share * 100:.0f} % of compute time in bf16 kernels"
     if not compute:
         detail = "no convolution, matrix product or attention was seen"
-        return "UNKNOWN", detail, f"bf16: UNKNOWN ({detail})"
+        return ProofVerdict.UNKNOWN, detail, f"bf16: UNKNOWN ({detail})"
     unknown = _fraction((p.seconds for p in compute if p.precision == UNKNOWN), sum(p.seconds for p in compute))
-    words = ", ".join(f"{each.operator_class} {each.active}" for each in classes)
+    words = ", ".join(f"{each.operator_class} {_word(each.bf16_share)}" for each in classes)
     if share >= ACTIVE_SHARE:
         # A class that takes little time here can take most of it in another model.
-        detail = percent if all(each.active == "yes" for each in classes) else f"{words}; {percent}"
-        return "ACTIVE", detail, f"bf16: ACTIVE ({detail})"
+        detail = percent if all(_word(each.bf16_share) == "yes" for each in classes) else f"{words}; {percent}"
+        return ProofVerdict.ACTIVE, detail, f"bf16: ACTIVE ({detail})"
     if share + unknown >= ACTIVE_SHARE and share < INACTIVE_SHARE:
         detail = f"the precision of {unknown * 100:.0f} % of compute time could not be settled"
-        return "UNKNOWN", detail, f"bf16: UNKNOWN ({detail})"
+        return ProofVerdict.UNKNOWN, detail, f"bf16: UNKNOWN ({detail})"
     if share >= INACTIVE_SHARE:
         detail = f"{words}; {percent}"
-        return "PARTLY", detail, f"bf16: PARTLY ({detail})"
+        return ProofVerdict.PARTLY, detail, f"bf16: PARTLY ({detail})"
     detail = _why_not(compute, classes, audit, bf16_method)
-    return "NOT_ACTIVE", detail, f"bf16: REQUESTED, NOT ACTIVE ({detail})"
+    return ProofVerdict.NOT_ACTIVE, detail, f"bf16: REQUESTED, NOT ACTIVE ({detail})"
 
 
 def _why_not(compute: Sequence[Piece], classes: Sequence[ClassVerdict], audit: Audit, bf16_method: str | None) -> str:
@@ -267,45 +153,45 @@ def _longest(pieces: Sequence[Piece], key: str) -> list[str]:
 
 def _judge_fp32(
     compute: Sequence[Piece], classes: Sequence[ClassVerdict], levels: dict[str, OperatorCheck], audit: Audit
-) -> tuple[str, str, str]:
+) -> tuple[ProofVerdict, str, str]:
     wrong = sorted({p.precision for p in compute if p.precision not in ("fp32", "fp64", UNKNOWN)})
     if wrong:
         kernels = sorted({p.implementation for p in compute if p.precision in wrong})
         where = sorted({p.operator_class for p in compute if p.precision in wrong})
         detail = f"{' and '.join(where)} ran in {', '.join(wrong)}: {', '.join(kernels[:3])}"
-        return "NOT_FP32", detail, f"fp32: NOT FP32 ({detail})"
+        return ProofVerdict.NOT_FP32, detail, f"fp32: NOT FP32 ({detail})"
     off = [check for check in levels.values() if check.level in ("reduced", "bf16", "broken")]
     if off:
         detail = ", ".join(f"canary {r.operator} error {r.error or math.nan:.0e} is {r.level}" for r in off)
-        return "NOT_FP32", detail, f"fp32: NOT FP32 ({detail})"
+        return ProofVerdict.NOT_FP32, detail, f"fp32: NOT FP32 ({detail})"
     if not compute:
         detail = "no convolution, matrix product or attention was seen"
-        return "UNKNOWN", detail, f"fp32: UNKNOWN ({detail})"
+        return ProofVerdict.UNKNOWN, detail, f"fp32: UNKNOWN ({detail})"
     unproven = [each.operator_class for each in classes if each.canary_level != "fp32"]
     if unproven or any(piece.precision == UNKNOWN for piece in compute):
         detail = f"no bf16 kernel in the audit, but no canary at fp32 level for {', '.join(unproven) or 'all'}"
-        return "UNKNOWN", detail, f"fp32: UNKNOWN ({detail})"
+        return ProofVerdict.UNKNOWN, detail, f"fp32: UNKNOWN ({detail})"
     error = max(each.canary_error for each in classes if each.canary_error is not None)
     seen = "no kernel log" if audit.log_source == "none" else "no bf16 kernel in the audit"
     detail = f"{seen}, canary error {error:.0e}"
-    return "FP32", detail, f"fp32: PROVEN ({detail})"
+    return ProofVerdict.FP32, detail, f"fp32: PROVEN ({detail})"
 
 
 def _fraction(parts: Iterable[float], whole: float) -> float:
     return sum(parts) / whole if whole > 0 else 0.0
 
 
-def _rows(pieces: Sequence[Piece], key: str, total: float) -> tuple[Row, ...]:
+def _rows(pieces: Sequence[Piece], key: str, total: float) -> tuple[TimeShare, ...]:
     seconds: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
     for piece in pieces:
         seconds[getattr(piece, key)] += piece.seconds
         counts[getattr(piece, key)] += piece.count
-    rows = [Row(n, s, s / total if total > 0 else 0.0, counts[n]) for n, s in seconds.items() if s or counts[n]]
+    rows = [TimeShare(n, s, s / total if total > 0 else 0.0, counts[n]) for n, s in seconds.items() if s or counts[n]]
     return tuple(sorted(rows, key=lambda row: -row.seconds))
 
 
-def _uses(pieces: Sequence[Piece]) -> tuple[Use, ...]:
+def _uses(pieces: Sequence[Piece]) -> tuple[OperatorUse, ...]:
     """The operators that multiply matrices; a detector has thousands of others, of all shapes."""
     grouped: dict[tuple[Any, ...], list[float]] = {}
     totals: dict[tuple[Any, ...], float] = defaultdict(float)
@@ -333,5 +219,5 @@ def _uses(pieces: Sequence[Piece]) -> tuple[Use, ...]:
         whole, inside = totals[key[0], key[2]], in_kernels[key[0], key[2]]
         # The time beside the kernel goes with the calls it was measured in, by their kernels' time.
         share = seconds / inside if inside > 0 else 0.0
-        uses.append(Use(*key, count=int(count), seconds=whole * share, kernel_seconds=seconds))
+        uses.append(OperatorUse(*key, count=int(count), seconds=whole * share, kernel_seconds=seconds))
     return tuple(sorted(uses, key=lambda use: -use.seconds))

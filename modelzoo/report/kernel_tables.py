@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from modelzoo.evidence.profile import Change, OperatorRow, Profile
-from modelzoo.evidence.verdict import Evidence, Row
+from modelzoo.records.evidence import Evidence, TimeShare
+from modelzoo.records.profile import OperatorChange, OperatorRow, Profile, Shape
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,29 +22,26 @@ def _table(title: str, *columns: str, caption: str | None = None) -> Table:
     return table
 
 
-def evidence_tables(evidence: Evidence | Mapping[str, Any], operators: int = 12) -> list[Table]:
-    """Time by implementation, by compute precision and by operator (the ``operators`` longest).
-
-    Takes the evidence itself or what a stored result holds of it.
-    """
-    if not isinstance(evidence, Evidence):
-        evidence = Evidence.from_json(evidence)
+def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
+    """Time by implementation, by compute precision and by operator (the ``operators`` longest)."""
     unattributed = f"unattributed: {_percent(evidence.unattributed_share)} of the time"
     if evidence.reference_share:
         kernels = ", ".join(evidence.reference_kernels)
         unattributed += f"; reference kernels ({kernels}): {_percent(evidence.reference_share)}"
     passes = max(evidence.iterations, 1)
-    used = any(evidence.blas.split(" ")[0] in row.name for row in evidence.rows_by_implementation)
+    used = any(evidence.blas.split(" ")[0] in row.name for row in evidence.by_implementation)
     blas = f"BLAS: {evidence.blas}" if used else None
     return [
-        _rows("Kernels, by implementation", evidence.rows_by_implementation, passes, caption=blas),
-        _rows("By compute precision", evidence.rows_by_precision, passes, caption=unattributed),
+        _rows("Kernels, by implementation", evidence.by_implementation, passes, caption=blas),
+        _rows("By compute precision", evidence.by_precision, passes, caption=unattributed),
         _class_table(evidence, passes),
-        _rows("By operator", evidence.rows_by_operator, passes, limit=operators),
+        _rows("By operator", evidence.by_operator, passes, limit=operators),
     ]
 
 
-def _rows(title: str, rows: Sequence[Row], passes: int, limit: int | None = None, caption: str | None = None) -> Table:
+def _rows(
+    title: str, rows: Sequence[TimeShare], passes: int, limit: int | None = None, caption: str | None = None
+) -> Table:
     table = _table(title, "", "ms a pass", "share", "calls", caption=caption)
     shown = rows if limit is None else rows[:limit]
     for row in shown:
@@ -72,13 +69,8 @@ def _class_table(evidence: Evidence, passes: int) -> Table:
     return table
 
 
-def profile_tables(profile: Profile | Mapping[str, Any], limit: int = 25) -> list[Table]:
-    """The profile by operator (sorted by self time) and by layer, ``limit`` lines each.
-
-    Takes the profile itself or what a stored result holds of it.
-    """
-    if not isinstance(profile, Profile):
-        profile = Profile.from_json(profile)
+def profile_tables(profile: Profile, limit: int = 25) -> list[Table]:
+    """The profile by operator (sorted by self time) and by layer, ``limit`` lines each."""
     passes = max(profile.iterations, 1)
     columns = ("ms a pass", "share", "calls", "GFLOP/s", "GB/s", "FLOP/byte", "kernel", "precision")
     caption = "; ".join(profile.problems) or None
@@ -86,7 +78,7 @@ def profile_tables(profile: Profile | Mapping[str, Any], limit: int = 25) -> lis
     for index in (1, -2, -1):
         by_operator.columns[index].justify = "left"
     for row in profile.operators[:limit]:
-        by_operator.add_row(row.name, shapes_text(row), *_cells(row, passes))
+        by_operator.add_row(row.name, shapes_text(row.shapes), *_cells(row, passes))
     found = [by_operator]
     if profile.layers:
         by_layer = _table("By layer", "layer", "kind", "own ms", "ms a pass", "share", "calls", "GFLOP/s")
@@ -119,21 +111,23 @@ def _cells(row: OperatorRow, passes: int) -> list[str]:
     ]
 
 
-def diff_table(changes: Sequence[Change], limit: int = 15) -> Table:
+def diff_table(changes: Sequence[OperatorChange], limit: int = 15) -> Table:
     """The largest changes between two profiles."""
     caption = f"all operators together: {_signed(sum(change.share for change in changes))} of a pass"
     columns = ("operator", "shapes", "before ms", "after ms", "of the pass")
     table = _table("Operators that changed", *columns, caption=caption)
     table.columns[1].justify = "left"
     for change in changes[:limit]:
-        table.add_row(change.name, shapes_text(change), _ms(change.before), _ms(change.after), _signed(change.share))
+        table.add_row(
+            change.name, shapes_text(change.shapes), _ms(change.before), _ms(change.after), _signed(change.share)
+        )
     return table
 
 
-def shapes_text(row: Any) -> str:
+def shapes_text(shapes: Sequence[Shape]) -> str:
     """``1×64×56×56, 64×64×3×3``: at most three tensors."""
-    shown = ["×".join(map(str, shape)) for shape in row.shapes[:3]]
-    return ", ".join(shown) + (" …" if len(row.shapes) > 3 else "")
+    shown = ["×".join(map(str, shape)) for shape in shapes[:3]]
+    return ", ".join(shown) + (" …" if len(shapes) > 3 else "")
 
 
 def _ms(seconds: float) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Callable
 from modelzoo.engines.torch import execution, precision
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence import canary
+from modelzoo.records.canary import Canary
 from modelzoo.setting import Setting
 from modelzoo.validity import Side, ValidityRequest, judge
 from modelzoo.workload.declaration import Inputs, Workload
@@ -45,7 +46,7 @@ def validate(
     if precision.FPMATH in os.environ:  # this torch has no switch to overrule it: fp32 is had without oneDNN
         plain = plain.replace(backend="blas")
     reference, reference_canary = make_side(work, plain, weights, inputs, "fp32")
-    if reference_canary.word("fp32") != "fp32":
+    if reference_canary.verdict("fp32") != "fp32":
         raise EnvironmentProblem(
             f"there is no fp32 reference in this process, its operators compute otherwise: {reference_canary.summary}; "
             "unset fast-math variables, or use a torch with torch.backends.mkldnn.conv.fp32_precision (2.9 or newer)"
@@ -75,14 +76,14 @@ def validate(
         "validity": asdict(found),
         "setting": setting.to_json(),
         "weights": asdict(weights),
-        "canary_word": tested_canary.word(setting.precision),
+        "canary_word": tested_canary.verdict(setting.precision),
         "canary_summary": tested_canary.summary,
     }
 
 
 def make_side(
     work: Workload, setting: Setting, weights: Weights, inputs: Inputs, name: str
-) -> tuple[Side, canary.Canary]:
+) -> tuple[Side, Canary]:
     """One side of a judgement, its model loaded and built as ``setting`` says, and what its canary saw."""
 
     def active() -> AbstractContextManager[Any]:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from modelzoo.evidence import canary
-from modelzoo.evidence.canary import Canary, OperatorCheck
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +30,8 @@ def test_fp32_is_seen_as_fp32() -> None:
     """Plain operators err by 1e-7 or so."""
     found = canary.run_canary()
     assert levels(found) == {"matmul": "fp32", "linear": "fp32", "conv": "fp32"}
-    assert found.word("fp32") == "fp32"
-    assert found.word("bf16") == "not active"
+    assert found.verdict("fp32") == "fp32"
+    assert found.verdict("bf16") == "not active"
     assert all(check.error is not None and 0 < check.error < 1e-5 for check in found.operators)
 
 
@@ -41,14 +41,14 @@ def test_autocast_and_cast_are_seen_as_bf16() -> None:
         under_autocast = canary.run_canary()
     for found in (under_autocast, canary.run_canary(is_cast=True)):
         assert set(levels(found).values()) == {"bf16"}
-        assert found.word("bf16") == "active"
-        assert found.word("fp32") == "not fp32"
+        assert found.verdict("bf16") == "active"
+        assert found.verdict("fp32") == "not fp32"
 
 
 def test_autocast_that_does_nothing_is_not_active() -> None:
     """Asking is not getting: disabled autocast is seen as fp32."""
     with torch.autocast("cpu", enabled=False):
-        assert canary.run_canary().word("bf16") == "not active"
+        assert canary.run_canary().verdict("bf16") == "not active"
 
 
 def test_the_canary_leaves_the_random_state_alone() -> None:
@@ -67,7 +67,7 @@ def test_the_canary_leaves_the_random_state_alone() -> None:
 )
 def test_errors_speak_of_precisions(error: float, level: str) -> None:
     """fp32, TF32-like, bf16 (1.8e-3 was measured with ACL's fast math) and wrong results are apart."""
-    assert canary.level(error) == level
+    assert canary.level_of(error) == level
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_errors_speak_of_precisions(error: float, level: str) -> None:
 )
 def test_the_word_sums_the_operators_up(matmul: str, conv: str, bf16: str, fp32: str) -> None:
     """active only where all are, fp32 only where all are."""
-    found = Canary((OperatorCheck("matmul", 1e-3, matmul), OperatorCheck("conv", 1e-3, conv)))
-    assert found.word("bf16") == bf16
-    assert found.word("fp32") == fp32
+    found = Canary((OperatorCheck("matmul", 1e-3, CanaryLevel(matmul)), OperatorCheck("conv", 1e-3, CanaryLevel(conv))))
+    assert found.verdict("bf16") == bf16
+    assert found.verdict("fp32") == fp32
 
 
 def test_nan_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +107,6 @@ def test_an_operator_that_raises_is_recorded(monkeypatch: pytest.MonkeyPatch) ->
     found = canary.run_canary(is_cast=True)
     check = found.operators[0]
     assert (check.level, check.error, check.detail) == ("failed", None, "could not create a primitive")
-    assert found.word("bf16") == "partly"
+    assert found.verdict("bf16") == "partly"
     assert "matmul failed (could not create a primitive)" in found.summary
     dataclasses.asdict(found)

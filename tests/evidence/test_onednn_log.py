@@ -143,7 +143,7 @@ def test_shared_recordings(shared: Path) -> None:
 @pytest.mark.parametrize("path", recordings.HERE, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
 def test_own_recordings(path: Path) -> None:
     """Every exec line that was recorded on x86 is read, with a precision."""
-    found = recordings.load(path)
+    found = recordings.load_recording(path)
     log = parse(found.output)
     assert log.unparsed == 0
     assert len(log.primitives) == found.output.count("exec,cpu")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ import pytest
 from modelzoo.evidence.audit import ROOT, Event, audit
 from modelzoo.evidence.canary import run_canary
 from modelzoo.evidence.flops import Call
-from modelzoo.evidence.profile import LAYER, OperatorRow, Profile, diff, operator_profile, summarize, tables
-from modelzoo.evidence.verdict import build
-from modelzoo.report.kernel_tables import diff_table, evidence_tables
+from modelzoo.evidence.profile import LAYER, diff, operator_profile, summarize
+from modelzoo.evidence.verdict import build_evidence
+from modelzoo.records.codec import decode, encode
+from modelzoo.records.profile import OperatorRow, Profile
+from modelzoo.report.kernel_tables import diff_table, evidence_tables, profile_tables
 
 
 def small() -> Any:
@@ -87,15 +89,12 @@ def test_kernels_beside_operators() -> None:
             model(x)
 
     call()
-    evidence = build(audit(call, 1), run_canary(), "fp32")
+    evidence = build_evidence(audit(call, 1), run_canary(), "fp32")
     found = operator_profile(call, evidence=evidence)
     (conv,) = (row for row in found.operators if row.name == "aten::mkldnn_convolution")
     assert conv.kernel.startswith("oneDNN ")
     assert conv.precision == "fp32"
-    # The terminal shows what a stored result holds: JSON.
-    stored = [json.loads(json.dumps(asdict(each))) for each in (evidence, found)]
-    shown = text([*evidence_tables(stored[0]), *tables(stored[1])])
-    assert shown == text([*evidence_tables(evidence), *tables(found)])
+    shown = text([*evidence_tables(evidence), *profile_tables(found)])
     assert "aten::mkldnn_convolution" in shown
     assert "unattributed" in shown
 
@@ -143,7 +142,7 @@ def test_summarize() -> None:
 def test_json_round_trip() -> None:
     """A profile survives a stored result."""
     found = summarize(events(), [], 1)
-    assert Profile.from_json(json.loads(json.dumps(asdict(found)))) == found
+    assert decode(Profile, json.loads(json.dumps(encode(found)))) == found
 
 
 def test_diff() -> None:

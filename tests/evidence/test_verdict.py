@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import onednn_recordings as recordings
@@ -11,9 +11,11 @@ import pytest
 from onednn_recordings import audit_of, canary_of, event_of, probes
 
 from modelzoo.evidence.audit import ROOT, Audit, Event
-from modelzoo.evidence.canary import Canary, OperatorCheck
 from modelzoo.evidence.onednn_log import BlasCall, OneDnnLog, parse
-from modelzoo.evidence.verdict import Evidence, build
+from modelzoo.evidence.verdict import build_evidence
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.codec import decode, encode
+from modelzoo.records.evidence import Evidence
 from modelzoo.report.kernel_tables import evidence_tables
 
 LOGS = (
@@ -51,14 +53,14 @@ def whole(all_probes: list[recordings.Probe]) -> Audit:
 def canary(matmul: str, linear: str, conv: str) -> Canary:
     errors = {"fp32": 2e-7, "reduced": 2e-4, "bf16": 2e-3, "broken": 0.5}
     levels = {"matmul": matmul, "linear": linear, "conv": conv}
-    return Canary(tuple(OperatorCheck(name, errors[word], word) for name, word in levels.items()))
+    return Canary(tuple(OperatorCheck(name, errors[word], CanaryLevel(word)) for name, word in levels.items()))
 
 
 ALL_FP32 = canary("fp32", "fp32", "fp32")
 
 
 def adds_up(evidence: Evidence) -> bool:
-    tables = (evidence.rows_by_implementation, evidence.rows_by_precision, evidence.rows_by_operator)
+    tables = (evidence.by_implementation, evidence.by_precision, evidence.by_operator)
     return all(sum(row.share for row in rows) == pytest.approx(1.0, abs=1e-9) for rows in tables)
 
 
@@ -69,7 +71,7 @@ def test_recorded_logs_operator_by_operator(shared: Path, name: str) -> None:
     assert all_probes
     for probe in all_probes:
         requested = "fp32" if probe.bf16_method is None else "bf16"
-        evidence = build(audit_of(probe), canary_of(all_probes, probe), requested, probe.bf16_method)
+        evidence = build_evidence(audit_of(probe), canary_of(all_probes, probe), requested, probe.bf16_method)
         (found,) = evidence.classes
         assert found.operator_class == probe.operator
         assert found.precisions == (probe.truth,), (probe.section, probe.operator)
@@ -82,7 +84,7 @@ def test_recorded_logs_operator_by_operator(shared: Path, name: str) -> None:
 def test_log_alone_never_lies(shared: Path, name: str) -> None:
     """Without a canary the verdict is right or "unknown", and unknown only where ACL was allowed bf16."""
     for probe in probes(log_path(shared, name)):
-        evidence = build(audit_of(probe), None, "bf16" if probe.bf16_method else "fp32", probe.bf16_method)
+        evidence = build_evidence(audit_of(probe), None, "bf16" if probe.bf16_method else "fp32", probe.bf16_method)
         (precision,) = evidence.classes[0].precisions
         if precision != probe.truth:
             assert precision == "unknown precision"
@@ -105,7 +107,7 @@ def test_partly_names_the_operators(shared: Path, name: str, line: str) -> None:
     audit = replace(audit, events=tuple(replace(event, seconds=10.0) for event in audit.events))
     primitives = tuple(replace(each, seconds=9.0 if each.compute else 0.0) for each in audit.log.primitives)
     audit = replace(audit, log=replace(audit.log, primitives=primitives))
-    evidence = build(audit, canary_of(found, found[0]), "bf16", "fastmath")
+    evidence = build_evidence(audit, canary_of(found, found[0]), "bf16", "fastmath")
     assert evidence.verdict == "PARTLY"
     assert line in evidence.line
 
@@ -114,7 +116,7 @@ def test_canary_decides_where_the_log_allows_both(shared: Path) -> None:
     """oneDNN 2.7 shows fp32 tensors for a bf16 convolution, and the canary settles it, by name."""
     found = fp32_probes(shared, "neoverse-n2_torch2.0.1_fpmath-bf16")
     (conv,) = (probe for probe in found if probe.operator == "conv")
-    (verdict,) = build(audit_of(conv), canary_of(found, conv), "bf16", "fastmath").classes
+    (verdict,) = build_evidence(audit_of(conv), canary_of(found, conv), "bf16", "fastmath").classes
     assert (verdict.precisions, verdict.decided_by) == (("bf16",), ("canary",))
 
 
@@ -123,38 +125,38 @@ def test_lie_fast_math_that_the_library_ignores(shared: Path) -> None:
     found = fp32_probes(shared, "neoverse-n2_torch2.5.1_fpmath-bf16")
     (conv,) = (probe for probe in found if probe.operator == "conv")
     assert conv.log.primitives[-2].attributes["fpmath"] == "bf16"
-    evidence = build(audit_of(conv), canary_of(found, conv), "bf16", "fastmath")
+    evidence = build_evidence(audit_of(conv), canary_of(found, conv), "bf16", "fastmath")
     assert evidence.verdict == "NOT_ACTIVE"
     assert "oneDNN was allowed bf16" in evidence.line
     assert "indirect_gemm:acl" in evidence.line
-    assert not evidence.fully_active
+    assert not evidence.proven
 
 
 def test_lie_variable_overridden(shared: Path) -> None:
     """bf16 was asked for, but oneDNN was never allowed it: the reason says so."""
     found = fp32_probes(shared, "neoverse-n2_torch2.10.0_fpmath-strict")
-    evidence = build(whole(found), canary_of(found, found[0]), "bf16", "fastmath")
+    evidence = build_evidence(whole(found), canary_of(found, found[0]), "bf16", "fastmath")
     assert evidence.line.startswith("bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16")
-    assert not evidence.fully_active
+    assert not evidence.proven
 
 
 def test_lie_reference_kernel(shared: Path) -> None:
     """A model cast to bf16 on 2.5.1 is ACTIVE and yet no success: its convolution ran in ref:any."""
     found = [p for p in probes(log_path(shared, LOGS[-2])) if p.section == "bf16"]
-    evidence = build(whole(found), canary_of(found, found[0]), "bf16", "cast")
+    evidence = build_evidence(whole(found), canary_of(found, found[0]), "bf16", "cast")
     assert evidence.verdict == "ACTIVE"
     assert evidence.reference_kernels == ("oneDNN ref:any",)
     assert evidence.reference_share > 0.5
-    assert [warning.code for warning in evidence.advice] == ["REFERENCE_KERNELS"]
-    assert "ref:any" in evidence.advice[0].message
-    assert not evidence.fully_active
+    assert [warning.code for warning in evidence.warnings] == ["REFERENCE_KERNELS"]
+    assert "ref:any" in evidence.warnings[0].message
+    assert not evidence.proven
 
 
 @pytest.mark.parametrize("path", recordings.HERE, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
 def test_own_recordings(path: Path) -> None:
     """On x86 without AMX only autocast and cast give bf16; shares add up and little is unattributed."""
-    found = recordings.load(path)
-    evidence = build(found.audit, found.canary, found.requested, found.bf16_method)
+    found = recordings.load_recording(path)
+    evidence = build_evidence(found.audit, found.canary, found.requested, found.bf16_method)
     expected = {"autocast": "ACTIVE", "cast": "ACTIVE"}
     other = "FP32" if found.requested == "fp32" else "NOT_ACTIVE"
     assert evidence.verdict == expected.get(found.mode, other)
@@ -164,17 +166,19 @@ def test_own_recordings(path: Path) -> None:
     assert evidence.onednn_version.startswith(("3.7", "2.6"))
     assert {each.operator_class for each in evidence.classes} >= {"conv", "matmul"}
     assert evidence.reference_share == 0.0
-    assert evidence.advice == ()
-    assert Evidence.from_json(json.loads(json.dumps(asdict(evidence)))) == evidence
+    assert evidence.warnings == ()
+    assert decode(Evidence, json.loads(json.dumps(encode(evidence)))) == evidence
 
 
 def test_own_recordings_name_the_library() -> None:
     """With oneDNN off the convolutions show as MKL's sgemm, with it on as oneDNN's kernels."""
-    by_mode = {path.stem.split("_")[-1]: recordings.load(path) for path in recordings.HERE if "2.10" in path.name}
+    by_mode = {
+        path.stem.split("_")[-1]: recordings.load_recording(path) for path in recordings.HERE if "2.10" in path.name
+    }
 
     def kernels(mode: str) -> set[str]:
         found = by_mode[mode]
-        rows = build(found.audit, found.canary, found.requested, found.bf16_method).rows_by_implementation
+        rows = build_evidence(found.audit, found.canary, found.requested, found.bf16_method).by_implementation
         return {row.name for row in rows}
 
     assert "im2col and mkl sgemm" in kernels("off")
@@ -203,8 +207,8 @@ def test_time_that_nothing_explains_stays_unattributed() -> None:
     """What an operator takes beyond its primitive and plausible set-up is shown, not spread."""
     log = parse(conv_line("jit:avx512_core", "f32", 500.0))
     audit = Audit(1, 1.0, (Event(ROOT, 0.0, -1), conv_event(1.0)), log, "runtime switch", "mkl 2024.2")
-    evidence = build(audit, ALL_FP32, "fp32")
-    shares = {row.name: row.share for row in evidence.rows_by_implementation}
+    evidence = build_evidence(audit, ALL_FP32, "fp32")
+    shares = {row.name: row.share for row in evidence.by_implementation}
     assert shares["oneDNN jit:avx512_core"] == pytest.approx(0.5)
     assert shares["oneDNN set-up"] == pytest.approx(0.001)
     assert shares["unattributed"] == evidence.unattributed_share == pytest.approx(0.499)
@@ -218,14 +222,14 @@ def test_operators_join_their_own_primitive() -> None:
     small = conv_event(0.1)
     large = replace(conv_event(0.2), shapes=((1, 8, 8, 8), (16, 8, 3, 3)))
     audit = Audit(1, 0.4, (Event(ROOT, 0.1, -1), large, small), log, "runtime switch", "mkl")
-    evidence = build(audit, ALL_FP32, "fp32")
-    found = {use.implementation: use.kernel_seconds for use in evidence.uses if use.shapes}
+    evidence = build_evidence(audit, ALL_FP32, "fp32")
+    found = {use.implementation: use.kernel_seconds for use in evidence.operators if use.shapes}
     assert found == {
         "oneDNN jit_1x1:avx512_core": pytest.approx(0.2),
         "oneDNN jit:avx512_core": pytest.approx(0.1),
     }
     # The third convolution belongs to no operator and is taken out of the time between operators.
-    shares = {row.name: row.share for row in evidence.rows_by_implementation}
+    shares = {row.name: row.share for row in evidence.by_implementation}
     assert shares["oneDNN brg:x"] == pytest.approx(0.001 / 0.4)
     assert adds_up(evidence)
 
@@ -234,7 +238,7 @@ def test_more_than_there_is_time_for_is_not_forced_in() -> None:
     """Primitives without an operator and without room are told, and the shares still add up."""
     log = parse("\n".join([conv_line("jit:avx512_core", "f32", 100.0)] * 2))
     audit = Audit(1, 0.1, (Event(ROOT, 0.0, -1), conv_event(0.1)), log, "runtime switch", "mkl")
-    evidence = build(audit, ALL_FP32, "fp32")
+    evidence = build_evidence(audit, ALL_FP32, "fp32")
     assert evidence.problems == ("1 oneDNN primitives (jit:avx512_core) could not be joined with an operator",)
     assert adds_up(evidence)
 
@@ -243,7 +247,7 @@ def test_without_a_profiler() -> None:
     """The log alone still gives precision; the rest of the wall time is unattributed."""
     log = parse(conv_line("jit_bf16:avx512_core_bf16", "bf16", 600.0))
     audit = Audit(1, 1.0, (), log, "runtime switch", "mkl", problems=("no working profiler",))
-    evidence = build(audit, canary("bf16", "bf16", "bf16"), "bf16", "cast")
+    evidence = build_evidence(audit, canary("bf16", "bf16", "bf16"), "bf16", "cast")
     assert evidence.verdict == "ACTIVE"
     assert evidence.unattributed_share == pytest.approx(0.4)
     assert evidence.problems == ("no working profiler",)
@@ -261,7 +265,7 @@ def blas_audit(*events: Event, blas: str = "openblas 0.3.29 neoversen2", **more:
 
 def test_sgemm_that_rounds_inside() -> None:
     """A patched BLAS computes fp32 tensors in bf16: no log shows it, the canary does."""
-    evidence = build(blas_audit(gemm("aten::mm", "float")), canary("bf16", "fp32", "fp32"), "fp32")
+    evidence = build_evidence(blas_audit(gemm("aten::mm", "float")), canary("bf16", "fp32", "fp32"), "fp32")
     assert evidence.verdict == "NOT_FP32"
     assert evidence.decided_by == ("canary",)
     assert "matmul ran in bf16: openblas sgemm" in evidence.line
@@ -270,16 +274,16 @@ def test_sgemm_that_rounds_inside() -> None:
 def test_fp32_needs_a_clean_canary() -> None:
     """An operator of the canary that is not fp32 refuses the baseline, even where the model lacks it."""
     audit = blas_audit(gemm("aten::addmm", "float"))
-    assert build(audit, ALL_FP32, "fp32").verdict == "FP32"
-    assert build(audit, canary("fp32", "fp32", "reduced"), "fp32").verdict == "NOT_FP32"
-    assert build(audit, canary("fp32", "fp32", "broken"), "fp32").verdict == "NOT_FP32"
-    assert build(audit, None, "fp32").verdict == "UNKNOWN"
+    assert build_evidence(audit, ALL_FP32, "fp32").verdict == "FP32"
+    assert build_evidence(audit, canary("fp32", "fp32", "reduced"), "fp32").verdict == "NOT_FP32"
+    assert build_evidence(audit, canary("fp32", "fp32", "broken"), "fp32").verdict == "NOT_FP32"
+    assert build_evidence(audit, None, "fp32").verdict == "UNKNOWN"
 
 
 def test_bf16_in_an_fp32_run() -> None:
     """One product with bf16 operands is enough to refuse the baseline."""
     audit = blas_audit(gemm("aten::mm", "float", 99.0), gemm("aten::addmm", "c10::BFloat16", 1.0))
-    evidence = build(audit, ALL_FP32, "fp32")
+    evidence = build_evidence(audit, ALL_FP32, "fp32")
     assert evidence.verdict == "NOT_FP32"
     assert "linear ran in bf16" in evidence.line
 
@@ -287,7 +291,7 @@ def test_bf16_in_an_fp32_run() -> None:
 def test_autocast_that_leaves_operators_in_fp32() -> None:
     """Under autocast the canary's bf16 error is no proof for operands that stayed fp32."""
     audit = blas_audit(gemm("aten::mm", "float", 1.0), gemm("aten::addmm", "c10::BFloat16", 1.0))
-    evidence = build(audit, canary("bf16", "bf16", "bf16"), "bf16", "autocast")
+    evidence = build_evidence(audit, canary("bf16", "bf16", "bf16"), "bf16", "autocast")
     assert evidence.verdict == "PARTLY"
     assert "linear yes, matmul no; 50 % of compute time" in evidence.line
 
@@ -297,7 +301,7 @@ def test_thresholds() -> None:
 
     def verdict(bf16: float) -> str:
         audit = blas_audit(gemm("aten::mm", "float", 100.0 - bf16), gemm("aten::addmm", "c10::BFloat16", bf16))
-        return build(audit, canary("bf16", "bf16", "bf16"), "bf16", "autocast").verdict
+        return build_evidence(audit, canary("bf16", "bf16", "bf16"), "bf16", "autocast").verdict
 
     assert [verdict(share) for share in (90.0, 89.9, 1.0, 0.9)] == ["ACTIVE", "PARTLY", "PARTLY", "NOT_ACTIVE"]
 
@@ -305,7 +309,7 @@ def test_thresholds() -> None:
 def test_active_names_what_stayed_in_fp32() -> None:
     """A class with little time of its own does not change the verdict, and is not passed over."""
     audit = blas_audit(gemm("aten::mm", "float", 0.1), gemm("aten::addmm", "c10::BFloat16", 99.9))
-    line = build(audit, canary("bf16", "bf16", "bf16"), "bf16", "autocast").line
+    line = build_evidence(audit, canary("bf16", "bf16", "bf16"), "bf16", "autocast").line
     assert line == "bf16: ACTIVE (linear yes, matmul no; 100 % of compute time in bf16 kernels)"
 
 
@@ -313,7 +317,7 @@ def test_undecided_is_unknown() -> None:
     """Where allowed bf16 meets no canary the verdict is unknown, neither active nor not."""
     line = conv_line("gemm:acl", "f32", 900.0).replace("attr-scratchpad:user", "attr-fpmath:bf16")
     audit = Audit(1, 1.0, (Event(ROOT, 0.0, -1), conv_event(1.0)), parse(line), "environment", "openblas")
-    assert build(audit, None, "bf16", "fastmath").verdict == "UNKNOWN"
+    assert build_evidence(audit, None, "bf16", "fastmath").verdict == "UNKNOWN"
 
 
 def test_product_that_left_oned_nn_is_not_covered_by_its_canary() -> None:
@@ -325,14 +329,14 @@ def test_product_that_left_oned_nn_is_not_covered_by_its_canary() -> None:
     large = replace(gemm("aten::addmm", "float"), shapes=((128,), (128, 256), (256, 128)))
     events = (Event(ROOT, 0.0, -1), large, gemm("aten::addmm", "float", 0.5))
     audit = Audit(1, 1.5, events, parse(line), "runtime switch", "openblas")
-    evidence = build(audit, canary("fp32", "bf16", "bf16"), "bf16", "fastmath")
+    evidence = build_evidence(audit, canary("fp32", "bf16", "bf16"), "bf16", "fastmath")
     assert evidence.classes[0].precisions == ("bf16", "unknown precision")
 
 
 def test_mkl_names_its_function() -> None:
     """With MKL's own log the kernel is the function that it called."""
     audit = blas_audit(gemm("aten::mm", "float"), blas="mkl 2024.2", blas_calls=(BlasCall("SGEMM", 1, 0.1),))
-    assert build(audit, ALL_FP32, "fp32").rows_by_implementation[0].name == "mkl sgemm"
+    assert build_evidence(audit, ALL_FP32, "fp32").by_implementation[0].name == "mkl sgemm"
 
 
 @pytest.mark.parametrize(
@@ -342,8 +346,8 @@ def test_mkl_names_its_function() -> None:
 def test_a_bf16_product_outside_onednn_is_named_by_what_torch_was_built_with(sbgemm: bool | None, name: str) -> None:
     """OpenBLAS's sbgemm_ where torch calls it, else ATen's own loops; both only where it is unknown."""
     audit = blas_audit(gemm("aten::mm", "c10::BFloat16"), blas="openblas 0.3.30 neoversen2", sbgemm=sbgemm)
-    evidence = build(audit, canary("bf16", "bf16", "bf16"), "bf16", "cast")
-    assert evidence.rows_by_implementation[0].name == name
+    evidence = build_evidence(audit, canary("bf16", "bf16", "bf16"), "bf16", "cast")
+    assert evidence.by_implementation[0].name == name
     caption = evidence_tables(evidence)[0].caption
     assert caption == (None if sbgemm is False else "BLAS: openblas 0.3.30 neoversen2")  # the core decides its kernels
 
@@ -351,8 +355,8 @@ def test_a_bf16_product_outside_onednn_is_named_by_what_torch_was_built_with(sbg
 def test_nothing_to_judge() -> None:
     """A model without products gives no verdict."""
     audit = blas_audit(Event("aten::relu_", 1.0, 0, ((4, 4),), ("float",)))
-    assert build(audit, ALL_FP32, "fp32").verdict == "UNKNOWN"
-    assert build(audit, ALL_FP32, "bf16", "cast").verdict == "UNKNOWN"
+    assert build_evidence(audit, ALL_FP32, "fp32").verdict == "UNKNOWN"
+    assert build_evidence(audit, ALL_FP32, "bf16", "cast").verdict == "UNKNOWN"
 
 
 SMALL = places.DATA / "aarch64_neoverse-n2_torch2.10.0_small-conv_fpmath-bf16.log"
@@ -373,9 +377,9 @@ def small_audit() -> Audit:
 
 def test_unfolded_convolutions_find_their_product() -> None:
     """Their error was bf16's (2e-3); the product in oneDNN's log proves it, and none is left over."""
-    evidence = build(small_audit(), canary("fp32", "bf16", "bf16"), "bf16", "fastmath")
+    evidence = build_evidence(small_audit(), canary("fp32", "bf16", "bf16"), "bf16", "fastmath")
     assert evidence.verdict == "ACTIVE"
-    assert [use.implementation for use in evidence.uses] == ["im2col and oneDNN gemm:acl"] * 5
-    assert {use.precision for use in evidence.uses} == {"bf16"}
+    assert [use.implementation for use in evidence.operators] == ["im2col and oneDNN gemm:acl"] * 5
+    assert {use.precision for use in evidence.operators} == {"bf16"}
     assert evidence.problems == ()
     assert adds_up(evidence)

@@ -1,0 +1,80 @@
+"""What the canary operators showed: the error of each, and the precision that the error proves.
+
+Image builds mount this file and ``modelzoo/evidence/canary.py`` alone, so it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Optional
+
+
+class CanaryLevel(str, Enum):
+    """The precision that an operator really computed in, as its error shows."""
+
+    FP32 = "fp32"
+    REDUCED = "reduced"
+    """Between fp32 and bf16, such as TF32."""
+    BF16 = "bf16"
+    BROKEN = "broken"
+    """A larger error than bf16 explains, or an output that is not finite."""
+    FAILED = "failed"
+    """The operator raised an error."""
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class CanaryVerdict(str, Enum):
+    """All operators together: the first three if bf16 was requested, the others for fp32."""
+
+    ACTIVE = "active"
+    PARTLY = "partly"
+    NOT_ACTIVE = "not active"
+    FP32 = "fp32"
+    NOT_FP32 = "not fp32"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class OperatorCheck:
+    """One operator's result.
+
+    ``error`` is the root-mean-square error against fp64, relative to the root mean square of the exact output; it is
+    ``None`` if the operator failed or its output is not finite, and ``detail`` then says why.
+    """
+
+    operator: str
+    error: Optional[float]
+    level: CanaryLevel
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Canary:
+    """The results of all canary operators."""
+
+    operators: tuple[OperatorCheck, ...]
+
+    def verdict(self, precision: str) -> CanaryVerdict:
+        """Whether the operators ran in ``precision``, ``"fp32"`` or ``"bf16"``."""
+        levels = [check.level for check in self.operators]
+        if precision == "fp32":
+            is_fp32 = all(level == CanaryLevel.FP32 for level in levels)
+            return CanaryVerdict.FP32 if is_fp32 else CanaryVerdict.NOT_FP32
+        if all(level == CanaryLevel.BF16 for level in levels):
+            return CanaryVerdict.ACTIVE
+        return CanaryVerdict.PARTLY if CanaryLevel.BF16 in levels else CanaryVerdict.NOT_ACTIVE
+
+    @property
+    def summary(self) -> str:
+        """One line, such as ``matmul fp32 (4.9e-07), linear bf16 (1.8e-03), conv failed (no such kernel)``."""
+        return ", ".join(map(_described, self.operators))
+
+
+def _described(check: OperatorCheck) -> str:
+    reason = check.detail if check.error is None else f"{check.error:.1e}"
+    return f"{check.operator} {check.level}" + (f" ({reason})" if reason else "")

@@ -1,0 +1,101 @@
+"""The operator profile of a forward pass: times, operations and bytes by operator and by layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Flops:
+    """The floating-point operations of one pass.
+
+    ``bytes`` counts the inputs and outputs of every call, so data that stays in a cache between two calls is counted
+    twice. ``by_operator`` maps operator names to operations. ``missing`` names the operators that multiply matrices
+    and for which no formula is known.
+    """
+
+    total: int
+    bytes: int
+    by_operator: dict[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OperatorRow:
+    """One operator with one set of shapes, over all passes.
+
+    ``seconds`` is self time and ``share`` its part of the passes' time (0 to 1). ``flop`` and ``bytes`` are sums over
+    all calls, ``None`` if unknown. ``kernel`` and ``precision`` come from the audit, empty if it did not see the call.
+    """
+
+    name: str
+    shapes: tuple[Shape, ...]
+    count: int
+    seconds: float
+    share: float
+    flop: Optional[int] = None
+    bytes: Optional[int] = None
+    kernel: str = ""
+    precision: str = ""
+
+    @property
+    def gflops_per_second(self) -> Optional[float]:
+        """Achieved GFLOP/s; ``None`` if no operations were counted."""
+        return self.flop / self.seconds / 1e9 if self.flop and self.seconds > 0 else None
+
+    @property
+    def gigabytes_per_second(self) -> Optional[float]:
+        """Achieved GB/s; ``None`` if no bytes were counted."""
+        return self.bytes / self.seconds / 1e9 if self.bytes and self.seconds > 0 else None
+
+    @property
+    def intensity(self) -> Optional[float]:
+        """Arithmetic intensity: operations per byte moved (Williams et al., Roofline, 2009)."""
+        return self.flop / self.bytes if self.flop and self.bytes else None
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """One module, by its path: ``seconds`` includes its children, ``own_seconds`` does not; over all passes."""
+
+    path: str
+    kind: str
+    count: int
+    seconds: float
+    own_seconds: float
+    share: float
+    flop: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The profile of ``iterations`` passes.
+
+    ``seconds`` is their total time under the profiler, which is slower than without it. ``trace`` is the path of the
+    Chrome trace, if one was written. ``problems`` lists what could not be measured.
+    """
+
+    iterations: int
+    seconds: float
+    operators: tuple[OperatorRow, ...]
+    layers: tuple[LayerRow, ...]
+    flops: Optional[Flops]
+    trace: Optional[str]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OperatorChange:
+    """One operator in two profiles.
+
+    ``before`` and ``after`` are seconds per pass; ``share`` is their difference relative to the first profile's pass.
+    """
+
+    name: str
+    shapes: tuple[Shape, ...]
+    before: float
+    after: float
+    share: float
