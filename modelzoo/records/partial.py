@@ -1,0 +1,262 @@
+"""Partial results of a judgement: the comparison of each item, which shards of a data set store and merge.
+
+A data set may be judged in shards: each gives one ``PartialResult``, and merging them gives exactly the result of
+judging all items at once (``modelzoo.validity.sharding``). In every record the first of two values belongs to the
+fp32 reference, the second to the setting under test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Union
+
+MOVED_IOU = 0.9
+"""Below this IoU a matched box counts as moved."""
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """The output of one layer under test, compared with the reference's.
+
+    Attributes:
+        name: the module's name; ``(output)`` for the model's output.
+        kind: the module's class.
+        error: norm of the difference ÷ norm of the reference; ``None`` if either is not finite.
+        scale: least-squares factor of tested on reference, minus 1 (0: no systematic change); ``None`` if not finite.
+        scale_error: standard error of ``scale`` and ``baseline_scale`` together.
+        baseline: the error that rounding explains, at least 2⁻⁸ (bf16) or 10⁻⁵ (fp32).
+        baseline_scale: the change of scale that rounding explains.
+        finite: whether the output under test is free of NaN and Inf.
+    """
+
+    name: str
+    kind: str
+    error: Optional[float]
+    scale: Optional[float]
+    scale_error: Optional[float]
+    baseline: float
+    baseline_scale: float
+    finite: bool
+
+    @property
+    def ratio(self) -> Optional[float]:
+        """Error ÷ the error that rounding explains."""
+        return None if self.error is None else self.error / self.baseline
+
+    @property
+    def excess_scale(self) -> float:
+        """How far ``scale`` is from the rounding baseline's, beyond three standard errors; 0 if not finite.
+
+        The baseline includes the systematic effect of rounding the weights.
+        """
+        if self.scale is None or self.scale_error is None:
+            return 0.0
+        return max(0.0, abs(self.scale - self.baseline_scale) - 3 * self.scale_error)
+
+
+@dataclass(frozen=True)
+class TopClasses:
+    """The five most likely classes of one picture, most likely first; empty if the logits are not finite."""
+
+    classes: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    finite: bool
+
+
+@dataclass(frozen=True)
+class ClassifiedPicture:
+    """One picture classified by both models.
+
+    Attributes:
+        index: position of the picture in the data set.
+        label: the true class, if known.
+        kl: KL divergence of tested from reference in nats, Σ p·log(p/q).
+        probability_change: largest change of a class's probability.
+        logit_error: norm of the difference of the centred logits ÷ norm of the reference's.
+        margin: the reference's logit of its first class minus that of the tested model's first class (0 if both
+            agree).
+        near_tie: whether ``margin`` is within one bf16 step of the first class's logit, with bf16 under test.
+    """
+
+    index: int
+    name: str
+    label: Optional[int]
+    reference: TopClasses
+    tested: TopClasses
+    kl: Optional[float]
+    probability_change: Optional[float]
+    logit_error: Optional[float]
+    margin: float
+    near_tie: bool
+
+    @property
+    def finite(self) -> bool:
+        """Whether the logits of both models are finite."""
+        return self.reference.finite and self.tested.finite
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both models give the same first class; never if the logits of one are not finite."""
+        return self.finite and self.reference.classes[0] == self.tested.classes[0]
+
+
+@dataclass(frozen=True)
+class MatchedPair:
+    """One object that both models detected.
+
+    Attributes:
+        reference_row: rank of the detection in the reference, from 0. tested_row: likewise.
+        label: the model's class label.
+        iou: intersection over union of the two boxes.
+        edge_shifts: shifts of x0, y0, x1, y1, as fractions of the reference box's width and height.
+    """
+
+    reference_row: int
+    tested_row: int
+    label: int
+    reference_score: float
+    tested_score: float
+    iou: float
+    edge_shifts: tuple[float, float, float, float]
+
+    @property
+    def score_change(self) -> float:
+        """Tested score minus reference score."""
+        return self.tested_score - self.reference_score
+
+    @property
+    def moved(self) -> bool:
+        """Whether the box moved noticeably."""
+        return self.iou < MOVED_IOU
+
+
+@dataclass(frozen=True)
+class UnmatchedObject:
+    """A detection of one model without a counterpart in the other: its rank, class label and score."""
+
+    row: int
+    label: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The objects of one picture: detected by both models, by the reference only (lost), by the tested only (new)."""
+
+    pairs: tuple[MatchedPair, ...] = ()
+    lost: tuple[UnmatchedObject, ...] = ()
+    new: tuple[UnmatchedObject, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Objects that either model detected."""
+        return len(self.pairs) + len(self.lost) + len(self.new)
+
+
+@dataclass(frozen=True)
+class CocoDetections:
+    """All detections of one model in one picture, in COCO's terms, column by column; K of them.
+
+    Attributes:
+        categories: K category ids of the annotation file. scores: K scores.
+        boxes: 4·K numbers: x, y, width, height of each box, in pixels of the original picture.
+        masks: K run-length encodings ("counts" as text), or empty. mask_size: their height and width.
+    """
+
+    categories: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    boxes: tuple[float, ...] = ()
+    masks: tuple[str, ...] = ()
+    mask_size: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class DetectedPicture:
+    """One picture processed by both detectors.
+
+    Attributes:
+        index: position of the picture in the data set.
+        image_id: the picture's id in the annotation file, if there is one.
+        matches: objects with a score of at least the task's threshold.
+        reference_boxes: number of detections of any score. tested_boxes: likewise.
+        reference_finite: whether the output is free of NaN and Inf. tested_finite: likewise.
+        reference_coco: the detections for COCO's metric, if there are annotations. tested_coco: likewise.
+    """
+
+    index: int
+    name: str
+    image_id: Union[int, str, None]
+    matches: Matches
+    reference_boxes: int
+    tested_boxes: int
+    reference_finite: bool
+    tested_finite: bool
+    reference_coco: Optional[CocoDetections] = None
+    tested_coco: Optional[CocoDetections] = None
+
+
+@dataclass(frozen=True)
+class ScoredAnswer:
+    """One model's answer to a question: text (empty: no answer), softmax probability, exact match and F1 (0 to 1)."""
+
+    text: str
+    probability: float
+    exact: float
+    f1: float
+    finite: bool
+
+
+@dataclass(frozen=True)
+class AnsweredQuestion:
+    """One question answered by both models.
+
+    Attributes:
+        index: position of the question in the data set.
+        id: the question's id in the data set.
+        expected: the first gold answer; ``None`` if the question has none.
+        agreement_f1: F1 of the tested answer with the reference's as gold.
+        margin: the reference's score of its own answer minus that of the tested answer, in logits.
+        near_tie: whether ``margin`` is within one bf16 step of both logits, with bf16 under test.
+        logit_change: largest change of a start or end logit.
+        logit_error: norm of the difference of the logits ÷ norm of the reference's.
+    """
+
+    index: int
+    id: str
+    question: str
+    expected: Optional[str]
+    reference: ScoredAnswer
+    tested: ScoredAnswer
+    agreement_f1: float
+    margin: Optional[float]
+    near_tie: bool
+    logit_change: Optional[float]
+    logit_error: Optional[float]
+
+    @property
+    def finite(self) -> bool:
+        """Whether the logits of both models are finite."""
+        return self.reference.finite and self.tested.finite
+
+    @property
+    def same(self) -> bool:
+        """Whether both models give the same text; never if the logits of one are not finite."""
+        return self.finite and self.reference.text == self.tested.text
+
+
+@dataclass(frozen=True)
+class PartialResult:
+    """What judging some items of a data set gave, in the order of their ``index``.
+
+    Attributes:
+        task: the kind of task; one of the three tuples below holds its items.
+        layers: errors by layer, from the shard that holds the data set's first item.
+        notes: how unusual inputs were read, sorted.
+    """
+
+    task: str
+    classified: tuple[ClassifiedPicture, ...] = ()
+    detected: tuple[DetectedPicture, ...] = ()
+    answered: tuple[AnsweredQuestion, ...] = ()
+    layers: tuple[LayerError, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,129 @@
+"""The judgement of a setting's predictions: what was asked for, what was checked, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Optional
+
+
+class ValidityVerdict(str, Enum):
+    """The verdicts, by the word that is printed and stored."""
+
+    VALID = "VALID"
+    NOT_VALID = "NOT VALID"
+    NUMERIC_ONLY = "NUMERIC ONLY"
+    CANNOT_JUDGE = "CANNOT JUDGE"
+
+
+class Relation(str, Enum):
+    """How the observed value must relate to the required one."""
+
+    AT_LEAST = ">="
+    AT_MOST = "<="
+
+
+@dataclass(frozen=True)
+class ValidityRequest:
+    """What to judge on, and by which thresholds.
+
+    Attributes:
+        data: path of the user's data set; ``None`` for the built-in one.
+        limit: maximum number of items, sampled with ``seed``.
+        seed: seeds the sample and the crops of the built-in photograph.
+        tolerance: threshold name to the value that replaces its default.
+        batch: items per forward pass.
+        explain: report the error of every layer.
+        weights_are_random: only numerical agreement can be judged.
+        own_weights: the weights are the user's, so the published quality does not apply.
+        model_path: directory of the checkpoint, if it is one (it holds the tokenizer).
+        pictures: maximum number of inputs whose detections are drawn.
+    """
+
+    data: Optional[str] = None
+    limit: Optional[int] = None
+    seed: int = 0
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+    batch: int = 1
+    explain: bool = False
+    weights_are_random: bool = False
+    own_weights: bool = False
+    model_path: Optional[str] = None
+    pictures: int = 100
+
+
+@dataclass(frozen=True)
+class Check:
+    """A value compared with its threshold.
+
+    Attributes:
+        name: name of the threshold, as ``--tolerance`` takes it.
+        title: what was checked, for tables.
+        seen: the observed value; ``None`` if it could not be computed, which never passes.
+        relation: how ``seen`` must relate to ``required``.
+        required: the threshold in force.
+        source: where ``required`` comes from.
+        would_pass_at: the ``--tolerance`` at which this check would just pass; ``None`` if no value would.
+    """
+
+    name: str
+    title: str
+    seen: Optional[float]
+    relation: Relation
+    required: float
+    source: str
+    passed: bool
+    would_pass_at: Optional[float]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text: one cell per column in each row, and a note below it."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Validity:
+    """The judgement of one setting of one workload.
+
+    Attributes:
+        task: the kind of task: ``classification``, ``detection``, ``answers``.
+        metric: name of the metric that decides: ``top1``, ``top1_agreement``, ``box_ap``,
+            ``detection_agreement``, ``f1``, ``tensor_error``.
+        reference: the metric in fp32 (1 for an agreement); ``None`` if it has no value.
+        tested: the metric of the setting under test.
+        exit_code: 0 valid (or numerical agreement only), 1 not valid, 2 could not be judged.
+        scope: what was judged on, as text: "32 crops of 1 photograph: agreement only".
+        reason: why the verdict is not VALID; empty if it is.
+        counts: number of pictures, crops, photographs, questions ….
+        figures: every figure by name, from 0 to 1 for accuracies; figures that are not finite are left out.
+        notes: how unusual inputs were read.
+        files: paths of the written files.
+        reference_name: what tables call the reference.
+        tested_name: what tables call the setting under test.
+        small: whether the built-in data set was used.
+    """
+
+    workload: str
+    task: str
+    metric: str
+    reference: Optional[float]
+    tested: Optional[float]
+    verdict: ValidityVerdict
+    exit_code: int
+    scope: str
+    reason: str
+    checks: tuple[Check, ...] = ()
+    tables: tuple[Table, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    reference_name: str = "fp32"
+    tested_name: str = "tested"
+    small: bool = False
