@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import common  # noqa: F401 - puts the checkout on the path
 
-from modelzoo import stats
 from modelzoo.workload import declaration as workload
 from modelzoo.workload.images import open_picture
 from modelzoo.workload.weights import fit, read_state
@@ -67,7 +67,7 @@ def main() -> int:
         for what, values in zip(("candidates", "detections"), zip(*found)):
             ordered = sorted(values)
             low, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.95))
-            print(f"{name} {what}: 5 % {low}, median {stats.median(values):.0f}, 95 % {high} ({len(values)} pictures)")
+            print(f"{name} {what}: 5 % {low}, median {median(values):.0f}, 95 % {high} ({len(values)} pictures)")
     return 0
 
 

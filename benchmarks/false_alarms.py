@@ -88,7 +88,7 @@ def main() -> int:
         chosen = [side[start : start + args.processes] for side in sides]
         first, second, third = drifting(chosen, DRIFT if number % 2 else 0.0)
         for name, other in (("A against A", second), ("3 % slower", third)):
-            verdicts[name][stats.compare(first, other)[1].word] += 1
+            verdicts[name][stats.compare(first, other, paired=True)[1].outcome.value] += 1
     false = sum(verdicts["A against A"][word] for word in ("FASTER", "SLOWER"))
     found = verdicts["3 % slower"]["SLOWER"]
     print(f"A against A: {dict(verdicts['A against A'])}: {false} false of {args.comparisons}")

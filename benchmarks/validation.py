@@ -16,6 +16,7 @@ import resource
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -94,11 +95,11 @@ def speed(folder: Path, count: int, batch: int, blocks: int) -> bool:
             for which in (0, 1) if block % 2 == 0 else (1, 0):
                 taken = whole(work, sides, folder, count, batch) if which else bare(sides, args, count, batch)
                 times[which].append([taken])
-    found = stats.ratio_interval(*times)
+    found = stats.ratio_interval(*times, paired=True)
     holds = found.value >= FLOOR
     print(
         f"batch {batch}: whole path / bare models = {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] of the "
-        f"pictures per second, {count / stats.median([t[0] for t in times[1]]):.1f} pictures/s, over {blocks} pairs "
+        f"pictures per second, {count / median([t[0] for t in times[1]]):.1f} pictures/s, over {blocks} pairs "
         f"of blocks: {'holds' if holds else 'DOES NOT HOLD'}",
         flush=True,
     )

@@ -1,1 +1,50 @@
-"""Numbers as people read them: pure functions, SI units."""
+"""Numbers as text, for tables and messages. Pure functions; SI units."""
+
+from __future__ import annotations
+
+import math
+
+MISSING = "–"
+"""Shown for a value that is not known."""
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """Format ``value`` to ``digits`` significant digits, in plain decimals without an exponent.
+
+    >>> significant(0.0561234)
+    '0.05612'
+    """
+    if value == 0 or not math.isfinite(value):
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    rounded = f"{value:.{decimals}f}"
+    # 0.99996 rounds up to 1.0000, which has one digit too many.
+    if len(rounded.replace(".", "").lstrip("0")) > digits and decimals:
+        rounded = f"{value:.{decimals - 1}f}"
+    return rounded
+
+
+def seconds(value: float | None) -> str:
+    """Format a time in seconds with a suitable unit: ``56.12 ms``, ``4.912 s``, ``812.0 µs``."""
+    if value is None:
+        return MISSING
+    if value < 1e-3:
+        return f"{significant(value * 1e6)} µs"
+    return f"{significant(value * 1e3)} ms" if value < 1 else f"{significant(value)} s"
+
+
+def percent(fraction: float) -> str:
+    """Format a relative half width: ``1.3 %``; ``over 100 %`` if the interval is wider than its value."""
+    return f"{100 * fraction:.1f} %" if fraction < 1 else "over 100 %"
+
+
+def seconds_within(value: float, half_width: float) -> str:
+    """Format a time with the relative half width of its interval: ``56.12 ms ±1.3 %``."""
+    return f"{seconds(value)} ±{percent(half_width)}"
+
+
+def ratio(value: float, low: float, high: float) -> str:
+    """Format a ratio with its interval: ``0.620× [0.600, 0.640]``; an unbounded end is ``0`` or ``∞``."""
+    lower = f"{low:.3f}" if low > 0.01 else "0"
+    upper = f"{high:.3f}" if high < 100 else "∞"
+    return f"{value:.3f}× [{lower}, {upper}]"

@@ -1,9 +1,9 @@
-"""The suite's statistics: pure functions of plain numbers. Seconds in, seconds out.
+"""Statistics of timing samples: pure functions of plain numbers. Times are in seconds.
 
-Two facts about timing samples shape them. Neighbouring samples of a process are correlated, so an
-interval that takes them as independent is too narrow: within a process the unit is the batch of
-neighbouring samples. And processes differ from each other by more than samples within one, so
-between settings the unit is the process.
+Two properties of timing samples decide which methods are valid. Neighbouring samples of a process are correlated, so
+an interval that treats samples as independent is too narrow: within a process, the unit is a batch of neighbouring
+samples. And processes differ from each other by more than the samples within one, so when settings are compared the
+unit is the process.
 """
 
 from __future__ import annotations
@@ -11,23 +11,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from enum import Enum
+from functools import lru_cache
+from statistics import NormalDist, fmean, median, stdev
 
 CONFIDENCE = 0.95
 VERDICT_CONFIDENCE = 0.98
-"""FASTER and SLOWER need 1 outside this interval: at 0.95 every twentieth comparison of equals would be a false
-alarm (benchmarks/false_alarms.py)."""
+"""FASTER and SLOWER require an interval of this confidence that excludes 1. At 0.95, one comparison of equals in twenty
+would be a false alarm (benchmarks/false_alarms.py)."""
 BATCHES = 20
-"""Batches of neighbouring samples in a process; 10 to 30 is enough (Schmeiser, "Batch size effects in
-the analysis of simulation output", Operations Research 30, 1982)."""
+"""Batches of neighbouring samples per process; 10 to 30 are enough (Schmeiser, "Batch size effects in the analysis of
+simulation output", Operations Research 30, 1982)."""
 RESAMPLES = 4000
+"""Bootstrap draws."""
 EQUIVALENCE = 0.02
-"""Two settings are SAME where the whole interval of their ratio lies within ± this share of 1. It is
-about what the same binary differs by between days on one server; smaller differences decide nothing."""
+"""Two settings are SAME if the whole interval of their ratio lies within 1 ± this fraction. The same binary differs by
+about as much from day to day on one server, so smaller differences do not matter."""
 TRIM = 0.2
-"""Share of the rounds left out at either end of a ratio's mean: the usual choice (Wilcox)."""
+"""Fraction of the rounds that a trimmed mean leaves out at either end; the usual choice (Wilcox)."""
 OUTLIER = 1.5
-"""A sample over this multiple of its process's median is reported as an outlier. None is dropped."""
+"""A sample above this multiple of its process's median is reported as an outlier. None is dropped."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +43,15 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """The larger distance to an end, as a share of the value."""
+        """Distance from the value to the farther bound, relative to the value."""
         return max(self.high - self.value, self.value - self.low) / self.value if self.value else math.inf
 
 
-def median(samples: Sequence[float]) -> float:
-    """The middle value, or the mean of the two middle values."""
-    ordered = sorted(samples)
-    if not ordered:
-        raise ValueError("median of no samples")
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
+@lru_cache(maxsize=None)
 def student_t(probability: float, freedom: int) -> float:
-    """Quantile of Student's t by inverting its exact distribution function with bisection.
+    """Quantile of Student's t distribution with ``freedom`` degrees of freedom; infinite for none.
 
-    The distribution function is Abramowitz & Stegun 26.7.3 and 26.7.4.
+    The exact distribution function (Abramowitz & Stegun 26.7.3 and 26.7.4) is inverted by bisection.
     """
     if freedom < 1:
         return math.inf
@@ -82,16 +77,16 @@ def student_t(probability: float, freedom: int) -> float:
     return (low + high) / 2
 
 
-_T975 = {n: student_t((1 + CONFIDENCE) / 2, n) for n in range(1, BATCHES)}
-
-
 def process_interval(samples: Sequence[float]) -> Interval:
-    """The median of one process's samples with its interval by batch means.
+    """Compute the median of one process's samples and its interval by the method of batch means.
 
-    The samples are cut into up to 20 batches of neighbours; the spread of the batches' medians gives
-    the standard error, widened by their remaining lag-1 correlation r as (1 + r) / (1 - r) for an
-    autoregressive series (Law, "Simulation Modeling and Analysis", section 9.5). With fewer than
-    four samples the interval is unbounded, so that no stopping rule takes it for precise.
+    The samples are divided into up to 20 batches of neighbours. The spread of the batches' medians gives the standard
+    error; its square is multiplied by (1 + r) / (1 - r), where r is the remaining lag-1 correlation of the batches, as
+    for an autoregressive series (Law, "Simulation Modeling and Analysis", section 9.5). With fewer than four samples
+    the interval is unbounded, so no stopping rule can take it for precise.
+
+    Raises:
+        ValueError: there are no samples.
     """
     centre = median(samples)
     count = len(samples)
@@ -100,24 +95,24 @@ def process_interval(samples: Sequence[float]) -> Interval:
     batches = min(BATCHES, max(4, min(8, count), count // 5))
     edges = [round(i * count / batches) for i in range(batches + 1)]
     levels = [median(samples[a:b]) for a, b in zip(edges, edges[1:])]
-    mean = sum(levels) / batches
+    mean = fmean(levels)
     squares = sum((x - mean) ** 2 for x in levels)
-    # Rounding leaves a trace of variance in constant samples; below that nothing can be estimated.
+    # Constant samples keep a trace of variance from rounding; nothing can be estimated from it.
     if squares <= (1e-12 * abs(mean)) ** 2 * batches:
         return Interval(centre, centre, centre)
     lag = sum((a - mean) * (b - mean) for a, b in zip(levels, levels[1:])) / squares
     lag = min(max(lag, 0.0), 0.8)
     error = math.sqrt(squares / (batches - 1) / batches * (1 + lag) / (1 - lag))
-    width = _T975[batches - 1] * error
+    width = student_t((1 + CONFIDENCE) / 2, batches - 1) * error
     return Interval(centre, centre - width, centre + width)
 
 
 def setting_interval(processes: Sequence[Sequence[float]]) -> Interval:
-    """The median of the processes' medians, with its interval.
+    """Compute the median of the processes' medians and its interval.
 
-    One process gives its own interval only (the caller warns). With more, the unit is the process:
-    the standard error of log time is resampled over processes and, within each, moved by the
-    process's own error; see ``_small_sample_width`` for the width.
+    With several processes the unit is the process: a bootstrap of log times resamples the processes and adds to each
+    a normal error of its own standard error; ``_small_sample_width`` turns the draws into an interval. A single
+    process has only its own interval, which says nothing about the next process; the caller warns about that.
     """
     if len(processes) == 1:
         return process_interval(processes[0])
@@ -129,20 +124,29 @@ def setting_interval(processes: Sequence[Sequence[float]]) -> Interval:
 
 
 def ratio_interval(
-    a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], confidence: float = CONFIDENCE
+    a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *, paired: bool, confidence: float = CONFIDENCE
 ) -> Interval:
-    """How many times faster B is than A: time of A over time of B, with its interval.
+    """Compute how many times faster B is than A (time of A over time of B) and the interval of this ratio.
 
-    ``a[i]`` and ``b[i]`` are the samples of the processes of round i, which sampled by turns: the value is the
-    trimmed mean of the rounds' log ratios, in which what slowed both sides of a round cancels. Unequal
-    numbers of processes (results of two calls) have no rounds: then it is the difference of the trimmed means.
+    Args:
+        a: samples of each of A's processes.
+        b: samples of each of B's processes.
+        paired: whether ``a[i]`` and ``b[i]`` ran in the same round, sampling in alternating turns. If so, the ratio
+            is the trimmed mean of the rounds' log ratios, in which whatever slowed down both sides of a round
+            cancels. If not (two stored results, say), it is the difference of the two trimmed means of log time.
+        confidence: coverage of the interval.
+
+    Raises:
+        ValueError: paired sides have different numbers of processes.
     """
-    if len(a) == len(b):
+    if paired:
+        if len(a) != len(b):
+            raise ValueError(f"paired sides must have the same number of rounds, not {len(a)} and {len(b)}")
         found = _trimmed([math.log(median(x) / median(y)) for x, y in zip(a, b)])
     else:
         first, second = (_trimmed([math.log(median(samples)) for samples in side]) for side in (a, b))
         freedom = min(first.freedom, second.freedom)
-        found = _Centre(first.value - second.value, math.hypot(first.error, second.error), freedom)
+        found = _TrimmedMean(first.value - second.value, math.hypot(first.error, second.error), freedom)
     if found.freedom < 1:
         return Interval(math.exp(found.value), 0.0, math.inf)
     width = student_t((1 + confidence) / 2, found.freedom) * found.error
@@ -150,21 +154,21 @@ def ratio_interval(
 
 
 @dataclass(frozen=True)
-class _Centre:
-    """A centre with its standard error and the degrees of freedom of Student's t."""
+class _TrimmedMean:
+    """A trimmed mean with its standard error and the degrees of freedom for Student's t."""
 
     value: float
     error: float
     freedom: int
 
 
-def _trimmed(levels: Sequence[float]) -> _Centre:
-    """The 20 % trimmed mean of ``levels`` with Yuen's standard error.
+def _trimmed(levels: Sequence[float]) -> _TrimmedMean:
+    """Compute the 20 % trimmed mean of ``levels`` with Yuen's standard error.
 
-    One process in ten is off by several percent on a shared machine, which a mean feels too much; a median of
-    few wastes the others. Source: Yuen, "The two-sample trimmed t for unequal population variances",
-    Biometrika 61, 1974; Wilcox, "Introduction to Robust Estimation", section 4.3. The processes' own intervals
-    do not enter: most of their width is the machine's wandering, which both sides of a round share.
+    On a shared machine one process in ten is off by several percent. A mean is too sensitive to that, and the median
+    of a few values discards most of their information. Source: Yuen, "The two-sample trimmed t for unequal population
+    variances", Biometrika 61, 1974; Wilcox, "Introduction to Robust Estimation", section 4.3. The processes' own
+    intervals are not used: most of their width is drift of the machine, which both sides of a round share.
     """
     ordered, count = sorted(levels), len(levels)
     cut = int(TRIM * count)
@@ -174,26 +178,25 @@ def _trimmed(levels: Sequence[float]) -> _Centre:
     squares = sum((x - mean) ** 2 for x in winsorized)
     freedom = len(kept) - 1
     error = math.sqrt(squares / (len(kept) * freedom)) if freedom else math.inf
-    return _Centre(sum(kept) / len(kept), error, freedom)
+    return _TrimmedMean(sum(kept) / len(kept), error, freedom)
 
 
 def _small_sample_width(draws: Sequence[float], processes: int) -> float:
-    """Half the interval's width from bootstrap ``draws`` over ``processes`` units.
+    """Compute half the width of the interval from bootstrap ``draws`` over ``processes`` units.
 
-    The bootstrap's variance is (n - 1) / n of the true one and a normal quantile is too short for
-    few units; both are mended as in Hesterberg, "What teachers should know about the bootstrap", The
-    American Statistician 69, 2015, section 4: times sqrt(n / (n - 1)), and Student's t.
+    For few units the bootstrap underestimates the variance by (n - 1) / n, and a normal quantile is too small. Both
+    are corrected as in Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69,
+    2015, section 4: the factor sqrt(n / (n - 1)), and Student's t.
     """
     if processes < 2:
         return math.inf
-    mean = sum(draws) / len(draws)
-    error = math.sqrt(sum((x - mean) ** 2 for x in draws) / (len(draws) - 1))
+    error = stdev(draws)
     quantile = student_t((1 + CONFIDENCE) / 2, processes - 1)
     return quantile * math.sqrt(processes / (processes - 1)) * error
 
 
 def _resampled_medians(levels: Sequence[float], errors: Sequence[float]) -> list[float]:
-    """Bootstrap draws of the median of ``levels``, each drawn level moved by its own normal error."""
+    """Draw bootstrap medians of ``levels``; each drawn level gets a normal error of its own standard error."""
     import numpy as np
 
     generator = np.random.default_rng(0)
@@ -203,44 +206,67 @@ def _resampled_medians(levels: Sequence[float], errors: Sequence[float]) -> list
 
 
 def _standard_error(interval: Interval) -> float:
-    """Relative standard error of a process's median; 0 where its interval is unbounded, since then
-    only the spread between processes is known."""
+    """Relative standard error of a process's median.
+
+    It is 0 if the interval is unbounded: then only the spread between the processes is known.
+    """
     if math.isinf(interval.high) or not interval.value:
         return 0.0
     return (interval.high - interval.value) / interval.value / NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
+class SpeedVerdict(str, Enum):
+    """Outcome of a comparison of speeds. REFUSED: the two sides are not comparable."""
+
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    SAME = "SAME"
+    AMBIGUOUS = "AMBIGUOUS"
+    REFUSED = "REFUSED"
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """FASTER, SLOWER, SAME or AMBIGUOUS, and why in a few words."""
+    """The outcome of a comparison, with a short reason."""
 
-    word: str
+    outcome: SpeedVerdict
     reason: str
 
 
-def compare(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> tuple[Interval, Verdict]:
-    """The ratio of A's time to B's with its 95 % interval, and what it allows to say in a word."""
-    ratio = ratio_interval(a, b)
-    return ratio, judge(ratio, ratio_interval(a, b, VERDICT_CONFIDENCE))
+def compare(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *, paired: bool) -> tuple[Interval, Verdict]:
+    """Compute the ratio of A's time to B's with its 95 % interval, and the verdict that it supports.
+
+    For ``paired`` see ``ratio_interval``.
+    """
+    ratio = ratio_interval(a, b, paired=paired)
+    return ratio, judge(ratio, ratio_interval(a, b, paired=paired, confidence=VERDICT_CONFIDENCE))
 
 
-def judge(ratio: Interval, sure: Interval) -> Verdict:
-    """Say in a word what a ratio (over 1 is faster) allows to say, by its 95 % interval and a ``sure``, wider one."""
+def judge(ratio: Interval, wider: Interval) -> Verdict:
+    """Derive the verdict from a speedup (above 1 is faster).
+
+    Args:
+        ratio: the speedup with its 95 % interval.
+        wider: the speedup with its interval of ``VERDICT_CONFIDENCE``.
+    """
     if not math.isfinite(ratio.high):
-        return Verdict("AMBIGUOUS", "one process each: their spread is unknown")
+        return Verdict(SpeedVerdict.AMBIGUOUS, "only one process each, so their spread is unknown")
     if ratio.low >= 1 - EQUIVALENCE and ratio.high <= 1 + EQUIVALENCE:
-        return Verdict("SAME", f"the whole interval is within ±{EQUIVALENCE:.0%} of 1")
-    if sure.low > 1:
-        return Verdict("FASTER", f"its {VERDICT_CONFIDENCE:.0%} interval is above 1 too")
-    if sure.high < 1:
-        return Verdict("SLOWER", f"its {VERDICT_CONFIDENCE:.0%} interval is below 1 too")
+        return Verdict(SpeedVerdict.SAME, f"the whole interval lies within 1 ± {EQUIVALENCE:.0%}")
+    if wider.low > 1:
+        return Verdict(SpeedVerdict.FASTER, f"the {VERDICT_CONFIDENCE:.0%} interval lies above 1, too")
+    if wider.high < 1:
+        return Verdict(SpeedVerdict.SLOWER, f"the {VERDICT_CONFIDENCE:.0%} interval lies below 1, too")
     if ratio.low <= 1 <= ratio.high:
-        return Verdict("AMBIGUOUS", "the interval holds 1: more processes could tell")
-    return Verdict("AMBIGUOUS", f"its {VERDICT_CONFIDENCE:.0%} interval holds 1: more processes could tell")
+        return Verdict(SpeedVerdict.AMBIGUOUS, "the interval includes 1; more processes may decide it")
+    return Verdict(
+        SpeedVerdict.AMBIGUOUS,
+        f"the {VERDICT_CONFIDENCE:.0%} interval includes 1; more processes may decide it",
+    )
 
 
 def percentiles(samples: Sequence[float]) -> dict[str, float]:
-    """p50, p90, p95 and p99 in seconds, each only where more than 1 / (1 - p) samples exist."""
+    """Compute p50, p90, p95 and p99 by nearest rank, each only if there are more than 1 / (1 - p) samples."""
     ordered = sorted(samples)
     found = {}
     for percent in (50, 90, 95, 99):
@@ -250,16 +276,16 @@ def percentiles(samples: Sequence[float]) -> dict[str, float]:
 
 
 def outliers(samples: Sequence[float]) -> int:
-    """How many samples exceed 1.5 times the median."""
+    """Count the samples above 1.5 times the median."""
     limit = OUTLIER * median(samples)
     return sum(sample > limit for sample in samples)
 
 
 def is_settled(samples: Sequence[float], window: int) -> bool:
-    """Whether the level has stopped moving: the medians of the last two windows agree within 2 %.
+    """Whether timings have stabilised: the medians of the last two windows agree.
 
-    "Agree" allows for their own noise: a difference within the quartile spread of the two windows,
-    over the square root of the window, counts as none.
+    They agree if they differ by at most 2 %, or by at most what their noise explains: the interquartile range of the
+    two windows together, divided by the square root of the window's length.
     """
     if len(samples) < 2 * window:
         return False

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any, Callable
 
@@ -23,9 +24,10 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.evidence import canary as canaries
 from modelzoo.machine import facts as machine
 from modelzoo.machine.diagnosis import load_warnings
-from modelzoo.machine.usage import LoadWatch
+from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import for_device
+from modelzoo.records.canary import Canary
 from modelzoo.records.timing import StopReason, Timing, WarmUpEnd
 from modelzoo.results.store import plain
 from modelzoo.setting import BACKEND_VARIABLE, Plan, Setting
@@ -59,7 +61,7 @@ class Report:
     import_seconds: float
     build_seconds: float
     compile_seconds: float | None
-    canary: canaries.Canary
+    canary: Canary
     canary_word: str
     switches: tuple[str, ...]
     environment: dict[str, dict[str, str]]
@@ -170,7 +172,7 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
         args = executable.prepare(inputs.args)
         compile_seconds = executable.compile_seconds
         build_seconds = perf_counter() - started - (compile_seconds or 0.0)
-        watch = LoadWatch(int(job["parent"])).start()
+        watch = CpuUsageMonitor(int(job["parent"])).start()
         try:
             if facts.emulator:
                 phases = None
@@ -207,9 +209,9 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
             )
     from modelzoo.machine import libraries
 
-    word = canary.word(setting.precision)
+    word = canary.verdict(setting.precision)
     advice = _warnings(setting, bf16_method, weights, canary, word, counts, phases, load, facts, job["environment"])
-    advice += evidence.advice if evidence is not None else ()
+    advice += evidence.warnings if evidence is not None else ()
     report = Report(
         workload=work.name,
         title=work.title,
@@ -310,7 +312,7 @@ def _counts(work: Workload, model: Any, inputs: Inputs) -> tuple[Count, ...]:
 def _evidence(
     executable: execution.Executable,
     args: tuple[Any, ...],
-    canary: canaries.Canary,
+    canary: Canary,
     setting: Setting,
     bf16_method: str | None,
     phases: Timing | None,
@@ -318,9 +320,9 @@ def _evidence(
     from modelzoo.evidence import audit
     from modelzoo.evidence import verdict as evidence
 
-    slow = phases is None or stats.median(phases.steady) > AUDIT_SECONDS / 2
+    slow = phases is None or median(phases.steady) > AUDIT_SECONDS / 2
     seen = audit.audit(lambda: executable.call(*args), 1 if slow else 2)
-    return evidence.build(seen, canary, setting.precision, bf16_method)
+    return evidence.build_evidence(seen, canary, setting.precision, bf16_method)
 
 
 def _flops(eager: Callable[[], Any]) -> Any:
@@ -340,10 +342,10 @@ def _bound(flops: Any, phases: Timing | None, facts: machine.Machine, setting: S
     if flops is None or not flops.total or phases is None or setting.device != "cpu":
         return None
     place = ceilings.cache_path(facts, torch.__version__, facts.threads.count)
-    found = ceilings.load(place)
+    found = ceilings.read_ceilings(place)
     if found is None:
         return None
-    seconds = stats.median(phases.steady)
+    seconds = median(phases.steady)
     bound = roofline.bound(flops.total, flops.bytes, seconds, found, setting.precision, setting.threads)
     return {**asdict(bound), "ceilings": str(place)}
 
@@ -374,7 +376,7 @@ def _warnings(
     setting: Setting,
     bf16_method: str | None,
     weights: Weights,
-    canary: canaries.Canary,
+    canary: Canary,
     word: str,
     counts: tuple[Count, ...],
     phases: Timing | None,

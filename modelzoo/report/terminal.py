@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from modelzoo import stats
-from modelzoo.results.summary import Row, significant
+from modelzoo import formatting, stats
+from modelzoo.formatting import MISSING, percent, seconds, seconds_within, significant
+from modelzoo.results.summary import Row
 
 VERDICT_STYLE = {
     "FASTER": "green",
@@ -35,34 +36,18 @@ def console() -> Any:
     return wanted if wanted.is_terminal else Console(stderr=True, highlight=False, width=160)
 
 
-def seconds(value: float | None) -> str:
-    """Time with its unit: 56.12 ms, 4.912 s, 812.0 µs."""
-    if value is None:
-        return "–"
-    if value < 1e-3:
-        return f"{significant(value * 1e6)} µs"
-    return f"{significant(value * 1e3)} ms" if value < 1 else f"{significant(value)} s"
-
-
 def interval(found: stats.Interval | None) -> str:
     """``56.12 ms ±1.3 %``; the larger side where the two differ."""
     if found is None:
-        return "–"
-    return f"{seconds(found.value)} ±{percent(found.half_width)}"
-
-
-def percent(share: float) -> str:
-    """``1.3 %``; an interval as wide as its value says nothing more than that."""
-    return f"{100 * share:.1f} %" if share < 1 else "over 100 %"
+        return MISSING
+    return seconds_within(found.value, found.half_width)
 
 
 def ratio(found: stats.Interval | None) -> str:
     """``0.620× [0.600, 0.640]``."""
     if found is None:
-        return "–"
-    low = f"{found.low:.3f}" if found.low > 0.01 else "0"
-    high = f"{found.high:.3f}" if found.high < 100 else "∞"
-    return f"{found.value:.3f}× [{low}, {high}]"
+        return MISSING
+    return formatting.ratio(found.value, found.low, found.high)
 
 
 def proof(row: Row) -> str:
@@ -93,7 +78,7 @@ def results_table(rows: Sequence[Row]) -> Any:
     if any(row.valid for row in rows):
         table.add_column("predictions")
     for row in rows:
-        word = row.verdict.word if row.verdict else ""
+        word = row.verdict.outcome.value if row.verdict else ""
         comparison = [ratio(row.speedup) if row.verdict else "", Text(word, VERDICT_STYLE.get(word, ""))]
         table.add_row(
             row.workload,
@@ -124,7 +109,7 @@ def detail_lines(rows: Sequence[Row]) -> list[str]:
         if row.compile_seconds is not None:
             lines.append(f"{name}: compiling took {seconds(row.compile_seconds)}")
         if row.verdict:
-            lines.append(f"{name}: {row.verdict.word}, {row.verdict.reason}")
+            lines.append(f"{name}: {row.verdict.outcome.value}, {row.verdict.reason}")
         if len(row.percentiles) > 1:
             lines.append(f"{name}: " + ", ".join(f"{k} {seconds(v)}" for k, v in row.percentiles.items()))
     return lines

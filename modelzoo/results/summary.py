@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from types import MappingProxyType
 from typing import Any
 
 from modelzoo import stats
-from modelzoo.warning import WarningMessage, WarningCode, warning_for
-from modelzoo.evidence.verdict import REFERENCE_SHARE
+from modelzoo.formatting import significant
+from modelzoo.records.canary import Canary
+from modelzoo.records.codec import decode
+from modelzoo.records.evidence import REFERENCE_SHARE
 from modelzoo.results.store import Key, Run
 from modelzoo.setting import Setting
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 SPREAD = 0.1
 """Processes whose medians spread over more than this share of their median are warned of; the same
@@ -101,13 +104,13 @@ def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, judged: dict[str, 
         samples=len(samples),
         latency=latency,
         throughput=batch / latency.value if latency else None,
-        cold=stats.median([run.report["phases"]["cold"] for run in timed if run.report]) if timed else None,
+        cold=median([run.report["phases"]["cold"] for run in timed if run.report]) if timed else None,
         compile_seconds=first.get("compile_seconds"),
         percentiles=stats.percentiles(samples),
         speedup=speedup,
         verdict=verdict,
         canary=first.get("canary_word", ""),
-        canary_summary=canary_summary(first["canary"]) if first else "",
+        canary_summary=decode(Canary, first["canary"]).summary if first else "",
         proof=evidence.get("line", ""),
         proof_verdict=evidence.get("verdict", ""),
         reference_share=evidence.get("reference_share", 0.0),
@@ -118,14 +121,6 @@ def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, judged: dict[str, 
         peak_memory=max((report["peak_memory"] for report in reports), default=0),
         advice=(*_merged(runs), *_between(timed)),
         errors=tuple(dict.fromkeys(run.error for run in runs if run.error)),
-    )
-
-
-def canary_summary(canary: dict[str, Any]) -> str:
-    """``matmul fp32 (4.9e-07), …`` from a stored canary."""
-    return ", ".join(
-        f"{c['operator']} {c['level']}" + (f" ({c['error']:.1e})" if c["error"] is not None else "")
-        for c in canary["operators"]
     )
 
 
@@ -154,7 +149,8 @@ def limit_words(report: dict[str, Any]) -> str:
     words = f"{counted}, {bound['gflops']:.0f} GFLOP/s"
     if bound["share_of_ceiling"] is not None:
         words += f", {bound['share_of_ceiling']:.0%} of this machine's measured {bound['precision']} ceiling"
-    return words + (f", bound by {bound['word']}" if bound["word"] else "")
+    limit = bound.get("bound_by", bound.get("word"))  # "word" in results of format 1
+    return words + (f", bound by {limit}" if limit else "")
 
 
 def _against(
@@ -163,13 +159,13 @@ def _against(
     """The ratio by rounds that both sides have, or the reason why there is none."""
     refused = not_comparable(baseline, first)
     if refused:
-        return None, stats.Verdict("REFUSED", refused)
+        return None, stats.Verdict(stats.SpeedVerdict.REFUSED, refused)
     other = {run.round: run.steady for run in baseline if run.steady}
     own = {run.round: run.steady for run in timed}
     shared = sorted(set(other) & set(own))
     if not shared:
-        return None, stats.Verdict("AMBIGUOUS", "the baseline has no runs")
-    return stats.compare([other[i] for i in shared], [own[i] for i in shared])
+        return None, stats.Verdict(stats.SpeedVerdict.AMBIGUOUS, "the baseline has no runs")
+    return stats.compare([other[i] for i in shared], [own[i] for i in shared], paired=True)
 
 
 def not_comparable(baseline: Sequence[Run], report: dict[str, Any]) -> str:
@@ -179,7 +175,7 @@ def not_comparable(baseline: Sequence[Run], report: dict[str, Any]) -> str:
         return ""
     base = reports[0]
     if base["setting"]["precision"] == "fp32" and base["canary_word"] != "fp32":
-        return f"the fp32 baseline is not fp32 by the canary: {canary_summary(base['canary'])}"
+        return f"the fp32 baseline is not fp32 by the canary: {decode(Canary, base['canary']).summary}"
     evidence = base.get("evidence") or {}
     if evidence.get("verdict") == "NOT_FP32":
         return f"the fp32 baseline is not fp32 by its kernels: {evidence['line']}"
@@ -209,8 +205,8 @@ def _between(timed: Sequence[Run]) -> list[WarningMessage]:
         return [warning_for(WarningCode.ONE_PROCESS)]
     if not timed:
         return []
-    medians = [stats.median(run.steady) for run in timed]
-    spread = (max(medians) - min(medians)) / stats.median(medians)
+    medians = [median(run.steady) for run in timed]
+    spread = (max(medians) - min(medians)) / median(medians)
     return [warning_for(WarningCode.PROCESSES_DIFFER, percent=100 * spread)] if spread > SPREAD else []
 
 
@@ -230,18 +226,6 @@ def target_lines(found: Sequence[Row]) -> list[str]:
         if row.latency is not None:
             lines.append(f"[TARGET] {name} Time {significant(row.latency.value)}")
     return lines
-
-
-def significant(value: float, digits: int = 4) -> str:
-    """``value`` to so many significant digits, in plain decimals without an exponent."""
-    if value == 0 or not math.isfinite(value):
-        return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    rounded = f"{value:.{decimals}f}"
-    # 0.99996 rounds up to one digit more than was asked for.
-    if len(rounded.replace(".", "").lstrip("0")) > digits and decimals:
-        rounded = f"{value:.{decimals - 1}f}"
-    return rounded
 
 
 def unproven(found: Sequence[Row]) -> list[str]:

@@ -19,14 +19,14 @@ import pytest
 import torch
 
 from modelzoo.errors import EnvironmentProblem, InputError, UsageError, WorkerError
-from modelzoo.evidence.canary import Canary
+from modelzoo.records.canary import Canary
 from modelzoo.machine import facts as machine
-from modelzoo.machine.usage import Load
+from modelzoo.records.machine import CpuUsage, Threads
 from modelzoo.measure import process as child
 from modelzoo.measure import schedule as runner
 from modelzoo.measure import worker as workers
-from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.measure.schedule import Request
+from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import declaration as workload
 from modelzoo.workload.declaration import Count, Workload
@@ -252,7 +252,7 @@ def test_libraries_get_their_threads_before_they_load(monkeypatch: pytest.Monkey
     variables = job["environment"]["variables"]
     assert job["threads"] == 3
     assert {variables[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")} == {"3"}
-    monkeypatch.setattr(machine, "usable_threads", lambda: machine.Threads(7, 8, 8, 7.0, "cgroup quota"))
+    monkeypatch.setattr(machine, "usable_threads", lambda: Threads(7, 8, 8, 7.0, "cgroup quota"))
     job = runner.job(Request(mlp(), (), SHORT), Setting(), "measure")
     assert job["threads"] == 7
     assert job["setting"]["threads"] is None, "what was asked for stays what was asked for"
@@ -540,7 +540,7 @@ PHASES = Timing(
     WarmUpEnd.SETTLED,
     StopReason.INTERVAL,
 )
-IDLE = Load(10.0, 2.0, 0.0, 0.0, 0.01, 0, 0, 0.0)
+IDLE = CpuUsage(10.0, 2.0, 0.0, 0.0, 0.01, 0, 0, 0.0)
 
 
 def codes(setting: Setting = RANDOM, **changes: Any) -> list[str]:

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 from fake_runs import make
-from hypothesis import given
-from hypothesis import strategies as st
 
 from modelzoo.results import summary
 from modelzoo.results.store import Result, Run
-from modelzoo.setting import Setting
 from modelzoo.results.summary import Row
+from modelzoo.setting import Setting
 
 BF16 = Setting("bf16")
 STEADY = [1.0, 1.01, 0.99, 1.0] * 10
@@ -52,7 +50,7 @@ def test_the_first_setting_is_the_baseline() -> None:
     assert bf16.speedup is not None
     assert bf16.verdict is not None
     assert bf16.speedup.value == pytest.approx(0.5)
-    assert bf16.verdict.word == "SLOWER"
+    assert bf16.verdict.outcome == "SLOWER"
     assert (bf16.asked, bf16.label) == ("bf16", "bf16=autocast")
 
 
@@ -60,7 +58,7 @@ def test_a_against_a_is_the_same() -> None:
     """Equal runs are not told apart."""
     _, again = rows(*pairs(1.0))
     assert again.verdict is not None
-    assert again.verdict.word == "SAME"
+    assert again.verdict.outcome == "SAME"
 
 
 def test_only_rounds_that_both_sides_have_are_compared() -> None:
@@ -71,7 +69,7 @@ def test_only_rounds_that_both_sides_have_are_compared() -> None:
     assert (fp32.processes, fp32.failed, fp32.errors) == (2, 1, ("the worker died",))
     assert bf16.processes == 3
     assert bf16.verdict is not None
-    assert bf16.verdict.word == "SLOWER"
+    assert bf16.verdict.outcome == "SLOWER"
 
 
 def test_without_a_baseline_there_is_no_verdict() -> None:
@@ -82,7 +80,7 @@ def test_without_a_baseline_there_is_no_verdict() -> None:
     assert bf16.latency is not None
     assert bf16.speedup is None
     assert bf16.verdict is not None
-    assert bf16.verdict.word == "AMBIGUOUS"
+    assert bf16.verdict.outcome == "AMBIGUOUS"
 
 
 def test_a_baseline_that_is_not_fp32_refuses_the_speedup() -> None:
@@ -91,7 +89,7 @@ def test_a_baseline_that_is_not_fp32_refuses_the_speedup() -> None:
     _, bf16 = rows(*fp32, *pairs()[3:])
     assert bf16.speedup is None
     assert bf16.verdict is not None
-    assert bf16.verdict.word == "REFUSED"
+    assert bf16.verdict.outcome == "REFUSED"
     assert "not fp32 by the canary: matmul bf16" in bf16.verdict.reason
     evidence = {"verdict": "NOT_FP32", "line": "gemm ran in bf16"}
     fp32 = [make(STEADY, round=i, evidence=evidence) for i in range(3)]
@@ -105,7 +103,7 @@ def test_other_weights_refuse_the_speedup() -> None:
     other = {"kind": "random", "name": "", "path": "", "sha256": "xyz", "reason": "", "seed": 0}
     _, bf16 = rows(*pairs(weights=other))
     assert bf16.verdict is not None
-    assert (bf16.verdict.word, bf16.verdict.reason) == ("REFUSED", "the two sides ran different weights")
+    assert (bf16.verdict.outcome, bf16.verdict.reason) == ("REFUSED", "the two sides ran different weights")
 
 
 def test_other_work_refuses_the_speedup() -> None:
@@ -118,7 +116,7 @@ def test_other_work_refuses_the_speedup() -> None:
     for value, refused in ((995, False), (300, True)):
         _, bf16 = rows(*fp32, *pairs(counts=counted(value))[3:])
         assert bf16.verdict is not None
-        assert (bf16.verdict.word == "REFUSED") is refused
+        assert (bf16.verdict.outcome == "REFUSED") is refused
         if refused:
             assert bf16.verdict.reason == "the two sides did different work: candidates 1000 and 300"
 
@@ -171,35 +169,6 @@ def test_a_failed_first_setting_leaves_its_name_unused() -> None:
     """Another setting's time must not be taken for that of the first."""
     found = rows(make(None, error="the worker died"), make([1.5] * 5, setting=BF16))
     assert summary.target_lines(found) == ["[TARGET] toy-bf16 Time 1.500"]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.056123, "0.05612"),
-        (1.0, "1.000"),
-        (9.9996, "10.00"),
-        (0.99996, "1.000"),
-        (12.3456, "12.35"),
-        (123456.0, "123456"),
-        (0.0000123456, "0.00001235"),
-        (0.0, "0"),
-        (float("inf"), "0"),
-    ],
-)
-def test_significant_digits(value: float, text: str) -> None:
-    """Four digits, in plain decimals."""
-    assert summary.significant(value) == text
-
-
-@given(st.floats(1e-9, 9e8))
-def test_significant_keeps_four_digits_without_an_exponent(value: float) -> None:
-    """For every time that can occur: the pattern scripts grep, four digits, and the value within them."""
-    text = summary.significant(value)
-    assert re.fullmatch(r"[0-9]+(\.[0-9]+)?", text)
-    digits = text.replace(".", "").lstrip("0")
-    assert len(digits) == 4 or ("." not in text and len(digits) > 4)
-    assert float(text) == pytest.approx(value, rel=5.01e-4)
 
 
 def proven(verdict: str, share: float = 0.0) -> dict[str, Any]:

@@ -1,0 +1,73 @@
+"""Numbers as text."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelzoo import formatting
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.056123, "0.05612"),
+        (1.0, "1.000"),
+        (9.9996, "10.00"),
+        (0.99996, "1.000"),
+        (12.3456, "12.35"),
+        (123456.0, "123456"),
+        (0.0000123456, "0.00001235"),
+        (0.0, "0"),
+        (float("inf"), "0"),
+    ],
+)
+def test_significant_digits(value: float, text: str) -> None:
+    """Four digits, in plain decimals."""
+    assert formatting.significant(value) == text
+
+
+@given(st.floats(1e-9, 9e8))
+def test_significant_keeps_four_digits_without_an_exponent(value: float) -> None:
+    """Any time is four digits in the pattern that scripts search for, and close to the value."""
+    text = formatting.significant(value)
+    assert re.fullmatch(r"[0-9]+(\.[0-9]+)?", text)
+    digits = text.replace(".", "").lstrip("0")
+    assert len(digits) == 4 or ("." not in text and len(digits) > 4)
+    assert float(text) == pytest.approx(value, rel=5.01e-4)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0.0561234, "56.12 ms"), (4.9123, "4.912 s"), (8.12e-4, "812.0 µs"), (61.0, "61.00 s")],
+)
+def test_seconds_have_a_fitting_unit(value: float | None, text: str) -> None:
+    """Four digits in s, ms or µs."""
+    assert formatting.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [(0.0, "0.0 %"), (0.0132, "1.3 %"), (0.9, "90.0 %"), (1.0, "over 100 %"), (math.inf, "over 100 %")],
+)
+def test_a_half_width_beyond_its_value_is_not_a_number(fraction: float, text: str) -> None:
+    """An interval wider than its value says no more than that."""
+    assert formatting.percent(fraction) == text
+
+
+def test_a_time_is_shown_with_its_interval() -> None:
+    """Value, unit and relative half width."""
+    assert formatting.seconds_within(0.05612, 0.013) == "56.12 ms ±1.3 %"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(0.6, 0.64, "0.620× [0.600, 0.640]"), (0.0, math.inf, "0.620× [0, ∞]"), (0.5, math.inf, "0.620× [0.500, ∞]")],
+)
+def test_unbounded_ends_of_a_ratio_are_shown_as_such(low: float, high: float, text: str) -> None:
+    """A ratio has three decimals; an infinite bound is no number."""
+    assert formatting.ratio(0.62, low, high) == text
