@@ -7,116 +7,29 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from modelzoo.machine.facts import LoadWatch, Machine, fingerprint
+from modelzoo.files import write_atomically
+from modelzoo.machine.directories import cache_directory
+from modelzoo.machine.facts import fingerprint
 from modelzoo.machine.libraries import import_torch
-from modelzoo.workload.weights import cache_directory
+from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.records.ceilings import CEILINGS_VERSION, Bandwidth, Ceilings, Gemm
+from modelzoo.records.codec import decode, encode
+from modelzoo.records.machine import Machine
 
-VERSION = 2
 SIZES = (512, 1024, 2048, 4096, 8192)
 SECONDS_PER_SERIES = 5.0
 """Time for one precision at one thread count; four of them and two copies stay under 30 s."""
 BLOCKS = 3
-QUIET_CORES = 0.1
-"""Other load up to which ceilings are kept for later; the same threshold as that of the warning."""
-
-
-@dataclass(frozen=True)
-class Gemm:
-    """Speed of a square matrix product: ``size``³ × 2 operations, in GFLOP/s (10⁹ a second).
-
-    ``operator`` is the torch operator that computed it: ``mm``, ``linear`` or ``conv`` (1 × 1).
-    """
-
-    precision: str
-    threads: int
-    size: int
-    operator: str
-    gflops: float
-
-
-@dataclass(frozen=True)
-class Bandwidth:
-    """Speed of a copy in GB/s (10⁹ bytes a second), read and written bytes both counted.
-
-    The read that a cache makes before a write is not counted, as in STREAM.
-    """
-
-    threads: int
-    buffer_bytes: int
-    gb_per_second: float
-
-
-@dataclass(frozen=True)
-class Ceilings:
-    """The measured limits of a machine for one torch and one number of threads.
-
-    ``other_cores`` is what other programs used meanwhile.
-    """
-
-    fingerprint: str
-    torch: str
-    threads: int
-    gemm: tuple[Gemm, ...]
-    bandwidth: tuple[Bandwidth, ...]
-    seconds: float
-    other_cores: float | None = None
-    version: int = VERSION
-
-    def gflops(self, precision: str, threads: int | None = None, operator: str | None = None) -> float | None:
-        """Best GFLOP/s in ``precision`` at ``threads`` (default: all), of one ``operator`` or of any; ``None`` where
-        not measured."""
-        wanted = self.threads if threads is None else threads
-        found = [
-            g.gflops
-            for g in self.gemm
-            if g.precision == precision and g.threads == wanted and operator in (None, g.operator)
-        ]
-        return max(found, default=None)
-
-    def gb_per_second(self, threads: int | None = None) -> float | None:
-        """Best copy in GB/s at ``threads`` (default: all); ``None`` where not measured."""
-        wanted = self.threads if threads is None else threads
-        return max((b.gb_per_second for b in self.bandwidth if b.threads == wanted), default=None)
-
-    def scaling(self, precision: str = "fp32") -> float | None:
-        """Speed of all threads ÷ (threads × speed of one) of ``mm``; 1 is perfect."""
-        one, all_threads = self.gflops(precision, 1, "mm"), self.gflops(precision, operator="mm")
-        if not one or not all_threads:
-            return None
-        return all_threads / (one * self.threads)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def from_json(data: dict[str, Any]) -> Ceilings:
-    """Rebuild ceilings from ``to_json``; raises KeyError, TypeError or ValueError where it is none."""
-    if data["version"] != VERSION:
-        raise ValueError(f"ceilings of version {data['version']}")
-    return Ceilings(
-        fingerprint=data["fingerprint"],
-        torch=data["torch"],
-        threads=data["threads"],
-        gemm=tuple(Gemm(**entry) for entry in data["gemm"]),
-        bandwidth=tuple(Bandwidth(**entry) for entry in data["bandwidth"]),
-        seconds=data["seconds"],
-        other_cores=data["other_cores"],
-    )
-
-
 # --- measuring -----------------------------------------------------------------------------------
 
 
-def find(
+def find_ceilings(
     machine: Machine,
     threads: int | None = None,
     *,
@@ -132,12 +45,12 @@ def find(
     torch = import_torch()
     path = cache_path(machine, torch.__version__, count)
     if not fresh:
-        kept = load(path)
+        kept = read_ceilings(path)
         if kept is not None:
             return kept, True
     measured = measure_ceilings(count, machine, progress=progress)
-    if measured.other_cores is None or measured.other_cores <= QUIET_CORES:
-        save(measured, path)
+    if measured.quiet:
+        write_ceilings(measured, path)
     return measured, False
 
 
@@ -156,7 +69,7 @@ def measure_ceilings(
     spent, so a slow precision is measured on small matrices only.
     """
     torch = import_torch()
-    watch = LoadWatch().start()
+    watch = CpuUsageMonitor().start()
     threads_before = torch.get_num_threads()
     precision_before = torch.get_float32_matmul_precision()
     gemm: list[Gemm] = []
@@ -269,26 +182,20 @@ def cache_path(machine: Machine, torch_version: str, threads: int) -> Path:
     return cache_directory() / "ceilings" / f"{fingerprint(machine)}-torch{safe}-{threads}.json"
 
 
-def load(path: Path) -> Ceilings | None:
-    """Read kept ceilings; ``None`` where there are none, or the file is damaged or of another version."""
+def read_ceilings(path: Path) -> Ceilings | None:
+    """Read kept ceilings; ``None`` if there are none, or the file is damaged or of another version."""
     try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
+        ceilings = decode(Ceilings, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):  # includes msgspec.ValidationError
         return None
+    return ceilings if ceilings.version == CEILINGS_VERSION else None
 
 
-def save(found: Ceilings, path: Path) -> bool:
-    """Write atomically; return whether it could be written."""
+def write_ceilings(ceilings: Ceilings, path: Path) -> bool:
+    """Keep ``ceilings``; return whether they could be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".ceilings-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(found.to_json(), file, indent=1)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink()
-            raise
+        write_atomically(path, json.dumps(encode(ceilings), indent=1))
     except OSError:
         return False
     return True

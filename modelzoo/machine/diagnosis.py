@@ -18,10 +18,11 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine import ceilings as limits
 from modelzoo.machine import facts as computer
 from modelzoo.machine import libraries as installation
-from modelzoo.machine.ceilings import QUIET_CORES, Ceilings
-from modelzoo.machine.facts import Machine
-from modelzoo.machine.libraries import Libraries
-from modelzoo.machine.usage import Load, LoadWatch
+from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.codec import encode
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import QUIET_CORES, CpuUsage, Machine
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ KERNEL_VARIABLES = (
 def diagnose(
     machine: Machine,
     libraries: Libraries,
-    load: Load | None,
+    load: CpuUsage | None,
     found: Ceilings | None = None,
     faults_per_mib: float | None = None,
     pair_problem: str | None = None,
@@ -103,7 +104,7 @@ def diagnose(
     return tuple(advice)
 
 
-def load_warnings(load: Load, machine: Machine, *, faults: bool = True) -> tuple[WarningMessage, ...]:
+def load_warnings(load: CpuUsage, machine: Machine, *, faults: bool = True) -> tuple[WarningMessage, ...]:
     """Return what ``load``, watched during a run, says against the run's figures."""
     advice: list[WarningMessage] = []
     if load.other_cores is not None and load.other_cores > max(QUIET_CORES, load.resolution):
@@ -253,13 +254,15 @@ def run_doctor(out: Console, json_path: Path | None = None, fresh: bool = False)
         os.environ.pop(name, None)
     installation.import_torch()
     with out.status("watching the other load …"):
-        watch = LoadWatch().start()
+        watch = CpuUsageMonitor().start()
         time.sleep(WATCH_SECONDS)
         load = watch.stop()
     found, kept = None, False
     if machine.emulator is None:
         with out.status("measuring …") as status:
-            found, kept = limits.find(machine, fresh=fresh, progress=lambda step: status.update(f"measuring: {step} …"))
+            found, kept = limits.find_ceilings(
+                machine, fresh=fresh, progress=lambda step: status.update(f"measuring: {step} …")
+            )
     libraries = installation.facts()
     advice = diagnose(machine, libraries, load, found, probe_faults(), probe_pair())
     doctor_report.show(out, machine, libraries, load, found, kept, advice)
@@ -271,7 +274,7 @@ def run_doctor(out: Console, json_path: Path | None = None, fresh: bool = False)
                 "machine": asdict(machine),
                 "libraries": asdict(libraries),
                 "load": asdict(load),
-                "ceilings": None if found is None else found.to_json(),
+                "ceilings": None if found is None else encode(found),
                 "ceilings_kept": kept,
                 "advice": [asdict(entry) for entry in advice],
             },

@@ -15,103 +15,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from modelzoo.machine import cpu, linux
 from modelzoo.machine.linux import ROOT
 from modelzoo.machine.process import allocator, environment, malloc_address
-from modelzoo.machine.usage import Load, LoadWatch
-
-__all__ = [
-    "Cache",
-    "Load",
-    "LoadWatch",
-    "Machine",
-    "Threads",
-    "facts",
-    "fingerprint",
-    "memory_limit",
-    "physical_memory",
-    "usable_threads",
-]
-
-
-@dataclass(frozen=True)
-class Threads:
-    """How many threads a run takes by default, and what decided it.
-
-    ``physical_cores`` counts the cores within the affinity mask, ``affinity`` the logical CPUs in it,
-    ``quota`` is the control group's limit in CPUs (``None``: no limit).
-    """
-
-    count: int
-    physical_cores: int
-    affinity: int
-    quota: float | None
-    reason: str
-
-
-@dataclass(frozen=True)
-class Cache:
-    """One level of cache: its name (``L1d``, ``L2`` …), bytes of each, and how many there are."""
-
-    name: str
-    bytes: int
-    instances: int
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Facts about the machine; ``None`` where it does not tell.
-
-    Attributes:
-        cpu: the core's or processor's name; ``product`` is the firmware's name for it.
-        features: the CPU flags that decide which kernels can run.
-        sve_bits: width of the SVE vectors that this process gets.
-        cores: physical cores online; ``logical`` counts SMT siblings too.
-        numa_nodes: nodes that have CPUs; ``numa_allowed`` counts those in the affinity mask.
-        governor: the frequency governor, several joined by ``+``.
-        mhz: current, ``max_mhz`` highest frequency of the fastest core.
-        huge_pages: the setting of transparent huge pages: always, madvise or never.
-        allocator: whose ``malloc`` this process calls (glibc, tcmalloc, jemalloc, mimalloc, musl …).
-        memory: physical bytes; ``memory_limit`` what this process may use.
-        container: the kind of container; ``hypervisor``: the vendor of the virtual machine.
-        emulator: the emulator that executes the instructions; a hypervisor is none.
-        image: tag of the image, from ``MODELZOO_IMAGE``.
-        environment: the variables that change speed or precision.
-    """
-
-    cpu: str
-    product: str | None
-    architecture: str
-    features: tuple[str, ...]
-    has_bf16: bool
-    sve_bits: int | None
-    sockets: int | None
-    cores: int
-    logical: int
-    threads_per_core: int
-    numa_nodes: int | None
-    numa_allowed: int | None
-    caches: tuple[Cache, ...]
-    governor: str | None
-    mhz: float | None
-    max_mhz: float | None
-    huge_pages: str | None
-    allocator: str | None
-    threads: Threads
-    memory: int | None
-    memory_limit: int | None
-    container: str | None
-    hypervisor: str | None
-    emulator: str | None
-    system: str
-    kernel: str
-    libc: str | None
-    python: str
-    image: str | None
-    environment: dict[str, str]
+from modelzoo.records.machine import Cache, Machine, Threads
 
 
 def usable_threads(root: Path = ROOT, affinity: frozenset[int] | None = None) -> Threads:

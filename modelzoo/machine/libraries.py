@@ -9,96 +9,15 @@ import importlib
 import importlib.metadata
 import platform
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import linux
 from modelzoo.machine.linux import ROOT
+from modelzoo.records.libraries import Build, Libraries, Library
 
 RECORDED = ("torch", "torchvision", "transformers", "numpy", "torch_npu")
-
-
-@dataclass(frozen=True)
-class Library:
-    """One loaded BLAS or OpenMP library.
-
-    ``kind`` is openblas, mkl, blis, openmp …; ``architecture`` is the core that it dispatched to;
-    ``owner`` is the package that brought it (``torch``, ``numpy`` …, or ``system``).
-    """
-
-    api: str
-    kind: str
-    version: str | None
-    architecture: str | None
-    threading: str | None
-    threads: int
-    owner: str
-    file: str
-
-
-@dataclass(frozen=True)
-class Build:
-    """How torch was built, from ``torch.__config__.show()``; ``None`` where it does not say.
-
-    ``capability`` is the vector width that ATen's own kernels dispatched to on this CPU; ``flags``
-    are the compiler flags that change the code's speed.
-    """
-
-    compiler: str | None
-    onednn: str | None
-    mkl: str | None
-    openmp: str | None
-    capability: str | None
-    blas: str | None
-    lapack: str | None
-    build_type: str | None
-    flags: tuple[str, ...]
-    settings: dict[str, str]
-
-    @property
-    def line(self) -> str:
-        """The build in one line."""
-        parts = [
-            self.compiler,
-            f"oneDNN {self.onednn}" if self.onednn else "no oneDNN",
-            f"MKL {self.mkl}" if self.mkl else None,
-            f"BLAS {self.blas}" if self.blas else None,
-            f"OpenMP {self.openmp}" if self.openmp else None,
-            f"ATen kernels {self.capability}" if self.capability else None,
-        ]
-        return ", ".join(part for part in parts if part)
-
-
-@dataclass(frozen=True)
-class Libraries:
-    """Versions, torch's build and what is loaded in this process.
-
-    Attributes:
-        versions: package to version, of those in ``RECORDED`` that are installed, and ``python``.
-        build: how torch was built; ``build_line`` says it in one line.
-        onednn, mkl, openmp: whether torch can use them here.
-        acl: whether the Arm Compute Library is there; ``acl_evidence`` says by what.
-        backends: what torch's matrix products and convolutions can go through.
-        loaded: BLAS and OpenMP libraries in this process (those linked statically do not show).
-        two_openmp: more than one OpenMP runtime is loaded, each with its own pool of threads.
-        threads, interop_threads: torch's own counts.
-    """
-
-    versions: dict[str, str]
-    build: Build
-    build_line: str
-    onednn: bool
-    mkl: bool
-    openmp: bool
-    acl: bool
-    acl_evidence: str | None
-    backends: tuple[str, ...]
-    loaded: tuple[Library, ...]
-    two_openmp: bool
-    threads: int
-    interop_threads: int
 
 
 def facts() -> Libraries:
@@ -159,22 +78,6 @@ def owner(path: Path) -> str:
 
 
 _FLAG = re.compile(r"^-(O\d|Ofast|march=|mcpu=|mtune=|ffast-math|mavx|mfma)")
-
-
-_SETTINGS = (
-    "BLAS_INFO",
-    "LAPACK_INFO",
-    "BUILD_TYPE",
-    "TORCH_VERSION",
-    "USE_CUDA",
-    "USE_EIGEN_FOR_BLAS",
-    "USE_MKL",
-    "USE_MKLDNN",
-    "USE_MKLDNN_ACL",
-    "USE_NNPACK",
-    "USE_OPENMP",
-    "USE_ROCM",
-)
 
 
 def parse_config(text: str) -> Build:

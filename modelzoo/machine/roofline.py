@@ -11,30 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from modelzoo.machine.ceilings import Ceilings
-
-
-@dataclass(frozen=True)
-class Bound:
-    """How near to the machine's limits a run came.
-
-    Attributes:
-        gflops: operations done, in GFLOP/s.
-        ceiling: the measured best matrix product in that precision and thread count, in GFLOP/s.
-        share_of_ceiling: ``gflops`` ÷ ``ceiling``; ``None`` where the ceiling was not measured.
-        intensity: operations per byte moved; ``ridge``: where compute and memory limits meet.
-        share_of_roof: ``gflops`` ÷ the roof over this intensity, min(ceiling, intensity × bandwidth).
-        word: ``compute`` or ``memory``: which of the two limits is the lower one here.
-    """
-
-    precision: str
-    gflops: float
-    ceiling: float | None
-    share_of_ceiling: float | None
-    intensity: float | None
-    ridge: float | None
-    share_of_roof: float | None
-    word: str | None
+from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.roofline import Bound, BoundBy
 
 
 def bound(
@@ -64,10 +42,10 @@ def bound(
     ceiling, bandwidth = found.gflops(precision, threads), found.gb_per_second(threads)
     intensity = flops / bytes_moved if bytes_moved else None
     ridge = ceiling / bandwidth if ceiling and bandwidth else None
-    roof = word = None
+    roof = bound_by = None
     if ceiling and bandwidth and ridge and intensity is not None:
         roof = min(ceiling, intensity * bandwidth)
-        word = "compute" if intensity >= ridge else "memory"
+        bound_by = BoundBy.COMPUTE if intensity >= ridge else BoundBy.MEMORY
     return Bound(
         precision=precision,
         gflops=gflops,
@@ -76,7 +54,7 @@ def bound(
         intensity=intensity,
         ridge=ridge,
         share_of_roof=gflops / roof if roof else None,
-        word=word,
+        bound_by=bound_by,
     )
 
 

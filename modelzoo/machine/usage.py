@@ -9,33 +9,7 @@ from pathlib import Path
 
 from modelzoo.machine import linux
 from modelzoo.machine.linux import ROOT
-
-
-@dataclass(frozen=True)
-class Load:
-    """The CPUs' use between ``LoadWatch.start`` and ``stop``; ``None`` where the system does not say.
-
-    Attributes:
-        seconds: length of the watch, wall clock.
-        own_cores: mean number of cores that the watched process and its children kept busy.
-        other_cores: the same for all other programs, on the CPUs that this process may use.
-        steal_percent: share of the CPU time wanted that the hypervisor gave to somebody else.
-        resolution: half of the error of ``other_cores`` that the kernel's clock ticks leave.
-        minor_faults: page faults of this process without disk access.
-        involuntary_switches: how often the scheduler took this process off a CPU.
-        throttled_seconds: time for which the control group's quota stopped its threads.
-        waited_seconds: the part of ``seconds`` in which it waited for its turn.
-    """
-
-    seconds: float
-    own_cores: float
-    other_cores: float | None
-    steal_percent: float | None
-    resolution: float
-    minor_faults: int
-    involuntary_switches: int
-    throttled_seconds: float | None
-    waited_seconds: float = 0.0
+from modelzoo.records.machine import CpuUsage
 
 
 @dataclass(frozen=True)
@@ -72,7 +46,7 @@ class _Snapshot:
     throttled: float | None
 
 
-class LoadWatch:
+class CpuUsageMonitor:
     """Measure the other load between ``start`` and ``stop``; costs well under a millisecond each.
 
     Args:
@@ -87,16 +61,16 @@ class LoadWatch:
         self._cpus = linux.affinity()
         self._before: _Snapshot | None = None
 
-    def start(self) -> LoadWatch:
+    def start(self) -> CpuUsageMonitor:
         """Begin; may be called again to begin anew."""
         self._before = self._snapshot()
         return self
 
-    def stop(self, waited: float = 0.0) -> Load:
+    def stop(self, waited: float = 0.0) -> CpuUsage:
         """Return the load since ``start``, of which ``waited`` seconds were no work; may be called several times."""
         before, after = self._before, self._snapshot()
         if before is None:
-            raise RuntimeError("LoadWatch.stop before start")
+            raise RuntimeError("CpuUsageMonitor.stop before start")
         seconds = max(after.clock - before.clock, 1e-9)
         own = max(0.0, after.own - before.own)
         tick = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
@@ -109,7 +83,7 @@ class LoadWatch:
         throttled = None
         if before.throttled is not None and after.throttled is not None:
             throttled = after.throttled - before.throttled
-        return Load(
+        return CpuUsage(
             seconds=seconds,
             own_cores=own / seconds,
             other_cores=other,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from modelzoo.machine.ceilings import QUIET_CORES, Ceilings
-from modelzoo.machine.facts import Machine
-from modelzoo.machine.libraries import Libraries
-from modelzoo.machine.usage import Load
+from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.warning import WarningMessage
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def show(
     out: Console,
     machine: Machine,
     libraries: Libraries,
-    load: Load,
+    load: CpuUsage,
     found: Ceilings | None,
     kept: bool,
     advice: Sequence[WarningMessage],
@@ -115,7 +114,7 @@ def library_rows(libraries: Libraries) -> list[tuple[str, str]]:
     return rows
 
 
-def load_rows(load: Load) -> list[tuple[str, str]]:
+def load_rows(load: CpuUsage) -> list[tuple[str, str]]:
     """Name and value of the load."""
     other = "unknown" if load.other_cores is None else f"{load.other_cores:.2f} cores"
     steal = "" if load.steal_percent is None else f", {load.steal_percent:.1f} % stolen"
@@ -143,7 +142,7 @@ def _ceilings(out: Console, found: Ceilings, kept: bool) -> None:
         table.add_row("copy, GB/s read + write", str(count), *blank, "–" if speed is None else f"{speed:.1f}")
     out.print(table)
     how = "kept from before; --fresh measures anew" if kept else f"measured in {found.seconds:.0f} s"
-    if not kept and found.other_cores is not None and found.other_cores > QUIET_CORES:
+    if not kept and found.other_cores is not None and not found.quiet:
         how += f", not kept: other programs used {found.other_cores:.2f} cores"
     out.print(f"({how})", highlight=False)
     for precision in ("fp32", "bf16"):

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from modelzoo.version import __version__
 from modelzoo.errors import InputError, UsageError
+from modelzoo.files import write_atomically
+from modelzoo.version import __version__
 
 SCHEMA = "modelzoo-result/1"
 Key = tuple[str, str]
@@ -118,25 +117,15 @@ def write(result: Result, path: Path) -> None:
     text = json.dumps(plain(asdict(result)), indent=1, allow_nan=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise UsageError(
             f"cannot write results to {path.parent}: {error.strerror}; name another place by --json FILE"
         ) from error
     try:
-        with os.fdopen(handle, "w") as stream:
-            stream.write(text + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # mkstemp's 0600 would hide results from other users
-        Path(temporary).replace(path)
-    except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):  # the disk is full, or ``path`` is a directory
-            raise UsageError(f"cannot write {path}: {error.strerror}; name another place by --json FILE") from error
-        raise
+        write_atomically(path, text + "\n")
+    except OSError as error:  # no permission, the disk is full, or ``path`` is a directory
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another place by --json FILE") from error
+
 
 
 def read(path: Path) -> Result:

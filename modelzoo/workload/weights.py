@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 from modelzoo.errors import UsageError, WeightsError
+from modelzoo.machine.directories import cache_directory
 
 if TYPE_CHECKING:
     from modelzoo.workload.declaration import Workload
@@ -79,14 +80,6 @@ class Weights:
     sha256: str
     reason: str
     seed: int | None = None
-
-
-def cache_directory() -> Path:
-    """``$MODELZOO_CACHE``, else ``$XDG_CACHE_HOME/modelzoo``, else ``~/.cache/modelzoo``."""
-    own = os.environ.get("MODELZOO_CACHE")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "modelzoo"
 
 
 def user_directory() -> Path | None:

@@ -14,10 +14,9 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine import ceilings, libraries
 from modelzoo.machine import diagnosis as doctor
 from modelzoo.machine import facts as machine
-from modelzoo.machine.ceilings import Bandwidth, Ceilings, Gemm
-from modelzoo.machine.facts import Machine, Threads
-from modelzoo.machine.libraries import Build, Libraries, Library
-from modelzoo.machine.usage import Load
+from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
+from modelzoo.records.libraries import Build, Libraries, Library
+from modelzoo.records.machine import CpuUsage, Machine, Threads
 from modelzoo.report import doctor as doctor_report
 
 SERVER = Machine(
@@ -69,7 +68,7 @@ INSTALLED = Libraries(
     threads=8,
     interop_threads=8,
 )
-QUIET = Load(2.0, 0.0, 0.01, 0.0, 0.01, 100, 0, None)
+QUIET = CpuUsage(2.0, 0.0, 0.01, 0.0, 0.01, 100, 0, None)
 CEILINGS = Ceilings(
     "f",
     "2.10.0",
@@ -234,14 +233,14 @@ def test_every_hint_says_what_to_do() -> None:
 def run(monkeypatch: pytest.MonkeyPatch, here: Machine, path: Path | None, measured: list[int]) -> str:
     """Run the doctor on a planted machine and return what it printed."""
 
-    def find(of: Machine, **_: object) -> tuple[Ceilings, bool]:
+    def find_ceilings(of: Machine, **_: object) -> tuple[Ceilings, bool]:
         measured.append(1)
         return CEILINGS, False
 
     monkeypatch.setattr(doctor, "WATCH_SECONDS", 0.0)
     monkeypatch.setattr(machine, "facts", lambda: here)
     monkeypatch.setattr(libraries, "facts", lambda: INSTALLED)
-    monkeypatch.setattr(ceilings, "find", find)
+    monkeypatch.setattr(ceilings, "find_ceilings", find_ceilings)
     monkeypatch.setattr(doctor, "probe_faults", lambda: 0.0)
     out = Console(file=io.StringIO(), width=120)
     assert doctor.run_doctor(out, path) == 0

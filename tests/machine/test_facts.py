@@ -12,7 +12,7 @@ import pytest
 
 from modelzoo.machine import cpu, linux, process
 from modelzoo.machine import facts as machine
-from modelzoo.machine.usage import LoadWatch, parse_stat
+from modelzoo.machine.usage import CpuUsageMonitor, parse_stat
 
 DATA = places.DATA / "machine"
 
@@ -351,7 +351,7 @@ def test_load_watch_tells_own_from_other(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("modelzoo.machine.usage.tree_seconds", lambda pid: next(own))
     ticks = os.sysconf("SC_CLK_TCK")
     plant(tmp_path, {"proc/stat": "cpu0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0"})
-    watch = LoadWatch(root=tmp_path).start()
+    watch = CpuUsageMonitor(root=tmp_path).start()
     plant(tmp_path, {"proc/stat": f"cpu0 {6 * ticks} 0 0 0 0 0 0 {2 * ticks}\ncpu1 {2 * ticks} 0 0 0 0 0 0 0"})
     load = watch.stop()
     assert load.seconds == 10
@@ -363,13 +363,13 @@ def test_load_watch_tells_own_from_other(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_load_watch_on_this_machine() -> None:
     """The real files are read: this process's own work is seen as its own."""
-    watch = LoadWatch().start()
+    watch = CpuUsageMonitor().start()
     sum(range(300_000))
     load = watch.stop()
     assert load.own_cores >= 0
     assert load.seconds > 0
     with pytest.raises(RuntimeError):
-        LoadWatch().stop()
+        CpuUsageMonitor().stop()
 
 
 def test_facts_of_this_machine_are_plain_data() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from modelzoo.machine import ceilings, roofline
 from modelzoo.machine import facts as machine
-from modelzoo.machine.ceilings import Bandwidth, Ceilings, Gemm
 from modelzoo.machine.roofline import Point
+from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
+from modelzoo.records.codec import encode
 
 
 def made(**changes: object) -> Ceilings:
@@ -53,20 +54,20 @@ def test_a_run_bound_by_compute() -> None:
     assert bound.share_of_ceiling == pytest.approx(0.5, rel=1e-2)
     assert bound.share_of_roof == pytest.approx(bound.share_of_ceiling)
     assert bound.ridge == pytest.approx(15.0)
-    assert bound.word == "compute"
+    assert bound.bound_by == "compute"
 
 
 def test_a_run_bound_by_memory() -> None:
     """Left of the ridge the roof is intensity × bandwidth."""
     bound = roofline.bound(1e9, 1e9, 0.1, made(), "fp32")
-    assert bound.word == "memory"
+    assert bound.bound_by == "memory"
     assert bound.share_of_roof == pytest.approx(10 / 20)
     assert bound.share_of_ceiling == pytest.approx(10 / 300)
 
 
 def test_what_was_not_measured_stays_unknown() -> None:
     """No bytes, no such thread count or no such precision: None, never a guess."""
-    assert roofline.bound(1e9, None, 0.1, made(), "fp32").word is None
+    assert roofline.bound(1e9, None, 0.1, made(), "fp32").bound_by is None
     assert roofline.bound(1e9, 1e9, 0.1, made(), "fp32", threads=7).share_of_ceiling is None
     assert roofline.bound(1e9, 1e9, 0.1, made(), "fp16").share_of_ceiling is None
     with pytest.raises(ValueError, match="over 0"):
@@ -76,8 +77,8 @@ def test_what_was_not_measured_stays_unknown() -> None:
 def test_ceilings_survive_json(tmp_path: Path) -> None:
     """What is saved is what is loaded."""
     path = tmp_path / "deep" / "c.json"
-    assert ceilings.save(made(), path)
-    assert ceilings.load(path) == made()
+    assert ceilings.write_ceilings(made(), path)
+    assert ceilings.read_ceilings(path) == made()
     assert [file.name for file in path.parent.iterdir()] == ["c.json"]
 
 
@@ -86,13 +87,13 @@ def test_a_damaged_cache_is_measured_anew(tmp_path: Path, content: str) -> None:
     """A truncated or foreign file counts as none."""
     path = tmp_path / "c.json"
     path.write_text(content)
-    assert ceilings.load(path) is None
+    assert ceilings.read_ceilings(path) is None
 
 
 def test_an_unwritable_cache_is_no_error(tmp_path: Path) -> None:
     """A file where the directory should be: the figures are returned without being kept."""
     (tmp_path / "file").touch()
-    assert not ceilings.save(made(), tmp_path / "file" / "c.json")
+    assert not ceilings.write_ceilings(made(), tmp_path / "file" / "c.json")
 
 
 def test_find_keeps_quiet_figures_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,10 +108,10 @@ def test_find_keeps_quiet_figures_only(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(ceilings, "measure_ceilings", measure)
     here = machine.facts()
-    assert ceilings.find(here, 2)[1] is False
-    assert ceilings.find(here, 2)[1] is False
-    assert ceilings.find(here, 2) == (made(), True)
-    assert ceilings.find(here, 2, fresh=True)[1] is False
+    assert ceilings.find_ceilings(here, 2)[1] is False
+    assert ceilings.find_ceilings(here, 2)[1] is False
+    assert ceilings.find_ceilings(here, 2) == (made(), True)
+    assert ceilings.find_ceilings(here, 2, fresh=True)[1] is False
     assert next(calls) == 3
     assert ceilings.cache_path(here, "2.10.0+cpu", 2) != ceilings.cache_path(here, "2.10.0+cpu", 1)
 
@@ -130,7 +131,7 @@ def test_measuring_for_real_on_small_sizes() -> None:
     assert {"mm", "conv"} <= {g.operator for g in found.gemm}
     assert found.bandwidth[0].buffer_bytes == 1 << 24
     assert steps[0].startswith("fp32 mm")
-    json.dumps(found.to_json())
+    json.dumps(encode(found))
 
 
 @pytest.mark.parametrize("operator", ["mm", "linear", "conv"])

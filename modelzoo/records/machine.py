@@ -1,0 +1,159 @@
+"""The machine that a result was measured on, and how busy its CPUs were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+QUIET_CORES = 0.1
+"""Cores kept busy by other programs up to which a machine counts as quiet."""
+
+
+@dataclass(frozen=True)
+class Threads:
+    """How many threads a run uses by default, and why.
+
+    Attributes:
+        count: the default.
+        physical_cores: cores that the affinity mask covers; SMT siblings are not counted.
+        affinity: logical CPUs in the affinity mask.
+        quota: the control group's limit in CPUs; ``None`` if there is no limit.
+        reason: what decided ``count``, as text.
+        cpus_allowed: the affinity mask in the kernel's list format (``0-3,8``); ``None`` if it was not recorded.
+    """
+
+    count: int
+    physical_cores: int
+    affinity: int
+    quota: Optional[float]
+    reason: str
+    cpus_allowed: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The caches of one level.
+
+    Attributes:
+        name: ``L1d``, ``L1i``, ``L2`` ….
+        bytes: size of each.
+        instances: how many there are in the machine.
+    """
+
+    name: str
+    bytes: int
+    instances: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Facts about a machine; ``None`` if the system does not report them.
+
+    Attributes:
+        cpu: name of the core (ARM) or of the processor.
+        product: the firmware's name of the processor, if it differs from ``cpu``.
+        architecture: ``aarch64``, ``x86_64`` ….
+        features: the CPU flags that decide which kernels can run.
+        has_bf16: whether the CPU has bf16 instructions.
+        sve_bits: width of the SVE vectors of this process.
+        sockets: processor packages online.
+        cores: physical cores online.
+        logical: logical CPUs online, SMT siblings included.
+        threads_per_core: ``logical`` ÷ ``cores``, rounded; at least 1.
+        numa_nodes: nodes that have CPUs.
+        numa_allowed: nodes that have CPUs of the affinity mask.
+        caches: every level, L1 first.
+        governor: the frequency governor; several are joined by ``+``.
+        mhz: current frequency of the fastest core.
+        max_mhz: highest frequency of the fastest core.
+        huge_pages: setting of transparent huge pages: ``always``, ``madvise`` or ``never``.
+        allocator: the library whose ``malloc`` this process calls: ``glibc``, ``tcmalloc``, ``jemalloc`` ….
+        threads: the default number of threads.
+        memory: physical memory in bytes.
+        memory_limit: bytes that this process may use.
+        container: kind of container, such as ``docker``.
+        hypervisor: vendor of the virtual machine.
+        emulator: the emulator that executes this process's instructions; a hypervisor is not one.
+        system: name of the operating system.
+        kernel: release of the kernel.
+        libc: name and version of the C library.
+        python: version of Python.
+        image: tag of the suite's container image, from ``MODELZOO_IMAGE``.
+        environment: the environment variables that change speed or precision, without private paths.
+        cloud: the cloud provider, as the firmware names it.
+        instance_type: the provider's name of this kind of machine. Only some providers put it into the firmware.
+        vcpus_per_core: in a virtual machine, how many virtual CPUs share a physical core. ``None`` on bare metal, and
+            if the guest cannot know: hypervisors often hide SMT siblings.
+    """
+
+    cpu: str
+    product: Optional[str]
+    architecture: str
+    features: tuple[str, ...]
+    has_bf16: bool
+    sve_bits: Optional[int]
+    sockets: Optional[int]
+    cores: int
+    logical: int
+    threads_per_core: int
+    numa_nodes: Optional[int]
+    numa_allowed: Optional[int]
+    caches: tuple[Cache, ...]
+    governor: Optional[str]
+    mhz: Optional[float]
+    max_mhz: Optional[float]
+    huge_pages: Optional[str]
+    allocator: Optional[str]
+    threads: Threads
+    memory: Optional[int]
+    memory_limit: Optional[int]
+    container: Optional[str]
+    hypervisor: Optional[str]
+    emulator: Optional[str]
+    system: str
+    kernel: str
+    libc: Optional[str]
+    python: str
+    image: Optional[str]
+    environment: dict[str, str]
+    cloud: Optional[str] = None
+    instance_type: Optional[str] = None
+    vcpus_per_core: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class ClockFrequency:
+    """Current frequencies of the CPUs in the affinity mask, read when a period began and when it ended, in MHz."""
+
+    mean_mhz: float
+    min_mhz: float
+    max_mhz: float
+
+
+@dataclass(frozen=True)
+class CpuUsage:
+    """How busy the CPUs were during a period; ``None`` if the system does not report it.
+
+    Attributes:
+        seconds: length of the period, wall clock.
+        own_cores: mean number of cores that the observed process and its children kept busy.
+        other_cores: the same for all other programs, on the CPUs of the affinity mask.
+        steal_percent: percentage of the CPU time demanded that the hypervisor gave to other virtual machines.
+        resolution: uncertainty of ``other_cores`` due to the kernel's clock ticks, in cores.
+        minor_faults: page faults of this process without disk access.
+        involuntary_switches: how often the scheduler preempted this process.
+        throttled_seconds: time for which the control group's quota stopped its threads.
+        waited_seconds: the part of ``seconds`` in which the process waited for its turn.
+        frequency: clock frequencies; ``None`` in most virtual machines.
+    """
+
+    seconds: float
+    own_cores: float
+    other_cores: Optional[float]
+    steal_percent: Optional[float]
+    resolution: float
+    minor_faults: int
+    involuntary_switches: int
+    throttled_seconds: Optional[float]
+    waited_seconds: float = 0.0
+    frequency: Optional[ClockFrequency] = None
