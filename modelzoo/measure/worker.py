@@ -29,12 +29,13 @@ from modelzoo.measure import sampler
 from modelzoo.measure.clock import for_device
 from modelzoo.records.canary import Canary
 from modelzoo.records.timing import StopReason, Timing, WarmUpEnd
+from modelzoo.records.workload import Count, Weights
 from modelzoo.results.store import plain
 from modelzoo.setting import BACKEND_VARIABLE, Plan, Setting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload import declaration as workload
-from modelzoo.workload.declaration import Count, InputRequest, Inputs, Workload
-from modelzoo.workload.weights import Weights, load_model, resolve
+from modelzoo.workload.declaration import InputRequest, Inputs, Workload
+from modelzoo.workload.weights import load_model, resolve
 
 AUDIT_SECONDS = 2.0
 """Audited passes: two, or one where a pass takes longer than this."""
@@ -321,7 +322,7 @@ def _evidence(
     from modelzoo.evidence import verdict as evidence
 
     slow = phases is None or median(phases.steady) > AUDIT_SECONDS / 2
-    seen = audit.audit(lambda: executable.call(*args), 1 if slow else 2)
+    seen = audit.run_audit(lambda: executable.call(*args), 1 if slow else 2)
     return evidence.build_evidence(seen, canary, setting.precision, bf16_method)
 
 

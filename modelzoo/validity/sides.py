@@ -17,10 +17,11 @@ from modelzoo.engines.torch import execution, precision
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence import canary
 from modelzoo.records.canary import Canary
+from modelzoo.records.workload import Weights
 from modelzoo.setting import Setting
 from modelzoo.validity import Side, ValidityRequest, judge
 from modelzoo.workload.declaration import Inputs, Workload
-from modelzoo.workload.weights import Weights, load_model
+from modelzoo.workload.weights import load_model
 
 
 def validate(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from modelzoo.workload.declaration import Count, InputRequest, Inputs, Option, Workload
+from modelzoo.records.workload import Count
+from modelzoo.workload.declaration import InputRequest, Inputs, Option, Workload
 from modelzoo.workload.images import pictures, read_text
 from modelzoo.workload.weights import Checkpoint
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from modelzoo.errors import UsageError
+from modelzoo.records.workload import Count
 from modelzoo.workload.weights import Checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,20 +60,6 @@ class Inputs:
 
     args: tuple[Any, ...]
     items: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Count:
-    """A number that the model's work depends on, with the range that trained models show.
-
-    ``source`` says where ``low`` and ``high`` come from.
-    """
-
-    name: str
-    value: float
-    low: float
-    high: float
-    source: str
 
 
 @dataclass(frozen=True)

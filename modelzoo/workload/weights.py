@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from modelzoo.errors import UsageError, WeightsError
 from modelzoo.machine.directories import cache_directory
+from modelzoo.records.workload import Weights, WeightsKind
 
 if TYPE_CHECKING:
     from modelzoo.workload.declaration import Workload
@@ -64,22 +65,6 @@ class Checkpoint:
     def digest(self) -> str:
         """First digits of the file's SHA-256, from its name; empty for a repository."""
         return self.stem.rsplit("-", 1)[-1].split(".")[0] if self.is_file else ""
-
-
-@dataclass(frozen=True)
-class Weights:
-    """What a run used. ``kind`` is ``pretrained``, ``random`` or ``path``.
-
-    ``path`` is a file or a checkpoint directory; ``sha256`` that of the file with the weights;
-    ``reason`` says why they are random, in words, or where they were found.
-    """
-
-    kind: str
-    name: str
-    path: str
-    sha256: str
-    reason: str
-    seed: int | None = None
 
 
 def user_directory() -> Path | None:
@@ -229,7 +214,7 @@ def resolve(workload: Workload, options: Mapping[str, Any], source: str, seed: i
         if tensors is None:
             what = "holds no weights" if path.exists() else "does not exist"
             raise WeightsError(f"--weights {source}: it {what}; give {', '.join(SOURCES)}, a file or a directory")
-        return Weights("path", path.name, str(path.resolve()), sha256(tensors), "named by --weights")
+        return Weights(WeightsKind.PATH, path.name, str(path.resolve()), sha256(tensors), "named by --weights")
     reason = "asked for by --weights random"
     if source != "random":
         if checkpoint is None:
@@ -241,7 +226,7 @@ def resolve(workload: Workload, options: Mapping[str, Any], source: str, seed: i
                 path_or_none = find(checkpoint)
                 path = path_or_none if path_or_none is not None else fetch(checkpoint)
                 where = "found on this machine" if path_or_none is not None else "downloaded"
-                return Weights("pretrained", checkpoint.name, str(path), verify(checkpoint, path), where)
+                return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), verify(checkpoint, path), where)
             except WeightsError as error:
                 # A damaged file is the user's to know about; only absence falls back to random.
                 if source == "pretrained" or "damaged" in str(error):
@@ -266,7 +251,7 @@ def _random(workload: Workload, options: Mapping[str, Any], seed: int, reason: s
     place = _writable(cache_directory() / "random") / file
     if not _is_readable(place):
         _save(_randomized(workload, options, seed), place)
-    return Weights("random", f"seed {seed}", str(place), sha256(place), reason, seed)
+    return Weights(WeightsKind.RANDOM, f"seed {seed}", str(place), sha256(place), reason, seed)
 
 
 def _writable(directory: Path) -> Path:
@@ -380,7 +365,7 @@ def fit(model: Any, state: Mapping[str, Any], path: Path) -> None:
 def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Any:
     """The model in eval mode on the CPU, with ``weights`` in it."""
     path = Path(weights.path)
-    if weights.kind != "random" and workload.load is not None:
+    if weights.kind != WeightsKind.RANDOM and workload.load is not None:
         return workload.load(options, path).eval()
     tensors = weights_file(path)
     assert tensors is not None

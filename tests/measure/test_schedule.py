@@ -27,10 +27,10 @@ from modelzoo.measure import schedule as runner
 from modelzoo.measure import worker as workers
 from modelzoo.measure.schedule import Request
 from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.records.workload import Count, Weights, WeightsKind
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import declaration as workload
-from modelzoo.workload.declaration import Count, Workload
-from modelzoo.workload.weights import Weights
+from modelzoo.workload.declaration import Workload
 
 SHORT = Plan(1, 3)
 RANDOM = Setting(weights="random", threads=1)
@@ -163,7 +163,7 @@ def test_the_reference_goes_around_a_variable(
     work = replace(mlp(), judge=object())
     with pytest.raises(EnvironmentProblem, match="enough"):
         validation.validate(
-            work, BF16.replace(bf16_method="fastmath"), Weights("random", "", "", "", ""), None, {}, silent
+            work, BF16.replace(bf16_method="fastmath"), Weights(WeightsKind.RANDOM, "", "", "", ""), None, {}, silent
         )
     assert [(each.precision, each.backend) for each in seen] == [("fp32", backend)]
 
@@ -531,7 +531,7 @@ def test_prepare_tries_the_users_mistakes_first(tmp_path: Path) -> None:
 # Warnings
 
 
-WEIGHTS = Weights("pretrained", "", "", "", "")
+WEIGHTS = Weights(WeightsKind.PRETRAINED, "", "", "", "")
 PHASES = Timing(
     1.0,
     (1.0,) * 10,
@@ -568,14 +568,14 @@ COUNT = Count("boxes", 5000, 450, 3200, "a source")
     [
         (RANDOM, {}, []),
         (BF16, {}, []),
-        (RANDOM, {"weights": replace(WEIGHTS, kind="random")}, ["RANDOM_WEIGHTS"]),
+        (RANDOM, {"weights": replace(WEIGHTS, kind=WeightsKind.RANDOM)}, ["RANDOM_WEIGHTS"]),
         (RANDOM, {"word": "not fp32"}, ["FP32_NOT_FP32"]),
         (BF16, {"word": "partly"}, ["BF16_PARTLY"]),
         (BF16, {"word": "not active"}, ["BF16_NOT_ACTIVE"]),
         (RANDOM, {"counts": (COUNT,)}, []),
         (
             RANDOM,
-            {"counts": (COUNT,), "weights": replace(WEIGHTS, kind="random")},
+            {"counts": (COUNT,), "weights": replace(WEIGHTS, kind=WeightsKind.RANDOM)},
             ["RANDOM_WEIGHTS", "MISMATCHED_COUNTS"],
         ),
         (RANDOM.replace(threads=10_000), {}, ["OVERSUBSCRIBED"]),
