@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Optional, Union
 
 from modelzoo.errors import UsageError
 
@@ -12,31 +13,46 @@ BF16_METHODS = ("fastmath", "autocast", "cast")
 MODES = ("eager", "compile", "script")
 BACKENDS = ("auto", "onednn", "blas")
 BACKEND_VARIABLE = "MODELZOO_BACKEND"
-"""The variable that names the backend where ``--backend`` does not."""
+"""The environment variable that supplies the default of ``--backend``."""
 TARGET_HALF_WIDTH = 0.01
-"""Sampling stops when the median's 95 % interval is within ± this share of it."""
+"""Sampling stops when the 95 % interval of the median is within ± this fraction of the median."""
+
+OptionValue = Union[bool, int, float, str, None]
+"""The value of one of a workload's own options."""
 
 
+# The annotations are evaluated on Python 3.9 when a stored setting is read, hence Optional.
 @dataclass(frozen=True)
 class Setting:
-    """What is asked for. ``None`` means "the worker decides and records what it took".
+    """What the user asks for. ``None`` means "to be decided"; see ``ResolvedSetting``.
 
-    ``bf16_method`` is how bf16 is had: ``fastmath`` (fp32 tensors, kernels round inside), ``autocast`` or
-    ``cast`` (the model's own type). ``options`` are the workload's own (``size``, ``sequence`` …).
+    Attributes:
+        precision: ``fp32`` or ``bf16``.
+        bf16_method: how bf16 is enabled: ``fastmath`` (tensors stay fp32, kernels round internally),
+            ``autocast``, or ``cast`` (the whole model is converted).
+        mode: ``eager``, ``compile`` (inductor with freezing) or ``script`` (traced or scripted, then frozen).
+        backend: ``auto`` (torch's own choice), ``onednn``, or ``blas`` (oneDNN switched off).
+        device: ``cpu``, ``cuda``, ``cuda:1``, ``npu`` ….
+        batch: items per forward pass.
+        threads: intra-operator threads.
+        weights: ``auto``, ``pretrained``, ``random`` or the path of a checkpoint.
+        seed: seeds random weights, crops and samples.
+        input: path of the user's own input.
+        options: values of the workload's own options (``size``, ``sequence`` …).
     """
 
     precision: str = "fp32"
-    bf16_method: str | None = None
+    bf16_method: Optional[str] = None
     mode: str = "eager"
     backend: str = "auto"
     device: str = "cpu"
-    batch: int | None = None
-    threads: int | None = None
+    batch: Optional[int] = None
+    threads: Optional[int] = None
     channels_last: bool = False
     weights: str = "auto"
     seed: int = 0
-    input: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    input: Optional[str] = None
+    options: dict[str, OptionValue] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _one_of("--precision", self.precision, PRECISIONS)
@@ -53,7 +69,7 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """A short name for tables: the precision, and what differs from the defaults."""
+        """A short name for tables: the precision, and what differs from the defaults of how a model is executed."""
         parts = [self.precision + (f"={self.bf16_method}" if self.bf16_method else "")]
         if self.mode != "eager":
             parts.append(self.mode)
@@ -64,15 +80,68 @@ class Setting:
         return " ".join(parts)
 
     def reference(self) -> Setting:
-        """What predictions of this setting are held against: fp32, eager, nothing special."""
+        """The setting whose predictions serve as the reference: fp32, eager, default backend and memory format."""
         return self.replace(precision="fp32", bf16_method=None, mode="eager", backend="auto", channels_last=False)
 
     def replace(self, **changes: Any) -> Setting:
-        """Return a copy with ``changes``."""
+        """Return a copy with ``changes``, checked like any other setting."""
         return replace(self, **changes)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class ResolvedSetting(Setting):
+    """A setting in which nothing is left to decide.
+
+    It is made once, in the ``prepare`` process. The parent derives the workers' environment from it, and a worker
+    that would decide otherwise fails. ``bf16_method`` is ``None`` only in fp32; ``options`` holds every option of the
+    workload.
+    """
+
+    batch: int = 1
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.precision == "bf16") != (self.bf16_method is not None):
+            raise ValueError(f"{self.precision} with the bf16 method {self.bf16_method} is not resolved")
+
+    def reference(self) -> ResolvedSetting:
+        """As ``Setting.reference``; what was resolved stays so."""
+        return replace(self, precision="fp32", bf16_method=None, mode="eager", backend="auto", channels_last=False)
+
+
+def labels(settings: Sequence[Setting]) -> list[str]:
+    """A distinct label for each of the settings of one workload.
+
+    Each is ``Setting.label``, then whatever else differs between the settings (device, batch, threads, weights,
+    options …), then a number if two settings are equal all the same, as in a comparison of A with A.
+
+    >>> labels([Setting(batch=1), Setting(batch=8)])
+    ['fp32 batch=1', 'fp32 batch=8']
+    >>> labels([Setting(), Setting()])
+    ['fp32', 'fp32 #2']
+    """
+    shown = {"precision", "bf16_method", "mode", "backend", "channels_last", "options"}
+    names = [each.name for each in fields(Setting) if each.name not in shown]
+    varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
+    options = sorted({name for setting in settings for name in setting.options})
+    varied_options = [name for name in options if len({repr(setting.options.get(name)) for setting in settings}) > 1]
+    found: list[str] = []
+    for setting in settings:
+        parts = [setting.label]
+        parts += [f"{name}={_text(getattr(setting, name))}" for name in varied]
+        parts += [f"{name}={_text(setting.options.get(name))}" for name in varied_options]
+        label = " ".join(parts)
+        count = 1 + sum(other == label or other.startswith(f"{label} #") for other in found)
+        found.append(label if count == 1 else f"{label} #{count}")
+    return found
+
+
+def _text(value: OptionValue) -> str:
+    return "default" if value is None else str(value)
 
 
 def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -82,13 +151,14 @@ def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure one process. ``None`` for a count means "adapt".
+    """How long to measure in one process. ``None`` for a count means that it is adaptive.
 
-    Seconds are wall-clock; ``max_seconds`` bounds the steady phase only.
+    ``max_seconds`` limits the steady phase only, in wall-clock seconds; ``half_width`` is the precision, relative to
+    the median, at which sampling stops.
     """
 
-    warmup: int | None = None
-    iterations: int | None = None
+    warmup: Optional[int] = None
+    iterations: Optional[int] = None
     max_seconds: float = 10.0
     half_width: float = TARGET_HALF_WIDTH
 

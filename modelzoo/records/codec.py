@@ -15,7 +15,12 @@ T = TypeVar("T")
 
 def encode(record: object) -> Any:
     """``record`` as dicts, lists, strings and numbers; enums become their values."""
-    return msgspec.to_builtins(record, str_keys=True)
+    return msgspec.to_builtins(record, str_keys=True, enc_hook=_number)
+
+
+def encode_json(record: object) -> bytes:
+    """``record`` as compact JSON. NaN and infinities become null."""
+    return msgspec.json.encode(record, enc_hook=_number)
 
 
 def decode(kind: type[T], data: Any) -> T:
@@ -27,3 +32,11 @@ def decode(kind: type[T], data: Any) -> T:
         msgspec.ValidationError: a field is missing or of another type; the message names it.
     """
     return msgspec.convert(data, kind)
+
+
+def _number(value: object) -> Any:
+    """Convert numpy's scalars, which libraries return as figures."""
+    item = getattr(value, "item", None)
+    if item is None:
+        raise TypeError(f"a {type(value).__name__} cannot be part of a record")
+    return item()

@@ -1,0 +1,61 @@
+"""Where a worker process runs: with which interpreter, and on which CPUs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Optional, Protocol
+
+WORKER = ("-m", "modelzoo.measure.worker")
+"""What an interpreter is given to run a worker."""
+
+
+class Launcher(Protocol):
+    """Starts worker processes. Jobs go to a worker's standard input, messages come from its standard output."""
+
+    @property
+    def name(self) -> str:
+        """How results and errors refer to it."""
+
+    def start(self, environment: Mapping[str, str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start one worker in a session of its own, so that Ctrl-C reaches the parent alone.
+
+        Args:
+            environment: all of the worker's environment variables.
+            stderr: the file that receives whatever libraries print.
+        """
+
+
+@dataclass(frozen=True)
+class LocalLauncher:
+    """Workers on this machine.
+
+    Attributes:
+        python: the interpreter, by default the one that runs the suite.
+        cpus: logical CPUs that the worker is restricted to, by default those of the parent.
+    """
+
+    python: str = sys.executable
+    cpus: Optional[frozenset[int]] = None
+
+    @property
+    def name(self) -> str:
+        return self.python
+
+    def start(self, environment: Mapping[str, str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*self._affinity(), self.python, *WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=dict(environment),
+            start_new_session=True,
+        )
+
+    def _affinity(self) -> list[str]:
+        """The command prefix that restricts the CPUs before the interpreter allocates any memory."""
+        if self.cpus is None:
+            return []
+        return ["taskset", "--cpu-list", ",".join(map(str, sorted(self.cpus)))]

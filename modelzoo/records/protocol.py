@@ -1,0 +1,162 @@
+"""What a worker process is sent and what it answers: one JSON object per line.
+
+Jobs and messages are tagged structs, so that a line names its own type. Both sides of a comparison may run different
+installations of the suite; ``PROTOCOL`` changes whenever they would no longer understand each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Union
+
+import msgspec
+
+from modelzoo.records.codec import encode_json
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.run import EnvironmentChanges, RunReport, ValidityReport
+from modelzoo.records.validity import ValidityRequest
+from modelzoo.records.workload import Weights
+from modelzoo.setting import Plan, ResolvedSetting, Setting
+
+PROTOCOL = 2
+
+
+class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
+    """Resolve settings and their weights, once for all processes of a call.
+
+    ``directory`` is the workload's, ``parent`` the process id with which the worker ends, ``math_mode`` the oneDNN
+    math mode that the user's environment asked for (empty: none).
+    """
+
+    directory: str
+    settings: tuple[Setting, ...]
+    parent: int
+    math_mode: str = ""
+
+
+class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
+    """Time one setting in this process.
+
+    Attributes:
+        asked: the setting as the user gave it; ``resolved`` as it was resolved. A worker that would resolve it
+            differently fails.
+        changes: what was done to the environment variables.
+        audit: prove which kernels ran.
+        extras: also count operations and take the profile, which one process per setting is enough for.
+        trace: where a Chrome trace goes.
+        turns: pause between turns, because other workers sample too.
+    """
+
+    directory: str
+    asked: Setting
+    resolved: ResolvedSetting
+    weights: Weights
+    plan: Plan
+    parent: int
+    changes: EnvironmentChanges
+    math_mode: str = ""
+    audit: bool = True
+    extras: bool = False
+    profiling: bool = False
+    trace: Optional[str] = None
+    turns: bool = False
+
+
+class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
+    """Compare one setting's predictions with those of fp32."""
+
+    directory: str
+    asked: Setting
+    resolved: ResolvedSetting
+    weights: Weights
+    parent: int
+    changes: EnvironmentChanges
+    request: ValidityRequest
+    math_mode: str = ""
+
+
+Job = Union[PrepareJob, MeasureJob, ValidateJob]
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """A worker's first message: the protocol that it speaks and its suite's version."""
+
+    protocol: int
+    version: str
+
+
+class Progress(msgspec.Struct, frozen=True, tag="progress"):
+    """What the worker is doing: the phase, calls so far, and the relative half width of the interval if known."""
+
+    phase: str
+    count: int = 0
+    half_width: Optional[float] = None
+
+
+class Paused(msgspec.Struct, frozen=True, tag="paused"):
+    """The worker waits for its next turn; ``precise``: its interval is narrow enough."""
+
+    precise: bool
+
+
+class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
+    """Something that a judgement shows: a picture to draw, a table to write."""
+
+    exhibit: Exhibit
+
+
+class Preparation(msgspec.Struct, frozen=True):
+    """One setting as resolved, with its weights, or the reason why it cannot run."""
+
+    resolved: Optional[ResolvedSetting] = None
+    weights: Optional[Weights] = None
+    error: Optional[str] = None
+    error_kind: str = ""
+
+
+class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
+    """The answer to a ``PrepareJob``: one entry per setting, in the order asked."""
+
+    settings: tuple[Preparation, ...]
+
+
+class Measured(msgspec.Struct, frozen=True, tag="measured"):
+    """The answer to a ``MeasureJob``."""
+
+    report: RunReport
+
+
+class Judged(msgspec.Struct, frozen=True, tag="judged"):
+    """The answer to a ``ValidateJob``."""
+
+    report: ValidityReport
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The job failed with an error that the user can act on; ``error_kind`` names a class of ``modelzoo.errors``."""
+
+    error: str
+    error_kind: str
+
+
+Message = Union[Hello, Progress, Paused, Exhibited, Prepared, Measured, Judged, Failed]
+
+
+def encode_line(value: Union[Job, Message]) -> bytes:
+    """``value`` as one line of JSON, without the line break. NaN and infinities become null."""
+    return encode_json(value)
+
+
+def decode_job(line: bytes) -> Job:
+    """Raises ``msgspec.DecodeError`` (``ValidationError``) for anything else."""
+    job: Job = _JOBS.decode(line)
+    return job
+
+
+def decode_message(line: bytes) -> Message:
+    """Raises ``msgspec.DecodeError`` for anything else, an incomplete line included."""
+    message: Message = _MESSAGES.decode(line)
+    return message
+
+
+_JOBS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Job)
+_MESSAGES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Message)
