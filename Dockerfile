@@ -1,9 +1,9 @@
-# The suite on one of the environments of pytorch_env/.
+# The suite, on top of one of the environments of pytorch_env/.
 #
 #   docker buildx bake modelzoo
 #   docker buildx build --build-arg ENV_IMAGE=modelzoo:torch2.10.0_acl --build-arg TAG=mine -t modelzoo:mine .
 #
-# The environment has every package, so that what changes daily, the code, is built in seconds.
+# The environment has every package, so that a change of the code is built in seconds.
 ARG ENV_IMAGE=environment-${TARGETARCH}
 ARG WEIGHTS=none
 
@@ -17,7 +17,7 @@ COPY maskrcnn /modelzoo/maskrcnn
 COPY bert /modelzoo/bert
 COPY examples /modelzoo/examples
 COPY --chmod=755 scripts/container-entrypoint /usr/local/bin/container-entrypoint
-# Any user may run it (--user 12345) on a read-only root: what is written goes into two volumes, open to all.
+# Any user can run it (--user 12345), also on a read-only root: it writes to two volumes only, open to everyone.
 RUN packages=$(python3 -c 'import site; print(site.getsitepackages()[0])') \
     && echo /modelzoo >"$packages/modelzoo.pth" \
     && printf '#!/usr/bin/python3\nimport sys\n\nfrom modelzoo.cli import main\n\nsys.exit(main())\n' >/usr/local/bin/modelzoo \
@@ -34,28 +34,29 @@ FROM code AS weights-none
 
 FROM code AS weights-pretrained
 ARG PIP_CERT
-# The cache mount keeps the downloads when the code changes. The links have the names that MODELZOO_WEIGHTS looks for.
+# The cache mount keeps the downloads when the code changes. The links have the names that are looked up in
+# MODELZOO_WEIGHTS.
 RUN --mount=type=secret,id=ca,target=/run/secrets/ca.pem --mount=type=cache,target=/fetched \
     if [ -f "${PIP_CERT}" ]; then export SSL_CERT_FILE="${PIP_CERT}" REQUESTS_CA_BUNDLE="${PIP_CERT}"; fi \
     && XDG_CACHE_HOME=/fetched HOME=/fetched modelzoo weights fetch \
     && cp -a /fetched /modelzoo/hub && rm -rf /modelzoo/hub/modelzoo \
     && ln -s /modelzoo/hub/torch/hub/checkpoints/*.pth /modelzoo/weights/ \
-    && for place in /modelzoo/hub/huggingface/hub/models--*; do \
-        ln -s "$place"/snapshots/* "/modelzoo/weights/${place##*--}"; done \
+    && for model in /modelzoo/hub/huggingface/hub/models--*; do \
+        ln -s "$model"/snapshots/* "/modelzoo/weights/${model##*--}"; done \
     && modelzoo weights verify
 
 # hadolint ignore=DL3006
 FROM weights-${WEIGHTS}
 USER 1000
-# The image's health: everything imports, fp32 is fp32, and the entry point finds the suite. It leaves nothing: a cache
-# of this user's could not be written by another.
+# Check the image: everything can be imported, fp32 is fp32, and the entry point finds the suite. The mounts discard what
+# is written: another user could not write to a cache of this user.
 RUN --mount=type=tmpfs,target=/modelzoo/cache --mount=type=tmpfs,target=/tmp \
     python3 -c 'import matplotlib, pycocotools, psutil, rich, threadpoolctl, torch, torchvision, transformers; \
-from modelzoo.evidence.canary import run_canary; seen = run_canary(); print(seen.summary); \
-assert seen.verdict("fp32") == "fp32", "fp32 is not fp32"' \
+from modelzoo.evidence.canary import run_canary; canary = run_canary(); print(canary.summary); \
+assert canary.verdict("fp32") == "fp32", "fp32 is not fp32"' \
     && container-entrypoint --version && container-entrypoint run --help >/dev/null
 VOLUME ["/modelzoo/results", "/modelzoo/cache"]
-# As Ctrl-C does: what has been measured is kept.
+# `docker stop` acts like Ctrl-C: finished runs are kept.
 STOPSIGNAL SIGINT
 ENTRYPOINT ["container-entrypoint"]
 ARG TAG=unnamed

@@ -1,24 +1,24 @@
-// Every image with its platforms: docker buildx bake [TARGET or GROUP...]; scripts/build-images is the short way.
+// All images with their platforms: docker buildx bake [TARGET or GROUP...], or shorter, scripts/build-images.
 //
-//   environments       PyTorch on one backend:              torch2_10_0_acl, torch2_10_0_openblas, torch2_10_0_x86
-//   suites             the suite on each of them:           torch2_10_0_acl_modelzoo, ...
+//   environments       PyTorch with one backend:            torch2_10_0_acl, torch2_10_0_openblas, torch2_10_0_x86
+//   suites             the suite on each environment:       torch2_10_0_acl_modelzoo, ...
 //   modelzoo           one tag for amd64 (x86) and arm64 (acl)
 //
-// A target is its tag with "_" for "." (targets may hold no dots).
+// A target has the name of its tag, with "_" instead of "." (target names cannot contain dots).
 
-// Where the tags go: host/path of a repository.
+// The repository of the tags: host/path.
 variable "REGISTRY" { default = "modelzoo" }
 
-// pretrained: fetch the published weights (0.85 GB) into the image; none: at the first run.
+// pretrained: the published weights (0.85 GB) are part of the image; none: they are downloaded at the first run.
 variable "WEIGHTS" { default = "none" }
 
-// The index with the CPU build for x86-64. Empty: the CUDA build of the general index (7 GB; needs no GPU).
+// The index with the CPU build for x86-64. Empty: the CUDA build of the general index (7 GB; it works without a GPU).
 variable "TORCH_INDEX" { default = "https://download.pytorch.org/whl/cpu" }
 
 // wheel (minutes) or source (hours), see pytorch_env/README.md.
 variable "ROUTE" { default = "wheel" }
 
-// A certificate file that the package index needs, and another index; neither ends up in an image.
+// A certificate file for the package index, and other indexes; none of them is stored in an image.
 variable "CA" { default = "" }
 variable "PIP_INDEX_URL" { default = "" }
 variable "PIP_EXTRA_INDEX_URL" { default = "" }
@@ -26,7 +26,7 @@ variable "PIP_EXTRA_INDEX_URL" { default = "" }
 // The commit, for the image's labels.
 variable "REVISION" { default = "" }
 
-// The same pins as in pytorch_env/versions.sh; a test holds them together.
+// The same pins as in pytorch_env/versions.sh; a test checks that they agree.
 variable "VERSIONS" {
   default = [
     { torch = "2.10.0", base = "debian:bookworm-slim", lock = "lock-cpu.txt", cuda = "lock.txt" },

@@ -1,26 +1,26 @@
-# Every pin of the images, read by the Dockerfiles and by scripts/build-images (. pytorch_env/versions.sh).
-# The wheels and their checksums stand in the lock that is named here; TORCH chooses the column.
+# The pins of the images, selected by TORCH; sourced by pytorch_env/source/fetch. docker-bake.hcl repeats base image and
+# lock, and a test checks that they agree. LOCK names the file in requirements/ with the wheels and their checksums.
 # shellcheck shell=sh disable=SC2034
 
 TORCH=${TORCH:-2.10.0}
 case $TORCH in
-    2.10.0) # the last whose aarch64 wheel is a CPU build with OpenBLAS and ACL inside
+    2.10.0) # the last version whose aarch64 wheel is a CPU build that includes OpenBLAS and ACL
         BASE_IMAGE=debian:bookworm-slim # Python 3.11
         LOCK=lock-cpu.txt
         ;;
-    1.13.0) # the version the project began with; its aarch64 wheels end at Python 3.10
+    1.13.0) # the version of the project's first images; its aarch64 wheels end at Python 3.10
         BASE_IMAGE=debian:bullseye-slim # Python 3.9
         LOCK=lock-torch1.13.txt
         ;;
     *)
-        echo "versions.sh: error: torch $TORCH has no pins here; use 2.10.0 or 1.13.0" >&2
+        echo "versions.sh: error: there are no pins for torch $TORCH; use 2.10.0 or 1.13.0" >&2
         exit 2
         ;;
 esac
 
-# ROUTE=source: NAME_SOURCE is fetched and must have NAME_PIN, a tarball its SHA-256, a git repository its commit.
-# PyTorch and ACL: the commits that the aarch64 wheel reports of itself (torch.version.git_version; the text in
-# libarm_compute.so), so both routes have the same code. README.md says what of it was built and what only pinned.
+# ROUTE=source: NAME_SOURCE is fetched and checked against NAME_PIN, the SHA-256 of a tarball or the commit of a git
+# repository. PyTorch and ACL are pinned to the commits that the aarch64 wheel reports (torch.version.git_version; the
+# text in libarm_compute.so), so that both routes have the same code. README.md lists what was built and what was not.
 case $TORCH in
     2.10.0)
         PYTORCH_PIN=449b1768410104d3ed79d3bcfe4ba1d65c7f22c0
@@ -33,7 +33,7 @@ case $TORCH in
 esac
 PYTORCH_SOURCE=https://github.com/pytorch/pytorch.git
 ACL_SOURCE=https://github.com/ARM-software/ComputeLibrary.git
-# 0.3.29 has bf16 kernels for Neoverse N2; V1 and others run the generic sbgemm: right, and slow.
+# 0.3.29 has bf16 kernels for Neoverse N2; on V1 and others sbgemm is generic C, which is correct but slow.
 OPENBLAS_SOURCE=http://deb.debian.org/debian/pool/main/o/openblas/openblas_0.3.29+ds.orig.tar.xz
 OPENBLAS_PIN=eb691e2cff83799400da22aa6ab93ebaa346ad317fea578b7ae119e226ce1b01
 LAPACK_SOURCE=http://deb.debian.org/debian/pool/main/l/lapack/lapack_3.12.1.orig.tar.gz

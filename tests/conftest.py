@@ -6,22 +6,23 @@ import os
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
+from places import ROOT
 
 
 @pytest.fixture
 def shared() -> Path:
-    """The folder with real data and trained weights; tests that need it skip where it is absent."""
+    """Return the directory with real data and trained weights; skip the test if there is none."""
     folder = Path(os.environ.get("MODELZOO_TEST_DATA", ROOT.parent / "shared"))
     if not (folder / "data").is_dir():
-        pytest.skip(f"no test data in {folder}: set MODELZOO_TEST_DATA to the folder that holds data/ and weights/")
+        pytest.skip(
+            f"no test data in {folder}: set MODELZOO_TEST_DATA to the directory that contains data/ and weights/"
+        )
     return folder
 
 
 @pytest.fixture(autouse=True)
-def _private_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests never write into the user's caches or the checkout's results, and never try the network."""
+def _isolated_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep tests out of the user's caches, the checkout's results and the network."""
     monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("MODELZOO_OFFLINE", "1")

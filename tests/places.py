@@ -1,4 +1,4 @@
-"""Where the tests find the repository and their recorded data."""
+"""Paths of the repository and of the tests' recorded data."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The images: what the bake file promises, what the Dockerfiles share, and what the entry point runs."""
+"""Images, as far as they can be checked without building them: bake file, Dockerfiles, build scripts, entry point."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
+from modelzoo.warning import WarningCode
+
 VERSIONS = ("2.10.0", "1.13.0")
 BAKE = (ROOT / "docker-bake.hcl").read_text(encoding="utf-8")
 ARM, X86 = ["linux/arm64"], ["linux/amd64"]
 
 
 def promised() -> dict[str, list[str]]:
-    """Every tag with its platforms."""
+    """Return every documented tag with its platforms."""
     found = {"modelzoo": [*X86, *ARM]}
     for version in VERSIONS:
         for backend, platforms in (("acl", ARM), ("openblas", ARM), ("x86", X86)):
@@ -31,7 +33,7 @@ def promised() -> dict[str, list[str]]:
 
 
 def bake(*targets: str, **variables: str) -> dict[str, Any]:
-    """``docker buildx bake --print`` of the repository's file; needs buildx, but no engine."""
+    """Return the targets of ``docker buildx bake --print``, which needs buildx but no engine."""
     if (
         shutil.which("docker") is None
         or subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode
@@ -54,7 +56,7 @@ def bake(*targets: str, **variables: str) -> dict[str, Any]:
 
 
 def test_every_tag_is_in_the_bake_plan() -> None:
-    """What buildx makes of the file: each tag under REGISTRY, on its platforms, and no other tag."""
+    """buildx plans exactly the documented tags under REGISTRY, each with its platforms."""
     plan = bake("all", REGISTRY="host/team/zoo", TORCH_INDEX="")
     assert {target["tags"][0]: target["platforms"] for target in plan.values()} == {
         f"host/team/zoo:{tag}": platforms for tag, platforms in promised().items()
@@ -63,11 +65,11 @@ def test_every_tag_is_in_the_bake_plan() -> None:
         assert (ROOT / target["dockerfile"]).is_file()
         (tag,) = (tag.rpartition(":")[2] for tag in target["tags"])
         assert name == tag.replace(".", "_")
-        assert target["args"].get("TAG", tag) == tag, "what results will name is the image's tag"
+        assert target["args"].get("TAG", tag) == tag, "results name the image by its tag"
 
 
 def test_bake_plan_has_the_pins() -> None:
-    """Base image and lock of each environment are those of ``pytorch_env/versions.sh``."""
+    """Each environment has the base image and the lock of ``pytorch_env/versions.sh``."""
     plan = bake("all")
     for version in VERSIONS:
         for backend in ("acl", "openblas", "x86"):
@@ -77,7 +79,7 @@ def test_bake_plan_has_the_pins() -> None:
 
 
 def test_the_certificate_reaches_builds_only() -> None:
-    """It is a secret and a path, not a file in the context; without one there is neither."""
+    """It is passed as a secret and a path, not as a file in the context; without a certificate there is neither."""
     with_ca = bake("torch2_10_0_acl", CA="/etc/hostname")["torch2_10_0_acl"]
     assert "/etc/hostname" in str(with_ca["secret"])
     assert with_ca["args"]["PIP_CERT"] == "/run/secrets/ca.pem"
@@ -87,14 +89,14 @@ def test_the_certificate_reaches_builds_only() -> None:
 
 
 def test_the_general_index_takes_the_lock_with_cuda() -> None:
-    """Without PyTorch's own index x86-64 gets the lock that has the CUDA libraries; ARM is left alone."""
+    """Without PyTorch's own index, x86-64 uses the lock with the CUDA libraries; ARM is unchanged."""
     plan = bake("torch2_10_0_x86", "torch2_10_0_acl", TORCH_INDEX="")
     assert plan["torch2_10_0_x86"]["args"]["LOCK"] == "lock.txt"
     assert plan["torch2_10_0_acl"]["args"]["LOCK"] == "lock-cpu.txt"
 
 
 def sourced(version: str) -> dict[str, str]:
-    """The variables of ``pytorch_env/versions.sh`` for one torch."""
+    """Return the variables that ``pytorch_env/versions.sh`` sets for one torch."""
     script = '. pytorch_env/versions.sh && printf "%s\\n" "$BASE_IMAGE" "$LOCK"'
     done = subprocess.run(
         ["sh", "-euc", script],
@@ -108,7 +110,7 @@ def sourced(version: str) -> dict[str, str]:
 
 
 def test_bake_file_and_versions_agree() -> None:
-    """The same without buildx: one line in the bake file for each torch, with the pins of versions.sh."""
+    """Checked without buildx: the bake file has one line per torch, with the pins of versions.sh."""
     lines = re.findall(r'{ torch = "([^"]+)", base = "([^"]+)", lock = "([^"]+)"', BAKE)
     assert [line[0] for line in lines] == list(VERSIONS)
     for version, base, lock in lines:
@@ -116,7 +118,7 @@ def test_bake_file_and_versions_agree() -> None:
 
 
 def test_groups_name_every_target() -> None:
-    """The group "all" holds every tag, written out: a target that no group names would never be built."""
+    """The groups list every target, because a target that no group lists would never be built."""
     named = set(re.findall(r'"((?:torch\d+_\d+_\d+_\w+|modelzoo))"', BAKE.partition('target "_common"')[0]))
     wanted = {tag.replace(".", "_") for tag in promised()}
     environments_for_x86 = {f"torch{version.replace('.', '_')}_x86" for version in VERSIONS}
@@ -124,7 +126,7 @@ def test_groups_name_every_target() -> None:
 
 
 def test_an_unknown_torch_is_refused() -> None:
-    """versions.sh has no pins for it and says which there are."""
+    """versions.sh lists the versions that it has pins for."""
     done = subprocess.run(
         ["sh", "-c", ". pytorch_env/versions.sh"],
         cwd=ROOT,
@@ -135,7 +137,7 @@ def test_an_unknown_torch_is_refused() -> None:
     )
     assert (done.returncode, done.stderr.strip()) == (
         2,
-        "versions.sh: error: torch 9.9 has no pins here; use 2.10.0 or 1.13.0",
+        "versions.sh: error: there are no pins for torch 9.9; use 2.10.0 or 1.13.0",
     )
 
 
@@ -143,9 +145,9 @@ def test_an_unknown_torch_is_refused() -> None:
 
 
 def test_dockerfiles_of_the_environments_begin_alike() -> None:
-    """Their shared stages are the same to the letter, or every image would carry its own gigabyte."""
+    """Their first stages are identical, so that the images share layers of a gigabyte."""
     shared = [
-        path.read_text(encoding="utf-8").partition("# --- The same")[2].partition("# --- Here the Dockerfiles part")[0]
+        path.read_text(encoding="utf-8").partition("# --- Identical")[2].partition("# --- From here on")[0]
         for path in sorted((ROOT / "pytorch_env").glob("Dockerfile.*"))
     ]
     assert len(shared) == 3
@@ -154,7 +156,7 @@ def test_dockerfiles_of_the_environments_begin_alike() -> None:
 
 
 def test_nothing_but_what_is_copied_is_sent() -> None:
-    """.dockerignore begins by leaving everything out, and lets in what a Dockerfile copies or mounts."""
+    """.dockerignore excludes everything but what a Dockerfile copies or mounts."""
     text = (ROOT / ".dockerignore").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*"
@@ -170,11 +172,49 @@ def test_nothing_but_what_is_copied_is_sent() -> None:
                 assert any(source == name or source.startswith(f"{name}/") for name in let_in), (path.name, source)
 
 
+MOUNTED = (*sorted((ROOT / "pytorch_env").glob("Dockerfile.*")), ROOT / "scripts/smoke-images")
+
+
+def mounted_modules(path: Path) -> dict[str, str]:
+    """Return the modules of the suite that ``path`` mounts below /build, as source to place."""
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r"source=(modelzoo/\S+),target=/build/(\S+) ", text)
+    return dict(found or re.findall(r"\$here/(modelzoo/\S+):/build/(\S+):ro", text))
+
+
+@pytest.mark.parametrize("path", MOUNTED, ids=lambda path: path.name)
+def test_mounted_modules_import_alone(path: Path, tmp_path: Path) -> None:
+    """The canary runs during a build from the mounted files alone: no other module, no package but torch."""
+    modules = mounted_modules(path)
+    assert modules
+    for source, place in modules.items():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / source, tmp_path / place)
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from modelzoo.evidence.canary import run_canary
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+canary = Canary((OperatorCheck("conv", 2e-7, CanaryLevel.FP32),))
+print(callable(run_canary), canary.verdict("fp32") == "fp32", canary.summary, canary.operators[0].level)
+"""
+    command = [sys.executable, "-I", "-S", "-B", "-c", code, tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "True True conv fp32 (2.0e-07) fp32\n", done.stderr
+
+
+def test_smoke_test_finds_the_warning_about_emulation() -> None:
+    """``scripts/smoke-images`` searches the output for a part of the warning's text."""
+    searched = re.search(r"grep -q '(.*emulated.*)'", (ROOT / "scripts/smoke-images").read_text(encoding="utf-8"))
+    assert searched is not None
+    assert searched[1] in WarningCode.EMULATED.value[0]
+
+
 # pytorch_env/unpack-wheels
 
 
 def wheel(folder: Path, name: str, version: str, tag: str) -> Path:
-    """A wheel of one module that holds its own version and tag."""
+    """Write a wheel of one module that contains its own version and tag."""
     file = folder / f"{name}-{version}-{tag}.whl"
     info = f"{name}-{version}.dist-info"
     folder.mkdir(parents=True, exist_ok=True)
@@ -187,7 +227,7 @@ def wheel(folder: Path, name: str, version: str, tag: str) -> Path:
 
 
 def pinned(*wheels: Path) -> str:
-    """A lock of wheels, every one with its checksum, in the form that uv writes."""
+    """Return a lock of the wheels with their checksums, in uv's format."""
     import hashlib
 
     lines: dict[str, list[str]] = {}
@@ -199,7 +239,7 @@ def pinned(*wheels: Path) -> str:
 
 
 def unpack(tmp_path: Path, lock: str, architecture: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """``unpack-wheels`` into ``tmp_path/site``, with the test's Python and no index but the test's own."""
+    """Run ``unpack-wheels`` into ``tmp_path/site`` with the test's Python and no index but the test's own."""
     (tmp_path / "lock.txt").write_text(lock)
     programs = tmp_path / "bin"
     programs.mkdir(exist_ok=True)
@@ -224,7 +264,7 @@ def unpack(tmp_path: Path, lock: str, architecture: str, **variables: str) -> su
 
 @pytest.fixture
 def python_tag() -> str:
-    """``cp311-cp311`` for the Python that runs the tests; skips where it has no pip."""
+    """Return the tag of the Python that runs the tests, such as ``cp311-cp311``; skip if it has no pip."""
     pytest.importorskip("pip")
     return "cp{0}{1}-cp{0}{1}".format(*sys.version_info[:2])
 
@@ -233,7 +273,7 @@ def python_tag() -> str:
 def test_wheels_of_the_other_architecture_are_unpacked(
     tmp_path: Path, python_tag: str, architecture: str, machine: str
 ) -> None:
-    """The target's wheel is taken whatever machine builds, pure ones and stable-ABI ones with it."""
+    """The target's wheels are unpacked on any builder, pure Python ones too."""
     folder = tmp_path / "wheels"
     wheels = [wheel(folder, "torch", "2.10.0", f"{python_tag}-manylinux_2_28_{m}") for m in ("aarch64", "x86_64")]
     wheels.append(wheel(folder, "six", "1.0", "py3-none-any"))
@@ -244,7 +284,7 @@ def test_wheels_of_the_other_architecture_are_unpacked(
 
 
 def test_a_wheel_with_another_checksum_ends_the_build(tmp_path: Path, python_tag: str) -> None:
-    """What the lock does not know is not unpacked."""
+    """A wheel whose checksum is not in the lock is not unpacked."""
     lock = pinned(wheel(tmp_path / "wheels", "six", "1.0", "py3-none-any")).replace("sha256:", "sha256:0000")
     lock = re.sub(r"(sha256:)0000(\w{60})\w{4}", r"\g<1>0000\2", lock)
     done = unpack(tmp_path, lock, "arm64")
@@ -254,7 +294,7 @@ def test_a_wheel_with_another_checksum_ends_the_build(tmp_path: Path, python_tag
 
 
 def test_torch_comes_from_its_own_index(tmp_path: Path, python_tag: str) -> None:
-    """TORCH_INDEX serves torch and torchvision alone, in its local version; the rest keeps its checksums."""
+    """TORCH_INDEX provides only torch and torchvision, in a local version; the rest is checked by its checksums."""
     folder, index = tmp_path / "wheels", tmp_path / "index"
     tag = f"{python_tag}-manylinux_2_28_x86_64"
     general = [wheel(folder, name, version, tag) for name, version in (("torch", "2.10.0"), ("torchvision", "0.25.0"))]
@@ -271,7 +311,7 @@ def test_torch_comes_from_its_own_index(tmp_path: Path, python_tag: str) -> None
 
 
 def test_an_architecture_without_wheels_is_refused(tmp_path: Path) -> None:
-    """One line that names those there are."""
+    """The error is one line that lists the supported architectures."""
     done = unpack(tmp_path, "", "riscv64")
     assert (done.returncode, done.stderr.strip()) == (
         2,
@@ -284,7 +324,7 @@ def test_an_architecture_without_wheels_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def enter(tmp_path: Path) -> Any:
-    """Call the entry point with a ``modelzoo`` and a ``python3`` that print how they were called."""
+    """Return a function that calls the entry point; ``modelzoo`` and ``python3`` print how they are called."""
     for name in ("modelzoo", "python3"):
         program = tmp_path / name
         program.write_text(f'#!/bin/sh\nprintf "%s" "{name}"; printf " <%s>" "$@"\n')
@@ -300,7 +340,7 @@ def enter(tmp_path: Path) -> Any:
 
 
 def test_entry_point_runs_the_main_job_without_an_argument(enter: Any) -> None:
-    """And takes its options from the variable, word by word."""
+    """Without an argument it runs the benchmarks, with the options in the variable."""
     assert enter() == "modelzoo <run>"
     assert enter(MODELZOO_RUN_OPTIONS="bert --processes 1") == "modelzoo <run> <bert> <--processes> <1>"
     assert enter("doctor", MODELZOO_RUN_OPTIONS="bert") == "modelzoo <doctor>"
@@ -317,13 +357,13 @@ def test_entry_point_runs_the_main_job_without_an_argument(enter: Any) -> None:
         (["printf", "%s", "x"], "x"),
     ],
 )
-def test_entry_point_tells_commands_from_programs(enter: Any, words: list[str], called: str) -> None:
-    """A program is executed; commands, options and mistakes go to modelzoo, which explains the mistakes."""
+def test_entry_point_distinguishes_commands_and_programs(enter: Any, words: list[str], called: str) -> None:
+    """A program is executed; everything else is passed to modelzoo, which reports mistakes."""
     assert enter(*words) == called
 
 
 def test_no_command_of_the_suite_is_a_program() -> None:
-    """Otherwise the entry point would execute that instead (``compare`` is ImageMagick's, not in the images)."""
+    """The entry point would execute the program instead (``compare`` is ImageMagick's, which no image has)."""
     from modelzoo.cli import app as cli
 
     commands = next(

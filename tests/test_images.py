@@ -1,7 +1,7 @@
-"""The images, run: what a stranger's limits do to a run. Needs an engine and the images (scripts/build-images).
+"""The images, run with the limits and users that they may meet. Needs an engine and images (scripts/build-images).
 
-``./scripts/test -m docker`` runs the image of this machine's architecture, ``-m arm`` the arm64 images, elsewhere than
-on ARM under QEMU. MODELZOO_TEST_IMAGE names another image than the default.
+``./scripts/test -m docker`` runs the image of this machine's architecture, ``-m arm`` the arm64 images (under QEMU
+unless this machine is ARM). MODELZOO_TEST_IMAGE selects another image than the default.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Sequence
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 IMAGE = os.environ.get("MODELZOO_TEST_IMAGE", "modelzoo:torch2.10.0_x86_modelzoo")
 SHORT = ["run", "examples/mlp", "--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"]
 
@@ -26,27 +27,35 @@ SHORT = ["run", "examples/mlp", "--processes", "1", "--warmup", "1", "--iteratio
 def docker(
     *arguments: str, options: Sequence[str] = (), results: Path | None = None, image: str = IMAGE
 ) -> subprocess.CompletedProcess[str]:
-    """``docker run`` of the image to its end."""
+    """Run the image and wait for its end."""
     volume = [] if results is None else ["--volume", f"{results}:/modelzoo/results"]
     command = ["docker", "run", "--rm", "--env", "MODELZOO_OFFLINE=1", *options, *volume, image, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
+USABLE = (
+    "import dataclasses, json; from modelzoo.machine import facts; "
+    "print(json.dumps({**dataclasses.asdict(facts.usable_threads()), 'memory': facts.memory_limit()}))"
+)
+
+
 def usable(*options: str) -> dict[str, Any]:
-    """What the suite finds that it may use inside a container with ``options``."""
-    code = (
-        "import dataclasses, json; from modelzoo import machine; "
-        "print(json.dumps({**dataclasses.asdict(machine.usable_threads()), 'memory': machine.memory_limit()}))"
-    )
-    done = docker("python3", "-c", code, options=options)
+    """Return the limits that the suite detects inside a container with ``options``."""
+    done = docker("python3", "-c", USABLE, options=options)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
+def test_limits_are_read_by_code_that_runs() -> None:
+    """What the tests below run in a container also runs here, so that a renamed function is noticed without Docker."""
+    done = subprocess.run([sys.executable, "-c", USABLE], capture_output=True, text=True, check=True)
+    assert {"affinity", "count", "memory", "quota"} <= json.loads(done.stdout).keys()
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """A folder that the image's user may write to."""
+    """Return a directory that the image's user may write to."""
     folder = tmp_path / "results"
     folder.mkdir()
     folder.chmod(0o1777)
@@ -54,7 +63,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def only_result(folder: Path) -> dict[str, Any]:
-    """The one result file in ``folder``."""
+    """Read the only result in ``folder``."""
     (path,) = folder.glob("*.json")
     data: dict[str, Any] = json.loads(path.read_text())
     return data
@@ -62,14 +71,14 @@ def only_result(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.docker
 def test_a_quota_of_one_and_a_half_cpus() -> None:
-    """Rounded down: a second thread would be stopped in each period, and the first would wait for it."""
+    """The quota is rounded down: a second thread would be throttled in each period, and the first would wait for it."""
     found = usable("--cpus", "1.5")
     assert (found["quota"], found["count"]) == (1.5, 1)
 
 
 @pytest.mark.docker
 def test_one_cpu_of_the_set() -> None:
-    """Affinity limits the threads, without any quota."""
+    """Affinity limits the threads, without a quota."""
     found = usable("--cpuset-cpus", "0")
     assert (found["affinity"], found["count"], found["quota"]) == (1, 1, None)
 
@@ -92,8 +101,8 @@ def test_memory_limit() -> None:
     ],
     ids=" ".join,
 )
-def test_whoever_runs_it_gets_a_result(options: list[str], results: Path) -> None:
-    """Any user, a read-only root: two [TARGET] lines, no traceback, and a result that names the image."""
+def test_any_user_gets_a_result(options: list[str], results: Path) -> None:
+    """Any user with a read-only root gets two [TARGET] lines, no traceback, and a result that names the image."""
     done = docker(*SHORT, options=options, results=results)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^\[TARGET\] (\S+) Time [0-9.]+$", done.stdout, re.MULTILINE) == ["mlp", "mlp-bf16"]
@@ -105,7 +114,7 @@ def test_whoever_runs_it_gets_a_result(options: list[str], results: Path) -> Non
 
 @pytest.mark.docker
 def test_compiling_works_for_any_user(results: Path) -> None:
-    """Inductor finds its compiler, its headers and a place for its cache."""
+    """Inductor finds its compiler, the headers and a writable cache directory."""
     options = ["--user", "12345", "--read-only", "--tmpfs", "/tmp"]
     done = docker(*SHORT, "--precision", "fp32", "--mode", "compile", options=options, results=results)
     assert done.returncode == 0, done.stderr
@@ -113,8 +122,8 @@ def test_compiling_works_for_any_user(results: Path) -> None:
 
 
 @pytest.mark.docker
-def test_validation_has_a_place_for_its_pictures(results: Path) -> None:
-    """The judgement of a workload in the image writes into the volume, not into the image."""
+def test_validation_writes_into_the_volume(results: Path) -> None:
+    """Pictures and tables of ``validate`` go to the volume, not into the image."""
     done = docker("validate", "bert", "--bf16", "--option", "sequence=64", "--limit", "1", results=results)
     assert "Traceback" not in done.stderr
     assert "cannot write" not in done.stderr
@@ -124,7 +133,7 @@ def test_validation_has_a_place_for_its_pictures(results: Path) -> None:
 
 @pytest.mark.docker
 def test_scripts_of_a_workload_run_in_its_directory(results: Path) -> None:
-    """``python3 performance.py`` as README shows it."""
+    """``python3 performance.py`` works as in README."""
     done = docker(
         *["python3", "performance.py", "--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"],
         options=["--workdir", "/modelzoo/resnet50"],
@@ -137,7 +146,7 @@ def test_scripts_of_a_workload_run_in_its_directory(results: Path) -> None:
 @pytest.mark.docker
 @pytest.mark.parametrize("how", [["kill", "--signal", "INT"], ["stop"]], ids=["Ctrl-C", "docker stop"])
 def test_an_interrupted_run_keeps_what_it_has(how: list[str], results: Path) -> None:
-    """It ends at once with 130, says how many runs are kept, and the file holds them."""
+    """It ends at once with exit code 130, reports how many runs are kept, and the result contains them."""
     name = f"modelzoo-test-{uuid.uuid4().hex[:8]}"
     words = ["run", "examples/mlp", "--processes", "20", "--max-seconds", "3", "--no-audit"]
     command = ["docker", "run", "--rm", "--name", name, "--volume", f"{results}:/modelzoo/results", IMAGE, *words]
@@ -161,7 +170,7 @@ def test_an_interrupted_run_keeps_what_it_has(how: list[str], results: Path) -> 
 
 @pytest.mark.docker
 def test_a_wrong_call_is_one_line() -> None:
-    """A mistake reaches modelzoo, which explains it with exit code 2."""
+    """modelzoo reports a mistake with exit code 2."""
     done = docker("no-such-command")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -169,7 +178,7 @@ def test_a_wrong_call_is_one_line() -> None:
 
 
 def smoke(*tags: str, **variables: str) -> str:
-    """``scripts/smoke-images``: its output, where all went well."""
+    """Run ``scripts/smoke-images``, which must succeed, and return its output."""
     done = subprocess.run(
         [ROOT / "scripts/smoke-images", *tags],
         env={**os.environ, **variables},
@@ -185,7 +194,7 @@ def smoke(*tags: str, **variables: str) -> str:
 @pytest.mark.docker
 @pytest.mark.slow
 def test_main_job_of_the_image() -> None:
-    """``docker run`` without an argument, on a reduced setting: the four [TARGET] lines."""
+    """``docker run`` without an argument, with reduced settings, prints the four [TARGET] lines."""
     seen = smoke(IMAGE.rpartition(":")[2])
     for name in ("resnet50", "ssd", "maskrcnn", "bert"):
         assert re.search(rf"^\[TARGET\] {name} Time [0-9.]+$", seen, re.MULTILINE)
@@ -195,7 +204,7 @@ def test_main_job_of_the_image() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("tag", ["torch2.10.0_acl_modelzoo", "torch2.10.0_openblas_modelzoo"])
 def test_arm_images_compute_what_x86_does(tag: str) -> None:
-    """Under QEMU: no time, and ResNet50's and BERT's fp32 outputs are those of this machine's image."""
+    """Under QEMU no time is reported, and ResNet50's and BERT's fp32 outputs equal those of this machine's image."""
     seen = smoke(tag, REFERENCE=IMAGE.rpartition(":")[2])
     assert "[TARGET]" not in seen
     assert "times are not reported" in seen
@@ -205,8 +214,8 @@ def test_arm_images_compute_what_x86_does(tag: str) -> None:
 @pytest.mark.arm
 @pytest.mark.slow
 @pytest.mark.parametrize(("cpu", "has"), [("neoverse-n2", True), ("neoverse-n1", False)])
-def test_arm_image_knows_whether_the_cpu_has_bf16(cpu: str, has: bool) -> None:
-    """On N2 the ACL image proves bf16 ACTIVE for Linear and convolution; on N1 it says that there is no bf16."""
+def test_arm_image_detects_whether_the_cpu_has_bf16(cpu: str, has: bool) -> None:
+    """On N2 the ACL image proves bf16 ACTIVE for Linear and convolution; on N1 it reports that the CPU has no bf16."""
     seen = smoke("torch2.10.0_acl_modelzoo", QEMU_CPU=cpu, REFERENCE=IMAGE.rpartition(":")[2])
     assert ("this CPU has no bf16 instructions" in seen) is not has
     assert ("bf16: ACTIVE" in seen) is has
@@ -224,7 +233,7 @@ def test_arm_image_knows_whether_the_cpu_has_bf16(cpu: str, has: bool) -> None:
     ],
 )
 def test_proof_in_each_arm_image(tag: str, line: str, kernel: str) -> None:
-    """On an emulated Neoverse N2 with bf16: which of convolution and Linear runs in it, and by which kernel."""
+    """On an emulated Neoverse N2, each image runs convolution and Linear in the documented precision and kernel."""
     options = ["--platform", "linux/arm64", "--env", "QEMU_CPU=neoverse-n2", "--env", "COLUMNS=200"]
     options += ["--volume", f"{ROOT}/tests/docker:/smoke:ro"]
     image = f"{IMAGE.rpartition(':')[0]}:{tag}"

@@ -1,18 +1,17 @@
-"""README's commands exist and parse."""
+"""The commands in README and in the examples' README exist, and their options parse."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from modelzoo.cli import app as cli
 from modelzoo.cli import options as arguments
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 
-ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = [
     line.split("#")[0].strip()
     for page in (ROOT / "README.md", *sorted((ROOT / "examples").glob("*/README.md")))
@@ -22,25 +21,25 @@ COMMANDS = [
 
 
 def test_there_are_commands() -> None:
-    """The page is read at all: the newcomer's two commands are among those found."""
+    """The two main commands are found, so the page is read."""
     assert "./scripts/run" in COMMANDS
     assert "./scripts/test" in COMMANDS
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_command_is_understood(command: str) -> None:
-    """Scripts named in README exist, and the options of each modelzoo command parse."""
+    """Each script exists, and modelzoo accepts the options of each command."""
     words = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
     if words[0] == "modelzoo":
         args = cli.make_parser().parse_args(arguments.bare_bf16(words[1:]))
         for name in getattr(args, "workloads", []):
-            assert workload.find(name)
+            assert discovery.find_workload(name)
     elif words[0] == "docker":
         image = next(place for place, word in enumerate(words) if word.startswith("IMAGE:"))
         assert words[1:image] == ["run", "--rm"]
         cli.make_parser().parse_args(words[image + 1 :] or ["run"])
     elif words[0] == "python3":
-        assert all((ROOT / name / words[1]).is_file() for name in workload.STANDARD)
+        assert all((ROOT / name / words[1]).is_file() for name in discovery.STANDARD_WORKLOADS)
     elif words[0] in ("cd", "source"):
         assert words[0] == "source" or (ROOT / words[1]).is_dir()
     else:

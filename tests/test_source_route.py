@@ -1,4 +1,4 @@
-"""The scripts of pytorch_env/source: each must end with one clear line where a build would go wrong silently."""
+"""The scripts of pytorch_env/source end with one clear line if a build would silently lack something."""
 
 import hashlib
 import platform
@@ -9,26 +9,27 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
-ENVIRONMENT = Path(__file__).parents[1] / "pytorch_env"
+ENVIRONMENT = ROOT / "pytorch_env"
 SOURCE = ENVIRONMENT / "source"
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
 def run(*command: object, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """A script's end: status, stdout, stderr."""
+    """Run a script with a minimal environment."""
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, env={**PATH, **variables})
 
 
 def pins(tmp_path: Path, source: Path, pin: str) -> str:
-    """A versions file that pins ``source`` as ACL."""
+    """Write a versions file that pins ``source`` as ACL."""
     file = tmp_path / "versions.sh"
     file.write_text(f"TORCH=2.10.0\nACL_SOURCE=file://{source}\nACL_PIN={pin}\n")
     return str(file)
 
 
 def tarball(tmp_path: Path) -> Path:
-    """A tarball as releases have them: one folder, one file in it."""
+    """Write a tarball like a release's: one directory with one file."""
     (tmp_path / "acl-1").mkdir()
     (tmp_path / "acl-1" / "SConstruct").write_text("here\n")
     with tarfile.open(tmp_path / "acl.tar.gz", "w:gz") as archive:
@@ -38,7 +39,7 @@ def tarball(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("torch", ["2.10.0", "1.13.0"])
 def test_every_source_is_pinned(torch: str) -> None:
-    """A source without a full commit or SHA-256 could change under the build."""
+    """Every source has a full commit or SHA-256, so it cannot change unnoticed."""
     names = ("OPENBLAS", "LAPACK", "ACL", "PYTORCH")
     script = f". {ENVIRONMENT}/versions.sh; " + "; ".join(f'echo "${name}_SOURCE ${name}_PIN"' for name in names)
     for line in run("sh", "-c", script, TORCH=torch).stdout.splitlines():
@@ -48,7 +49,7 @@ def test_every_source_is_pinned(torch: str) -> None:
 
 @pytest.mark.skipif(not shutil.which("curl", path=PATH["PATH"]), reason="needs curl")
 def test_fetch_unpacks_what_has_the_pinned_checksum(tmp_path: Path) -> None:
-    """The tarball's own folder is left out, as the build scripts expect."""
+    """The tarball's top directory is stripped, as the build scripts expect."""
     file = tarball(tmp_path)
     versions = pins(tmp_path, file, hashlib.sha256(file.read_bytes()).hexdigest())
     done = run(SOURCE / "fetch", "ACL", tmp_path / "out", VERSIONS=versions)
@@ -58,7 +59,7 @@ def test_fetch_unpacks_what_has_the_pinned_checksum(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("curl", path=PATH["PATH"]), reason="needs curl")
 def test_fetch_refuses_another_checksum(tmp_path: Path) -> None:
-    """Nothing is unpacked from a tarball that is not the pinned one."""
+    """Nothing is unpacked from a tarball with another checksum."""
     done = run(SOURCE / "fetch", "ACL", tmp_path / "out", VERSIONS=pins(tmp_path, tarball(tmp_path), "0" * 64))
     assert done.returncode == 1
     assert "not 0000" in done.stderr
@@ -66,34 +67,34 @@ def test_fetch_refuses_another_checksum(tmp_path: Path) -> None:
 
 
 def test_fetch_refuses_a_source_without_a_pin(tmp_path: Path) -> None:
-    """An unknown torch has no pins, and an empty one must not pass as any commit."""
+    """An empty pin is an error; it must not match any commit."""
     done = run(SOURCE / "fetch", "ACL", tmp_path / "out", VERSIONS=pins(tmp_path, tmp_path / "acl.git", ""))
     assert done.returncode == 1
     assert "no ACL_SOURCE and ACL_PIN" in done.stderr
 
 
-@pytest.mark.skipif(platform.machine() == "aarch64", reason="is about other machines")
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="only for other architectures")
 @pytest.mark.parametrize("call", [("install-tools", "pytorch"), ("build-pytorch", "configure", "acl", ".", "out")])
 def test_pytorch_is_refused_on_another_architecture(call: "tuple[str, ...]", tmp_path: Path) -> None:
-    """Found in the first second, not after hours."""
+    """The wrong architecture is detected at once, not after hours."""
     done = run(SOURCE / call[0], *call[1:])
     assert done.returncode == 1
     assert f"this is {platform.machine()}" in done.stderr
 
 
-@pytest.mark.skipif(platform.machine() == "aarch64", reason="is about other machines")
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="only for other architectures")
 @pytest.mark.skipif(not shutil.which("gcc", path=PATH["PATH"]), reason="needs gcc")
 def test_a_compiler_for_another_architecture_is_refused(tmp_path: Path) -> None:
-    """`CC=gcc` on x86-64 would give a library that only fails when the image runs."""
+    """`CC=gcc` on x86-64 would build a library that fails only when the image runs."""
     done = run(SOURCE / "build-openblas", tmp_path, tmp_path / "out", CC="gcc", FC="gcc")
     assert done.returncode == 1
     assert "not for aarch64" in done.stderr
 
 
-@pytest.mark.skipif(platform.machine() == "aarch64", reason="is about other machines")
+@pytest.mark.skipif(platform.machine() == "aarch64", reason="only for other architectures")
 @pytest.mark.skipif(not shutil.which("readelf", path=PATH["PATH"]), reason="needs binutils")
 def test_a_file_for_another_architecture_is_refused() -> None:
-    """This machine's own shell is not for aarch64."""
+    """assert_aarch64 refuses this machine's own shell."""
     done = run("sh", "-c", f". {SOURCE}/common.sh; assert_aarch64 /bin/sh")
     assert done.returncode == 1
     assert "not AArch64" in done.stderr
@@ -116,7 +117,7 @@ SUMMARY = """
     ("sbgemm", "acl", "wrong"), [("1", "1", ""), ("", "1", "BLAS_HAS_SBGEMM"), ("1", "OFF", "USE_MKLDNN_ACL")]
 )
 def test_summary_of_cmake_is_judged(tmp_path: Path, sbgemm: str, acl: str, wrong: str) -> None:
-    """cmake itself succeeds without bf16 BLAS and without ACL, and hours of compiling follow."""
+    """A configuration without bf16 BLAS or without ACL is an error, although cmake succeeds."""
     log = tmp_path / "configure.log"
     log.write_text(SUMMARY.format(sbgemm=sbgemm, acl=acl))
     done = run(SOURCE / "check-configured", "acl", log)
@@ -125,7 +126,19 @@ def test_summary_of_cmake_is_judged(tmp_path: Path, sbgemm: str, acl: str, wrong
 
 
 def test_bfmmla_is_counted_in_both_forms_of_the_log(tmp_path: Path) -> None:
-    """SVE's and NEON's bfmmla as bytes and as words; bfdot beside them is another instruction."""
+    """bfmmla of SVE and NEON is counted, as bytes and as words; bfdot is not."""
     log = tmp_path / "asm"
     log.write_text("IN: gemm\nOBJD-T: 20e462642080626420ec426e\nOBJD-T: 20fc426e\n0x7f10:  6462e420  .byte    0x20\n")
     assert run(SOURCE / "count-bfmmla", log).stdout == "3\n"
+
+
+@pytest.mark.parametrize(
+    "script", sorted(path.name for path in SOURCE.iterdir() if path.read_bytes().startswith(b"#!/bin/sh"))
+)
+def test_a_call_without_arguments_is_one_line_of_usage(script: str) -> None:
+    """Every script reports its arguments with exit code 2, as in its first comment."""
+    done = run(SOURCE / script)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"usage: {script} ")
+    assert f": {line.removeprefix('usage: ')}\n" in (SOURCE / script).read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
-// NEGEMM of the ACL that it is linked with, fp32 operands, against double: check-acl bf16|no-bf16
+// Compare NEGEMM of the linked ACL, with fp32 operands, with double precision: check-acl bf16|no-bf16
 //
-// Fast math must round to bf16 where the CPU has it (error about 2e-3) and stay fp32 where it has not, and without fast
-// math it must be fp32 everywhere. The last question is oneDNN's own: is there a fixed-format kernel, in which format
-// does it want the weights? Exit status 1 if an answer is not as it must be.
+// Fast math must round to bf16 if the CPU has bf16 (error about 2e-3), and otherwise compute in fp32; without fast math
+// the result must always be fp32. The last check makes oneDNN's query: is there a fixed-format kernel, and which weight
+// format does it need? Exit status 1 if a check fails.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -81,7 +81,7 @@ static void check_fixed_format(bool expects_bf16) {
 
 int main(int argc, char **argv) {
     if (argc != 2 || (std::strcmp(argv[1], "bf16") != 0 && std::strcmp(argv[1], "no-bf16") != 0)) {
-        std::fputs("check-acl: error: say what the CPU has: bf16 or no-bf16\n", stderr);
+        std::fputs("usage: check-acl bf16|no-bf16 (what the CPU has)\n", stderr);
         return 2;
     }
     const bool expects_bf16 = std::strcmp(argv[1], "bf16") == 0;
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     std::printf("bf16 %d, SVE %d, SVE2 %d, i8mm %d, %u threads\n", cpu.has_bf16(), cpu.has_sve(), cpu.has_sve2(),
                 cpu.has_i8mm(), NEScheduler::get().num_threads());
     if (cpu.has_bf16() != expects_bf16) {
-        std::puts("WRONG: ACL sees another CPU than the one expected");
+        std::puts("WRONG: ACL detects a CPU other than the expected one");
         is_bad = true;
     }
     const int shapes[][3] = {{128, 64, 256}, {61, 37, 129}};

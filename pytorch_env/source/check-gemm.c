@@ -1,9 +1,10 @@
-/* sgemm_ and sbgemm_ of the OpenBLAS that it is linked with, against double: check-gemm EXPECTED_CORE
+/* Compare sgemm_ and sbgemm_ of the linked OpenBLAS with double precision: check-gemm EXPECTED_CORE
  *
- * Prints the core that OpenBLAS chose and, per shape, the root-mean-square error relative to that of the exact result.
- * sbgemm is compared twice: with the product of the operands as rounded to bf16 (the kernel's own error, that of fp32
- * sums) and with the fp32 operands (what a user sees: about 2e-3). Exit status 1 if an error or the core is not as it
- * must be. The core alone does not prove which instructions ran: see check-openblas. */
+ * Prints the core that OpenBLAS selected and, per shape, the root-mean-square error relative to the exact result.
+ * sbgemm is compared twice: with the product of the operands rounded to bf16 (the kernel's own error, that of fp32
+ * sums) and with the product of the fp32 operands (the error that a user sees, about 2e-3). Exit status 1 if an error
+ * is out of bounds or the core is another one. The core alone does not prove which instructions ran: see
+ * check-openblas. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -88,7 +89,7 @@ static void check(char transposed, int m, int n, int k) {
     free(a), free(b), free(c), free(a_rounded), free(b_rounded), free(a16), free(b16), free(wanted), free(wanted16);
 }
 
-/* LAPACK is in the library and works: solve a diagonally dominant system whose solution is 1, 1, … */
+/* Check that the library has a working LAPACK: solve a diagonally dominant system whose solution is 1, 1, … */
 static void check_solve(int n) {
     float *a = malloc(sizeof *a * n * n), *x = calloc(n, sizeof *x);
     double *ones = malloc(sizeof *ones * n);
@@ -109,12 +110,12 @@ static void check_solve(int n) {
 int main(int argc, char **argv) {
     printf("core %s\n%s\n", openblas_get_corename(), openblas_get_config());
     if (argc > 1 && strcmp(argv[1], openblas_get_corename()) != 0) {
-        printf("WRONG: this CPU must get %s\n", argv[1]);
+        printf("WRONG: the core for this CPU must be %s\n", argv[1]);
         is_bad = 1;
     }
     check('N', 128, 128, 256);
     check('T', 128, 128, 256);
-    check('N', 61, 37, 129); /* no multiple of any kernel's tile */
+    check('N', 61, 37, 129); /* not a multiple of any kernel's tile */
     check('T', 61, 37, 129);
     check('N', 1, 1, 7);
     check_solve(64);

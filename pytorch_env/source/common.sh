@@ -1,6 +1,6 @@
-# Read by the scripts here with `.`: the compilers for aarch64, native or cross, and the checks that all of them share.
+# Sourced by the scripts in this directory: the compilers for aarch64, native or cross, and the checks they share.
 # shellcheck shell=sh disable=SC2034
-# On another architecture the cross compilers of Debian's crossbuild packages are the default.
+# On other architectures, Debian's cross compilers are the default.
 if [ "$(uname -m)" = aarch64 ]; then
     CC=${CC:-gcc} CXX=${CXX:-g++} FC=${FC:-gfortran}
 else
@@ -14,19 +14,25 @@ die() {
     exit 1
 }
 
+# End the script because of wrong arguments: usage ARGUMENTS
+usage() {
+    echo "usage: ${0##*/} $*" >&2
+    exit 2
+}
+
 step() {
     echo "== ${0##*/}: $*" >&2
 }
 
-# The architecture that a file was really built for: assert_aarch64 FILE
+# Require that a file was built for aarch64: assert_aarch64 FILE
 assert_aarch64() {
     machine=$(LC_ALL=C readelf -h "$1" | sed -n 's/^ *Machine: *//p' | sort -u)
-    [ "$machine" = AArch64 ] || die "$1 is for ${machine:-no known machine}, not AArch64"
+    [ "$machine" = AArch64 ] || die "$1 is for ${machine:-an unknown machine}, not AArch64"
 }
 
 assert_compilers() {
     for compiler in "$@"; do
-        command -v "$compiler" >/dev/null || die "$compiler is missing: run install-tools libraries first"
+        command -v "$compiler" >/dev/null || die "$compiler is not installed; run install-tools libraries first"
         machine=$($compiler -dumpmachine)
         case $machine in
             aarch64*) ;;
@@ -35,14 +41,14 @@ assert_compilers() {
     done
 }
 
-# assert_symbol LIBRARY SYMBOL: defined and exported
+# Require that a library defines and exports a symbol: assert_symbol LIBRARY SYMBOL
 assert_symbol() {
     "${CROSS_PREFIX}nm" -D --defined-only "$1" | grep -q " [TWi] $2\$" || die "$1 does not export $2"
     echo "$1 exports $2"
 }
 
-# Run a program that was built for aarch64: here, or under the emulator named in EMULATOR. Without either it is an
-# error: a check that did not run has not passed.
+# Run a program that was built for aarch64, natively or under the emulator named in EMULATOR. If neither is possible, it
+# is an error: a check that did not run has not passed.
 run_built() {
     if [ "$(uname -m)" = aarch64 ]; then
         "$@"

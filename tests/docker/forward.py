@@ -1,9 +1,9 @@
-"""One fp32 pass of ResNet50 (64 × 64 pixels) and BERT (32 tokens); what two architectures must agree on.
+"""One fp32 forward pass of ResNet50 (64 × 64 pixels) and BERT (32 tokens), whose outputs two architectures must share.
 
-    forward.py write DIRECTORY      make seeded weights, run, keep weights and outputs
-    forward.py compare DIRECTORY    run with those weights; exit code 1 unless the outputs are the same
+    forward.py write DIRECTORY      create seeded weights, run, and store weights, inputs and outputs
+    forward.py compare DIRECTORY    run with the stored weights and inputs; exit code 1 unless the outputs match
 
-Both runs take the weights and the inputs from files: text and pictures are decoded by other code on each side.
+The inputs are stored because the two architectures decode text and pictures by different code.
 """
 
 import os
@@ -12,23 +12,24 @@ from pathlib import Path
 
 import torch
 
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.workload import weights
 from modelzoo.workload.declaration import InputRequest
 
 BOUND = 1e-4
-"""Largest difference, relative to the largest output. fp32 rounds at 6e-8 and libraries sum in other orders: some 50
-layers make 1e-6 to 2e-5 of it (fp32 against fp64 on one machine), while one layer in bf16 gives 1e-3 and more."""
+"""Largest allowed difference, relative to the largest output. fp32 rounds at 6e-8 and libraries sum in different
+orders: about 50 layers amplify that to 1e-6 to 2e-5 (fp32 compared with fp64 on one machine). One layer in bf16 gives
+at least 1e-3."""
 WORKLOADS = {
     "resnet50_small": (Path(__file__).with_name("resnet50_small"), {}),
-    "bert": (workload.find("bert"), {"sequence": 32}),
+    "bert": (discovery.find_workload("bert"), {"sequence": 32}),
 }
 
 
 def main(action: str, directory: Path) -> int:
     worst = 0.0
     for name, (place, given) in WORKLOADS.items():
-        work = workload.load(place)
+        work = discovery.load_workload(place)
         options = work.option_values(given)
         kept = directory / f"{name}.pt"
         if action == "write":
@@ -40,14 +41,14 @@ def main(action: str, directory: Path) -> int:
             args = known["args"]
             model = work.build(options).eval()
             weights.fit(model, known["state"], kept)
-        # The OpenBLAS image differs from ACL's by this variable alone.
+        # The OpenBLAS image differs from the ACL image only by this variable.
         is_onednn = os.environ.get("MODELZOO_BACKEND") != "blas"
         with torch.backends.mkldnn.flags(enabled=is_onednn), torch.inference_mode():
             output = model(*args)
         output = torch.cat([x.flatten() for x in (output if isinstance(output, tuple) else (output,))])
         if action == "write":
             torch.save({"args": args, "state": dict(model.state_dict()), "output": output.clone()}, kept)
-            print(f"{name}: {output.numel()} outputs kept, the largest {output.abs().max():.3f}")
+            print(f"{name}: {output.numel()} outputs stored, the largest {output.abs().max():.3f}")
             continue
         difference = float((output - known["output"]).abs().max() / known["output"].abs().max())
         worst = max(worst, difference if difference == difference else float("inf"))
