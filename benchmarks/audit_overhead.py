@@ -13,7 +13,7 @@ import sys
 
 from common import BLOCK, alternating, ready, report, suite
 
-from modelzoo.evidence.audit import audit
+from modelzoo.evidence.audit import run_audit
 
 
 def compare(name: str, count: int, blocks: int) -> bool:
@@ -25,7 +25,7 @@ def compare(name: str, count: int, blocks: int) -> bool:
             return suite(lambda: executable.call(*args), count)
 
         def audited() -> list[float]:
-            audit(lambda: executable.call(*args), 1)
+            run_audit(lambda: executable.call(*args), 1)
             return timed()
 
         timed()

@@ -11,16 +11,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from modelzoo import stats
-from modelzoo.engines.torch import execution
+from modelzoo.engines.torch import execution, switches
 from modelzoo.machine import facts as machine
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import HostClock
 from modelzoo.setting import Plan, Setting
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.workload.declaration import InputRequest
-from modelzoo.workload.weights import load_model, resolve
+from modelzoo.workload.weights import load_model, resolve_weights
 
-MLP = str(workload.ROOT / "examples" / "mlp")
+MLP = str(discovery.CHECKOUT / "examples" / "mlp")
 BLOCK = {"resnet50": 5, MLP: 200}
 """Calls in a block of each workload: short, so that both blocks of a pair see the same machine."""
 
@@ -30,15 +30,15 @@ def ready(name: str) -> Iterator[tuple[execution.Executable, tuple[Any, ...]]]:
     """The workload's model (random weights, fp32, eager) and its prepared arguments."""
     import torch
 
-    work = workload.load(workload.find(name))
+    work = discovery.load_workload(discovery.find_workload(name))
     options = work.option_values({})
     setting = Setting(options=options)
     torch.set_num_threads(machine.usable_threads().count)
-    weights = resolve(work, options, "random", 0)
-    with torch.inference_mode(), execution.applied(setting, None):
+    weights = resolve_weights(work, options, "random", 0)
+    with torch.inference_mode(), switches.applied(setting):
         model = load_model(work, options, weights)
         inputs = work.inputs(InputRequest(work.batch, 0, None, options))
-        executable = execution.build(work, model, inputs, setting, None)
+        executable = execution.build(work, model, inputs, setting)
         yield executable, executable.prepare(inputs.args)
 
 

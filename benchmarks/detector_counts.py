@@ -17,9 +17,9 @@ from typing import Any
 
 import common  # noqa: F401 - puts the checkout on the path
 
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.workload.images import open_picture
-from modelzoo.workload.weights import fit, read_state
+from modelzoo.workload.state import load_state_dict, read_state_dict
 
 RULES = {"SSD300": (0.01, 400, 0.45, 200), "Mask R-CNN": (0.05, 10**9, 0.5, 100)}
 """Score threshold, candidates kept a class, NMS overlap, detections kept: torchvision's defaults."""
@@ -47,14 +47,14 @@ def counts(scores: Any, boxes: Any, rule: tuple[float, int, float, int]) -> tupl
 def main() -> int:
     """Print the 5th percentile, the median and the 95th percentile of each count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    work = workload.load(workload.ROOT / "tests" / "workloads" / "ssdlite")
+    work = discovery.load_workload(discovery.CHECKOUT / "tests" / "workloads" / "ssdlite")
     module = sys.modules[work.build.__module__]
     parser.add_argument("--data", type=Path, default=module.DATA / "data" / "coco" / "val2017")
     pictures = sorted(parser.parse_args().data.glob("*.jpg"))
     import torch
 
     model = work.build({})
-    fit(model, read_state(module.WEIGHTS), module.WEIGHTS)
+    load_state_dict(model, read_state_dict(module.WEIGHTS), module.WEIGHTS)
     seen: dict[str, list[tuple[int, int]]] = {name: [] for name in RULES}
     for path in pictures:
         with torch.inference_mode():

@@ -27,7 +27,7 @@ from common import MLP
 from modelzoo import stats
 from modelzoo.measure import schedule as runner
 from modelzoo.setting import Plan, Setting
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 
 DEPTH, SLOWER, WIDTH, BATCH = 100, 103, 64, 64
 DRIFT = 0.02
@@ -37,7 +37,7 @@ STORED_EVERY = 10
 
 def rounds(settings: tuple[Setting, ...], count: int, seconds: float) -> list[list[list[float]]]:
     """Steady samples by setting and round, of ``count`` interleaved rounds."""
-    work = workload.load(workload.find(MLP))
+    work = discovery.load_workload(discovery.find_workload(MLP))
     request = runner.Request(work, settings, Plan(max_seconds=seconds), count, audit=False)
     sides: list[list[list[float]]] = [[[] for _ in range(count)] for _ in settings]
     runs = runner.run(request, lambda message: None)

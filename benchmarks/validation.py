@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import platform
 import resource
 import sys
 import tempfile
@@ -21,14 +22,14 @@ from time import perf_counter
 from typing import Any
 
 from modelzoo import stats
-from modelzoo.engines.torch import execution
+from modelzoo.engines.torch.bf16_method import resolve_bf16_method
 from modelzoo.machine import facts as machine
 from modelzoo.setting import Setting
 from modelzoo.validity import Side, ValidityRequest, judge, pictures
 from modelzoo.validity import sides as validation
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.workload.declaration import InputRequest, Workload
-from modelzoo.workload.weights import resolve
+from modelzoo.workload.weights import resolve_weights
 
 SIZE = (500, 375)
 FLOOR = 0.85
@@ -46,15 +47,17 @@ def make_sides(batch: int) -> tuple[Workload, Side, Side, Any]:
     """ResNet50 with random weights in fp32 and bf16, and the tensors of one batch."""
     import torch
 
-    work = workload.load(workload.find("resnet50"))
+    work = discovery.load_workload(discovery.find_workload("resnet50"))
     threads = machine.usable_threads().count
     torch.set_num_threads(threads)
-    weights = resolve(work, {}, "random", 0)
+    weights = resolve_weights(work, {}, "random", 0)
     with torch.inference_mode():
         inputs = work.inputs(InputRequest(batch, 0, None, {}))
     fp32 = Setting(batch=batch, threads=threads)
     bf16 = fp32.replace(precision="bf16")
-    bf16 = bf16.replace(bf16_method=execution.resolve_bf16_method(bf16))
+    has_onednn = torch.backends.mkldnn.is_available()
+    method = resolve_bf16_method(bf16, architecture=platform.machine(), has_onednn=has_onednn)
+    bf16 = bf16.replace(bf16_method=method)
     with torch.inference_mode():
         sides = [validation.make_side(work, each, weights, inputs, each.label)[0] for each in (fp32, bf16)]
     return work, sides[0], sides[1], inputs.args

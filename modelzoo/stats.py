@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from statistics import NormalDist, fmean, median, stdev
 
 CONFIDENCE = 0.95
@@ -47,7 +47,7 @@ class Interval:
         return max(self.high - self.value, self.value - self.low) / self.value if self.value else math.inf
 
 
-@lru_cache(maxsize=None)
+@cache
 def student_t(probability: float, freedom: int) -> float:
     """Quantile of Student's t distribution with ``freedom`` degrees of freedom; infinite for none.
 

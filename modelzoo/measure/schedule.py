@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from modelzoo.engines.torch import precision
+from modelzoo.engines.torch import switches
+from modelzoo.engines.torch.bf16_method import requested_bf16_method, resolve_bf16_method
 from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.machine import facts as machine
+from modelzoo.machine.worker_environment import inherited_math_mode, scrub
 from modelzoo.measure.process import Child, Progress, call
 from modelzoo.results.store import Run, now
 from modelzoo.setting import Plan, Setting
-from modelzoo.workload.declaration import ROOT, Workload
+from modelzoo.workload.declaration import Workload
+from modelzoo.workload.discovery import CHECKOUT
 
 PROCESSES = 3
 """Fresh processes for each setting: the fewest that show how much processes differ."""
@@ -156,7 +160,7 @@ def validate(request: Request, setting: Setting, judging: Mapping[str, Any], pro
 
     weights = call(job(request, setting, "prepare"), tell)
     work = job(request, setting, "validate")
-    for name in () if precision.is_by_variable_only() else work["environment"]["applied"]:
+    for name in () if switches.needs_math_mode_variable() else work["environment"]["applied"]:
         work["environment"]["variables"].pop(name, None)
     return call({**work, "weights": weights, "request": dict(judging)}, tell)
 
@@ -171,7 +175,12 @@ def _trace(request: Request, index: int) -> str | None:
 
 def job(request: Request, setting: Setting, kind: str) -> dict[str, Any]:
     """What a worker needs to know, and the environment it will be given."""
-    environment = precision.scrub(setting, os.environ)
+    inherited = inherited_math_mode(os.environ)
+    # Whether torch has oneDNN is not known here; without it the variable has no effect.
+    bf16_method = resolve_bf16_method(
+        setting, architecture=platform.machine(), has_onednn=True, inherited_mode=inherited
+    )
+    environment = scrub(os.environ, fast_math=bf16_method == "fastmath")
     threads = setting.threads or machine.usable_threads().count
     variables = {
         **environment.variables,
@@ -179,7 +188,7 @@ def job(request: Request, setting: Setting, kind: str) -> dict[str, Any]:
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         "OPENBLAS_NUM_THREADS": str(threads),
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
         "PYTHONUNBUFFERED": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
@@ -194,6 +203,6 @@ def job(request: Request, setting: Setting, kind: str) -> dict[str, Any]:
             "variables": variables,
             "removed": dict(environment.removed),
             "applied": dict(environment.applied),
-            "bf16_method": environment.bf16_method,
+            "bf16_method": requested_bf16_method(setting, inherited),
         },
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,7 +20,8 @@ from time import perf_counter
 from typing import Any, Callable
 
 from modelzoo import stats
-from modelzoo.engines.torch import execution, precision
+from modelzoo.engines.torch import compilation, execution, precision, switches
+from modelzoo.engines.torch.bf16_method import resolve_bf16_method
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.evidence import canary as canaries
 from modelzoo.machine import facts as machine
@@ -33,9 +35,9 @@ from modelzoo.records.workload import Count, Weights
 from modelzoo.results.store import plain
 from modelzoo.setting import BACKEND_VARIABLE, Plan, Setting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.workload.declaration import InputRequest, Inputs, Workload
-from modelzoo.workload.weights import load_model, resolve
+from modelzoo.workload.weights import load_model, resolve_weights
 
 AUDIT_SECONDS = 2.0
 """Audited passes: two, or one where a pass takes longer than this."""
@@ -123,12 +125,12 @@ def prepare(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     _import_torch()
     work, setting = _job(job)
     for_device(setting.device)
-    execution.require_mode(setting.mode)
+    compilation.require_mode(setting.mode)
     send({"phase": "weights"})
     with _missing_torchvision():
         if setting.input is not None:
             work.inputs(InputRequest(1, setting.seed, Path(setting.input), setting.options))
-        return asdict(resolve(work, setting.options, setting.weights, setting.seed))
+        return asdict(resolve_weights(work, setting.options, setting.weights, setting.seed))
 
 
 def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
@@ -141,10 +143,8 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     threads = int(job["threads"])
     torch.set_num_threads(threads)
     torch.manual_seed(setting.seed)
-    bf16_method = execution.resolve_bf16_method(
-        setting.replace(bf16_method=job["environment"]["bf16_method"] or setting.bf16_method)
-    )
-    setting = setting.replace(threads=threads, batch=setting.batch or work.batch)
+    bf16_method = _bf16_method(setting, job)
+    setting = setting.replace(threads=threads, batch=setting.batch or work.batch, bf16_method=bf16_method)
     weights = Weights(**job["weights"])
     plan = Plan(**job["plan"])
 
@@ -164,12 +164,12 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     facts = machine.facts()
     send({"phase": "load"})
     started = perf_counter()
-    with torch.inference_mode(), execution.applied(setting, bf16_method) as switches:
+    with torch.inference_mode(), switches.applied(setting) as switched:
         with _missing_torchvision():
             model = load_model(work, setting.options, weights)
             inputs = work.inputs(_input_request(setting, weights))
         send({"phase": "build"})
-        executable = execution.build(work, model, inputs, setting, bf16_method)
+        executable = execution.build(work, model, inputs, setting)
         args = executable.prepare(inputs.args)
         compile_seconds = executable.compile_seconds
         build_seconds = perf_counter() - started - (compile_seconds or 0.0)
@@ -182,17 +182,17 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
                 turns = pause if job["turns"] else None
                 phases = sampler.measure(lambda: executable.call(*args), clock, plan, progress, turns)
         except (RuntimeError, TypeError, NotImplementedError) as error:
-            raise execution.refusal(work, setting, bf16_method, error) from error
+            raise execution.refusal(work, setting, error) from error
         load = watch.stop(waited)
         send({"phase": "audit"})
         is_cast = bf16_method == "cast"
-        with precision.autocast(setting, bf16_method):
+        with precision.autocast(setting):
             canary = canaries.run_canary(setting.device, is_cast)
             counts = _counts(work, executable.model, Inputs(args, inputs.items))
         evidence = _evidence(executable, args, canary, setting, bf16_method, phases) if job["audit"] else None
 
         def eager() -> Any:
-            with precision.autocast(setting, bf16_method):
+            with precision.autocast(setting):
                 return executable.model(*args)
 
         flops = _flops(eager) if job["audit"] and job["first"] else None
@@ -227,7 +227,7 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
         compile_seconds=compile_seconds,
         canary=canary,
         canary_word=word,
-        switches=switches,
+        switches=switched,
         environment={key: dict(job["environment"][key]) for key in ("removed", "applied")},
         counts=counts,
         peak_memory=_peak_memory(),
@@ -252,9 +252,7 @@ def validate(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     for_device(setting.device)
     torch.set_num_threads(int(job["threads"]))
     torch.manual_seed(setting.seed)
-    bf16_method = execution.resolve_bf16_method(
-        setting.replace(bf16_method=job["environment"]["bf16_method"] or setting.bf16_method)
-    )
+    bf16_method = _bf16_method(setting, job)
     setting = setting.replace(threads=int(job["threads"]), bf16_method=bf16_method, batch=setting.batch or work.batch)
     weights = Weights(**job["weights"])
     send({"phase": "build"})
@@ -264,9 +262,19 @@ def validate(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
 
 
 def _job(job: Mapping[str, Any]) -> tuple[Workload, Setting]:
-    work = workload.load(Path(job["directory"]))
+    work = discovery.load_workload(Path(job["directory"]))
     setting = Setting(**job["setting"])
     return work, setting.replace(options=work.option_values(setting.options))
+
+
+def _bf16_method(setting: Setting, job: Mapping[str, Any]) -> str | None:
+    import torch
+
+    return resolve_bf16_method(
+        setting.replace(bf16_method=job["environment"]["bf16_method"] or setting.bf16_method),
+        architecture=platform.machine(),
+        has_onednn=torch.backends.mkldnn.is_available(),
+    )
 
 
 def _import_torch() -> Any:

@@ -13,9 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Callable
 
-from modelzoo.engines.torch import execution, precision
+from modelzoo.engines.torch import execution, precision, switches
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.evidence import canary
+from modelzoo.machine.worker_environment import MATH_MODE_VARIABLE
 from modelzoo.records.canary import Canary
 from modelzoo.records.workload import Weights
 from modelzoo.setting import Setting
@@ -44,7 +45,7 @@ def validate(
     if work.judge is None:
         raise UsageError(f"workload {work.name} does not say how its predictions are judged: set judge in workload.py")
     plain = setting.reference()
-    if precision.FPMATH in os.environ:  # this torch has no switch to overrule it: fp32 is had without oneDNN
+    if MATH_MODE_VARIABLE in os.environ:  # this torch has no switch to overrule it: fp32 is had without oneDNN
         plain = plain.replace(backend="blas")
     reference, reference_canary = make_side(work, plain, weights, inputs, "fp32")
     if reference_canary.verdict("fp32") != "fp32":
@@ -88,19 +89,19 @@ def make_side(
     """One side of a judgement, its model loaded and built as ``setting`` says, and what its canary saw."""
 
     def active() -> AbstractContextManager[Any]:
-        return execution.applied(setting, setting.bf16_method)
+        return switches.applied(setting)
 
     with active():
         model = load_model(work, setting.options, weights)
-        executable = execution.build(work, model, inputs, setting, setting.bf16_method)
-        with precision.autocast(setting, setting.bf16_method):
+        executable = execution.build(work, model, inputs, setting)
+        with precision.autocast(setting):
             seen = canary.run_canary(setting.device, setting.bf16_method == "cast")
 
     def call(*args: Any) -> Any:
         try:
             return executable.call(*executable.prepare(args))
         except (RuntimeError, TypeError, NotImplementedError) as error:
-            raise execution.refusal(work, setting, setting.bf16_method, error) from error
+            raise execution.refusal(work, setting, error) from error
 
     hooked = executable.model if setting.mode == "eager" else None
     return Side(name, call, setting.precision, hooked, active), seen

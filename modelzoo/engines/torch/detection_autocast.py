@@ -1,4 +1,4 @@
-"""NMS and RoI align under CPU autocast in torchvision 0.14, which has bf16 kernels for neither."""
+"""NMS and RoI align under CPU autocast in torchvision 0.14, which has bf16 kernels for neither of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import sys
 from typing import Any
 
 _libraries: list[Any] = []
-"""Kept for the life of the process: an operator's registration ends with its library object."""
+"""Kept alive for the whole process: a registration ends when its library object is deleted."""
 
 
-def cover() -> None:
-    """Register what newer torchvision does under CPU autocast: both operators compute in fp32.
+def register_missing() -> None:
+    """Make both operators compute in fp32 under CPU autocast, as newer versions of torchvision do.
 
-    Nothing is done where torchvision is not in use or has the rule itself. It is without effect outside of
-    autocast, so it is not undone.
+    Does nothing if torchvision has not been imported or has such a rule itself. The rule has no effect outside
+    autocast, so it is never removed.
     """
     import torch
 
@@ -25,7 +25,7 @@ def cover() -> None:
 
 
 def register(namespace: str) -> None:
-    """Give ``nms`` and ``roi_align`` of ``namespace`` a rule for CPU autocast."""
+    """Register ``nms`` and ``roi_align`` of ``namespace`` for CPU autocast."""
     import torch
     from torch.library import Library
 

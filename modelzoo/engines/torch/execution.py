@@ -1,19 +1,17 @@
-"""Turn a model and a setting into one callable, as a server would call it.
+"""Turn a model and a setting into a callable, the way an inference server would call it.
 
-The same code serves the timing, the audit and the validation, so that what is judged is what was timed.
+Timing, audit and validation all use this code, so what is validated is what was timed.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Callable
 
 from modelzoo.engines.torch import detection_autocast
-from modelzoo.engines.torch.precision import autocast, cast, choose_bf16_method, fast_math
+from modelzoo.engines.torch.compilation import compiled
+from modelzoo.engines.torch.precision import autocast, cast
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Inputs, Workload
@@ -21,117 +19,76 @@ from modelzoo.workload.declaration import Inputs, Workload
 
 @dataclass(frozen=True)
 class Executable:
-    """A model under a setting.
+    """A model that is ready to run under a setting.
 
-    ``model`` is the eager module (moved, cast, in its memory format), ``call`` maps the model's
-    positional arguments to its outputs, with autocast entered in each call as servers do.
-    ``compile_seconds`` is what compiling or tracing took, ``None`` for eager. ``prepare`` moves and casts
-    inputs the way the model was.
+    Attributes:
+        model: the eager module, on its device, in its data type and memory format.
+        call: maps prepared positional arguments to the outputs. It enters autocast on each call, as servers do.
+        prepare: moves and converts inputs the way the model was.
+        compile_seconds: how long compiling or tracing took; ``None`` in eager mode.
     """
 
     model: Any
     call: Callable[..., Any]
     prepare: Callable[[tuple[Any, ...]], tuple[Any, ...]]
-    bf16_method: str | None
     compile_seconds: float | None
 
 
-@contextmanager
-def applied(setting: Setting, bf16_method: str | None) -> Iterator[tuple[str, ...]]:
-    """Process-wide switches of a setting: backend and fast math. Yields their names; undoes them."""
-    import torch
-
-    with ExitStack() as stack:
-        switches: list[str] = []
-        if setting.backend != "auto":
-            on = setting.backend == "onednn"
-            if on and not torch.backends.mkldnn.is_available():
-                raise EnvironmentProblem(f"--backend onednn: torch {torch.__version__} was built without oneDNN")
-            # Not ``mkldnn.flags``: it also sets the TF32 and precision switches, which fast_math owns.
-            stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
-            torch._C._set_mkldnn_enabled(on)
-            switches.append(f"torch.backends.mkldnn.enabled={on}")
-        on = setting.precision == "bf16" and bf16_method == "fastmath"
-        switches += stack.enter_context(fast_math(on))
-        yield tuple(switches)
-
-
-def resolve_bf16_method(setting: Setting) -> str | None:
-    """How bf16 is had: the way that was asked for, or the right one for this backend."""
-    if setting.precision != "bf16":
-        return None
-    return setting.bf16_method or choose_bf16_method(setting.device, setting.backend)
-
-
-def require_mode(mode: str) -> None:
-    """Raise ``EnvironmentProblem`` where this torch or machine cannot compile at all."""
-    import shutil
-
-    import torch
-
-    if mode != "compile":
-        return
-    if not hasattr(torch, "compile"):
-        raise EnvironmentProblem(
-            f"--mode compile needs torch 2.1 or newer, this is {torch.__version__}; use --mode script"
-        )
-    if shutil.which("g++") is None and shutil.which("clang++") is None:
-        raise EnvironmentProblem("--mode compile needs a C++ compiler: install g++, or use --mode script")
-
-
-def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting, bf16_method: str | None) -> Executable:
-    """Make ``model`` executable under ``setting``; run inside ``applied``.
+def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> Executable:
+    """Make ``model`` executable under ``setting``, whose bf16 method must be decided; call it inside ``applied``.
 
     Raises:
-        UsageError: the model cannot be run that way (its operators have no kernels for it, say).
-        EnvironmentProblem: this torch or machine lacks the mode.
+        UsageError: the model cannot run this way, for example because an operator has no bf16 kernel.
+        EnvironmentProblem: this torch or machine does not support the mode.
     """
     import torch
 
     model = model.to(setting.device)
-    is_cast = setting.precision == "bf16" and bf16_method == "cast"
+    is_cast = setting.bf16_method == "cast"
     if is_cast:
         model = model.to(torch.bfloat16)
     if setting.channels_last:
         model = model.to(memory_format=torch.channels_last)
 
     def prepare(args: tuple[Any, ...]) -> tuple[Any, ...]:
-        moved = _moved(args, setting)
+        moved: tuple[Any, ...] = _moved(args, setting)
         return cast(moved) if is_cast else moved
 
-    uses_autocast = setting.precision == "bf16" and bf16_method == "autocast"
+    uses_autocast = setting.bf16_method == "autocast"
     if uses_autocast and setting.device == "cpu":
-        detection_autocast.cover()
-    args = prepare(inputs.args)
-    run, seconds = _compiled(workload, model, args, setting, bf16_method)
+        detection_autocast.register_missing()
+    if setting.mode == "eager":
+        run, seconds = model, None
+    else:
+        run, seconds = _timed_compilation(workload, model, prepare(inputs.args), setting)
 
     def call_autocast(*args: Any) -> Any:
-        with autocast(setting, bf16_method):
+        with autocast(setting):
             return run(*args)
 
-    return Executable(model, call_autocast if uses_autocast else run, prepare, bf16_method, seconds)
+    return Executable(model, call_autocast if uses_autocast else run, prepare, seconds)
 
 
-def first_call(executable: Executable, args: tuple[Any, ...], workload: Workload, setting: Setting) -> None:
-    """Run once outside the timing only to turn a refusal of torch into one line.
-
-    Raises:
-        UsageError: torch has no kernel for an operator of this model in this setting.
-    """
-    try:
-        executable.call(*args)
-    except (RuntimeError, TypeError, NotImplementedError) as error:
-        raise refusal(workload, setting, executable.bf16_method, error) from error
-
-
-def refusal(workload: Workload, setting: Setting, bf16_method: str | None, error: Exception) -> UsageError:
-    """The one line for an operator that torch refuses to run."""
-    how = setting.label + (f" by {bf16_method}" if bf16_method and not setting.bf16_method else "")
+def refusal(workload: Workload, setting: Setting, error: Exception) -> UsageError:
+    """Turn an error that torch raised for an unsupported operator into one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return UsageError(
-        f"{workload.name} cannot run with {how}: {lines[-1] if lines else type(error).__name__}; "
-        "choose another --bf16 way or --mode"
+        f"{workload.name} cannot run with {setting.label}: {lines[-1] if lines else type(error).__name__}; "
+        "choose another --bf16 method or --mode"
     )
+
+
+def _timed_compilation(
+    workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting
+) -> tuple[Callable[..., Any], float]:
+    started = perf_counter()
+    try:
+        run = compiled(workload, model, args, setting)
+    except (EnvironmentProblem, UsageError):
+        raise
+    except Exception as error:  # compilers raise errors of many types
+        raise refusal(workload, setting, error) from error
+    return run, perf_counter() - started
 
 
 def _moved(value: Any, setting: Setting) -> Any:
@@ -145,54 +102,3 @@ def _moved(value: Any, setting: Setting) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_moved(item, setting) for item in value)
     return value
-
-
-def _compiled(
-    workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting, bf16_method: str | None
-) -> tuple[Callable[..., Any], float | None]:
-    if setting.mode == "eager":
-        return model, None
-    started = perf_counter()
-    try:
-        run = _inductor(model) if setting.mode == "compile" else _script(workload, model, args, setting, bf16_method)
-        # Two calls: the first compiles (inductor) or profiles (TorchScript), the second specializes.
-        for _ in range(2):
-            with autocast(setting, bf16_method):
-                run(*args)
-    except (EnvironmentProblem, UsageError):
-        raise
-    except Exception as error:  # compilers raise what they like
-        raise refusal(workload, setting, bf16_method, error) from error
-    return run, perf_counter() - started
-
-
-def _inductor(model: Any) -> Callable[..., Any]:
-    require_mode("compile")
-    import torch
-    import torch._inductor.config as config
-
-    config.freezing = True
-    return torch.compile(model)
-
-
-def _script(
-    workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting, bf16_method: str | None
-) -> Callable[..., Any]:
-    import torch
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tracing warns of every Python branch, freezing of each pass
-        if workload.script == "script":
-            if bf16_method == "autocast":
-                raise UsageError(
-                    f"--mode script of {workload.name} is compiled from source, where autocast does not "
-                    "reach; use --bf16=fastmath, or --mode eager"
-                )
-            graph = torch.jit.script(model)
-        elif bf16_method == "autocast":
-            # A cached cast would be traced as a constant of the first call.
-            with torch.autocast(setting.device.split(":")[0], dtype=torch.bfloat16, cache_enabled=False):
-                graph = torch.jit.trace(model, args, strict=False, check_trace=False)
-        else:
-            graph = torch.jit.trace(model, args, strict=False, check_trace=False)
-        return torch.jit.optimize_for_inference(torch.jit.freeze(graph))

@@ -1,4 +1,4 @@
-"""The rule for detection operators under autocast that torchvision 0.14 lacks."""
+"""Detection operators under autocast, for which torchvision 0.14 has no rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from modelzoo.engines.torch import detection_autocast
 
 @pytest.fixture
 def old() -> Any:
-    """Operators of their own namespace that, like torchvision 0.14's, take fp32 only."""
+    """Operators in a namespace of their own that accept only fp32, like those of torchvision 0.14."""
 
     def only_fp32(first: Any, second: Any) -> None:
         if first.dtype != torch.float32 or second.dtype != torch.float32:
@@ -37,7 +37,7 @@ def old() -> Any:
 
 
 def test_they_compute_in_fp32_under_autocast(old: Any) -> None:
-    """As newer torchvision: bf16 goes in, fp32 is computed, RoI align gives its input's type back."""
+    """bf16 inputs are computed in fp32, and RoI align returns its input's type, as in newer torchvision."""
     values, weights = torch.ones(2, 4).bfloat16(), torch.tensor([0.25, 0.75]).bfloat16()
     with torch.autocast("cpu", torch.bfloat16), pytest.raises(RuntimeError, match="BFloat16"):
         old.nms(values, weights, 0.5)
@@ -45,16 +45,16 @@ def test_they_compute_in_fp32_under_autocast(old: Any) -> None:
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         assert old.nms(values, weights, 0.5).tolist() == [1]
         assert old.roi_align(values, values, 3).dtype == torch.bfloat16
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16, "autocast goes on afterwards"
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16, "autocast is active again afterwards"
     with pytest.raises(RuntimeError, match="BFloat16"):
         old.nms(values, weights, 0.5)
     detection_autocast._libraries.pop()
 
 
 def test_nms_takes_bf16_under_autocast() -> None:
-    """Whatever torchvision is installed: the same boxes are kept as in fp32."""
+    """With any version of torchvision the same boxes are kept as in fp32."""
     vision = pytest.importorskip("torchvision")
-    detection_autocast.cover()
+    detection_autocast.register_missing()
     boxes = torch.tensor([[0.0, 0, 8, 8], [0, 0, 8, 9], [16, 16, 32, 32]])
     scores = torch.tensor([0.5, 0.75, 0.25])
     with torch.autocast("cpu", torch.bfloat16):

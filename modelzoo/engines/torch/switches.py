@@ -1,0 +1,89 @@
+"""torch's process-wide switches: the backend, and the internal precision of fp32 operators.
+
+A switch only asks for a precision. Which one the kernels really used is measured by ``modelzoo.evidence``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine.installation import installed_version
+from modelzoo.setting import Setting
+
+
+@contextmanager
+def applied(setting: Setting) -> Iterator[tuple[str, ...]]:
+    """Apply the process-wide switches of ``setting``, and restore them on exit.
+
+    Yields:
+        The switches that were set, as text for the record.
+
+    Raises:
+        EnvironmentProblem: the backend is not available.
+    """
+    with ExitStack() as stack:
+        names: list[str] = []
+        if setting.backend != "auto":
+            names.append(_select_backend(setting.backend, stack))
+        names += stack.enter_context(fast_math(setting.bf16_method == "fastmath"))
+        yield tuple(names)
+
+
+def _select_backend(backend: str, stack: ExitStack) -> str:
+    import torch
+
+    on = backend == "onednn"
+    if on and not torch.backends.mkldnn.is_available():
+        raise EnvironmentProblem(f"--backend onednn: torch {torch.__version__} was built without oneDNN")
+    # ``mkldnn.flags`` would set the precision switches as well, which belong to fast_math.
+    stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
+    torch._C._set_mkldnn_enabled(on)
+    return f"torch.backends.mkldnn.enabled={on}"
+
+
+@contextmanager
+def fast_math(on: bool) -> Iterator[tuple[str, ...]]:
+    """Set the internal precision of fp32 operators, and restore it on exit.
+
+    oneDNN may round to bf16 if ``on``. Everything else is set to plain fp32, including TF32 on CUDA devices. torch 2.9
+    and newer have ``fp32_precision``, older ones only ``set_float32_matmul_precision``; torch forbids mixing the two.
+
+    Yields:
+        oneDNN's switches that were set, as text for the record.
+    """
+    import torch
+
+    with ExitStack() as stack:
+        mkldnn = torch.backends.mkldnn
+        if hasattr(mkldnn, "conv") and hasattr(mkldnn.conv, "fp32_precision"):
+            wanted = "bf16" if on else "ieee"
+            for owner in (mkldnn.conv, mkldnn.matmul):
+                _switch(stack, owner, "fp32_precision", wanted)
+            if torch.cuda.is_available():
+                for owner in (torch.backends.cuda.matmul, torch.backends.cudnn.conv):
+                    _switch(stack, owner, "fp32_precision", "ieee")
+            yield tuple(f"torch.backends.mkldnn.{part}.fp32_precision={wanted}" for part in ("conv", "matmul"))
+            return
+        wanted = "medium" if on else "highest"
+        stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+        torch.set_float32_matmul_precision(wanted)
+        _switch(stack, torch.backends.cudnn, "allow_tf32", False)
+        yield (f"torch.set_float32_matmul_precision({wanted})",)
+
+
+def _switch(stack: ExitStack, owner: Any, name: str, value: object) -> None:
+    stack.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)
+
+
+def needs_math_mode_variable() -> bool:
+    """Whether this torch (before 2.9) can change oneDNN's math mode only by an environment variable.
+
+    Does not import torch.
+    """
+    release = re.match(r"(\d+)\.(\d+)", installed_version("torch") or "")
+    return release is not None and (int(release[1]), int(release[2])) < (2, 9)

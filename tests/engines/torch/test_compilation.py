@@ -1,0 +1,58 @@
+"""Compiled modes: what they need, and what they do not support."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from modelzoo.engines.torch import compilation
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.setting import Setting
+from modelzoo.workload.declaration import InputRequest, Inputs, Workload
+
+ARGS = (torch.ones(2, 3),)
+
+
+def make_inputs(request: InputRequest) -> Inputs:
+    """Two rows of ones."""
+    return Inputs(ARGS, ("a", "b"))
+
+
+SCRIPTED = Workload("toy", "a toy", "rows", lambda options: torch.nn.Linear(3, 2), make_inputs, script="script")
+
+
+def compile_toy(setting: Setting) -> Any:
+    """Compile the toy as ``setting`` says."""
+    model = SCRIPTED.build({}).eval()
+    return compilation.compiled(SCRIPTED, model, ARGS, setting)
+
+
+def test_compile_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing compiler, or a torch without torch.compile, is reported before anything is tried."""
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr(torch, "compile", None, raising=False)
+    for check in (lambda: compile_toy(Setting(mode="compile")), lambda: compilation.require_mode("compile")):
+        with pytest.raises(EnvironmentProblem, match=r"--mode compile needs a C\+\+ compiler: install g\+\+"):
+            check()
+    monkeypatch.delattr(torch, "compile")
+    with pytest.raises(EnvironmentProblem, match="--mode compile needs torch 2.1 or newer, .*; use --mode script"):
+        compilation.require_mode("compile")
+    compilation.require_mode("script")
+
+
+def test_a_model_scripted_from_source_does_not_support_autocast() -> None:
+    """TorchScript would ignore autocast, so the error says what to use instead."""
+    with pytest.raises(UsageError, match="--mode script compiles toy from source, .* use --bf16=fastmath"):
+        compile_toy(Setting("bf16", "autocast", "script"))
+    with torch.inference_mode():
+        assert compile_toy(Setting(mode="script"))(*ARGS).shape == (2, 2)
+
+
+def test_a_compiled_model_has_been_specialized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is called twice before it is handed out, so that no compilation falls into the timed calls."""
+    calls: list[int] = []
+    monkeypatch.setattr(compilation, "_inductor", lambda model: lambda *args: calls.append(1))
+    compile_toy(Setting(mode="compile"))
+    assert len(calls) == 2
