@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from places import ROOT
@@ -45,3 +46,14 @@ def test_command_is_understood(command: str) -> None:
     else:
         script = words[1] if words[0].endswith("python") else words[0]
         assert (ROOT / script).is_file()
+
+
+PAGES = sorted({path for pattern in ("*.md", "docs/*.md", "*/README.md") for path in ROOT.glob(pattern)})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: Path) -> None:
+    """Every relative link of a page names a file or directory of the repository."""
+    links = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
