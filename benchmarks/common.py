@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from modelzoo import stats
 from modelzoo.engines.torch import execution, switches
-from modelzoo.machine import facts as machine
+from modelzoo.machine import limits
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import HostClock
 from modelzoo.setting import Plan, Setting
@@ -33,7 +33,7 @@ def ready(name: str) -> Iterator[tuple[execution.Executable, tuple[Any, ...]]]:
     work = discovery.load_workload(discovery.find_workload(name))
     options = work.option_values({})
     setting = Setting(options=options)
-    torch.set_num_threads(machine.usable_threads().count)
+    torch.set_num_threads(limits.usable_threads().count)
     weights = resolve_weights(work, options, "random", 0)
     with torch.inference_mode(), switches.applied(setting):
         model = load_model(work, options, weights)

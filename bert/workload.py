@@ -76,7 +76,7 @@ def load(options: Mapping[str, Any], path: Path) -> Any:
     """A checkpoint directory in transformers' format; its own config decides the size."""
     from transformers import BertConfig, BertForQuestionAnswering
 
-    from modelzoo.workload.weights import fit, read_state, weights_file
+    from modelzoo.workload.state import load_state_dict, read_state_dict, weights_file
 
     if not (path / "config.json").is_file():
         raise WeightsError(f"{path} has no config.json; give the directory of a BertForQuestionAnswering checkpoint")
@@ -92,10 +92,10 @@ def load(options: Mapping[str, Any], path: Path) -> Any:
         raise WeightsError(f"{path} holds neither model.safetensors nor pytorch_model.bin")
     # Not from_pretrained: it fills what is missing with random numbers and only logs that it did.
     names = set(model.state_dict())
-    state = {key: value.float() if value.is_floating_point() else value for key, value in read_state(file).items()}
+    state = {key: value.float() if value.is_floating_point() else value for key, value in read_state_dict(file).items()}
     # The pooler and position ids of older checkpoints are no part of this model's inference.
     unused = {k for k in state if k not in names and (".pooler." in k or k.endswith("position_ids"))}
-    fit(model, {key: value for key, value in state.items() if key not in unused}, file)
+    load_state_dict(model, {key: value for key, value in state.items() if key not in unused}, file)
     return answering(model)
 
 

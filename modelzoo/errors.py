@@ -5,6 +5,7 @@
     ├── EnvironmentProblem   this machine or installation cannot do it (no torch, no such device …)
     ├── InputError           a picture or text that is missing or cannot be read
     ├── WeightsError         weights that are missing, damaged or made for another model
+    │   └── DamagedWeightsError  a checkpoint whose checksum is not the published one
     └── WorkerError          the measuring process died or ran out of memory
 
 The message of each is one sentence that says what was wrong and what to do about it.
@@ -33,12 +34,24 @@ class WeightsError(ModelzooError):
     """Weights are missing, damaged, or do not fit the model."""
 
 
+class DamagedWeightsError(WeightsError):
+    """A checkpoint on this machine is truncated or altered."""
+
+
 class WorkerError(ModelzooError):
     """The worker process ended without a result."""
 
 
 KINDS: dict[str, type[ModelzooError]] = {
     kind.__name__: kind
-    for kind in (ModelzooError, UsageError, EnvironmentProblem, InputError, WeightsError, WorkerError)
+    for kind in (
+        ModelzooError,
+        UsageError,
+        EnvironmentProblem,
+        InputError,
+        WeightsError,
+        DamagedWeightsError,
+        WorkerError,
+    )
 }
 """Name to class, for errors that cross the border between worker and parent."""

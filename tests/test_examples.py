@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.workload.declaration import InputRequest
 
-ROOT = workload.ROOT
+ROOT = discovery.CHECKOUT
 EXAMPLE = ROOT / "examples" / "mlp"
 SHORT = ["--processes", "1", "--warmup", "0", "--iterations", "3", "--no-audit", "--threads", "1"]
 
@@ -29,7 +29,7 @@ def test_the_example_declares_a_model_and_fitting_inputs() -> None:
     """Its options shape both, and a batch holds distinct rows."""
     import torch
 
-    work = workload.load(EXAMPLE)
+    work = discovery.load_workload(EXAMPLE)
     options = work.option_values({"depth": "2", "width": "8"})
     made = work.inputs(InputRequest(3, 0, None, options))
     with torch.inference_mode():
@@ -78,7 +78,7 @@ def test_a_new_workload_runs_from_anywhere(tmp_path: Path) -> None:
     assert done.stdout.startswith("[TARGET] sixth Time ")
 
 
-@pytest.mark.parametrize("name", [*workload.STANDARD, "examples/mlp"])
+@pytest.mark.parametrize("name", [*discovery.STANDARD_WORKLOADS, "examples/mlp"])
 def test_every_performance_script_is_the_same_few_lines(name: str) -> None:
     """They differ in nothing but how many folders up the package lies."""
 

@@ -33,8 +33,8 @@ WORKLOAD = Workload(
     inputs=inputs,
     batch=16,
     options=(
-        Option("width", 256, "inputs and outputs of each layer", int, least=1),
-        Option("depth", 8, "number of layers", int, least=1),
+        Option("width", 256, "inputs and outputs of each layer", int, minimum=1),
+        Option("depth", 8, "number of layers", int, minimum=1),
     ),
     defaults="8 layers of 256 × 256, batch 16",
 )

@@ -20,7 +20,7 @@ from modelzoo.cli.weights import weights as weights_command
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
 from modelzoo.setting import Setting
 from modelzoo.version import __version__
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.workload.declaration import Workload
 
 
@@ -64,7 +64,7 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``performance.py``; exits the process."""
 
     def do() -> int:
-        work = workload.load(Path(script).resolve().parent)
+        work = discovery.load_workload(Path(script).resolve().parent)
         parser = arguments.Parser(
             prog="performance.py",
             description=f"Time {work.title}. Defaults: {work.defaults or f'batch {work.batch}'}.",
@@ -85,7 +85,7 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``validate.py``; exits the process."""
 
     def do() -> int:
-        work = workload.load(Path(script).resolve().parent)
+        work = discovery.load_workload(Path(script).resolve().parent)
         parser = arguments.Parser(prog="validate.py", description=f"Judge {work.title} against fp32.")
         arguments.add_setting(parser)
         arguments.add_validity(parser)
@@ -205,7 +205,7 @@ def _measure(jobs: Sequence[tuple[Workload, tuple[Setting, ...]]], args: argpars
         work.name: [each for each in settings if args.validate and each != each.reference()] for work, settings in jobs
     }
     # More processes make a time more certain; under an emulator there is none.
-    processes = 1 if machine.facts().emulator else args.processes
+    processes = 1 if machine.read_machine().emulator else args.processes
     total = sum(len(settings) * processes + len(judging[work.name]) for work, settings in jobs)
     interrupted = False
     with display.Progress(out, total) as progress:
@@ -291,7 +291,7 @@ def judged(
 def _default_path() -> Path:
     from modelzoo.results.store import now
 
-    directory = Path(os.environ.get("MODELZOO_RESULTS") or workload.ROOT / "results")
+    directory = Path(os.environ.get("MODELZOO_RESULTS") or discovery.CHECKOUT / "results")
     stem = now().replace(":", "").replace("+0000", "Z")
     candidates = (f"{stem}{'' if i == 0 else f'-{i}'}.json" for i in range(1000))
     return next(directory / name for name in candidates if not (directory / name).exists())
@@ -320,7 +320,8 @@ def _show_kernels(stored: Any, out: Any) -> None:
 
 def _roofline(stored: Any, path: Path) -> Path | None:
     """Draw the runs under the measured roof, beside the result; ``None`` where no roof is known."""
-    from modelzoo.machine import ceilings, roofline
+    from modelzoo.machine import ceilings
+    from modelzoo.report import roofline
 
     points, place = [], None
     for run in stored.runs:
@@ -328,13 +329,13 @@ def _roofline(stored: Any, path: Path) -> Path | None:
         if bound and bound["intensity"]:
             setting = Setting(**run.report["setting"])
             label = f"{run.workload} {setting.label}"
-            points.append(roofline.Point(label, setting.precision, bound["intensity"], bound["gflops"]))
+            points.append(roofline.RooflinePoint(label, setting.precision, bound["intensity"], bound["gflops"]))
             place = run.report["bound"]["ceilings"]
     found = ceilings.read_ceilings(Path(place)) if place else None
     if found is None:
         return None
     target = path.with_suffix(".svg")
-    roofline.plot(points, found, target)
+    roofline.plot_roofline(points, found, target)
     return target
 
 

@@ -1,4 +1,4 @@
-"""Which workloads the command line names."""
+"""Load the workloads that the command line names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 from modelzoo.errors import UsageError
 from modelzoo.workload import Workload
-from modelzoo.workload import declaration as workload
+from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
 
 
 def load_workloads(names: Sequence[str]) -> list[Workload]:
-    found = [workload.load(workload.find(name)) for name in names or workload.STANDARD]
-    twice = {work.name for work in found if sum(other.name == work.name for other in found) > 1}
-    if twice:
-        raise UsageError(f"workload {', '.join(sorted(twice))} is named twice; results are told apart by that name")
-    return found
+    """Load the workloads called ``names``, or the standard ones if none is named.
+
+    Raises:
+        UsageError: a workload does not exist, cannot be loaded, or is named twice.
+    """
+    workloads = [load_workload(find_workload(name)) for name in names or STANDARD_WORKLOADS]
+    found = [workload.name for workload in workloads]
+    repeated = sorted({name for name in found if found.count(name) > 1})
+    if repeated:
+        raise UsageError(f"workload {', '.join(repeated)} is named twice; results are told apart by the name")
+    return workloads

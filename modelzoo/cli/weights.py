@@ -1,40 +1,62 @@
-"""``modelzoo weights``: list, fetch and verify the checkpoints."""
+"""``modelzoo weights``: list, fetch and verify the published checkpoints."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 
 from modelzoo.cli.selection import load_workloads
 from modelzoo.errors import ModelzooError
+from modelzoo.workload import Workload
+from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint
 
 
 def weights(args: argparse.Namespace) -> int:
-    """Do what ``modelzoo weights`` was asked for; returns the exit code."""
-    from modelzoo.report import terminal as display
-    from modelzoo.workload import weights as checkpoints
+    """Run ``modelzoo weights``; returns the exit code, 2 if a checkpoint is damaged."""
+    from modelzoo.report import terminal
 
-    works = load_workloads(args.workloads)
-    bad: list[str] = []
-
-    def check(checkpoint: checkpoints.Checkpoint, path: Path) -> str:
-        if args.action != "verify":
-            return "here"
-        try:
-            return f"verified, sha256 {checkpoints.verify(checkpoint, path)[:16]}…"
-        except ModelzooError as error:
-            bad.append(str(error))
-            return "DAMAGED"
-
+    workloads = load_workloads(args.workloads)
     if args.action == "fetch":
-        for work in works:
-            for values in checkpoints.variants(work) if args.all else [work.option_values({})]:
-                checkpoint = work.checkpoint(values)
-                if checkpoint is not None and checkpoints.find(checkpoint) is None:
-                    print(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)", file=sys.stderr)
-                    checkpoints.fetch(checkpoint)
-    display.show_weights(checkpoints.table(works, check), display.console())
-    for line in bad:
-        print(f"modelzoo: error: {line}", file=sys.stderr)
-    return 2 if bad else 0
+        _fetch(workloads, every=args.all)
+    rows, errors = _table(workloads, verify=args.action == "verify")
+    terminal.show_weights(rows, terminal.console())
+    for error in errors:
+        print(f"modelzoo: error: {error}", file=sys.stderr)
+    return 2 if errors else 0
+
+
+def _fetch(workloads: Sequence[Workload], every: bool) -> None:
+    """Download the checkpoints that are not on this machine: those of the default options, or every one."""
+    for workload in workloads:
+        default = workload.checkpoint(workload.option_values({}))
+        for checkpoint in workload.checkpoints() if every else filter(None, [default]):
+            if find_checkpoint(checkpoint) is None:
+                print(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)", file=sys.stderr)
+                fetch_checkpoint(checkpoint)
+
+
+def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Rows (workload, checkpoint, megabytes, state, path or source), and an error for each damaged checkpoint."""
+    rows: list[tuple[str, ...]] = []
+    errors: list[str] = []
+    for workload in workloads:
+        for checkpoint in workload.checkpoints():
+            state, error = _state(checkpoint, verify)
+            errors += [error] if error else []
+            path = find_checkpoint(checkpoint) or checkpoint.source
+            rows.append((workload.name, checkpoint.name, str(checkpoint.megabytes), state, str(path)))
+    return rows, errors
+
+
+def _state(checkpoint: Checkpoint, verify: bool) -> tuple[str, str]:
+    """The state of a checkpoint on this machine, and the error if it is damaged."""
+    path = find_checkpoint(checkpoint)
+    if path is None:
+        return "not here", ""
+    if not verify:
+        return "here", ""
+    try:
+        return f"verified, sha256 {verify_checkpoint(checkpoint, path)[:16]}…", ""
+    except ModelzooError as error:
+        return "DAMAGED", str(error)

@@ -1,13 +1,11 @@
-"""What is run: the declaration in a workload directory's ``workload.py``, and how it is found.
+"""What a workload declares: its model, inputs, options, checkpoint and judge.
 
-A workload directory holds a ``workload.py`` with one object named ``WORKLOAD``. Nothing is registered
-anywhere: ``modelzoo run path/to/dir`` takes any directory of that shape.
+A workload directory holds a ``workload.py`` with one ``Workload`` named ``WORKLOAD``; ``modelzoo.workload.discovery``
+finds and loads it.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,36 +13,62 @@ from typing import Any, Callable
 
 from modelzoo.errors import UsageError
 from modelzoo.records.workload import Count
-from modelzoo.workload.weights import Checkpoint
-
-ROOT = Path(__file__).resolve().parents[2]
-STANDARD = ("resnet50", "ssd", "maskrcnn", "bert")
-"""The four that ``modelzoo run`` takes when none is named."""
+from modelzoo.workload.checkpoints import Checkpoint
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option that only this workload has, given as ``--name value``.
+    """A command-line option of one workload, given as ``--name VALUE`` or ``--option name=VALUE``.
 
-    ``kind`` turns the text into the value (``int``, ``str``); ``choices``, or ``least`` and ``most``,
-    bound it. ``is_input`` says that it changes the inputs only: the weights are the same for all its values.
+    Attributes:
+        name: the name, without dashes in front.
+        default: the value if the option is not given.
+        help: text for ``--help``.
+        type: converts the text to the value (``int``, ``str``).
+        choices: the values that are allowed, or ``None`` for any.
+        minimum: smallest value that is allowed.
+        maximum: largest value that is allowed.
+        is_input: whether the option changes the inputs only, and not the weights.
     """
 
     name: str
     default: Any
     help: str
-    kind: Callable[[str], Any] = str
+    type: Callable[[str], Any] = str
     choices: tuple[Any, ...] | None = None
-    least: float | None = None
-    most: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     is_input: bool = False
+
+    def parse(self, text: Any) -> Any:
+        """Return the value of ``text``.
+
+        Raises:
+            UsageError: it is not of this type, not one of the choices, or out of bounds.
+        """
+        try:
+            value = self.type(text)
+        except (TypeError, ValueError):
+            raise UsageError(f"--{self.name} cannot be {text!r}: {self.help}") from None
+        if self.choices is not None and value not in self.choices:
+            raise UsageError(f"--{self.name} must be one of {', '.join(map(str, self.choices))}, not {text!r}")
+        if self.minimum is not None and value < self.minimum:
+            raise UsageError(f"--{self.name} must be {self.minimum} or more, not {value}")
+        if self.maximum is not None and value > self.maximum:
+            raise UsageError(f"--{self.name} must be {self.maximum} or less, not {value}")
+        return value
 
 
 @dataclass(frozen=True)
 class InputRequest:
-    """What ``Workload.inputs`` is asked for: ``batch`` items, from ``path`` or from the suite's own.
+    """The argument of ``Workload.inputs``.
 
-    ``model_path`` is the checkpoint directory where there is one (a tokenizer lies there).
+    Attributes:
+        batch: number of items.
+        seed: seed of everything that is drawn at random.
+        path: the user's file or directory (``--input``), or ``None`` for the workload's own inputs.
+        options: the workload's option values.
+        model_path: the checkpoint directory, which may hold a tokenizer; ``None`` if the weights are a single file.
     """
 
     batch: int
@@ -56,7 +80,12 @@ class InputRequest:
 
 @dataclass(frozen=True)
 class Inputs:
-    """One batch: the model's positional arguments, and what each item is, for the record."""
+    """One batch.
+
+    Attributes:
+        args: the model's positional arguments.
+        items: a description of each item, which the result stores.
+    """
 
     args: tuple[Any, ...]
     items: tuple[str, ...]
@@ -64,23 +93,29 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Workload:
-    """One model with its inputs; all callables import torch themselves, when they are called.
+    """One model with its inputs.
+
+    The functions import torch themselves, so that declaring a workload stays fast. ``options`` are the option values
+    by name.
 
     Attributes:
         name: the word in the ``[TARGET]`` line.
-        title: what it is, for people.
+        title: a short description for tables and ``--help``.
         unit: what throughput counts ("images", "questions").
-        build: ``options`` to an untrained ``torch.nn.Module`` in eval mode. It is called as
-            ``model(*inputs.args)``.
-        inputs: ``InputRequest`` to ``Inputs``.
-        checkpoint: ``options`` to the published ``Checkpoint``, or ``None`` where there is none.
-        load: ``(options, path)`` to a trained model; by default ``build`` and a strict state dict.
-        randomize: ``(model, inputs, seed)`` shapes random weights where the work depends on the data.
-        count: ``(model, inputs)`` to the ``Count``s of one pass, outside the timing.
+        build: ``(options)`` to an untrained ``torch.nn.Module``, which is called as ``model(*inputs.args)``.
+        inputs: ``(InputRequest)`` to ``Inputs``.
+        checkpoint: ``(options)`` to the published ``Checkpoint``, or to ``None`` if there is none.
+        load: ``(options, path)`` to a trained model. By default, a state dict is loaded into ``build(options)``, and
+            all names must match.
+        randomize: ``(model, inputs, seed)`` adjusts random weights in place, for models whose amount of work depends
+            on the values. ``modelzoo.workload`` has functions for this.
+        count: ``(model, inputs)`` to the ``Count`` records of one pass. It is called outside the timing.
+        options: options that only this workload has.
         batch: the default batch size.
         script: how ``--mode script`` gets its graph, ``"trace"`` or ``"script"``.
-        defaults: the defaults that decide the speed, in words, for ``--help`` and the result.
+        defaults: the default inputs as text, for ``--help``.
         judge: how predictions are judged (an object of ``modelzoo.validity``), or ``None``.
+        directory: the workload's directory, set when it is loaded.
     """
 
     name: str
@@ -100,65 +135,21 @@ class Workload:
     directory: Path = field(default=Path(), compare=False)
 
     def option_values(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Defaults overlaid with ``given``; raises ``UsageError`` for an unknown name or value."""
-        values = {option.name: option.default for option in self.options}
+        """Return the value of every option: those ``given``, as text or values, and the others' defaults.
+
+        Raises:
+            UsageError: a name is unknown, or a value is not allowed.
+        """
         by_name = {option.name: option for option in self.options}
-        for name, value in given.items():
+        for name in given:
             if name not in by_name:
                 known = ", ".join(sorted(by_name)) or "none"
                 raise UsageError(f"workload {self.name} has no option {name!r} (it has: {known})")
-            option = by_name[name]
-            try:
-                values[name] = option.kind(value)
-            except (TypeError, ValueError):
-                raise UsageError(f"--{name} cannot be {value!r}: {option.help}") from None
-            if option.choices is not None and values[name] not in option.choices:
-                allowed = ", ".join(map(str, option.choices))
-                raise UsageError(f"--{name} must be one of {allowed}, not {value!r}")
-            if option.least is not None and values[name] < option.least:
-                raise UsageError(f"--{name} must be {option.least} or more, not {value}")
-            if option.most is not None and values[name] > option.most:
-                raise UsageError(f"--{name} must be {option.most} or less, not {value}")
-        return values
+        defaults = {option.name: option.default for option in self.options}
+        return {**defaults, **{name: by_name[name].parse(value) for name, value in given.items()}}
 
-
-def find(name: str) -> Path:
-    """Return the directory of a workload: a path to one, or the name of one beside the package.
-
-    Raises:
-        UsageError: there is no such directory.
-    """
-    for directory in (Path(name), ROOT / name, Path.cwd() / name):
-        if (directory / "workload.py").is_file():
-            return directory.resolve()
-    known = ", ".join(available())
-    raise UsageError(f"no workload {name!r}: give one of {known}, or a directory that holds a workload.py")
-
-
-def available() -> list[str]:
-    """Names of the workload directories beside the package, the four standard ones first."""
-    found = {path.parent.name for path in ROOT.glob("*/workload.py")} - {"modelzoo"}
-    return [name for name in STANDARD if name in found] + sorted(found - set(STANDARD))
-
-
-def load(directory: Path) -> Workload:
-    """Import ``directory/workload.py`` and return its ``WORKLOAD``.
-
-    Raises:
-        UsageError: the file does not declare one, or cannot be imported.
-    """
-    path = directory / "workload.py"
-    spec = importlib.util.spec_from_file_location(f"modelzoo_workload_{directory.name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    workload = getattr(module, "WORKLOAD", None)
-    if not isinstance(workload, Workload):
-        raise UsageError(f"{path} must define WORKLOAD = modelzoo.workload.Workload(...)")
-    from dataclasses import replace
-
-    return replace(workload, directory=directory)
+    def checkpoints(self) -> list[Checkpoint]:
+        """Return each published checkpoint: that of the default options first, then those of other choices."""
+        choices = [{}, *({option.name: choice} for option in self.options for choice in option.choices or ())]
+        found = (self.checkpoint(self.option_values(each)) for each in choices)
+        return list({each.source: each for each in found if each is not None}.values())

@@ -22,10 +22,9 @@ from modelzoo.cli import app as cli
 from modelzoo.cli import options as arguments
 from modelzoo.machine import facts as machine
 from modelzoo.results import store as result
-from modelzoo.workload import declaration as workload
-from modelzoo.workload import weights
+from modelzoo.workload import discovery
 
-ROOT = workload.ROOT
+ROOT = discovery.CHECKOUT
 MLP = str(ROOT / "examples" / "mlp")
 MODELZOO = [sys.executable, "-m", "modelzoo"]
 TARGET = re.compile(r"\[TARGET\] \S+ Time [0-9.]+")
@@ -64,7 +63,7 @@ def valid(path: Path) -> dict[str, Any]:
 
 def test_an_emulated_machine_runs_each_setting_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More processes make a time more certain, and there nothing is timed."""
-    facts = machine.facts()
+    facts = machine.read_machine()
     monkeypatch.setattr(machine, "facts", lambda: replace(facts, emulator="qemu"))
     path = tmp_path / "r.json"
     assert cli.main(["run", MLP, *SHORT, "--processes", "3", "--json", str(path)]) == 0
@@ -300,7 +299,7 @@ def test_the_first_thread_count_of_a_list_is_taken(
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     parser = arguments.Parser()
     arguments.add_setting(parser)
-    work = workload.load(Path(MLP))
+    work = discovery.load_workload(Path(MLP))
     assert arguments.make_setting(parser.parse_args([]), work, {}).threads == threads
     assert arguments.make_setting(parser.parse_args(["--threads", "3"]), work, {}).threads == 3
 
@@ -382,13 +381,13 @@ print("LOADED", sorted({"torch", "numpy", "torchvision", "transformers", "matplo
 """
 
 
-@pytest.mark.parametrize("name", [*workload.STANDARD, "examples/mlp"])
+@pytest.mark.parametrize("name", [*discovery.STANDARD_WORKLOADS, "examples/mlp"])
 def test_help_of_a_workload_needs_no_torch(name: str) -> None:
     """``performance.py --help`` names the workload's own options and defaults and loads nothing heavy."""
     done = run([sys.executable, "-c", HELP, str(ROOT / name / "performance.py"), "--help"])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "LOADED []"
-    work = workload.load(ROOT / name)
+    work = discovery.load_workload(ROOT / name)
     assert "--bf16" in done.stdout
     assert all(f"--{option.name}" in done.stdout for option in work.options)
     assert work.title in " ".join(done.stdout.split())
@@ -454,54 +453,3 @@ def test_bare_bf16_never_eats_the_next_word() -> None:
     """``modelzoo run --bf16 resnet50``: the workload is not taken for a way."""
     done = run([*MODELZOO, "run", "--bf16", "nosuch"])
     assert "no workload 'nosuch'" in only_line(done)
-
-
-# modelzoo weights
-
-
-def test_weights_list_names_every_checkpoint(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """What there is, how large, and that none of it is here."""
-    os.environ["TORCH_HOME"] = str(tmp_path)
-    try:
-        assert cli.main(["weights", "list", "resnet50", "ssd"]) == 0
-    finally:
-        del os.environ["TORCH_HOME"]
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("not here") == 2
-    assert "ResNet50_Weights.IMAGENET1K_V2" in captured.err
-
-
-def test_weights_verify_names_a_damaged_file(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file whose checksum is not that of its name: DAMAGED, the reason, exit code 2."""
-    checkpoint = workload.load(ROOT / "resnet50").checkpoint({})
-    assert checkpoint is not None
-    (tmp_path / checkpoint.stem).write_bytes(b"not the weights")
-    monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
-    assert cli.main(["weights", "list", "resnet50"]) == 0
-    assert "here" in capfd.readouterr().err
-    assert cli.main(["weights", "verify", "resnet50"]) == 2
-    captured = capfd.readouterr()
-    assert "DAMAGED" in captured.err
-    assert f"{tmp_path / checkpoint.stem} is damaged or altered: its SHA-256 begins" in captured.err
-
-
-def test_weights_fetch_fetches_what_is_missing(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The default checkpoint, or every size with --all; offline it is one line and exit code 2."""
-    fetched: list[str] = []
-    monkeypatch.setattr(weights, "find", lambda checkpoint: None)
-    monkeypatch.setattr(weights, "fetch", lambda checkpoint: fetched.append(checkpoint.name))
-    assert cli.main(["weights", "fetch", "bert"]) == 0
-    assert len(fetched) == 1
-    assert cli.main(["weights", "fetch", "bert", "--all"]) == 0
-    assert len(fetched) == 3
-    monkeypatch.undo()
-    monkeypatch.setenv("MODELZOO_OFFLINE", "1")
-    monkeypatch.setattr(weights, "find", lambda checkpoint: None)
-    capfd.readouterr()
-    assert cli.main(["weights", "fetch", "resnet50"]) == 2
-    assert "modelzoo: error: torchvision ResNet50" in capfd.readouterr().err

@@ -10,9 +10,9 @@ import pytest
 from modelzoo.cli import options as arguments
 from modelzoo.errors import UsageError
 from modelzoo.setting import Setting
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 
-MLP = workload.load(workload.ROOT / "examples" / "mlp")
+MLP = discovery.load_workload(discovery.CHECKOUT / "examples" / "mlp")
 
 
 def setting(*words: str) -> Setting:

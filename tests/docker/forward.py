@@ -15,6 +15,7 @@ import torch
 from modelzoo.workload import discovery
 from modelzoo.workload import weights
 from modelzoo.workload.declaration import InputRequest
+from modelzoo.workload.state import load_state_dict
 
 BOUND = 1e-4
 """Largest allowed difference, relative to the largest output. fp32 rounds at 6e-8 and libraries sum in different
@@ -33,14 +34,14 @@ def main(action: str, directory: Path) -> int:
         options = work.option_values(given)
         kept = directory / f"{name}.pt"
         if action == "write":
-            made = weights.resolve(work, options, "random", 0)
+            made = weights.resolve_weights(work, options, "random", 0)
             model = weights.load_model(work, options, made)
             args = work.inputs(InputRequest(1, 0, None, options)).args
         else:
             known = torch.load(kept, weights_only=True)
             args = known["args"]
             model = work.build(options).eval()
-            weights.fit(model, known["state"], kept)
+            load_state_dict(model, known["state"], kept)
         # The OpenBLAS image differs from the ACL image only by this variable.
         is_onednn = os.environ.get("MODELZOO_BACKEND") != "blas"
         with torch.backends.mkldnn.flags(enabled=is_onednn), torch.inference_mode():

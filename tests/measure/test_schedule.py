@@ -21,6 +21,7 @@ import torch
 from modelzoo.errors import EnvironmentProblem, InputError, UsageError, WorkerError
 from modelzoo.records.canary import Canary
 from modelzoo.machine import facts as machine
+from modelzoo.machine import limits
 from modelzoo.records.machine import CpuUsage, Threads
 from modelzoo.measure import process as child
 from modelzoo.measure import schedule as runner
@@ -29,7 +30,7 @@ from modelzoo.measure.schedule import Request
 from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
 from modelzoo.setting import Plan, Setting
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.workload.declaration import Workload
 
 SHORT = Plan(1, 3)
@@ -58,12 +59,12 @@ def odd(folder: Path, build: str = "", inputs: str = "") -> Workload:
     """A workload in a directory of its own, with lines that misbehave."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "workload.py").write_text(DECLARATION.format(build=build, inputs=inputs))
-    return workload.load(folder)
+    return discovery.load_workload(folder)
 
 
 def mlp() -> Workload:
     """The example."""
-    return workload.load(workload.ROOT / "examples" / "mlp")
+    return discovery.load_workload(discovery.CHECKOUT / "examples" / "mlp")
 
 
 def silent(message: Mapping[str, Any]) -> None:
@@ -138,7 +139,7 @@ def test_fast_math_is_judged_by_variable_where_torch_has_no_switch(
     version: str, expected: str | None, calls: list[Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without it an old torch would judge fp32 against fp32; a newer one gets no variable that reaches both sides."""
-    monkeypatch.setattr("modelzoo.machine.libraries.installed", lambda name: version)
+    monkeypatch.setattr("modelzoo.machine.installation.installed_version", lambda name: version)
     runner.validate(Request(mlp(), (BF16,), SHORT), BF16.replace(bf16_method="fastmath"), {}, silent)
     assert calls[-1]["kind"] == "validate"
     assert calls[-1]["environment"]["variables"].get("DNNL_DEFAULT_FPMATH_MODE") == expected
@@ -252,7 +253,7 @@ def test_libraries_get_their_threads_before_they_load(monkeypatch: pytest.Monkey
     variables = job["environment"]["variables"]
     assert job["threads"] == 3
     assert {variables[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")} == {"3"}
-    monkeypatch.setattr(machine, "usable_threads", lambda: Threads(7, 8, 8, 7.0, "cgroup quota"))
+    monkeypatch.setattr(limits, "usable_threads", lambda: Threads(7, 8, 8, 7.0, "cgroup quota"))
     job = runner.job(Request(mlp(), (), SHORT), Setting(), "measure")
     assert job["threads"] == 7
     assert job["setting"]["threads"] is None, "what was asked for stays what was asked for"
@@ -374,11 +375,12 @@ def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
 
 PARENT = """
 import sys
+from pathlib import Path
 from modelzoo.measure import process as child
 from modelzoo.measure import schedule as runner
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.setting import Plan, Setting
-work = workload.load(workload.Path(sys.argv[1]))
+work = discovery.load_workload(Path(sys.argv[1]))
 request = runner.Request(work, (), Plan())
 child.call(runner.job(request, Setting(input="/"), "prepare"), lambda message: print(message, flush=True))
 """
@@ -388,7 +390,7 @@ def test_a_killed_parent_takes_its_worker_along(tmp_path: Path) -> None:
     """kill -9 on the command leaves no worker that goes on loading the machine."""
     work = odd(tmp_path / "odd", inputs="import time; time.sleep(60)")
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(work.directory)], stdout=subprocess.PIPE, cwd=workload.ROOT
+        [sys.executable, "-c", PARENT, str(work.directory)], stdout=subprocess.PIPE, cwd=discovery.CHECKOUT
     )
     try:
         assert parent.stdout is not None
@@ -455,7 +457,7 @@ def test_bf16_is_reported_with_its_way_and_what_the_canary_saw(bf16_method: str,
 @pytest.mark.usefixtures("restored")
 def test_under_an_emulator_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs, for correctness; there are no phases, and a warning says why."""
-    facts = machine.facts()
+    facts = machine.read_machine()
     monkeypatch.setattr(machine, "facts", lambda: replace(facts, emulator="qemu"))
     report, _ = report_of()
     assert report["phases"] is None
@@ -466,7 +468,7 @@ def test_under_an_emulator_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.usefixtures("restored")
 def test_no_bf16_in_the_cpu_is_a_warning_and_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Emulated bf16 is slow, not impossible."""
-    facts = machine.facts()
+    facts = machine.read_machine()
     monkeypatch.setattr(machine, "facts", lambda: replace(facts, has_bf16=False, features=("avx2",)))
     report, _ = report_of(BF16)
     warned = {a["code"]: a for a in report["advice"]}
@@ -485,7 +487,7 @@ def test_an_operator_that_torch_refuses_is_a_usage_error(tmp_path: Path) -> None
 @pytest.mark.usefixtures("restored")
 def test_bert_runs_on_a_trained_checkpoint(shared: Path) -> None:
     """``--weights PATH`` with its own tokenizer, on few tokens."""
-    work = workload.load(workload.find("bert"))
+    work = discovery.load_workload(discovery.find_workload("bert"))
     path = str(shared / "weights/bert/minilm-l6-squad")
     report, _ = report_of(RANDOM.replace(weights=path, options={"sequence": 32}), work, Plan(0, 2))
     assert report["weights"]["kind"] == "path"
@@ -505,7 +507,7 @@ def test_bert_runs_on_a_trained_checkpoint(shared: Path) -> None:
 )
 def test_standard_workloads_run_in_both_precisions(name: str, options: dict[str, Any]) -> None:
     """With random weights, bf16 by autocast; detectors report counts like a trained model's."""
-    work = workload.load(workload.find(name))
+    work = discovery.load_workload(discovery.find_workload(name))
     for setting in (RANDOM, BF16.replace(bf16_method="autocast")):
         report, _ = report_of(setting.replace(options=options), work, Plan(0, 1))
         assert len(report["phases"]["steady"]) == 1
@@ -521,7 +523,7 @@ def test_prepare_tries_the_users_mistakes_first(tmp_path: Path) -> None:
         workers.prepare(runner.job(Request(work, (setting,), SHORT), setting, "prepare"), silent)
     text = tmp_path / "text.txt"
     text.write_text("no picture")
-    resnet50 = workload.load(workload.find("resnet50"))
+    resnet50 = discovery.load_workload(discovery.find_workload("resnet50"))
     setting = RANDOM.replace(input=str(text))
     with pytest.raises(InputError, match="is not a picture"):
         workers.prepare(runner.job(Request(resnet50, (setting,), SHORT), setting, "prepare"), silent)
@@ -553,7 +555,7 @@ def codes(setting: Setting = RANDOM, **changes: Any) -> list[str]:
         "counts": (),
         "phases": PHASES,
         "load": IDLE,
-        "facts": replace(machine.facts(), has_bf16=True, emulator=None),
+        "facts": replace(machine.read_machine(), has_bf16=True, emulator=None),
         "environment": {"removed": {}},
         **changes,
     }
@@ -619,7 +621,7 @@ def test_the_worker_reads_its_job_and_answers_on_its_own_pipe() -> None:
         [sys.executable, "-m", "modelzoo.measure.worker", str(writing)],
         input=json.dumps(job).encode(),
         pass_fds=(writing,),
-        cwd=workload.ROOT,
+        cwd=discovery.CHECKOUT,
         capture_output=True,
         check=False,
     )

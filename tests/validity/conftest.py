@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from modelzoo.validity import Side
-from modelzoo.workload import declaration as workloads
+from modelzoo.workload import discovery
 
 # Importing torch inside the first example, and other load, take longer than hypothesis allows an example.
 hypothesis.settings.register_profile("no deadline", deadline=None)
@@ -66,7 +66,7 @@ def classifier() -> Any:
     """The trained EfficientNet-Lite0: ``workload``, ``model`` and ``data``."""
     import torch
 
-    loaded = workloads.load(WORKLOADS / "efficientnet_lite0")
+    loaded = discovery.load_workload(WORKLOADS / "efficientnet_lite0")
     module = sys.modules[loaded.judge.preprocess.__module__]
     model = loaded.build({}) if _needs(module.WEIGHTS) else None
     assert model is not None
@@ -77,7 +77,7 @@ def classifier() -> Any:
 @pytest.fixture(scope="session")
 def detector() -> Any:
     """The trained SSDLite: ``workload``, ``model``, ``data`` and its ``module``."""
-    loaded = workloads.load(WORKLOADS / "ssdlite")
+    loaded = discovery.load_workload(WORKLOADS / "ssdlite")
     module = sys.modules[loaded.judge.preprocess.__module__]
     model = loaded.load({}, _needs(module.WEIGHTS))
     return SimpleNamespace(workload=loaded, model=model, data=_needs(DATA / "data" / "coco"), module=module)

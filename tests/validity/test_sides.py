@@ -58,12 +58,12 @@ def written(folder: Path, fault: bool = False) -> Path:
     """Write a classifier that, with ``fault``, is wrong under autocast; its weights lie in ``own.pt``."""
     import torch
 
-    from modelzoo.workload import declaration as workload
+    from modelzoo.workload import discovery
 
     folder.mkdir()
     (folder / "workload.py").write_text(CLASSIFIER.format(fault=fault))
     torch.manual_seed(0)
-    torch.save(workload.load(folder).build({}).state_dict(), folder / "own.pt")
+    torch.save(discovery.load_workload(folder).build({}).state_dict(), folder / "own.pt")
     return folder
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from modelzoo.errors import InputError
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 from modelzoo.workload import images as inputs
 from modelzoo.workload.declaration import InputRequest
 
@@ -120,7 +120,7 @@ def test_text_that_cannot_be_read_is_named(tmp_path: Path, picture: Path) -> Non
 @pytest.mark.parametrize("name", ["resnet50", "ssd", "maskrcnn"])
 def test_picture_workloads_make_distinct_normalized_batches(name: str) -> None:
     """The model's own preprocessing: three channels of floats, each picture of a batch its own."""
-    work = workload.load(workload.find(name))
+    work = discovery.load_workload(discovery.find_workload(name))
     made = work.inputs(InputRequest(3, 0, None, work.option_values({})))
     pictures = list(made.args[0])
     assert len(made.items) == len(set(made.items)) == len(pictures) == 3
@@ -135,7 +135,7 @@ def test_picture_workloads_make_distinct_normalized_batches(name: str) -> None:
 
 def test_bert_fills_every_sequence_with_its_own_text(tmp_path: Path) -> None:
     """Three rows of full length, all different, none padded; also from a text of one line."""
-    work = workload.load(workload.find("bert"))
+    work = discovery.load_workload(discovery.find_workload("bert"))
     own = tmp_path / "own.txt"
     own.write_text("The bridge was built by Anna in 1871. " * 3)
     for path in (None, own):

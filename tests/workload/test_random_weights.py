@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from modelzoo.workload import declaration as workload
-from modelzoo.workload import random_weights, weights
+from modelzoo.workload import discovery, random_weights, weights
 from modelzoo.workload.declaration import InputRequest, Inputs
 
 TINY = torch.finfo(torch.float32).tiny
@@ -26,7 +25,7 @@ def _one_thread() -> Iterator[None]:
 
 def ready(name: str, seed: int = 0, **options: Any) -> tuple[Any, Inputs, Any]:
     """A workload's model with its random weights, its inputs, and the workload."""
-    work = workload.load(workload.find(name))
+    work = discovery.load_workload(discovery.find_workload(name))
     values = work.option_values(options)
     found = weights.resolve(work, values, "random", seed)
     model = weights.load_model(work, values, found)
@@ -172,6 +171,6 @@ def test_candidates_are_pairs_over_the_threshold_without_background() -> None:
 
 def test_the_same_seed_gives_the_same_weights() -> None:
     """Made twice from scratch, bit for bit."""
-    work = workload.load(workload.find("resnet50"))
+    work = discovery.load_workload(discovery.find_workload("resnet50"))
     first, second = (weights._randomized(work, {}, 3).state_dict() for _ in range(2))
     assert all(first[key].equal(second[key]) for key in first)

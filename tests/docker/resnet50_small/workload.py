@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from modelzoo.workload import InputRequest, Inputs
-from modelzoo.workload import declaration as workload
+from modelzoo.workload import discovery
 
 PIXELS = 64
 FITTED = 128
 """Pixels a side that random weights are fitted to. At 64 the last layers have 4 places a channel, and a normalization
 fitted to 4 numbers multiplies rounding: fp32 then differs from fp64 by 7e-3, at 128 by 1.5e-5."""
-RESNET50 = workload.load(workload.find("resnet50"))
+RESNET50 = discovery.load_workload(discovery.find_workload("resnet50"))
 
 
 def inputs(request: InputRequest) -> Inputs:

@@ -16,9 +16,9 @@ from typing import Any
 from modelzoo.validity import Classification
 from modelzoo.validity.imagenet import wnids
 from modelzoo.workload import InputRequest, Inputs, Workload, pictures
-from modelzoo.workload.declaration import ROOT
+from modelzoo.workload.discovery import CHECKOUT
 
-DATA = Path(os.environ.get("MODELZOO_TEST_DATA") or ROOT.parent / "shared")
+DATA = Path(os.environ.get("MODELZOO_TEST_DATA") or CHECKOUT.parent / "shared")
 WEIGHTS = DATA / "weights" / "classification" / "efficientnet-lite0-57934424.pth"
 SIZE = 224
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from modelzoo.validity import Detection, stacked
 from modelzoo.workload import InputRequest, Inputs, Workload, pictures
-from modelzoo.workload.declaration import ROOT
+from modelzoo.workload.discovery import CHECKOUT
 
-DATA = Path(os.environ.get("MODELZOO_TEST_DATA") or ROOT.parent / "shared")
+DATA = Path(os.environ.get("MODELZOO_TEST_DATA") or CHECKOUT.parent / "shared")
 WEIGHTS = DATA / "weights" / "ssd" / "ssdlite300_mnv2_coco.safetensors"
 SIZE = 300
 SCORE = 0.01

@@ -1,0 +1,198 @@
+"""Checkpoints: where they are looked for, how they are downloaded, and how damaged ones are detected."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_workload import OPTIONS, STATE, hub, publish, toy_with
+
+from modelzoo.errors import WeightsError
+from modelzoo.workload import Checkpoint, checkpoints, weights
+from modelzoo.workload.state import REPOSITORY_WEIGHTS
+
+
+def test_the_hub_directory_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is worked out without importing torch, and agrees with torch for every way to set it."""
+    for name, value in (("TORCH_HOME", "/a"), ("XDG_CACHE_HOME", "/b"), ("HOME", "/c")):
+        monkeypatch.delenv("TORCH_HOME", raising=False)
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setenv(name, value)
+        assert checkpoints._hub_directory() == Path(torch.hub.get_dir()) / "checkpoints"
+
+
+def test_the_users_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MODELZOO_WEIGHTS is looked into before the hub's cache, and the cache where it has nothing."""
+    cached, checkpoint = publish(hub())
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setenv("MODELZOO_WEIGHTS", str(own))
+    assert checkpoints.find_checkpoint(checkpoint) == cached
+    (own / cached.name).write_bytes(cached.read_bytes())
+    assert checkpoints.find_checkpoint(checkpoint) == own / cached.name
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
+    """A folder and the local address under which its files can be downloaded."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    folder = tmp_path / "published"
+    folder.mkdir()
+    monkeypatch.delenv("MODELZOO_OFFLINE")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as serving:
+        thread = threading.Thread(target=serving.serve_forever, args=(0.01,))
+        thread.start()
+        yield folder, f"http://127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+        thread.join()
+
+
+def test_a_download_with_the_wrong_checksum_is_refused(server: tuple[Path, str]) -> None:
+    """What came is not what was published: refused, and nothing is left in the cache."""
+    folder, address = server
+    path, checkpoint = publish(folder)
+    wrong = path.replace(path.with_name("toy-00000000.pth"))
+    checkpoint = replace(checkpoint, source=f"{address}/{wrong.name}")
+    with pytest.raises(WeightsError, match="cannot download toy weights: invalid hash value") as caught:
+        checkpoints.fetch_checkpoint(checkpoint)
+    assert "\n" not in str(caught.value)
+    assert list(hub().iterdir()) == []
+
+
+def test_a_download_that_is_not_there_is_one_sentence(server: tuple[Path, str]) -> None:
+    """HTTP errors and refused connections are named; auto then runs random weights."""
+    _, address = server
+    missing = Checkpoint("toy weights", f"{address}/toy-12345678.pth", 1)
+    with pytest.raises(WeightsError, match="cannot download toy weights: HTTP Error 404"):
+        checkpoints.fetch_checkpoint(missing)
+    refused = Checkpoint("toy weights", "http://127.0.0.1:1/toy-12345678.pth", 1)
+    found = weights.resolve_weights(toy_with(refused), OPTIONS, "auto", 0)
+    assert found.kind == "random"
+    assert "cannot download toy weights: " in found.reason
+    assert "refused" in found.reason
+
+
+@pytest.mark.parametrize("name", ["MODELZOO_OFFLINE", "HF_HUB_OFFLINE"])
+def test_offline_tries_no_network(name: str, server: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Either variable keeps the suite off the network; 0 means off."""
+    folder, address = server
+    path, checkpoint = publish(folder)
+    checkpoint = replace(checkpoint, source=f"{address}/{path.name}")
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(WeightsError, match="is not cached and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set"):
+        checkpoints.fetch_checkpoint(checkpoint)
+    monkeypatch.setenv(name, "0")
+    assert checkpoints.fetch_checkpoint(checkpoint).is_file()
+
+
+def test_a_download_is_checked_and_kept(server: tuple[Path, str]) -> None:
+    """auto downloads into the hub's own cache; the second time it is found there."""
+    folder, address = server
+    path, checkpoint = publish(folder)
+    work = toy_with(replace(checkpoint, source=f"{address}/{path.name}"))
+    first, second = (weights.resolve_weights(work, OPTIONS, "auto", 0) for _ in range(2))
+    assert (first.kind, first.reason, second.reason) == ("pretrained", "downloaded", "found on this machine")
+    assert Path(first.path) == hub() / path.name
+    assert Path(first.path).read_bytes() == path.read_bytes()
+
+
+def repository(folder: Path, name: str = "model.safetensors") -> Path:
+    """A snapshot as Hugging Face's cache holds it: links to blobs named by their SHA-256."""
+    from safetensors.torch import save_file
+
+    blobs, snapshot = folder / "blobs", folder / "snapshots" / "abc"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    save_file(STATE, blobs / "made")
+    digest = hashlib.sha256((blobs / "made").read_bytes()).hexdigest()
+    (blobs / "made").replace(blobs / digest)
+    (snapshot / name).symlink_to(blobs / digest)
+    (snapshot / "config.json").write_text("{}")
+    return snapshot
+
+
+MODEL = Checkpoint("someone/toy", "someone/toy", 1)
+
+
+def test_a_cached_repository_is_found_and_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blob's name is its checksum; an altered blob is named."""
+    snapshot = repository(tmp_path)
+    monkeypatch.setattr(
+        "huggingface_hub.try_to_load_from_cache",
+        lambda repo, file: str(snapshot / file) if repo == "someone/toy" else None,
+    )
+    assert checkpoints.find_checkpoint(MODEL) == snapshot
+    digest = checkpoints.verify_checkpoint(MODEL, snapshot)
+    assert (snapshot / "model.safetensors").resolve().name == digest
+    blob = (snapshot / "model.safetensors").resolve()
+    blob.write_bytes(blob.read_bytes()[:-1])
+    with pytest.raises(WeightsError, match="is damaged or altered"):
+        weights.resolve_weights(toy_with(MODEL), OPTIONS, "auto", 0)
+
+
+def test_a_repository_without_its_tensors_is_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupted download leaves a config alone: that is no checkpoint."""
+    snapshot = repository(tmp_path)
+    (snapshot / "model.safetensors").unlink()
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda repo, file: str(snapshot / file))
+    assert checkpoints.find_checkpoint(MODEL) is None
+
+
+@pytest.mark.parametrize("name", REPOSITORY_WEIGHTS)
+def test_a_repository_is_fetched_once_and_only_what_is_needed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One file of tensors, safetensors where there is one; no copies in other frameworks' formats."""
+    monkeypatch.delenv("MODELZOO_OFFLINE")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    snapshot = repository(tmp_path, name)
+    asked: list[Any] = []
+
+    class Hub:
+        def list_repo_files(self, repo: str) -> list[str]:
+            return [
+                "config.json",
+                "tf_model.h5",
+                "pytorch_model.bin",
+                *([name] if name.endswith("safetensors") else []),
+            ]
+
+    def download(repo: str, allow_patterns: list[str]) -> str:
+        asked.append((repo, allow_patterns))
+        return str(snapshot)
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    assert checkpoints.fetch_checkpoint(MODEL) == snapshot
+    ((repo, patterns),) = asked
+    assert repo == "someone/toy"
+    assert [p for p in patterns if p not in checkpoints.REPOSITORY_FILES] == [name]
+
+
+def test_a_repository_without_usable_tensors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository for another framework only is named."""
+    monkeypatch.delenv("MODELZOO_OFFLINE")
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+
+    class Hub:
+        def list_repo_files(self, repo: str) -> list[str]:
+            return ["config.json", "tf_model.h5"]
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    with pytest.raises(WeightsError, match="someone/toy holds none of model.safetensors, pytorch_model.bin"):
+        checkpoints.fetch_checkpoint(MODEL)

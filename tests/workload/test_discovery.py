@@ -1,0 +1,99 @@
+"""Workload directories are found and loaded; errors give the reason in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modelzoo.errors import UsageError
+from modelzoo.workload import discovery
+
+DECLARATION = "from modelzoo.workload import Workload\nWORKLOAD = Workload('tiny', 'a tiny one', 'rows', None, None)\n"
+
+
+def make(folder: Path, text: str = DECLARATION) -> Path:
+    """A workload directory with ``text`` as its declaration."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "workload.py").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("name", discovery.STANDARD_WORKLOADS)
+def test_standard_workloads_declare_what_is_needed(name: str) -> None:
+    """The four are found by name from anywhere, and declare a checkpoint with its published quality."""
+    work = discovery.load_workload(discovery.find_workload(name))
+    assert (work.name, work.directory.name) == (name, name)
+    assert work.title
+    assert work.unit
+    assert work.defaults
+    checkpoint = work.checkpoint(work.option_values({}))
+    assert checkpoint is not None
+    assert checkpoint.quality
+
+
+def test_available_lists_the_standard_four_first_and_no_package() -> None:
+    """The package has a workload.py of its own, which is none."""
+    names = discovery.available_workloads()
+    assert tuple(names[:4]) == discovery.STANDARD_WORKLOADS
+    assert "modelzoo" not in names
+
+
+def test_a_directory_is_found_by_path_and_by_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fifth workload may lie anywhere, also under a name with a space."""
+    folder = make(tmp_path / "my own")
+    assert discovery.find_workload(str(folder)) == folder
+    monkeypatch.chdir(tmp_path)
+    assert discovery.find_workload("my own") == folder
+    monkeypatch.chdir(folder)
+    assert discovery.find_workload(".") == folder
+
+
+def test_an_unknown_workload_names_those_there_are() -> None:
+    """A misspelt name is answered with the right ones."""
+    with pytest.raises(UsageError, match="no workload 'resnet51': give one of resnet50, ssd, maskrcnn, bert"):
+        discovery.find_workload("resnet51")
+
+
+def test_a_loaded_workload_knows_its_directory(tmp_path: Path) -> None:
+    """Passages and pictures beside a workload.py are found through it."""
+    folder = make(tmp_path / "tiny")
+    assert discovery.load_workload(folder).directory == folder
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def (:\n", "cannot be imported: SyntaxError"),
+        ("import there_is_no_such_module\n", "cannot be imported: ModuleNotFoundError"),
+        ("raise SystemExit(3)\n", "cannot be imported: SystemExit: 3"),
+        ("1 / 0\n", "cannot be imported: ZeroDivisionError"),
+        ("", "must define WORKLOAD"),
+        ("WORKLOAD = 3\n", "must define WORKLOAD"),
+    ],
+)
+def test_a_bad_declaration_is_one_sentence(text: str, message: str, tmp_path: Path) -> None:
+    """Whatever is wrong with a workload.py, the file and the reason are named in one line."""
+    folder = make(tmp_path / "bad", text)
+    with pytest.raises(UsageError) as caught:
+        discovery.load_workload(folder)
+    assert message in str(caught.value)
+    assert str(folder / "workload.py") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_installation_without_a_checkout_says_where_the_workloads_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed wheel has no workloads of its own; another package's workload.py is not one of them."""
+    make(tmp_path / "celery")
+    monkeypatch.setattr(discovery, "CHECKOUT", tmp_path)
+    monkeypatch.chdir(make(tmp_path / "elsewhere"))
+    assert discovery.available_workloads() == []
+    with pytest.raises(UsageError, match="'resnet50' is not part of the installed package: clone"):
+        discovery.find_workload("resnet50")
+    with pytest.raises(UsageError, match="no workload 'mine': give a directory that holds a workload.py"):
+        discovery.find_workload("mine")
+    assert discovery.find_workload(".") == tmp_path / "elsewhere"
