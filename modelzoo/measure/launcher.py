@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Optional, Protocol
 
+from modelzoo.errors import EnvironmentProblem
+
 WORKER = ("-m", "modelzoo.measure.worker")
 """What an interpreter is given to run a worker."""
 
@@ -25,6 +27,9 @@ class Launcher(Protocol):
         Args:
             environment: all of the worker's environment variables.
             stderr: the file that receives whatever libraries print.
+
+        Raises:
+            EnvironmentProblem: it cannot be started.
         """
 
 
@@ -45,14 +50,19 @@ class LocalLauncher:
         return self.python
 
     def start(self, environment: Mapping[str, str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*self._affinity(), self.python, *WORKER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=dict(environment),
-            start_new_session=True,
-        )
+        try:
+            return subprocess.Popen(
+                [*self._affinity(), self.python, *WORKER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"cannot start {self.python}: {error.strerror}; give a Python interpreter"
+            ) from error
 
     def _affinity(self) -> list[str]:
         """The command prefix that restricts the CPUs before the interpreter allocates any memory."""

@@ -105,10 +105,16 @@ class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
 
 
 class Preparation(msgspec.Struct, frozen=True):
-    """One setting as resolved, with its weights, or the reason why it cannot run."""
+    """One setting as resolved, with its weights, or the reason why it cannot run.
+
+    ``math_mode`` is the job's; ``needs_math_mode_variable`` says that the engine can enable fast math by environment
+    variable only.
+    """
 
     resolved: Optional[ResolvedSetting] = None
     weights: Optional[Weights] = None
+    math_mode: str = ""
+    needs_math_mode_variable: bool = False
     error: Optional[str] = None
     error_kind: str = ""
 
