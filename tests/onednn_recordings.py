@@ -7,10 +7,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelzoo.evidence.audit import Audit, Event, Observation, read
-from modelzoo.evidence.onednn_log import OneDnnLog, parse
+from modelzoo.evidence.observation import Audit, Event, Observation, parse_observation
+from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.codec import decode
+from modelzoo.records.evidence import LogSource
 
 DATA = Path(__file__).parent / "data"
 HERE = sorted(DATA.glob("onednn_x86_64_*.json"))
@@ -34,20 +35,11 @@ class Recording:
 
 def load_recording(path: Path) -> Recording:
     data = json.loads(path.read_text())
-    seen = data["observation"]
-    events = tuple(
-        Event(
-            event["name"],
-            event["seconds"],
-            event["parent"],
-            tuple(tuple(shape) for shape in event["shapes"]),
-            tuple(event["dtypes"]),
-        )
-        for event in seen["events"]
-    )
-    observation = Observation(**{**seen, "events": events, "problems": tuple(seen["problems"])})
+    observation = decode(Observation, data["observation"])
     canary = decode(Canary, data["canary"])
-    return Recording(data["mode"], data["requested"], data["way"], seen["onednn_output"], read(observation), canary)
+    return Recording(
+        data["mode"], data["requested"], data["way"], observation.onednn_output, parse_observation(observation), canary
+    )
 
 
 @dataclass(frozen=True)
@@ -79,7 +71,7 @@ def probes(path: Path) -> list[Probe]:
             section, operator, value = error.groups()
             bf16_method = {"fp32": "fastmath" if fast else None, "bf16": "cast", "ac": "autocast"}[section]
             name = {"mm": "matmul"}.get(operator, operator)
-            found.append(Probe(section, name, bf16_method, float(value), parse("\n".join(lines))))
+            found.append(Probe(section, name, bf16_method, float(value), parse_onednn("\n".join(lines))))
             lines = []
         else:
             lines.append(line)
@@ -101,7 +93,7 @@ def event_of(probe: Probe, seconds: float = 100.0) -> Event:
 
 def audit_of(probe: Probe) -> Audit:
     event = event_of(probe)
-    return Audit(1, event.seconds, (event,), probe.log, "environment", "openblas")
+    return Audit(1, event.seconds, (event,), probe.log, LogSource.ENVIRONMENT, "openblas")
 
 
 def canary_of(all_probes: list[Probe], probe: Probe) -> Canary:

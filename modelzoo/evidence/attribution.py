@@ -1,279 +1,237 @@
-"""Give every second of an audit to what it was spent on, and decide the precision of each product. Pure."""
+"""Attribute every second of an audit to a kernel and a precision. Pure.
+
+``attribute_time`` works in these steps:
+
+1. Match each operator with the oneDNN primitive that ran in it (``modelzoo.evidence.matching``).
+2. Attribute each operator's self time. With a primitive: the primitive's time to its kernel; the remaining time is left
+   for step 3. A product without a primitive: to BLAS or to a native kernel. Any other operator: to memory movement,
+   dispatch or a native kernel (``modelzoo.evidence.kernel_names``).
+3. Divide the remaining time of the operators with a primitive into reorders, set-up and unattributed time.
+4. Take the primitives that match no operator out of the time between operators, where a compiler or TorchScript calls
+   oneDNN directly.
+
+Time that no source explains stays ``unattributed``; it is never spread over other rows. The parts therefore add up to
+the time of the audited passes.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from modelzoo.evidence.audit import ROOT, Audit, Event
-from modelzoo.evidence.matching import classify, is_gemm, join, operator_class
-from modelzoo.evidence.onednn_log import BF16_ALLOWED, Primitive, precision
+from modelzoo.evidence.kernel_names import (
+    BETWEEN_OPERATORS,
+    DISPATCH,
+    INDUCTOR,
+    MOVEMENT,
+    NATIVE,
+    attention_kernel,
+    display_name,
+    library_kernel,
+    operand_type,
+    other_kernel,
+)
+from modelzoo.evidence.matching import classify, is_gemm, match_primitives
+from modelzoo.evidence.observation import Audit, Event
+from modelzoo.evidence.onednn_log import Primitive
+from modelzoo.evidence.precision_proof import PrecisionProver
+from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.evidence import OperatorClass, ProofSource
+from modelzoo.records.profile import Shape
 
-MOVEMENT = "memory movement"
-NATIVE = "no matrix arithmetic"
-DISPATCH = "dispatch and set-up"
 UNATTRIBUTED = "unattributed"
-UNKNOWN = "unknown precision"
-NOT_COMPUTE = (MOVEMENT, NATIVE, DISPATCH, UNATTRIBUTED)
-"""Names in the precision table that are no precision."""
-
-BETWEEN = "between operators"
-"""Time of Python, of TorchScript's interpreter and of anything that the profiler does not know."""
-INDUCTOR = "inductor C++ kernels"
+_NOT_A_PRECISION = (MOVEMENT, NATIVE, DISPATCH, UNATTRIBUTED)
 
 SETUP_SECONDS = 1e-3
-"""How much of one call of a oneDNN operator may pass as set-up.
+"""The longest time per call of a oneDNN operator that is attributed to set-up.
 
-Every kernel that oneDNN runs is in its log, so what such an operator takes beside them is set-up: the
-primitive's descriptor, the look-up in its cache, scratch memory. Measured: 0.07 to 0.3 ms a call on a quiet
-x86 server, 0.8 ms on a contended one. What exceeds 1 ms has another reason and stays unattributed.
+oneDNN logs every kernel, so the operator's other time is set-up: creating the primitive descriptor, looking it up in
+the cache, allocating scratch memory. It takes 0.07 to 0.3 ms per call on a quiet x86 server and 0.8 ms on a contended
+one (measured). Time beyond 1 ms has another cause and stays unattributed.
 """
 
 
-@dataclass
-class Piece:
-    """A part of one event's self time, with what it was spent on."""
+@dataclass(frozen=True)
+class AttributedTime:
+    """A part of one operator's self time, and what it was spent on.
+
+    ``precision`` is that of the product, or a category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``, ``UNATTRIBUTED``) if
+    nothing was multiplied. ``count`` is the number of calls that this part stands for: the parts of one call count
+    only once.
+    """
 
     operator: str
-    operator_class: str
-    shapes: tuple[tuple[int, ...], ...]
+    operator_class: OperatorClass | None
+    shapes: tuple[Shape, ...]
     implementation: str
     precision: str
-    decided_by: str
+    decided_by: ProofSource
     seconds: float
     count: int = 1
-    reference: bool = False
+    is_reference: bool = False
 
     @property
-    def compute(self) -> bool:
-        return self.precision not in NOT_COMPUTE
+    def is_compute(self) -> bool:
+        """Whether the time was spent multiplying matrices."""
+        return self.precision not in _NOT_A_PRECISION
 
 
-_MOVEMENT_NAME = re.compile(
-    r"::(copy_?|_to_copy|to|clone|contiguous|cat|_cat|stack|hstack|vstack|fill_|zero_|zeros|ones|full|arange|"
-    r"empty\w*|resize_|index|index_select|index_put_|_index_put_impl_|embedding|gather|scatter\w*|"
-    r"masked_fill_?|select|slice|narrow|split\w*|chunk|unbind|expand\w*|view\w*|_unsafe_view|reshape\w*|"
-    r"_reshape_alias|flatten|permute|transpose_?|t|squeeze_?|unsqueeze_?|as_strided_?|alias|detach_?|"
-    r"lift_fresh|constant_pad_nd|pad|repeat|item|_local_scalar_dense|unfold|to_mkldnn|to_dense|"
-    r"_to_dense|_reorder\w*|mkldnn_reorder\w*|set_|resolve_conj|resolve_neg)$"
-)
-_GRAPH_NAME = re.compile(r"^.*CompiledFxGraph.*$")  # the name holds a hash
-_INDUCTOR_NAME = re.compile(r"CompiledFxGraph|Torch-Compiled Region|cpp_fused|cpp_|inductor", re.IGNORECASE)
-_DTYPE = {
-    "float": "fp32",
-    "double": "fp64",
-    "c10::BFloat16": "bf16",
-    "c10::Half": "fp16",
-    "signed char": "int8",
-    "unsigned char": "int8",
-    "c10::qint8": "int8",
-    "c10::quint8": "int8",
-}
-
-
-def attribute(audit: Audit, levels: dict[str, str], bf16_method: str | None) -> tuple[list[Piece], list[str]]:
-    """Cut the audit's time into pieces; their seconds add up to the audited passes' time.
+def attribute_time(
+    audit: Audit, levels: Mapping[str, CanaryLevel], bf16_method: str | None
+) -> tuple[list[AttributedTime], list[str]]:
+    """Attribute the time of ``audit``.
 
     Args:
         audit: what ran.
         levels: the canary's level by operator (``matmul``, ``linear``, ``conv``); may be empty.
-        way: how bf16 was asked for, ``None`` for fp32.
+        bf16_method: how bf16 was requested, ``None`` for fp32.
 
     Returns:
-        The pieces, and what could not be attributed for a reason worth telling, in words.
+        The parts, whose seconds add up to the time of the audited passes, and messages about what could not be
+        attributed.
     """
-    events = audit.events
-    classes = classify(events)
-    matches, left = join(events, classes, audit.log.primitives)
-    judge = _Judge(levels, bf16_method, {classes[index] for index in matches if classes[index]})
-    if not events:
-        return _without_profiler(audit, judge), []
-    # Products without an operator of their own run inside attention, where there is any: its kernel calls
-    # them from several threads at once, so their times do not add up to its own.
-    inner = [primitive for primitive in left if "attention" in classes and is_gemm(primitive)]
-    pieces: list[Piece] = []
-    spare: list[Piece] = []
-    for index, event in enumerate(events):
-        name, word = _GRAPH_NAME.sub("CompiledFxGraph", event.name), classes[index]
+    classes = classify(audit.events)
+    matches, unmatched = match_primitives(audit.events, classes, audit.log.primitives)
+    onednn_classes = {kind for kind in (classes[index] for index in matches) if kind is not None}
+    prover = PrecisionProver(levels, bf16_method, onednn_classes)
+    if not audit.events:
+        return _attribute_log(audit, prover), []
+    # Attention calls oneDNN from several threads at once: its products match no operator, and their times overlap.
+    has_attention = OperatorClass.ATTENTION in classes
+    attention_products = [primitive for primitive in unmatched if has_attention and is_gemm(primitive)]
+    unclaimed = [primitive for primitive in unmatched if not (has_attention and is_gemm(primitive))]
+    parts: list[AttributedTime] = []
+    remainders: list[AttributedTime] = []
+    for index, (event, kind) in enumerate(zip(audit.events, classes)):
         if index in matches:
-            main, rest = _primitive_pieces(name, word, event, matches[index], judge)
-            pieces.append(main)
-            spare.append(rest)
-        elif word:
-            kernel, claim = _library(event, word, audit)
-            if word == "attention" and inner:
-                kernel, claim = _attention_kernel(inner)
-            found, by = judge.library(claim, event.name, word)
-            pieces.append(Piece(name, word, event.shapes, kernel, found, by, event.seconds))
+            in_primitive, remainder = _attribute_matched(event, kind, matches[index], prover)
+            parts.append(in_primitive)
+            remainders.append(remainder)
+        elif kind is not None:
+            parts.append(_attribute_library_call(event, kind, attention_products, audit, prover))
         else:
-            label, kind = _other(event)
-            pieces.append(Piece(name, "", event.shapes, label, kind, "data types", event.seconds))
-    pieces += _split_remainder(spare, [each for each in audit.log.primitives if each.kind == "reorder"])
-    claimed = {id(primitive) for primitive in inner}
-    loose = [primitive for primitive in left if id(primitive) not in claimed]
-    return pieces, _carve(pieces, loose, judge)
+            parts.append(_attribute_other(event))
+    reorders = [primitive for primitive in audit.log.primitives if primitive.kind == "reorder"]
+    parts += _divide_remainders(remainders, reorders)
+    return _place_unclaimed(parts, unclaimed, prover)
 
 
-def _primitive_pieces(name: str, word: str, event: Event, primitive: Primitive, judge: _Judge) -> tuple[Piece, Piece]:
-    """The part of a call inside its primitive, and the rest."""
+def _attribute_matched(
+    event: Event, kind: OperatorClass | None, primitive: Primitive, prover: PrecisionProver
+) -> tuple[AttributedTime, AttributedTime]:
+    """Divide a call into the time inside its primitive and the remainder."""
     inside = min(primitive.seconds, event.seconds)
-    label = f"oneDNN {primitive.kind} {primitive.implementation}"
-    found, by = NATIVE, "kernel log"
-    if primitive.compute:
-        unfolded = word == "conv" and is_gemm(primitive)
-        label = f"{'im2col and ' if unfolded else ''}oneDNN {primitive.implementation}"
-        found, by = judge.primitive(primitive, "linear" if unfolded else word)
-    main = Piece(name, word, event.shapes, label, found, by, inside, reference=primitive.reference)
-    rest = Piece(name, word, event.shapes, label, UNATTRIBUTED, "nothing", event.seconds - inside, 0)
-    return main, rest
+    in_primitive = _attribute_primitive(primitive, kind, prover)
+    if primitive.is_compute and kind is OperatorClass.CONV and is_gemm(primitive):
+        in_primitive = replace(in_primitive, implementation=f"im2col and {in_primitive.implementation}")
+    in_primitive = replace(in_primitive, operator=display_name(event), shapes=event.shapes, seconds=inside)
+    remainder = replace(
+        in_primitive,
+        precision=UNATTRIBUTED,
+        decided_by=ProofSource.NOTHING,
+        seconds=event.seconds - inside,
+        count=0,
+        is_reference=False,
+    )
+    return in_primitive, remainder
 
 
-def _attention_kernel(inner: Sequence[Primitive]) -> tuple[str, str]:
-    kernels = ", ".join(sorted({primitive.implementation for primitive in inner}))
-    claims = {precision(primitive) for primitive in inner}
-    return f"flash attention over oneDNN {kernels}", claims.pop() if len(claims) == 1 else "unknown"
-
-
-def _carve(pieces: list[Piece], loose: Sequence[Primitive], judge: _Judge) -> list[str]:
-    """Take primitives that no operator claimed out of the time between operators.
-
-    There they run where a compiler or TorchScript calls oneDNN by itself. Changes ``pieces``; returns what
-    could not be placed, in words: more than there is time for is not forced in.
-    """
-    hosts = sorted((piece for piece in pieces if piece.implementation in (BETWEEN, INDUCTOR)), key=lambda p: -p.seconds)
-    seconds = sum(primitive.seconds for primitive in loose)
-    if not loose:
-        return []
-    if seconds > sum(piece.seconds for piece in hosts):
-        kernels = ", ".join(sorted({primitive.implementation for primitive in loose}))
-        return [f"{len(loose)} oneDNN primitives ({kernels}) could not be joined with an operator"]
-    for host in hosts:
-        taken = min(host.seconds, seconds)
-        host.seconds -= taken
-        seconds -= taken
-    pieces += [_own_piece(primitive, judge) for primitive in loose]
-    return []
-
-
-def _own_piece(primitive: Primitive, judge: _Judge) -> Piece:
-    """A piece for a primitive that stands for itself, without an operator."""
-    word = ""
-    label = f"oneDNN {primitive.kind} {primitive.implementation}"
-    found, by = (MOVEMENT if primitive.kind == "reorder" else NATIVE), "kernel log"
-    if primitive.compute:
-        word = "linear" if is_gemm(primitive) else "conv"
-        label = f"oneDNN {primitive.implementation}"
-        found, by = judge.primitive(primitive, word)
-    operator = f"onednn::{primitive.kind}"
-    return Piece(operator, word, (), label, found, by, primitive.seconds, reference=primitive.reference)
-
-
-_BF16_PRODUCT = {True: "{blas} sbgemm", False: "native bf16", None: "{blas} sbgemm or native bf16"}
-"""What computes a bf16 product outside oneDNN, by ``Audit.sbgemm``."""
-
-
-def _library(event: Event, word: str, audit: Audit) -> tuple[str, str]:
-    """Name the kernel of a compute operator that left no primitive, and the precision of its operands."""
-    tensors = [_DTYPE[dtype] for dtype in event.dtypes if dtype in _DTYPE]
-    floating = [dtype for dtype in tensors if dtype != "int8"] or tensors
-    claim = floating[0] if floating and len(set(floating[:2])) == 1 else "unknown"
-    if audit.log_source == "none":
-        return "no kernel log", claim
-    blas = audit.blas.split(" ")[0]
-    functions = {call.function for call in audit.blas_calls}
-    if blas == "mkl" and audit.blas_calls:
-        wanted = {"fp32": ("SGEMM", "SGEMV", "SDOT"), "fp64": ("DGEMM", "DGEMV"), "bf16": ("GEMM_BF16",)}
-        calls = sorted(f for f in functions if f.startswith(wanted.get(claim, ("?",))))
-        library = f"mkl {', '.join(calls).lower()}" if calls else f"native {claim}"
+def _attribute_primitive(primitive: Primitive, kind: OperatorClass | None, prover: PrecisionProver) -> AttributedTime:
+    """A primitive by itself; without a ``kind`` its own kind decides the class."""
+    if primitive.is_compute:
+        own_kind = OperatorClass.LINEAR if is_gemm(primitive) else OperatorClass.CONV
+        # An unfolded convolution computes a plain product, so the canary's Linear shows its precision.
+        canary_kind = own_kind if kind in (None, OperatorClass.CONV) else kind
+        proof = prover.prove_primitive(primitive, canary_kind)
+        implementation = f"oneDNN {primitive.implementation}"
+        precision, decided_by = proof.precision, proof.decided_by
+        kind = kind or own_kind
     else:
-        library = {
-            "fp32": f"{blas} sgemm",
-            "fp64": f"{blas} dgemm",
-            "bf16": _BF16_PRODUCT[audit.sbgemm].format(blas=blas),
-        }.get(claim, f"native {claim}")
-    if word == "attention":
-        kind = "flash attention" if "flash" in event.name else "attention"
-        return f"{kind} over {library}", claim
-    if "nnpack" in event.name:
-        return "nnpack", claim
-    if word == "conv":
-        return f"im2col and {library}", claim
-    return library, claim
+        implementation = f"oneDNN {primitive.kind} {primitive.implementation}"
+        precision, decided_by = MOVEMENT if primitive.kind == "reorder" else NATIVE, ProofSource.KERNEL_LOG
+    return AttributedTime(
+        operator=f"onednn::{primitive.kind}",
+        operator_class=kind,
+        shapes=(),
+        implementation=implementation,
+        precision=precision,
+        decided_by=decided_by,
+        seconds=primitive.seconds,
+        is_reference=primitive.is_reference,
+    )
 
 
-def _other(event: Event) -> tuple[str, str]:
-    """Implementation and precision-table name of an operator that multiplies no matrices."""
-    if _INDUCTOR_NAME.search(event.name):
-        return INDUCTOR, NATIVE
-    if event.name == ROOT or "::" not in event.name:
-        return BETWEEN, DISPATCH
-    if operator_class(event.name):
-        return "dispatch", DISPATCH  # a compute operator's caller
-    if _MOVEMENT_NAME.search(event.name):
-        return "native memory movement", MOVEMENT
-    return "native", NATIVE
+def _attribute_library_call(
+    event: Event,
+    kind: OperatorClass,
+    attention_products: Sequence[Primitive],
+    audit: Audit,
+    prover: PrecisionProver,
+) -> AttributedTime:
+    """A product without a primitive of its own."""
+    if kind is OperatorClass.ATTENTION and attention_products:
+        kernel, given = attention_kernel(attention_products)
+    else:
+        kernel, given = library_kernel(event, kind, audit), operand_type(event)
+    proof = prover.prove_library_call(given, event.name, kind)
+    return AttributedTime(
+        display_name(event), kind, event.shapes, kernel, proof.precision, proof.decided_by, event.seconds
+    )
 
 
-def _split_remainder(spare: Sequence[Piece], reorders: Sequence[Primitive]) -> list[Piece]:
-    """What oneDNN's operators took beside their main primitive: reorders as logged, set-up, unattributed.
+def _attribute_other(event: Event) -> AttributedTime:
+    """An operator that multiplies no matrices."""
+    kernel, category = other_kernel(event)
+    name = display_name(event)
+    return AttributedTime(name, None, event.shapes, kernel, category, ProofSource.DATA_TYPES, event.seconds)
 
-    The log does not say which operator a reorder served, so each gets the same part of its remainder.
+
+def _divide_remainders(remainders: Sequence[AttributedTime], reorders: Sequence[Primitive]) -> list[AttributedTime]:
+    """Divide the time that oneDNN's operators spent outside their primitive: reorders, set-up, unattributed.
+
+    The log does not show which operator a reorder belongs to, so reorders take the same fraction of every remainder.
     """
-    room = sum(piece.seconds for piece in spare)
+    available = sum(remainder.seconds for remainder in remainders)
     logged = sum(primitive.seconds for primitive in reorders)
-    part = min(1.0, logged / room) if room > 0 else 0.0
-    pieces = []
-    for piece in spare:
-        moved = piece.seconds * part
-        setup = min(piece.seconds - moved, SETUP_SECONDS)
-        rest = piece.seconds - moved - setup
-        base = (piece.operator, piece.operator_class, piece.shapes)
-        pieces.append(Piece(*base, "oneDNN reorder", MOVEMENT, "kernel log", moved, 0))
-        pieces.append(Piece(*base, "oneDNN set-up", DISPATCH, "kernel log", setup, 0))
-        pieces.append(Piece(*base, UNATTRIBUTED, UNATTRIBUTED, "nothing", rest, 0))
-    return pieces
+    fraction = min(1.0, logged / available) if available > 0 else 0.0
+    parts = []
+    for remainder in remainders:
+        reorder = remainder.seconds * fraction
+        setup = min(remainder.seconds - reorder, SETUP_SECONDS)
+        known = replace(remainder, decided_by=ProofSource.KERNEL_LOG)
+        parts.append(replace(known, implementation="oneDNN reorder", precision=MOVEMENT, seconds=reorder))
+        parts.append(replace(known, implementation="oneDNN set-up", precision=DISPATCH, seconds=setup))
+        unexplained = remainder.seconds - reorder - setup
+        parts.append(replace(remainder, implementation=UNATTRIBUTED, seconds=unexplained))
+    return parts
 
 
-def _without_profiler(audit: Audit, judge: _Judge) -> list[Piece]:
-    """No operators: oneDNN's primitives over the wall time, all else unattributed."""
-    pieces = [_own_piece(primitive, judge) for primitive in audit.log.primitives]
-    rest = max(audit.seconds - sum(piece.seconds for piece in pieces), 0.0)
-    pieces.append(Piece(UNATTRIBUTED, "", (), UNATTRIBUTED, UNATTRIBUTED, "nothing", rest, 0))
-    return pieces
+def _place_unclaimed(
+    parts: list[AttributedTime], unclaimed: Sequence[Primitive], prover: PrecisionProver
+) -> tuple[list[AttributedTime], list[str]]:
+    """Take primitives that match no operator out of the time between operators, longest part first.
+
+    If they took longer than that time, they are left out and a message says so.
+    """
+    needed = sum(primitive.seconds for primitive in unclaimed)
+    hosts = [index for index, part in enumerate(parts) if part.implementation in (BETWEEN_OPERATORS, INDUCTOR)]
+    hosts.sort(key=lambda index: -parts[index].seconds)
+    if needed > sum(parts[index].seconds for index in hosts):
+        kernels = ", ".join(sorted({primitive.implementation for primitive in unclaimed}))
+        return parts, [f"{len(unclaimed)} oneDNN primitives ({kernels}) could not be joined with an operator"]
+    parts = list(parts)
+    for index in hosts:
+        taken = min(parts[index].seconds, needed)
+        parts[index] = replace(parts[index], seconds=parts[index].seconds - taken)
+        needed -= taken
+    return parts + [_attribute_primitive(primitive, None, prover) for primitive in unclaimed], []
 
 
-class _Judge:
-    """Weighs the log against the canary; one rule for primitives, one for library calls."""
-
-    def __init__(self, levels: dict[str, str], bf16_method: str | None, joined: set[str]) -> None:
-        self.levels = levels
-        # Autocast and cast give the canary bf16 tensors: its error then says nothing of fp32 tensors.
-        self.by_type = bf16_method in ("autocast", "cast")
-        self.joined = joined
-
-    def primitive(self, primitive: Primitive, word: str) -> tuple[str, str]:
-        return self._weigh(precision(primitive), self._level(word), "kernel log")
-
-    def library(self, claim: str, name: str, word: str) -> tuple[str, str]:
-        """A product without a primitive: BLAS or a native kernel."""
-        # A convolution or attention outside oneDNN multiplies with the same sgemm as a plain matmul.
-        # So does a Linear without bias, which calls mm.
-        level = self._level("linear" if operator_class(name) == "linear" else "matmul")
-        if level == "bf16" and word in self.joined and claim == "fp32":
-            # The canary's bf16 came from oneDNN, which this call did not use: nothing is known of it.
-            return UNKNOWN, "nothing"
-        return self._weigh(claim, level, "kernel log" if claim == BF16_ALLOWED else "data types")
-
-    def _level(self, word: str) -> str | None:
-        level = self.levels.get({"attention": "matmul"}.get(word, word))
-        return level if level in ("fp32", "reduced", "bf16") else None
-
-    def _weigh(self, claim: str, level: str | None, source: str) -> tuple[str, str]:
-        if claim not in ("fp32", BF16_ALLOWED, "unknown"):
-            return claim, "both" if claim == level else source
-        if self.by_type and level != "fp32":
-            return (claim, source) if claim == "fp32" else (UNKNOWN, "nothing")
-        if level is None:
-            return (claim, source) if claim == "fp32" else (UNKNOWN, "nothing")
-        return level, "both" if claim == level else "canary"
+def _attribute_log(audit: Audit, prover: PrecisionProver) -> list[AttributedTime]:
+    """Without profiler events: oneDNN's primitives, and the rest of the wall time unattributed."""
+    parts = [_attribute_primitive(primitive, None, prover) for primitive in audit.log.primitives]
+    rest = max(audit.seconds - sum(part.seconds for part in parts), 0.0)
+    unattributed = AttributedTime(
+        UNATTRIBUTED, None, (), UNATTRIBUTED, UNATTRIBUTED, ProofSource.NOTHING, rest, count=0
+    )
+    return [*parts, unattributed]

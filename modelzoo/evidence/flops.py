@@ -1,12 +1,13 @@
 """Count the floating-point operations and the bytes of one forward pass, call by call.
 
-A multiplication and an addition are two operations, as ``torch.utils.flop_counter`` counts. Only products are
-counted: convolutions, matrix products, attention. ``torch.utils.flop_counter`` itself is not used: torch
-before 2.1 has none, and it passes over attention on the CPU.
+A multiplication and an addition are two operations, as in ``torch.utils.flop_counter``. Only products are counted:
+convolutions, matrix products, attention. ``torch.utils.flop_counter`` itself is not used because torch before 2.1 lacks
+it and because it does not count attention on the CPU.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,11 +18,16 @@ from modelzoo.evidence.matching import operator_class
 from modelzoo.records.profile import Flops, Shape
 
 
+class FlopCountError(RuntimeError):
+    """The operations of a pass could not be counted; the message says why, in one line."""
+
+
 @dataclass(frozen=True)
 class Call:
-    """One operator call: ``shapes`` of its tensor arguments; ``flop`` is ``None`` where no formula is known.
+    """One operator call.
 
-    ``bytes`` counts each input and output tensor once: the least traffic there can be from cold caches.
+    ``shapes`` are those of its tensor arguments. ``flop`` is ``None`` if no formula is known. ``bytes`` counts each
+    input and output tensor once: the least possible traffic with cold caches.
     """
 
     name: str
@@ -31,11 +37,19 @@ class Call:
 
 
 def count_flops(call: Callable[[], object]) -> Flops:
-    """Count one eager pass of ``call``; a compiled or scripted model is counted through its eager one."""
-    return total(record_calls(call))
+    """Count the operations of one eager pass.
+
+    Args:
+        call: one pass; for a compiled or scripted model, a pass of the eager model.
+
+    Raises:
+        FlopCountError: the pass failed under observation, for example because this torch cannot intercept operators.
+    """
+    return sum_flops(record_calls(call))
 
 
-def total(calls: Sequence[Call]) -> Flops:
+def sum_flops(calls: Sequence[Call]) -> Flops:
+    """Sum the operations and bytes of ``calls``."""
     by_operator: dict[str, int] = defaultdict(int)
     for call in calls:
         if call.flop:
@@ -45,17 +59,29 @@ def total(calls: Sequence[Call]) -> Flops:
 
 
 def record_calls(call: Callable[[], object]) -> list[Call]:
-    """Run ``call`` once and note every operator below autograd, in order."""
+    """Run ``call`` once and record every operator below autograd, in order.
+
+    Raises:
+        FlopCountError: see ``count_flops``.
+    """
+    try:
+        return _record_calls(call)
+    except Exception as error:  # any operator of any torch may refuse to be intercepted
+        reason = f"operations could not be counted: {type(error).__name__}: {error}".splitlines()[0]
+        raise FlopCountError(reason) from error
+
+
+def _record_calls(call: Callable[[], object]) -> list[Call]:
     from torch.utils._python_dispatch import TorchDispatchMode
 
     calls: list[Call] = []
 
-    class Recorder(TorchDispatchMode):
+    class Recorder(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
             kwargs = kwargs or {}
-            # In inference mode composite operators arrive whole (linear, conv2d): take them apart first.
+            # In inference mode composite operators (linear, conv2d) are not decomposed: do it here.
             decompose = getattr(func, "decompose", None)
             if decompose is not None and _is_composite(func):
                 with self:
@@ -64,8 +90,8 @@ def record_calls(call: Callable[[], object]) -> list[Call]:
                     return parts
             output = func(*args, **kwargs)
             name = str(func.name()).split(".")[0] if hasattr(func, "name") else str(func)
-            given = [tuple(x.shape) for x in _tensors(list(args) + list(kwargs.values()))]
-            calls.append(Call(name, tuple(given), _flop(name, args, output), _moved(name, args, kwargs, output)))
+            shapes = tuple(tuple(x.shape) for x in _tensors([args, kwargs]))
+            calls.append(Call(name, shapes, _flop(name, args, output), _bytes_moved(name, args, kwargs, output)))
             return output
 
     with Recorder():
@@ -76,12 +102,12 @@ def record_calls(call: Callable[[], object]) -> list[Call]:
 def _is_composite(func: Any) -> bool:
     import torch
 
-    # A kernel for the CPU's own key means that the operator is run as it is.
-    has = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
-    if has is None:
+    # An operator with a kernel for the CPU key runs as it is.
+    has_kernel = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
+    if has_kernel is None:
         return False
     name = func.name()
-    return bool(has(name, "CompositeImplicitAutograd")) and not has(name, "CPU")
+    return bool(has_kernel(name, "CompositeImplicitAutograd")) and not has_kernel(name, "CPU")
 
 
 def _tensors(value: Any) -> list[Any]:
@@ -101,16 +127,16 @@ _VIEWS = re.compile(
     r"::(view\w*|_unsafe_view|_reshape_alias|t|transpose|permute|expand|slice|select|as_strided_?|squeeze|"
     r"unsqueeze|detach|alias|split\w*|unbind|narrow|chunk|empty\w*|new_empty\w*|lift_fresh|unfold)$"
 )
-_LOOK_UPS = re.compile(r"::(embedding|index|index_select|gather)$")
+_LOOKUPS = re.compile(r"::(embedding|index|index_select|gather)$")
 
 
-def _moved(name: str, args: Any, kwargs: Any, output: Any) -> int:
-    """Bytes read and written: none for views; a look-up reads only the rows that it returns."""
+def _bytes_moved(name: str, args: Any, kwargs: Any, output: Any) -> int:
+    """Bytes read and written: none for views; a lookup reads only the rows that it returns."""
     if _VIEWS.search(name):
         return 0
     written = sum(map(_size, _tensors(output)))
     inputs = _tensors([args, kwargs])
-    if _LOOK_UPS.search(name):
+    if _LOOKUPS.search(name):
         return 2 * written + sum(map(_size, inputs[1:]))
     return written + sum(map(_size, inputs))
 
@@ -119,34 +145,34 @@ def _size(tensor: Any) -> int:
     return int(tensor.numel()) * int(tensor.element_size())
 
 
-def _product(shape: Sequence[int]) -> int:
-    result = 1
-    for size in shape:
-        result *= int(size)
-    return result
-
-
 def _flop(name: str, args: Sequence[Any], output: Any) -> int | None:
-    """Operations of one call: 0 for what multiplies no matrices, ``None`` where no formula is known."""
-    if not operator_class(name):
+    """Operations of one call: 0 for operators that are not products, ``None`` if no formula is known."""
+    if operator_class(name) is None:
         return 0
-    plain = name.split("::")[-1]
-    shapes = [tuple(x.shape) if hasattr(x, "shape") else None for x in args]
-    if plain in ("mm", "bmm") and shapes[0] and shapes[1]:
-        return 2 * _product(shapes[0]) * shapes[1][-1]
-    if plain in ("addmm", "baddbmm", "_addmm_activation") and shapes[1] and shapes[2]:
-        return 2 * _product(shapes[1]) * shapes[2][-1]
-    if plain in ("mv", "dot", "vdot", "addmv"):
-        matrix = shapes[1] if plain == "addmv" else shapes[0]
-        return 2 * _product(matrix or ())
-    if plain in ("convolution", "_convolution", "mkldnn_convolution", "convolution_overrideable"):
-        transposed = bool(args[6]) if plain != "mkldnn_convolution" and len(args) > 6 else False
-        outputs = shapes[0] if transposed else tuple(output.shape)
-        # Each output (or, transposed, each input) element meets one filter: channels × kernel of it.
-        return 2 * _product(outputs or ()) * _product((shapes[1] or ())[1:])
-    if "scaled_dot_product" in plain and all(shapes[:3]):
-        query, key, value = (shape or () for shape in shapes[:3])
-        # Q·Kᵀ and P·V, as in torch.utils.flop_counter.sdpa_flop_count; a causal mask is not discounted.
-        batch = _product(query[:-2])
-        return 2 * batch * query[-2] * key[-2] * (query[-1] + value[-1])
+    base = name.split("::")[-1]
+    shapes = [tuple(map(int, x.shape)) if hasattr(x, "shape") else () for x in args]
+    if base in _PRODUCT_OPERANDS:
+        left, right = (shapes[index] for index in _PRODUCT_OPERANDS[base])
+        return 2 * math.prod(left) * right[-1]
+    if base in _VECTOR_OPERAND:
+        return 2 * math.prod(shapes[_VECTOR_OPERAND[base]])
+    if base in _CONVOLUTIONS:
+        is_transposed = base != "mkldnn_convolution" and len(args) > 6 and bool(args[6])
+        # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
+        positions = shapes[0] if is_transposed else tuple(map(int, output.shape))
+        return 2 * math.prod(positions) * math.prod(shapes[1][1:])
+    if "scaled_dot_product" in base and len(shapes) >= 3 and all(shapes[:3]):
+        return _attention_flop(*shapes[:3])
     return None
+
+
+_PRODUCT_OPERANDS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "_addmm_activation": (1, 2)}
+"""The arguments that are multiplied."""
+_VECTOR_OPERAND = {"mv": 0, "dot": 0, "vdot": 0, "addmv": 1}
+"""The argument that is multiplied by a vector, element by element."""
+_CONVOLUTIONS = ("convolution", "_convolution", "mkldnn_convolution", "convolution_overrideable")
+
+
+def _attention_flop(query: Shape, key: Shape, value: Shape) -> int:
+    """Q·Kᵀ and P·V, as in ``torch.utils.flop_counter.sdpa_flop_count``; a causal mask does not reduce the count."""
+    return 2 * math.prod(query[:-2]) * query[-2] * key[-2] * (query[-1] + value[-1])

@@ -1,30 +1,33 @@
-"""Join the profiler's operators with the primitives in oneDNN's log: which kernel ran in which call. Pure.
+"""Match the profiler's operators with the primitives in oneDNN's log: which kernel ran in which call. Pure.
 
-The log has no operator names and the profiler no kernel names, but both are in the order of execution and
-both tell sizes.
+The log has no operator names and the profiler has no kernel names, but both are in the order of execution and both
+have sizes.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
-from typing import Any, Callable
+from collections.abc import Sequence
+from typing import Callable, Optional
 
-from modelzoo.evidence.audit import Event
-from modelzoo.evidence.onednn_log import Primitive, dimensions
+from modelzoo.evidence.observation import Event
+from modelzoo.evidence.onednn_log import Primitive, problem_dimensions
+from modelzoo.records.evidence import OperatorClass
+from modelzoo.records.profile import Shape
 
-COMPUTE_CLASSES = ("conv", "linear", "matmul", "attention")
-"""The classes of operators that multiply matrices."""
+Dimensions = tuple[Optional[int], ...]
+"""Sizes as ``problem_dimensions`` returns them; ``None`` matches any size."""
 
 _CLASS_PATTERNS = (
-    ("attention", re.compile(r"attention|sdpa|flash_att")),
-    ("conv", re.compile(r"conv(?!ert|_tbc_backward)")),
-    ("linear", re.compile(r"(^|_)linear(_|$)|addmm|addmv|mkldnn_rnn_layer|(^|_)(lstm|gru)(_|$)")),
-    ("matmul", re.compile(r"(^|_)(mm|bmm|matmul|baddbmm|addbmm|mv|dot|vdot|ger|addr)(_|$)")),
+    (OperatorClass.ATTENTION, re.compile(r"attention|sdpa|flash_att")),
+    (OperatorClass.CONV, re.compile(r"conv(?!ert|_tbc_backward)")),
+    (OperatorClass.LINEAR, re.compile(r"(^|_)linear(_|$)|addmm|addmv|mkldnn_rnn_layer|(^|_)(lstm|gru)(_|$)")),
+    (OperatorClass.MATMUL, re.compile(r"(^|_)(mm|bmm|matmul|baddbmm|addbmm|mv|dot|vdot|ger|addr)(_|$)")),
 )
 _NOT_COMPUTE_NAME = re.compile(r"upsample|interpolate|resolve_conj|backward")
-# Which other primitives an operator's name stands for, where oneDNN runs more than products.
+# The operators that run oneDNN's other primitives, by the primitive's kind.
 _OTHER_PRIMITIVES = {
     "eltwise": re.compile(r"gelu|relu|sigmoid|tanh|elu|swish|silu|hard|clamp|mish|exp|sqrt|abs"),
     "pooling": re.compile(r"pool"),
@@ -40,178 +43,195 @@ _OTHER_PRIMITIVES = {
     "shuffle": re.compile(r"shuffle"),
     "prelu": re.compile(r"prelu"),
 }
+_KINDS_WITHOUT_ELEMENT_COUNT = ("pooling", "batch_normalization", "resampling")
 _PRODUCT_KINDS = {"matmul": "gemm", "inner_product": "gemm", "convolution": "conv", "deconvolution": "conv"}
 
 
-def operator_class(name: str) -> str:
-    """``conv``, ``linear``, ``matmul`` or ``attention`` for an operator that may do such work, else empty."""
-    plain = name.split("::")[-1].split(".")[0]
-    if "::" not in name or _NOT_COMPUTE_NAME.search(plain):
-        return ""
-    for word, pattern in _CLASS_PATTERNS:
-        if pattern.search(plain):
-            return word
-    return ""
+def operator_class(name: str) -> OperatorClass | None:
+    """Return the class of an operator that multiplies matrices, or calls one that does; otherwise ``None``."""
+    base = _base_name(name)
+    if "::" not in name or _NOT_COMPUTE_NAME.search(base):
+        return None
+    return next((kind for kind, pattern in _CLASS_PATTERNS if pattern.search(base)), None)
+
+
+def _base_name(name: str) -> str:
+    """``aten::add_.Tensor`` without namespace and overload: ``add_``."""
+    return name.split("::")[-1].split(".")[0]
 
 
 def is_gemm(primitive: Primitive) -> bool:
-    """Whether it is a matrix product, not a convolution."""
+    """Return whether ``primitive`` is a matrix product, not a convolution."""
     return _PRODUCT_KINDS.get(primitive.kind) == "gemm"
 
 
-def classify(events: Sequence[Event]) -> list[str]:
-    """Each event's class (``COMPUTE_CLASSES``), empty for callers of another such operator: they dispatch."""
+def classify(events: Sequence[Event]) -> list[OperatorClass | None]:
+    """Return the class of each event.
+
+    If one operator of a class calls another (``linear`` calls ``addmm``), only the innermost has a class: the others
+    dispatch.
+    """
     classes = [operator_class(event.name) for event in events]
     for index in range(len(events) - 1, -1, -1):
-        if not operator_class(events[index].name):
+        if operator_class(events[index].name) is None:
             continue
-        above = events[index].parent
-        while above >= 0:
-            if classes[index] == "matmul" and operator_class(events[above].name) == "linear":
-                classes[index] = "linear"  # Linear without a bias calls mm
-            classes[above] = ""
-            above = events[above].parent
+        caller = events[index].parent
+        while caller >= 0:
+            is_linear = operator_class(events[caller].name) is OperatorClass.LINEAR
+            if is_linear and classes[index] is OperatorClass.MATMUL:
+                classes[index] = OperatorClass.LINEAR  # Linear without a bias calls mm
+            classes[caller] = None
+            caller = events[caller].parent
     return classes
 
 
-def join(
-    events: Sequence[Event], classes: Sequence[str], primitives: Sequence[Primitive]
+def match_primitives(
+    events: Sequence[Event], classes: Sequence[OperatorClass | None], primitives: Sequence[Primitive]
 ) -> tuple[dict[int, Primitive], list[Primitive]]:
-    """Give each operator the primitive that ran in it: same kind, same size, in the order of the log.
+    """Find the primitive that ran in each operator: of the same kind and size, in the order of the log.
 
-    Returns the primitive by event index, and the primitives that no operator claims (reorders apart).
+    Reorders are not matched.
+
+    Returns:
+        The primitive by index of the event, and the primitives that match no operator.
     """
-    queues: dict[str, _Queue] = defaultdict(_Queue)
+    queues: dict[str, _PrimitiveQueue] = defaultdict(_PrimitiveQueue)
     for primitive in primitives:
         if primitive.kind != "reorder":
-            queues[_PRODUCT_KINDS.get(primitive.kind, primitive.kind)].put(primitive)
+            queues[_PRODUCT_KINDS.get(primitive.kind, primitive.kind)].append(primitive)
     matches: dict[int, Primitive] = {}
-    for index, event in enumerate(events):
-        word = classes[index]
-        if word in ("conv", "linear", "matmul"):
-            found = _take(queues["conv" if word == "conv" else "gemm"], event, word)
-            if found is None and word == "conv":
-                found = _take_unfolded(queues["gemm"], event)
-        elif not word and "::" in event.name:
-            found = _take_other(queues, event)
-        else:
-            found = None
-        if found is not None:
-            matches[index] = found
-    return matches, [primitive for queue in queues.values() for primitive in queue.rest()]
+    for index, (event, kind) in enumerate(zip(events, classes)):
+        match = _take_match(queues, event, kind)
+        if match is not None:
+            matches[index] = match
+    return matches, [primitive for queue in queues.values() for primitive in queue.remaining()]
 
 
-class _Queue:
-    """Primitives in the order of the log, found by their size (attention alone may leave thousands)."""
+class _PrimitiveQueue:
+    """Primitives in the order of the log, indexed by size, because attention alone may leave thousands."""
 
     def __init__(self) -> None:
-        self._by_size: dict[tuple[Any, ...], deque[tuple[int, Primitive]]] = {}
-        self._put = 0
+        self._by_size: dict[tuple[Dimensions, bool], deque[tuple[int, Primitive]]] = {}
+        self._length = 0
 
-    def put(self, primitive: Primitive) -> None:
-        key = (dimensions(primitive), primitive.adds)
-        self._by_size.setdefault(key, deque()).append((self._put, primitive))
-        self._put += 1
+    def append(self, primitive: Primitive) -> None:
+        key = (problem_dimensions(primitive), primitive.adds)
+        self._by_size.setdefault(key, deque()).append((self._length, primitive))
+        self._length += 1
 
-    def take(self, fits: Callable[[tuple[int | None, ...], bool], bool]) -> Primitive | None:
-        """Remove and return the first primitive whose ``(dimensions, adds)`` fit."""
-        keys = [key for key, waiting in self._by_size.items() if waiting and fits(*key)]
-        if not keys:
-            return None
-        return self._by_size[min(keys, key=lambda key: self._by_size[key][0][0])].popleft()[1]
+    def take(self, fits: Callable[[Dimensions, bool], bool]) -> Primitive | None:
+        """Remove and return the first primitive for which ``fits(dimensions, adds)`` is true."""
+        queues = [queue for key, queue in self._by_size.items() if queue and fits(*key)]
+        return min(queues, key=lambda queue: queue[0][0]).popleft()[1] if queues else None
+
+    def take_size(self, wanted: Dimensions) -> Primitive | None:
+        return self.take(lambda size, adds: _is_same_size(wanted, size))
+
+    def take_first(self) -> Primitive | None:
+        return self.take(lambda size, adds: True)
 
     def first(self) -> Primitive | None:
-        waiting = [each[0] for each in self._by_size.values() if each]
-        return min(waiting, key=lambda each: each[0])[1] if waiting else None
+        heads = [queue[0] for queue in self._by_size.values() if queue]
+        return min(heads, key=lambda head: head[0])[1] if heads else None
 
-    def rest(self) -> list[Primitive]:
-        return [primitive for waiting in self._by_size.values() for _, primitive in waiting]
-
-
-def _take(queue: _Queue, event: Event, word: str) -> Primitive | None:
-    """The first of that size; those passed over belong to other operators (products inside attention)."""
-    wanted = _event_dimensions(event, word)
-    if word == "conv" or "mkldnn" in event.name:
-        found = queue.take(lambda size, adds: _same(wanted, size))
-        if found is None and "mkldnn" in event.name:
-            # A oneDNN operator always leaves a primitive; its arguments need not tell the size.
-            found = queue.take(lambda size, adds: True)
-        return found
-    # mm and addmm of one size may go to different libraries, and only addmm's adds something.
-    wants = "add" in event.name.split("::")[-1]
-    found = queue.take(lambda size, adds: adds == wants and _same(wanted, size))
-    if found is None and wants:
-        found = queue.take(lambda size, adds: _same(wanted, size))
-    return found
+    def remaining(self) -> list[Primitive]:
+        return [primitive for queue in self._by_size.values() for _, primitive in queue]
 
 
-def _take_unfolded(queue: _Queue, event: Event) -> Primitive | None:
-    """The product of a convolution that torch unfolds itself: weights (out × in · kernel) by the columns of pixels.
+def _take_match(queues: dict[str, _PrimitiveQueue], event: Event, kind: OperatorClass | None) -> Primitive | None:
+    if kind is OperatorClass.CONV:
+        return _take_convolution(queues["conv"], event) or _take_unfolded(queues["gemm"], event)
+    if kind in (OperatorClass.LINEAR, OperatorClass.MATMUL):
+        return _take_product(queues["gemm"], event)
+    if kind is None and "::" in event.name:
+        return _take_other(queues, event)
+    return None
 
-    Small pictures in a batch of one take that way; on ARM its product goes to oneDNN where fast math is on.
+
+def _take_convolution(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
+    found = queue.take_size(_convolution_dimensions(event))
+    return _take_if_onednn(queue, event) if found is None else found
+
+
+def _take_product(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
+    """The first product of the operator's size; earlier ones of other sizes belong to other operators (attention)."""
+    wanted = _product_dimensions(event)
+    if "mkldnn" in event.name:
+        found = queue.take_size(wanted)
+        return _take_if_onednn(queue, event) if found is None else found
+    # mm and addmm of the same size may run in different libraries; only addmm's primitive adds something.
+    is_sum = "add" in _base_name(event.name)
+    found = queue.take(lambda size, adds: adds == is_sum and _is_same_size(wanted, size))
+    return queue.take_size(wanted) if found is None and is_sum else found
+
+
+def _take_if_onednn(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
+    """A oneDNN operator always runs a primitive, even if its arguments do not show the size."""
+    return queue.take_first() if "mkldnn" in event.name else None
+
+
+def _take_unfolded(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
+    """The product of a convolution that torch unfolds itself: weights (out × in · kernel) by columns of pixels.
+
+    torch unfolds small images in a batch of one; on ARM with fast math, oneDNN computes the product.
     """
     weight = event.shapes[1] if len(event.shapes) > 1 else ()
     if "slow_conv" not in event.name or len(weight) < 3:
         return None
-    first, second = (1, weight[0], _product(weight[1:]), None), (1, None, _product(weight[1:]), weight[0])
-    return queue.take(lambda size, adds: _same(first, size) or _same(second, size))
+    outputs, inputs = weight[0], math.prod(weight[1:])
+    weights_first, weights_last = (1, outputs, inputs, None), (1, None, inputs, outputs)
+    return queue.take(lambda size, adds: _is_same_size(weights_first, size) or _is_same_size(weights_last, size))
 
 
-def _take_other(queues: dict[str, _Queue], event: Event) -> Primitive | None:
-    """Non-product primitives: by the operator's name, and by the number of elements of its first tensor."""
+def _take_other(queues: dict[str, _PrimitiveQueue], event: Event) -> Primitive | None:
+    """A primitive that is not a product: by the operator's name and the number of elements of its first tensor."""
+    if not event.shapes or not event.shapes[0]:
+        return None
     for kind, pattern in _OTHER_PRIMITIVES.items():
-        queue = queues.get(kind)
-        first = queue.first() if queue and pattern.search(event.name) else None
-        if queue is not None and first is not None and event.shapes and event.shapes[0]:
-            elements = _product(event.shapes[0])
-            sizes = [int(size) for size in re.findall(r"\d+", first.problem)]
-            if kind in ("pooling", "batch_normalization", "resampling") or elements == _product(sizes):
-                return queue.take(lambda size, adds: True)
+        first = queues[kind].first() if kind in queues and pattern.search(event.name) else None
+        if first is None:
+            continue
+        elements = math.prod(int(size) for size in re.findall(r"\d+", first.problem))
+        if kind in _KINDS_WITHOUT_ELEMENT_COUNT or elements == math.prod(event.shapes[0]):
+            return queues[kind].take_first()
     return None
 
 
-def _event_dimensions(event: Event, word: str) -> tuple[int | None, ...]:
-    """The same form as ``onednn.dimensions``; ``None`` where the arguments do not tell (packed weights)."""
-    name = event.name
-    if word == "conv":
-        shapes = [shape for shape in event.shapes if len(shape) >= 3]
-        if name.endswith("pointwise_"):
-            shapes = shapes[1:]  # the sum's other operand comes first
-        if not shapes:
-            return ()
-        image = shapes[0]
-        weight = shapes[2] if len(shapes) > 2 else shapes[1] if len(shapes) > 1 else ()
-        if len(weight) != len(image) or image[1] % max(weight[1], 1):
-            return (image[0], image[1], None)
-        if "transpose" in name:
-            return (image[0], image[1], None, *weight[2:], *image[2:])
-        return (image[0], image[1], weight[0], *weight[2:], *image[2:])
-    shapes = list(event.shapes)
-    if "add" in name.split("::")[-1]:
-        shapes = shapes[1:]
+def _convolution_dimensions(event: Event) -> Dimensions:
+    """``problem_dimensions`` of a convolution; sizes that the arguments do not show (packed weights) are ``None``."""
+    shapes = [shape for shape in event.shapes if len(shape) >= 3]
+    if event.name.endswith("pointwise_"):
+        shapes = shapes[1:]  # the sum's other operand comes first
+    if not shapes:
+        return ()
+    image, *others = shapes
+    weight: Shape = others[1] if len(others) > 1 else others[0] if others else ()
+    if len(weight) != len(image) or image[1] % max(weight[1], 1):
+        return (image[0], image[1], None)
+    outputs = None if "transpose" in event.name else weight[0]
+    return (image[0], image[1], outputs, *weight[2:], *image[2:])
+
+
+def _product_dimensions(event: Event) -> Dimensions:
+    """``problem_dimensions`` of a matrix product; sizes that the arguments do not show are ``None``."""
+    base = _base_name(event.name)
+    shapes = event.shapes[1:] if "add" in base else event.shapes
     if not shapes or len(shapes[0]) < 2:
         return ()
     left, right = shapes[0], shapes[1] if len(shapes) > 1 else ()
-    if "pointwise" in name and len(shapes) > 2 and len(shapes[2]) == 2:
+    if "pointwise" in base and len(shapes) > 2 and len(shapes[2]) == 2:
         right = shapes[2]  # (input, other operand of the sum, weight)
-    if operator_class(name) == "linear" and "addmm" not in name:
+    if operator_class(event.name) is OperatorClass.LINEAR and "addmm" not in base:
         # Linear's weight is (out, in), and leading dimensions are flattened.
-        return (1, _product(left[:-1]), left[-1], right[0] if len(right) == 2 else None)
+        return (1, math.prod(left[:-1]), left[-1], right[0] if len(right) == 2 else None)
     if len(right) < 2:
         return ()
-    return (_product(left[:-2]), left[-2], left[-1], right[-1])
+    return (math.prod(left[:-2]), left[-2], left[-1], right[-1])
 
 
-def _same(wanted: Sequence[int | None], seen: Sequence[int | None]) -> bool:
-    if len(wanted) < 3 or len(seen) < 3:
+def _is_same_size(wanted: Dimensions, logged: Dimensions) -> bool:
+    if len(wanted) < 3 or len(logged) < 3:
         return False
-    # A one-dimensional convolution reaches oneDNN with another rank: batch and channels must do.
-    length = len(wanted) if len(wanted) == len(seen) else 3
-    return all(a is None or b is None or a == b for a, b in zip(wanted[:length], seen[:length]))
-
-
-def _product(sizes: Iterable[int]) -> int:
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
+    # oneDNN sees a one-dimensional convolution with another rank: only batch and channels can be compared.
+    length = len(wanted) if len(wanted) == len(logged) else 3
+    return all(a is None or b is None or a == b for a, b in zip(wanted[:length], logged[:length]))

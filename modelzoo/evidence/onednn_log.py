@@ -1,20 +1,21 @@
-"""Read what oneDNN and MKL print about the kernels they run (their "verbose" output).
+"""Parse the verbose output of oneDNN and MKL, which names the kernels that they run.
 
-Formats: oneDNN 1.x and 2.x ``onednn_verbose,exec,cpu,…`` (also ``dnnl_verbose``), 3.5
-``onednn_verbose,primitive,exec,cpu,…``, 3.7 ``onednn_verbose,v1,primitive,exec,cpu,…``, each with a
-timestamp before the rest where ``ONEDNN_VERBOSE_TIMESTAMP=1`` was set. Source: oneDNN's developer guide,
-"Verbose mode", and the recordings under tests/data.
+Formats: oneDNN 1.x and 2.x print ``onednn_verbose,exec,cpu,…`` (or ``dnnl_verbose``), 3.5 prints
+``onednn_verbose,primitive,exec,cpu,…``, 3.7 prints ``onednn_verbose,v1,primitive,exec,cpu,…``. With
+``ONEDNN_VERBOSE_TIMESTAMP=1`` a timestamp precedes the other fields. Source: oneDNN's developer guide, "Verbose mode",
+and the recordings in tests/data.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
 BF16_ALLOWED = "bf16-allowed"
-"""fp32 tensors with bf16 fast math permitted: the log does not say whether the kernel used it."""
-COMPUTE = frozenset({"convolution", "deconvolution", "matmul", "inner_product", "rnn", "sdpa"})
-"""Primitives that multiply matrices; the others move or transform data."""
+"""fp32 tensors with bf16 fast math allowed; the log does not show whether the kernel used it."""
+COMPUTE_KINDS = frozenset({"convolution", "deconvolution", "matmul", "inner_product", "rnn", "sdpa"})
+"""Kinds of primitives that multiply matrices; the others move or transform data."""
 
 _MARKER = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,")
 _DTYPES = {
@@ -33,11 +34,11 @@ _DTYPES = {
     "f4_e2m1": "fp4",
     "undef": "undef",
 }
-# Longest first: with 2.x names "src_bf16" ends in "f16" as well.
+# Longest first: "src_bf16" (oneDNN 2.x) ends in "f16" too.
 _OLD_TENSOR = re.compile(r"^(\w+?)_(" + "|".join(sorted(_DTYPES, key=len, reverse=True)) + ")$")
 _NARROW = ("int4", "int8", "fp4", "fp8", "fp16", "bf16", "tf32")
-# x86 kernels carry their instruction set in their name; these sets have no bf16 instruction, so the
-# attribute that allows bf16 is without effect on them.
+# The names of x86 kernels contain their instruction set. These sets have no bf16 instructions, so the attribute that
+# allows bf16 has no effect.
 _X86_FP32_ISA = re.compile(r":(?:sse41|avx|avx2|avx2_vnni|avx512_common|avx512_core|avx512_core_vnni)$")
 _BF16_ISA = re.compile(r"bf16|amx|avx10_1|avx2_vnni_2")
 
@@ -46,9 +47,9 @@ _BF16_ISA = re.compile(r"bf16|amx|avx10_1|avx2_vnni_2")
 class Primitive:
     """One executed primitive.
 
-    ``tensors`` maps ``src``, ``wei``, ``dst`` … to oneDNN's data type (``bf16``, ``f32``),
-    ``attributes`` holds the attributes without their ``attr-``; ``fpmath`` is spelled alike for every version
-    (``bf16``, not ``fpmath_mode_bf16``). ``problem`` is oneDNN's own text; ``seconds`` is its execution time.
+    ``tensors`` maps ``src``, ``wei``, ``dst`` … to oneDNN's data type (``bf16``, ``f32``). ``attributes`` omits the
+    prefix ``attr-``, and the value of ``fpmath`` is the same for every version (``bf16``, not ``fpmath_mode_bf16``).
+    ``problem`` is oneDNN's description of the sizes; ``seconds`` is the execution time.
     """
 
     kind: str
@@ -60,26 +61,27 @@ class Primitive:
     seconds: float
 
     @property
-    def compute(self) -> bool:
-        return self.kind in COMPUTE
+    def is_compute(self) -> bool:
+        """Whether it multiplies matrices."""
+        return self.kind in COMPUTE_KINDS
 
     @property
     def adds(self) -> bool:
-        """Whether it adds a bias or its own output: as ``addmm`` does, and ``mm`` does not."""
+        """Whether it adds a bias or its own output, as ``addmm`` does and ``mm`` does not."""
         return self.tensors.get("bia", "undef") != "undef" or "sum" in self.attributes.get("post-ops", "")
 
     @property
-    def reference(self) -> bool:
-        """Whether it is one of oneDNN's plain reference kernels, which no one means to run.
+    def is_reference(self) -> bool:
+        """Whether it multiplies matrices with one of oneDNN's slow reference kernels.
 
-        ``simple:any`` is the plain kernel of reorders, where it is normal: only compute counts.
+        Reorders use ``simple:any`` normally, so they do not count.
         """
-        return self.compute and self.implementation.startswith(("ref:", "simple:", "ref_", "simple_"))
+        return self.is_compute and self.implementation.startswith(("ref:", "simple:", "ref_", "simple_"))
 
 
 @dataclass(frozen=True)
 class OneDnnLog:
-    """Everything found in one output: ``unparsed`` counts exec lines that could not be read."""
+    """One process's output; ``unparsed`` counts the exec lines that could not be read."""
 
     version: str = ""
     isa: str = ""
@@ -90,7 +92,7 @@ class OneDnnLog:
 
 @dataclass(frozen=True)
 class BlasCall:
-    """How often a BLAS function was called, and the seconds it reports, summed over all threads."""
+    """The calls of one BLAS function; ``seconds`` is the time that it reports, summed over all threads."""
 
     function: str
     count: int
@@ -98,7 +100,7 @@ class BlasCall:
 
 
 @dataclass
-class _Info:
+class _Parsed:
     version: str = ""
     isa: str = ""
     runtime: str = ""
@@ -106,9 +108,9 @@ class _Info:
     unparsed: int = 0
 
 
-def parse(text: str) -> OneDnnLog:
-    """Read oneDNN's verbose output; lines that are not oneDNN's are passed over."""
-    info = _Info()
+def parse_onednn(text: str) -> OneDnnLog:
+    """Parse oneDNN's verbose output; ignore all other lines."""
+    parsed = _Parsed()
     for line in text.splitlines():
         start = _MARKER.search(line)
         if start is None:
@@ -121,28 +123,28 @@ def parse(text: str) -> OneDnnLog:
         if fields[:1] == ["primitive"]:
             fields = fields[1:]
         if fields[:1] == ["info"]:
-            _read_info(info, fields[1:])
+            _read_info(parsed, fields[1:])
         elif fields[:1] == ["exec"]:
             primitive = _primitive(fields[1:])
             if primitive is None:
-                info.unparsed += 1
+                parsed.unparsed += 1
             else:
-                info.primitives.append(primitive)
-    return OneDnnLog(info.version, info.isa, info.runtime, tuple(info.primitives), info.unparsed)
+                parsed.primitives.append(primitive)
+    return OneDnnLog(parsed.version, parsed.isa, parsed.runtime, tuple(parsed.primitives), parsed.unparsed)
 
 
-def _read_info(info: _Info, fields: list[str]) -> None:
+def _read_info(parsed: _Parsed, fields: list[str]) -> None:
     text = ",".join(fields)
     if text.startswith(("oneDNN v", "DNNL v", "Intel MKL-DNN v")):
-        info.version = text.split(" v", 1)[1].split(" ")[0]
+        parsed.version = text.split(" v", 1)[1].split(" ")[0]
     elif text.startswith("cpu,isa:"):
-        info.isa = text[len("cpu,isa:") :]
+        parsed.isa = text[len("cpu,isa:") :]
     elif text.startswith("cpu,runtime:"):
-        info.runtime = text[len("cpu,runtime:") :]
+        parsed.runtime = text[len("cpu,runtime:") :]
 
 
 def _primitive(fields: list[str]) -> Primitive | None:
-    """Read ``engine,kind,implementation,prop,tensors,attributes,aux,problem,milliseconds``."""
+    """Parse ``engine,kind,implementation,prop,tensors,attributes,aux,problem,milliseconds``."""
     if len(fields) != 9:
         return None
     _engine, kind, implementation, prop, tensors, attributes, _aux, problem, milliseconds = fields
@@ -154,7 +156,7 @@ def _primitive(fields: list[str]) -> Primitive | None:
 
 
 def _tensors(text: str) -> dict[str, str]:
-    """Read ``src_f32::blocked:ab:f0`` (to 3.5) or ``src:f32::blocked:ab::f0`` (from 3.7)."""
+    """Parse ``src_f32::blocked:ab:f0`` (up to 3.5) or ``src:f32::blocked:ab::f0`` (from 3.7)."""
     tensors = {}
     for part in text.split():
         head, _, rest = part.partition(":")
@@ -170,18 +172,19 @@ def _attributes(text: str) -> dict[str, str]:
         name, _, value = part.partition(":")
         name = name[len("attr-") :] if name.startswith("attr-") else name
         if name in ("fpmath", "fpmath_mode"):
-            # 3.4 and later may append whether it holds for integers too: "bf16:true".
+            # From 3.4 on, a suffix may say whether it applies to integers too: "bf16:true".
             name, value = "fpmath", value.replace("fpmath_mode_", "").split(":")[0]
         attributes[name] = value
     return attributes
 
 
-def precision(primitive: Primitive) -> str:
-    """What the log alone proves about the precision of the products.
+def logged_precision(primitive: Primitive) -> str:
+    """Return what the log alone proves about the precision of the products.
 
-    ``bf16``, ``fp16``, ``int8`` … where an operand is stored so; ``fp32``/``fp64`` where no narrower type is
-    in reach; ``bf16`` too where fast math is allowed and the kernel's name says that it is a bf16 kernel;
-    ``bf16-allowed`` where fast math is allowed and the name says nothing (ACL); else ``unknown``.
+    Returns:
+        The narrowest type of an operand (``bf16``, ``fp16``, ``int8`` …). For fp32 operands: ``fp32`` if no narrower
+        type may be used, ``bf16`` if fast math is allowed and the kernel's name shows a bf16 kernel, ``bf16-allowed``
+        if fast math is allowed and the name does not show it (ACL). Otherwise ``fp64`` or ``unknown``.
     """
     operands = [
         _DTYPES.get(dtype, "unknown")
@@ -203,36 +206,43 @@ def precision(primitive: Primitive) -> str:
     return "unknown"
 
 
-_CONVOLUTION = re.compile(r"([a-z]+)(\d+)")
+_NAMED_SIZE = re.compile(r"([a-z]+)(\d+)")
 
 
-def dimensions(primitive: Primitive) -> tuple[int | None, ...]:
-    """The problem's size in a form that an operator's shapes give too, for joining the two.
+def problem_dimensions(primitive: Primitive) -> tuple[int | None, ...]:
+    """Return the sizes in a form that can be computed from an operator's shapes too, so that the two can be matched.
 
-    ``convolution`` gives ``(batch, in channels, out channels, *kernel, *input)`` with ``kernel`` and
-    ``input`` over (depth,) height, width; matrix products give ``(batch, m, k, n)``. Other kinds: ``()``.
+    Returns:
+        For convolutions ``(batch, in channels, out channels, *kernel, *input)`` with ``kernel`` and ``input`` over
+        (depth,) height, width. For matrix products ``(batch, m, k, n)``. Empty for other kinds.
     """
     if primitive.kind in ("convolution", "deconvolution"):
-        found = {name: int(value) for name, value in _CONVOLUTION.findall(primitive.problem)}
-        kernel = [found[name] for name in ("kd", "kh", "kw") if name in found]
-        inputs = [found[name] for name in ("id", "ih", "iw") if name in found]
-        return (found.get("mb"), found.get("ic"), found.get("oc"), *kernel, *inputs)
+        sizes = _named_sizes(primitive.problem)
+        kernel = [sizes[name] for name in ("kd", "kh", "kw") if name in sizes]
+        inputs = [sizes[name] for name in ("id", "ih", "iw") if name in sizes]
+        return (sizes.get("mb"), sizes.get("ic"), sizes.get("oc"), *kernel, *inputs)
     if primitive.kind == "inner_product":
-        found = {name: int(value) for name, value in _CONVOLUTION.findall(primitive.problem)}
-        k = found.get("ic", 1)
-        for name in ("id", "ih", "iw"):
-            k *= found.get(name, 1)
-        return (1, found.get("mb"), k, found.get("oc"))
+        sizes = _named_sizes(primitive.problem)
+        k = math.prod(sizes.get(name, 1) for name in ("ic", "id", "ih", "iw"))
+        return (1, sizes.get("mb"), k, sizes.get("oc"))
     if primitive.kind == "matmul":
-        parts = [re.findall(r"\d+", part) for part in primitive.problem.split(":")[:2]]
-        if len(parts) != 2 or min(map(len, parts)) < 2:
-            return ()
-        left, right = ([int(value) for value in part] for part in parts)
-        batch = 1
-        for a, b in zip(left[:-2], right[:-2]):
-            batch *= max(a, b)
-        return (batch, left[-2], left[-1], right[-1])
+        return _matmul_dimensions(primitive.problem)
     return ()
+
+
+def _named_sizes(problem: str) -> dict[str, int]:
+    """Parse ``mb4_ic32oc64_ih56…``."""
+    return {name: int(value) for name, value in _NAMED_SIZE.findall(problem)}
+
+
+def _matmul_dimensions(problem: str) -> tuple[int, ...]:
+    """Parse ``12x384x64:12x64x384``."""
+    shapes = [[int(size) for size in re.findall(r"\d+", part)] for part in problem.split(":")[:2]]
+    if len(shapes) != 2 or min(map(len, shapes)) < 2:
+        return ()
+    left, right = shapes
+    batch = math.prod(max(a, b) for a, b in zip(left[:-2], right[:-2]))
+    return (batch, left[-2], left[-1], right[-1])
 
 
 _MKL = re.compile(r"MKL_VERBOSE (\w+)\(.*?\) ([\d.]+)(ns|us|ms|s)\b")
@@ -240,9 +250,9 @@ _UNIT = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 def parse_mkl(text: str) -> tuple[BlasCall, ...]:
-    """Read MKL's verbose output (``MKL_VERBOSE SGEMM(…) 1.2ms …``): the calls, by function name."""
+    """Parse MKL's verbose output (``MKL_VERBOSE SGEMM(…) 1.2ms …``) into calls by function name."""
     calls: dict[str, tuple[int, float]] = {}
     for function, value, unit in _MKL.findall(text):
         count, seconds = calls.get(function, (0, 0.0))
         calls[function] = (count + 1, seconds + float(value) * _UNIT[unit])
-    return tuple(BlasCall(name, *totals) for name, totals in sorted(calls.items()))
+    return tuple(BlasCall(name, *sums) for name, sums in sorted(calls.items()))

@@ -1,4 +1,4 @@
-"""Tables of kernel evidence, operator profiles and their differences, for the terminal (rich)."""
+"""Tables of kernels, operator profiles and their differences, for the terminal (rich)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from modelzoo.records.evidence import Evidence, TimeShare
-from modelzoo.records.profile import OperatorChange, OperatorRow, Profile, Shape
+from modelzoo.records.profile import LayerRow, OperatorChange, OperatorRow, Profile, Shape
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 def _table(title: str, *columns: str, caption: str | None = None) -> Table:
-    """The first column holds text, the others numbers."""
+    """A table whose first column is text; the others are right-aligned numbers."""
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None)
@@ -23,7 +23,12 @@ def _table(title: str, *columns: str, caption: str | None = None) -> Table:
 
 
 def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
-    """Time by implementation, by compute precision and by operator (the ``operators`` longest)."""
+    """Return tables of the time by kernel, by precision, by class of operators and by operator.
+
+    Args:
+        evidence: what the audit found.
+        operators: the number of operators to list; the others are summed up in one line.
+    """
     unattributed = f"unattributed: {_percent(evidence.unattributed_share)} of the time"
     if evidence.reference_share:
         kernels = ", ".join(evidence.reference_kernels)
@@ -32,17 +37,17 @@ def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
     used = any(evidence.blas.split(" ")[0] in row.name for row in evidence.by_implementation)
     blas = f"BLAS: {evidence.blas}" if used else None
     return [
-        _rows("Kernels, by implementation", evidence.by_implementation, passes, caption=blas),
-        _rows("By compute precision", evidence.by_precision, passes, caption=unattributed),
+        _time_table("Kernels, by implementation", evidence.by_implementation, passes, caption=blas),
+        _time_table("By compute precision", evidence.by_precision, passes, caption=unattributed),
         _class_table(evidence, passes),
-        _rows("By operator", evidence.by_operator, passes, limit=operators),
+        _time_table("By operator", evidence.by_operator, passes, limit=operators),
     ]
 
 
-def _rows(
+def _time_table(
     title: str, rows: Sequence[TimeShare], passes: int, limit: int | None = None, caption: str | None = None
 ) -> Table:
-    table = _table(title, "", "ms a pass", "share", "calls", caption=caption)
+    table = _table(title, "", "ms per pass", "share", "calls", caption=caption)
     shown = rows if limit is None else rows[:limit]
     for row in shown:
         table.add_row(row.name, _ms(row.seconds / passes), _percent(row.share), _count(row.count, passes))
@@ -55,7 +60,7 @@ def _rows(
 
 
 def _class_table(evidence: Evidence, passes: int) -> Table:
-    table = _table("Products", "", "ms a pass", "in bf16", "precision", "canary", "decided by")
+    table = _table("Products", "", "ms per pass", "in bf16", "precision", "canary", "decided by")
     for each in evidence.classes:
         canary = f"{each.canary_error:.1e} {each.canary_level}" if each.canary_error is not None else "–"
         table.add_row(
@@ -70,35 +75,36 @@ def _class_table(evidence: Evidence, passes: int) -> Table:
 
 
 def profile_tables(profile: Profile, limit: int = 25) -> list[Table]:
-    """The profile by operator (sorted by self time) and by layer, ``limit`` lines each."""
+    """Return tables of the time by operator and, if known, by layer, with at most ``limit`` lines each."""
     passes = max(profile.iterations, 1)
-    columns = ("ms a pass", "share", "calls", "GFLOP/s", "GB/s", "FLOP/byte", "kernel", "precision")
+    columns = ("ms per pass", "share", "calls", "GFLOP/s", "GB/s", "FLOP/byte", "kernel", "precision")
     caption = "; ".join(profile.problems) or None
     by_operator = _table("By operator and shapes", "operator", "shapes", *columns, caption=caption)
     for index in (1, -2, -1):
         by_operator.columns[index].justify = "left"
     for row in profile.operators[:limit]:
-        by_operator.add_row(row.name, shapes_text(row.shapes), *_cells(row, passes))
-    found = [by_operator]
-    if profile.layers:
-        by_layer = _table("By layer", "layer", "kind", "own ms", "ms a pass", "share", "calls", "GFLOP/s")
-        by_layer.columns[1].justify = "left"
-        for layer in profile.layers[:limit]:
-            speed = layer.flop / layer.seconds / 1e9 if layer.flop and layer.seconds > 0 else None
-            by_layer.add_row(
-                layer.path,
-                layer.kind,
-                _ms(layer.own_seconds / passes),
-                _ms(layer.seconds / passes),
-                _percent(layer.share),
-                _count(layer.count, passes),
-                _number(speed),
-            )
-        found.append(by_layer)
-    return found
+        by_operator.add_row(row.name, shapes_text(row.shapes), *_operator_cells(row, passes))
+    return [by_operator, _layer_table(profile.layers[:limit], passes)] if profile.layers else [by_operator]
 
 
-def _cells(row: OperatorRow, passes: int) -> list[str]:
+def _layer_table(layers: Sequence[LayerRow], passes: int) -> Table:
+    table = _table("By layer", "layer", "kind", "own ms", "ms per pass", "share", "calls", "GFLOP/s")
+    table.columns[1].justify = "left"
+    for layer in layers:
+        speed = layer.flop / layer.seconds / 1e9 if layer.flop and layer.seconds > 0 else None
+        table.add_row(
+            layer.path,
+            layer.kind,
+            _ms(layer.own_seconds / passes),
+            _ms(layer.seconds / passes),
+            _percent(layer.share),
+            _count(layer.count, passes),
+            _number(speed),
+        )
+    return table
+
+
+def _operator_cells(row: OperatorRow, passes: int) -> list[str]:
     return [
         _ms(row.seconds / passes),
         _percent(row.share),
@@ -112,9 +118,9 @@ def _cells(row: OperatorRow, passes: int) -> list[str]:
 
 
 def diff_table(changes: Sequence[OperatorChange], limit: int = 15) -> Table:
-    """The largest changes between two profiles."""
+    """Return a table of the ``limit`` largest changes between two profiles."""
     caption = f"all operators together: {_signed(sum(change.share for change in changes))} of a pass"
-    columns = ("operator", "shapes", "before ms", "after ms", "of the pass")
+    columns = ("operator", "shapes", "before ms", "after ms", "of a pass")
     table = _table("Operators that changed", *columns, caption=caption)
     table.columns[1].justify = "left"
     for change in changes[:limit]:
@@ -125,7 +131,7 @@ def diff_table(changes: Sequence[OperatorChange], limit: int = 15) -> Table:
 
 
 def shapes_text(shapes: Sequence[Shape]) -> str:
-    """``1×64×56×56, 64×64×3×3``: at most three tensors."""
+    """Return shapes as ``1×64×56×56, 64×64×3×3``; after three tensors ``…``."""
     shown = ["×".join(map(str, shape)) for shape in shapes[:3]]
     return ", ".join(shown) + (" …" if len(shapes) > 3 else "")
 

@@ -1,8 +1,12 @@
+"""Operations and bytes of one pass, call by call."""
+
 from __future__ import annotations
+
+from typing import Callable
 
 import pytest
 
-from modelzoo.evidence.flops import count_flops, record_calls
+from modelzoo.evidence.flops import FlopCountError, count_flops, record_calls
 
 
 @pytest.mark.parametrize("inference", [False, True])
@@ -34,7 +38,7 @@ def test_as_torch_counts(inference: bool) -> None:
 
 
 def test_attention_is_counted() -> None:
-    """Attention on the CPU, which torch's counter passes over: 2·b·h·q·k·(d + d_v)."""
+    """Attention on the CPU, which torch's counter ignores: 2·b·h·q·k·(d + d_v)."""
     import torch
     from torch.nn import functional
 
@@ -47,7 +51,7 @@ def test_attention_is_counted() -> None:
 
 
 def test_bytes() -> None:
-    """Each input and output once; views are free and a look-up reads only its rows."""
+    """Each input and output counts once; views are free and a lookup reads only its rows."""
     import torch
 
     x, table = torch.zeros(4, 8), torch.zeros(1000, 8)
@@ -63,10 +67,38 @@ def test_bytes() -> None:
 
 
 def test_unknown_products_are_named() -> None:
-    """A product without a formula is told, not counted as nothing."""
+    """A product without a formula is named instead of counting as 0."""
     import torch
 
     x = torch.randn(3, 4)
     with torch.no_grad():
         found = count_flops(lambda: torch.addr(torch.zeros(3, 4), x[:, 0], x[0]))
     assert found.missing == ("aten::addr",)
+
+
+def test_a_pass_that_cannot_be_counted_says_why() -> None:
+    """The error names the cause in one line, so that a run without operations can report it."""
+
+    def broken() -> None:
+        raise NotImplementedError("no kernel for this\nwith a long explanation")
+
+    with pytest.raises(FlopCountError) as caught:
+        count_flops(broken)
+    assert str(caught.value) == "operations could not be counted: NotImplementedError: no kernel for this"
+    assert isinstance(caught.value.__cause__, NotImplementedError)
+
+
+def test_products_with_vectors_and_batches() -> None:
+    """A multiplication and an addition per pair of elements."""
+    import torch
+
+    vector, matrix, batch = torch.zeros(4), torch.zeros(3, 4), torch.zeros(2, 3, 4)
+
+    def total(call: Callable[[], object]) -> int:
+        with torch.no_grad():
+            return count_flops(call).total
+
+    assert total(lambda: torch.dot(vector, vector)) == 2 * 4
+    assert total(lambda: torch.mv(matrix, vector)) == 2 * 3 * 4
+    assert total(lambda: torch.addmv(torch.zeros(3), matrix, vector)) == 2 * 3 * 4
+    assert total(lambda: torch.baddbmm(torch.zeros(2, 3, 5), batch, torch.zeros(2, 4, 5))) == 2 * 2 * 3 * 4 * 5

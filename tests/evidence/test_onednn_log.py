@@ -5,7 +5,7 @@ from pathlib import Path
 import onednn_recordings as recordings
 import pytest
 
-from modelzoo.evidence.onednn_log import BF16_ALLOWED, dimensions, parse, parse_mkl, precision
+from modelzoo.evidence.onednn_log import BF16_ALLOWED, logged_precision, parse_mkl, parse_onednn, problem_dimensions
 
 V2 = (
     "onednn_verbose,exec,cpu,convolution,gemm:acl,forward_training,src_f32::blocked:acdb:f0 "
@@ -27,7 +27,7 @@ V37 = (
 
 def test_formats_of_all_versions() -> None:
     """The line formats of oneDNN 2.6, 3.5 and 3.7 give the same fields."""
-    two, five, seven = parse("\n".join((V2, V35, V37))).primitives
+    two, five, seven = parse_onednn("\n".join((V2, V35, V37))).primitives
     assert (two.kind, two.implementation, two.prop) == ("convolution", "gemm:acl", "forward_training")
     assert two.tensors == {"src": "f32", "wei": "f32", "bia": "f32", "dst": "f32"}
     assert two.attributes == {"scratchpad": "user", "fpmath": "bf16"}
@@ -48,7 +48,7 @@ def test_formats_of_all_versions() -> None:
 )
 def test_prefixes(line: str) -> None:
     """Timestamps, the older name and other output on the same line are passed over."""
-    log = parse(line)
+    log = parse_onednn(line)
     assert len(log.primitives) == 1
     assert log.unparsed == 0
 
@@ -66,14 +66,14 @@ def test_garbage_does_not_crash() -> None:
             V37,
         )
     )
-    log = parse(text)
+    log = parse_onednn(text)
     assert len(log.primitives) == 1
     assert log.unparsed == 2
 
 
 def test_header() -> None:
     """Version, instruction set and runtime come from the info lines."""
-    log = parse(
+    log = parse_onednn(
         "onednn_verbose,v1,info,oneDNN v3.7.1 (commit 8d26)\nonednn_verbose,v1,info,cpu,runtime:OpenMP,nthr:2\n"
         "onednn_verbose,v1,info,cpu,isa:AArch64 SVE (128 bits)\n"
     )
@@ -82,37 +82,37 @@ def test_header() -> None:
 
 def test_precision_of_a_primitive() -> None:
     """Stored bf16 proves bf16; an allowance proves it only where the kernel's name does."""
-    allowed = parse(V2).primitives[0]
-    assert precision(allowed) == BF16_ALLOWED
-    assert precision(parse(V2.replace("attr-fpmath_mode:fpmath_mode_bf16", "")).primitives[0]) == "fp32"
-    assert precision(parse(V2.replace("gemm:acl", "jit:avx512_core")).primitives[0]) == "fp32"
-    assert precision(parse(V2.replace("gemm:acl", "brgconv:avx512_core_amx")).primitives[0]) == "bf16"
-    assert precision(parse(V35).primitives[0]) == "bf16"
-    assert precision(parse(V37.replace("bf16::", "u8::")).primitives[0]) == "int8"
-    assert precision(parse(V37.replace("bf16::", "f64::")).primitives[0]) == "fp64"
-    assert precision(parse(V37.replace("bf16::", "f77::")).primitives[0]) == "unknown"
+    allowed = parse_onednn(V2).primitives[0]
+    assert logged_precision(allowed) == BF16_ALLOWED
+    assert logged_precision(parse_onednn(V2.replace("attr-fpmath_mode:fpmath_mode_bf16", "")).primitives[0]) == "fp32"
+    assert logged_precision(parse_onednn(V2.replace("gemm:acl", "jit:avx512_core")).primitives[0]) == "fp32"
+    assert logged_precision(parse_onednn(V2.replace("gemm:acl", "brgconv:avx512_core_amx")).primitives[0]) == "bf16"
+    assert logged_precision(parse_onednn(V35).primitives[0]) == "bf16"
+    assert logged_precision(parse_onednn(V37.replace("bf16::", "u8::")).primitives[0]) == "int8"
+    assert logged_precision(parse_onednn(V37.replace("bf16::", "f64::")).primitives[0]) == "fp64"
+    assert logged_precision(parse_onednn(V37.replace("bf16::", "f77::")).primitives[0]) == "unknown"
 
 
 def test_reference_kernels() -> None:
     """A plain kernel counts as reference for products, not for reorders, where it is normal."""
-    assert parse(V2.replace("gemm:acl", "ref:any")).primitives[0].reference
-    assert not parse(V2).primitives[0].reference
+    assert parse_onednn(V2.replace("gemm:acl", "ref:any")).primitives[0].is_reference
+    assert not parse_onednn(V2).primitives[0].is_reference
     assert (
-        not parse(
+        not parse_onednn(
             "onednn_verbose,exec,cpu,reorder,simple:any,undef,src_f32::blocked:ab:f0 dst_f32::blocked:ba:f0,,,4x4,0.1"
         )
         .primitives[0]
-        .reference
+        .is_reference
     )
 
 
 def test_dimensions() -> None:
     """Sizes come out as an operator's shapes give them."""
-    assert dimensions(parse(V2).primitives[0]) == (4, 32, 64, 3, 3, 56, 56)
-    assert dimensions(parse(V35).primitives[0]) == (1, 128, 256, 128)
-    assert dimensions(parse(V37).primitives[0]) == (12, 384, 64, 384)
+    assert problem_dimensions(parse_onednn(V2).primitives[0]) == (4, 32, 64, 3, 3, 56, 56)
+    assert problem_dimensions(parse_onednn(V35).primitives[0]) == (1, 128, 256, 128)
+    assert problem_dimensions(parse_onednn(V37).primitives[0]) == (12, 384, 64, 384)
     product = V35.replace("matmul", "inner_product").replace("128x256:256x128", "mb8ic16ih2iw2oc10")
-    assert dimensions(parse(product).primitives[0]) == (1, 8, 64, 10)
+    assert problem_dimensions(parse_onednn(product).primitives[0]) == (1, 8, 64, 10)
 
 
 def test_mkl() -> None:
@@ -133,7 +133,7 @@ def test_shared_recordings(shared: Path) -> None:
     assert len(logs) >= 9
     for path in logs:
         text = path.read_text()
-        log = parse(text)
+        log = parse_onednn(text)
         assert log.unparsed == 0
         assert len(log.primitives) == text.count("exec,cpu") > 0
         assert log.version
@@ -144,8 +144,8 @@ def test_shared_recordings(shared: Path) -> None:
 def test_own_recordings(path: Path) -> None:
     """Every exec line that was recorded on x86 is read, with a precision."""
     found = recordings.load_recording(path)
-    log = parse(found.output)
+    log = parse_onednn(found.output)
     assert log.unparsed == 0
     assert len(log.primitives) == found.output.count("exec,cpu")
     assert bool(log.primitives) == (found.mode != "off")
-    assert all(precision(each) in ("fp32", "bf16") for each in log.primitives if each.compute)
+    assert all(logged_precision(each) in ("fp32", "bf16") for each in log.primitives if each.is_compute)

@@ -10,8 +10,8 @@ import places
 import pytest
 from onednn_recordings import audit_of, canary_of, event_of, probes
 
-from modelzoo.evidence.audit import ROOT, Audit, Event
-from modelzoo.evidence.onednn_log import BlasCall, OneDnnLog, parse
+from modelzoo.evidence.observation import PASS_EVENT, Audit, Event
+from modelzoo.evidence.onednn_log import BlasCall, OneDnnLog, parse_onednn
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.codec import decode, encode
@@ -105,7 +105,7 @@ def test_partly_names_the_operators(shared: Path, name: str, line: str) -> None:
     audit = whole(found)
     # The same time for each, so that none of the emulator's outweighs the others.
     audit = replace(audit, events=tuple(replace(event, seconds=10.0) for event in audit.events))
-    primitives = tuple(replace(each, seconds=9.0 if each.compute else 0.0) for each in audit.log.primitives)
+    primitives = tuple(replace(each, seconds=9.0 if each.is_compute else 0.0) for each in audit.log.primitives)
     audit = replace(audit, log=replace(audit.log, primitives=primitives))
     evidence = build_evidence(audit, canary_of(found, found[0]), "bf16", "fastmath")
     assert evidence.verdict == "PARTLY"
@@ -205,8 +205,8 @@ def conv_event(seconds: float, dtype: str = "float") -> Event:
 
 def test_time_that_nothing_explains_stays_unattributed() -> None:
     """What an operator takes beyond its primitive and plausible set-up is shown, not spread."""
-    log = parse(conv_line("jit:avx512_core", "f32", 500.0))
-    audit = Audit(1, 1.0, (Event(ROOT, 0.0, -1), conv_event(1.0)), log, "runtime switch", "mkl 2024.2")
+    log = parse_onednn(conv_line("jit:avx512_core", "f32", 500.0))
+    audit = Audit(1, 1.0, (Event(PASS_EVENT, 0.0, -1), conv_event(1.0)), log, "runtime switch", "mkl 2024.2")
     evidence = build_evidence(audit, ALL_FP32, "fp32")
     shares = {row.name: row.share for row in evidence.by_implementation}
     assert shares["oneDNN jit:avx512_core"] == pytest.approx(0.5)
@@ -218,10 +218,10 @@ def test_operators_join_their_own_primitive() -> None:
     """Two convolutions of different size each get their kernel, whatever else the log holds."""
     wide = conv_line("jit_1x1:avx512_core", "f32", 200.0).replace("ic8oc8", "ic8oc16")
     other = conv_line("brg:x", "f32", 1.0).replace("ic8oc8", "ic4oc4")
-    log = parse("\n".join((other, wide, conv_line("jit:avx512_core", "f32", 100.0))))
+    log = parse_onednn("\n".join((other, wide, conv_line("jit:avx512_core", "f32", 100.0))))
     small = conv_event(0.1)
     large = replace(conv_event(0.2), shapes=((1, 8, 8, 8), (16, 8, 3, 3)))
-    audit = Audit(1, 0.4, (Event(ROOT, 0.1, -1), large, small), log, "runtime switch", "mkl")
+    audit = Audit(1, 0.4, (Event(PASS_EVENT, 0.1, -1), large, small), log, "runtime switch", "mkl")
     evidence = build_evidence(audit, ALL_FP32, "fp32")
     found = {use.implementation: use.kernel_seconds for use in evidence.operators if use.shapes}
     assert found == {
@@ -236,8 +236,8 @@ def test_operators_join_their_own_primitive() -> None:
 
 def test_more_than_there_is_time_for_is_not_forced_in() -> None:
     """Primitives without an operator and without room are told, and the shares still add up."""
-    log = parse("\n".join([conv_line("jit:avx512_core", "f32", 100.0)] * 2))
-    audit = Audit(1, 0.1, (Event(ROOT, 0.0, -1), conv_event(0.1)), log, "runtime switch", "mkl")
+    log = parse_onednn("\n".join([conv_line("jit:avx512_core", "f32", 100.0)] * 2))
+    audit = Audit(1, 0.1, (Event(PASS_EVENT, 0.0, -1), conv_event(0.1)), log, "runtime switch", "mkl")
     evidence = build_evidence(audit, ALL_FP32, "fp32")
     assert evidence.problems == ("1 oneDNN primitives (jit:avx512_core) could not be joined with an operator",)
     assert adds_up(evidence)
@@ -245,7 +245,7 @@ def test_more_than_there_is_time_for_is_not_forced_in() -> None:
 
 def test_without_a_profiler() -> None:
     """The log alone still gives precision; the rest of the wall time is unattributed."""
-    log = parse(conv_line("jit_bf16:avx512_core_bf16", "bf16", 600.0))
+    log = parse_onednn(conv_line("jit_bf16:avx512_core_bf16", "bf16", 600.0))
     audit = Audit(1, 1.0, (), log, "runtime switch", "mkl", problems=("no working profiler",))
     evidence = build_evidence(audit, canary("bf16", "bf16", "bf16"), "bf16", "cast")
     assert evidence.verdict == "ACTIVE"
@@ -260,7 +260,7 @@ def gemm(name: str, dtype: str, seconds: float = 1.0) -> Event:
 
 def blas_audit(*events: Event, blas: str = "openblas 0.3.29 neoversen2", **more: object) -> Audit:
     seconds = sum(event.seconds for event in events)
-    return Audit(1, seconds, (Event(ROOT, 0.0, -1), *events), OneDnnLog("3"), "runtime switch", blas, **more)  # type: ignore[arg-type]
+    return Audit(1, seconds, (Event(PASS_EVENT, 0.0, -1), *events), OneDnnLog("3"), "runtime switch", blas, **more)  # type: ignore[arg-type]
 
 
 def test_sgemm_that_rounds_inside() -> None:
@@ -316,7 +316,7 @@ def test_active_names_what_stayed_in_fp32() -> None:
 def test_undecided_is_unknown() -> None:
     """Where allowed bf16 meets no canary the verdict is unknown, neither active nor not."""
     line = conv_line("gemm:acl", "f32", 900.0).replace("attr-scratchpad:user", "attr-fpmath:bf16")
-    audit = Audit(1, 1.0, (Event(ROOT, 0.0, -1), conv_event(1.0)), parse(line), "environment", "openblas")
+    audit = Audit(1, 1.0, (Event(PASS_EVENT, 0.0, -1), conv_event(1.0)), parse_onednn(line), "environment", "openblas")
     assert build_evidence(audit, None, "bf16", "fastmath").verdict == "UNKNOWN"
 
 
@@ -327,8 +327,8 @@ def test_product_that_left_oned_nn_is_not_covered_by_its_canary() -> None:
         "wei:bf16::blocked:ab::f0 dst:f32::blocked:ab::f0,attr-fpmath:bf16,,128x256:256x128,900"
     )
     large = replace(gemm("aten::addmm", "float"), shapes=((128,), (128, 256), (256, 128)))
-    events = (Event(ROOT, 0.0, -1), large, gemm("aten::addmm", "float", 0.5))
-    audit = Audit(1, 1.5, events, parse(line), "runtime switch", "openblas")
+    events = (Event(PASS_EVENT, 0.0, -1), large, gemm("aten::addmm", "float", 0.5))
+    audit = Audit(1, 1.5, events, parse_onednn(line), "runtime switch", "openblas")
     evidence = build_evidence(audit, canary("fp32", "bf16", "bf16"), "bf16", "fastmath")
     assert evidence.classes[0].precisions == ("bf16", "unknown precision")
 
@@ -372,7 +372,7 @@ def small_audit() -> Audit:
         for name, shapes, micros in re.findall(r"^EV (\S+) (\[.*\]) (\d+)$", text, re.MULTILINE)
     ]
     seconds = sum(event.seconds for event in operators)
-    return Audit(1, seconds, (Event(ROOT, 0.0, -1), *operators), parse(text), "runtime switch", "openblas")
+    return Audit(1, seconds, (Event(PASS_EVENT, 0.0, -1), *operators), parse_onednn(text), "runtime switch", "openblas")
 
 
 def test_unfolded_convolutions_find_their_product() -> None:
