@@ -1,4 +1,4 @@
-"""Record what a small network's audit sees on this machine: ``record_onednn.py OUTPUT_DIR [MODE …]``.
+"""Record what the audit of a small network observes on this machine: ``record_onednn.py OUTPUT_DIR [MODE …]``.
 
 Each mode runs in its own process, with 1 thread, and writes ``onednn_<machine>_torch<version>_<mode>.json``:
 oneDNN's and MKL's raw output, the profiler's events, and the canary's errors under the same setting.
@@ -14,6 +14,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -23,24 +24,20 @@ MODES = {
     "cast": ("bf16", "cast"),
     "fastmath": ("bf16", "fastmath"),  # torch's own switch, fp32_precision
     "variable": ("bf16", "fastmath"),  # DNNL_DEFAULT_FPMATH_MODE=BF16
-    "overridden": ("bf16", "fastmath"),  # the variable set, and overruled by torch's switch
-    "off": ("fp32", None),  # oneDNN switched off
+    "overridden": ("bf16", "fastmath"),  # the variable, overridden by torch's switch
+    "off": ("fp32", None),  # oneDNN disabled
     "compile": ("fp32", None),
     "frozen": ("fp32", None),  # TorchScript, optimized for inference
 }
 
 
-def record(mode: str) -> dict[str, object]:
+def small_network() -> Any:
+    """Return a network with a 3×3 and a 1×1 convolution, Linear, a plain matrix product and attention."""
     import torch
     from torch import nn
     from torch.nn import functional
 
-    from modelzoo.evidence.audit import observe
-    from modelzoo.evidence.canary import run_canary
-
     class Small(nn.Module):
-        """One of each: 3×3 and 1×1 convolution, Linear, a plain matrix product, attention."""
-
         def __init__(self) -> None:
             super().__init__()
             self.conv = nn.Conv2d(16, 64, 3, padding=1)
@@ -55,16 +52,16 @@ def record(mode: str) -> dict[str, object]:
                 x = functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])[:, 0]
             return x.transpose(1, 2) @ y
 
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    model, x = Small().eval(), torch.randn(1, 16, 56, 56)
-    context: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-    cast = mode == "cast"
-    if mode == "autocast":
-        context = torch.autocast("cpu", torch.bfloat16)
-    elif cast:
-        model, x = model.bfloat16(), x.bfloat16()
-    elif mode in ("fastmath", "overridden"):
+    return Small().eval()
+
+
+def prepared(mode: str, model: Any, x: Any) -> tuple[Any, Any]:
+    """Return the network and its input as ``mode`` runs them; set torch's switches for it."""
+    import torch
+
+    if mode == "cast":
+        return model.bfloat16(), x.bfloat16()
+    if mode in ("fastmath", "overridden"):
         value = "bf16" if mode == "fastmath" else "ieee"
         torch.backends.mkldnn.conv.fp32_precision = value
         torch.backends.mkldnn.matmul.fp32_precision = value
@@ -75,11 +72,25 @@ def record(mode: str) -> dict[str, object]:
     elif mode == "frozen":
         with torch.no_grad():
             model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x)))
+    return model, x
+
+
+def record(mode: str) -> dict[str, object]:
+    """Observe a few calls of the network in ``mode``, and run the canary in the same setting."""
+    import torch
+
+    from modelzoo.evidence.audit import observe
+    from modelzoo.evidence.canary import run_canary
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model, x = prepared(mode, small_network(), torch.randn(1, 16, 56, 56))
+    context = torch.autocast("cpu", torch.bfloat16) if mode == "autocast" else contextlib.nullcontext()
     with torch.no_grad(), context:
         for _ in range(3):
             model(x)
         seen = observe(lambda: model(x), 2)
-        canary = run_canary(is_cast=cast)
+        canary = run_canary(is_cast=mode == "cast")
     requested, bf16_method = MODES[mode]
     return {
         "torch": torch.__version__,
