@@ -1,0 +1,34 @@
+"""Inference frameworks behind one protocol, ``modelzoo.engines.protocol``."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from modelzoo.errors import UsageError
+
+if TYPE_CHECKING:
+    from modelzoo.engines.protocol import Engine
+
+ENGINES = {"torch": "modelzoo.engines.torch.engine:TorchEngine"}
+"""The engines that the suite contains: name, and where the class is defined."""
+
+
+def create_engine(name: str = "torch") -> Engine:
+    """Create an engine; its framework is not imported.
+
+    Args:
+        name: one of ``ENGINES``, or ``module:class`` of an engine from elsewhere.
+
+    Raises:
+        UsageError: there is no such engine.
+    """
+    place = ENGINES.get(name, name)
+    module, separator, attribute = place.partition(":")
+    if not separator:
+        raise UsageError(f"no engine {name!r}: use one of {', '.join(ENGINES)}, or module:class")
+    try:
+        engine: Engine = getattr(importlib.import_module(module), attribute)()
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"engine {name!r} cannot be loaded: {error}") from error
+    return engine

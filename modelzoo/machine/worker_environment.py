@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from modelzoo.errors import UsageError
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
+from modelzoo.records.run import EnvironmentChanges
 
 MATH_MODE_VARIABLE = "DNNL_DEFAULT_FPMATH_MODE"
 MATH_MODE_VARIABLES = (MATH_MODE_VARIABLE, "ONEDNN_DEFAULT_FPMATH_MODE")
 """Both set oneDNN's default math mode; oneDNN reads the first of them that has a value."""
 MATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
-
-
-@dataclass(frozen=True)
-class WorkerEnvironment:
-    """The variables of a worker, and how they differ from those of the call.
-
-    Attributes:
-        variables: all variables.
-        removed: fast-math variables that the worker does not get, with the values that they had.
-        applied: fast-math variables that were set for the worker.
-    """
-
-    variables: Mapping[str, str]
-    removed: Mapping[str, str]
-    applied: Mapping[str, str]
 
 
 def inherited_math_mode(environ: Mapping[str, str]) -> str:
@@ -44,15 +29,20 @@ def inherited_math_mode(environ: Mapping[str, str]) -> str:
     return ""
 
 
-def scrub(environ: Mapping[str, str], *, fast_math: bool) -> WorkerEnvironment:
-    """Remove all fast-math variables from ``environ``; set oneDNN's math mode to bf16 if ``fast_math``.
+def worker_environment(
+    environ: Mapping[str, str], wanted: Mapping[str, str]
+) -> tuple[dict[str, str], EnvironmentChanges]:
+    """Return the variables of a worker, and what was done to the fast-math variables among them.
 
-    oneDNN reads the variable when it is loaded, so it must be set before the process starts. An inherited variable
-    with the value that is set is not reported as removed.
+    An inherited fast-math variable is removed; it is not reported if ``wanted`` sets the same value.
+
+    Args:
+        environ: the environment of the call.
+        wanted: what the engine needs. It is in force before any library is loaded.
     """
-    variables = {name: value for name, value in environ.items() if name not in FAST_MATH_VARIABLES}
-    removed = {name: value for name, value in environ.items() if name in FAST_MATH_VARIABLES}
-    applied = {MATH_MODE_VARIABLE: "BF16"} if fast_math else {}
-    if fast_math:
-        removed = {name: value for name, value in removed.items() if value.lower() != "bf16"}
-    return WorkerEnvironment({**variables, **applied}, removed, applied)
+    inherited = {name: value for name, value in environ.items() if name in FAST_MATH_VARIABLES}
+    kept = {name: value for name, value in environ.items() if name not in FAST_MATH_VARIABLES}
+    applied = {name: value for name, value in wanted.items() if name in FAST_MATH_VARIABLES}
+    modes = {value.lower() for value in applied.values()}
+    removed = {name: value for name, value in inherited.items() if value.lower() not in modes}
+    return {**kept, **wanted}, EnvironmentChanges(removed, applied)

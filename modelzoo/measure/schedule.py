@@ -18,8 +18,8 @@ from typing import Any
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.bf16_method import requested_bf16_method, resolve_bf16_method
 from modelzoo.errors import ModelzooError, WorkerError
-from modelzoo.machine import facts as machine
-from modelzoo.machine.worker_environment import inherited_math_mode, scrub
+from modelzoo.machine import limits
+from modelzoo.machine.worker_environment import MATH_MODE_VARIABLE, inherited_math_mode, worker_environment
 from modelzoo.measure.process import Child, Progress, call
 from modelzoo.results.store import Run, now
 from modelzoo.setting import Plan, Setting
@@ -180,10 +180,11 @@ def job(request: Request, setting: Setting, kind: str) -> dict[str, Any]:
     bf16_method = resolve_bf16_method(
         setting, architecture=platform.machine(), has_onednn=True, inherited_mode=inherited
     )
-    environment = scrub(os.environ, fast_math=bf16_method == "fastmath")
-    threads = setting.threads or machine.usable_threads().count
+    wanted = {MATH_MODE_VARIABLE: "BF16"} if bf16_method == "fastmath" else {}
+    inherited_variables, changes = worker_environment(os.environ, wanted)
+    threads = setting.threads or limits.usable_threads().count
     variables = {
-        **environment.variables,
+        **inherited_variables,
         # Read when the OpenMP and BLAS libraries load, before torch can say anything.
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
@@ -201,8 +202,8 @@ def job(request: Request, setting: Setting, kind: str) -> dict[str, Any]:
         "parent": os.getpid(),
         "environment": {
             "variables": variables,
-            "removed": dict(environment.removed),
-            "applied": dict(environment.applied),
+            "removed": changes.removed,
+            "applied": changes.applied,
             "bf16_method": requested_bf16_method(setting, inherited),
         },
     }

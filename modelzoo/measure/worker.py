@@ -20,15 +20,15 @@ from time import perf_counter
 from typing import Any, Callable
 
 from modelzoo import stats
-from modelzoo.engines.torch import compilation, execution, precision, switches
+from modelzoo.engines.torch import compilation, devices, execution, precision, switches
 from modelzoo.engines.torch.bf16_method import resolve_bf16_method
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.evidence import canary as canaries
 from modelzoo.machine import facts as machine
-from modelzoo.machine.diagnosis import load_warnings
+from modelzoo.machine.diagnosis import usage_warnings
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
-from modelzoo.measure.clock import for_device
+from modelzoo.measure.clock import clock_for
 from modelzoo.records.canary import Canary
 from modelzoo.records.timing import StopReason, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights
@@ -124,7 +124,7 @@ def prepare(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     """
     _import_torch()
     work, setting = _job(job)
-    for_device(setting.device)
+    devices.select_device(setting.device)
     compilation.require_mode(setting.mode)
     send({"phase": "weights"})
     with _missing_torchvision():
@@ -139,7 +139,7 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
     torch = _import_torch()
     import_seconds = perf_counter() - started
     work, setting = _job(job)
-    clock = for_device(setting.device)
+    clock = clock_for(devices.select_device(setting.device))
     threads = int(job["threads"])
     torch.set_num_threads(threads)
     torch.manual_seed(setting.seed)
@@ -161,7 +161,7 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
         waited += perf_counter() - since
         return go_on
 
-    facts = machine.facts()
+    facts = machine.read_machine()
     send({"phase": "load"})
     started = perf_counter()
     with torch.inference_mode(), switches.applied(setting) as switched:
@@ -232,7 +232,7 @@ def measure(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
         counts=counts,
         peak_memory=_peak_memory(),
         machine=facts,
-        libraries=libraries.facts(),
+        libraries=libraries.read_libraries(),
         load=load,
         evidence=evidence,
         flops=flops,
@@ -249,7 +249,7 @@ def validate(job: Mapping[str, Any], send: Send) -> dict[str, Any]:
 
     torch = _import_torch()
     work, setting = _job(job)
-    for_device(setting.device)
+    devices.select_device(setting.device)
     torch.set_num_threads(int(job["threads"]))
     torch.manual_seed(setting.seed)
     bf16_method = _bf16_method(setting, job)
@@ -278,9 +278,9 @@ def _bf16_method(setting: Setting, job: Mapping[str, Any]) -> str | None:
 
 
 def _import_torch() -> Any:
-    from modelzoo.machine import libraries
+    from modelzoo.machine import installation
 
-    torch = libraries.import_torch()
+    torch = installation.import_torch()
     if not hasattr(torch, "inference_mode"):
         raise EnvironmentProblem(f"torch {torch.__version__} is too old; use 1.13 or newer")
     return torch
@@ -295,9 +295,9 @@ def _missing_torchvision() -> Iterator[None]:
     try:
         yield
     except (ImportError, RuntimeError, AttributeError) as error:
-        from modelzoo.machine import libraries
+        from modelzoo.machine import installation
 
-        libraries.import_torchvision()
+        installation.import_torchvision()
         if isinstance(error, ImportError):
             raise EnvironmentProblem(f"{error}; run ./scripts/run once, then use .venv/bin/python") from error
         raise
@@ -350,12 +350,12 @@ def _bound(flops: Any, phases: Timing | None, facts: machine.Machine, setting: S
 
     if flops is None or not flops.total or phases is None or setting.device != "cpu":
         return None
-    place = ceilings.cache_path(facts, torch.__version__, facts.threads.count)
+    place = ceilings.ceilings_path(facts, torch.__version__, facts.threads.count)
     found = ceilings.read_ceilings(place)
     if found is None:
         return None
     seconds = median(phases.steady)
-    bound = roofline.bound(flops.total, flops.bytes, seconds, found, setting.precision, setting.threads)
+    bound = roofline.roofline_bound(flops.total, flops.bytes, seconds, found, setting.precision, setting.threads)
     return {**asdict(bound), "ceilings": str(place)}
 
 
@@ -428,7 +428,7 @@ def _warnings(
         found.append(warning_for(WarningCode.OVERSUBSCRIBED, threads=setting.threads, cores=facts.threads.count))
     if os.environ.get("OMP_WAIT_POLICY"):
         found.append(warning_for(WarningCode.WAIT_POLICY, value=os.environ["OMP_WAIT_POLICY"]))
-    found += load_warnings(load, facts)
+    found += usage_warnings(load, facts)
     return (*found, *_phase_warnings(phases))
 
 

@@ -10,38 +10,38 @@ from modelzoo.machine.worker_environment import (
     MATH_MODE_VARIABLE,
     MATH_MODE_VARIABLES,
     inherited_math_mode,
-    scrub,
+    worker_environment,
 )
+from modelzoo.records.run import EnvironmentChanges
+
+FAST_MATH = {MATH_MODE_VARIABLE: "BF16"}
 
 
 @pytest.mark.parametrize("name", list(FAST_MATH_VARIABLES))
 def test_fast_math_variables_are_removed_and_recorded(name: str) -> None:
     """Without fast math the worker gets none of them, and the record has each with its value."""
-    found = scrub({name: "BF16", "PATH": "/bin"}, fast_math=False)
-    assert (found.variables, found.removed, found.applied) == ({"PATH": "/bin"}, {name: "BF16"}, {})
+    variables, changes = worker_environment({name: "BF16", "PATH": "/bin"}, {})
+    assert (variables, changes) == ({"PATH": "/bin"}, EnvironmentChanges({name: "BF16"}, {}))
 
 
 def test_other_variables_are_passed_on() -> None:
-    """Nothing is removed or set if nothing was requested."""
-    found = scrub({"PATH": "/bin"}, fast_math=False)
-    assert (found.variables, found.removed, found.applied) == ({"PATH": "/bin"}, {}, {})
+    """Nothing is removed that does not change fp32; of what is set, only fast-math variables are recorded."""
+    variables, changes = worker_environment({"PATH": "/bin", "OMP_NUM_THREADS": "9"}, {"OMP_NUM_THREADS": "2"})
+    assert (variables, changes) == ({"PATH": "/bin", "OMP_NUM_THREADS": "2"}, EnvironmentChanges())
 
 
 @pytest.mark.parametrize("value", ["BF16", "bf16"])
 @pytest.mark.parametrize("name", MATH_MODE_VARIABLES)
 def test_an_inherited_math_mode_that_is_set_anyway_is_not_reported(name: str, value: str) -> None:
     """``DNNL_DEFAULT_FPMATH_MODE=BF16 performance.py --bf16``: the variable reaches the worker, without a warning."""
-    found = scrub({name: value}, fast_math=True)
-    assert found.variables[MATH_MODE_VARIABLE] == "BF16"
-    assert found.applied == {MATH_MODE_VARIABLE: "BF16"}
-    assert found.removed == {}
+    variables, changes = worker_environment({name: value}, FAST_MATH)
+    assert (variables, changes) == (FAST_MATH, EnvironmentChanges({}, FAST_MATH))
 
 
 def test_another_inherited_math_mode_is_replaced_and_recorded() -> None:
     """oneDNN reads the variable when it is loaded, so the requested mode must be in it."""
-    found = scrub({MATH_MODE_VARIABLE: "ANY"}, fast_math=True)
-    assert found.variables[MATH_MODE_VARIABLE] == "BF16"
-    assert found.removed == {MATH_MODE_VARIABLE: "ANY"}
+    variables, changes = worker_environment({MATH_MODE_VARIABLE: "ANY"}, FAST_MATH)
+    assert (variables, changes) == (FAST_MATH, EnvironmentChanges({MATH_MODE_VARIABLE: "ANY"}, FAST_MATH))
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from modelzoo.errors import EnvironmentProblem
 from modelzoo.measure import clock
 
 
@@ -116,58 +114,7 @@ def test_earlier_work_is_not_counted(device: FakeDevice) -> None:
     assert clock.DeviceClock(device).time(device.work).latency == pytest.approx(501e-6)
 
 
-def test_cpu_has_the_host_clock() -> None:
-    """No torch is needed to time a CPU."""
-    assert isinstance(clock.for_device("cpu"), clock.HostClock)
-
-
-def _torch(monkeypatch: pytest.MonkeyPatch, **devices: Any) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="9.9", **devices))
-
-
-def _accelerator(count: int = 2, available: bool = True) -> Any:
-    chosen: list[int] = []
-    return SimpleNamespace(
-        Event=object,
-        synchronize=lambda: None,
-        is_available=lambda: available,
-        device_count=lambda: count,
-        set_device=chosen.append,
-        chosen=chosen,
-    )
-
-
-@pytest.mark.parametrize("name", ["cuda", "npu"])
-def test_accelerators_have_the_device_clock(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any module of torch with events serves; which one is only a name."""
-    _torch(monkeypatch, **{name: _accelerator()})
-    assert isinstance(clock.for_device(name), clock.DeviceClock)
-
-
-def test_a_numbered_device_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events and synchronization go to the device that was named."""
-    accelerator = _accelerator()
-    _torch(monkeypatch, cuda=accelerator)
-    clock.for_device("cuda:1")
-    assert accelerator.chosen == [1]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("cuda:2", "there are only 2 cuda devices"),
-        ("cuda:x", "there are only 2 cuda devices"),
-        ("npu", "no npu device is available here"),
-        ("tpu", "knows no device 'tpu'"),
-        ("", "knows no device ''"),
-        ("nn", "knows no device 'nn'"),
-        ("cpu:1", "use --device cpu"),
-    ],
-)
-def test_a_device_that_is_not_there_is_named(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each way of not being there has its own sentence."""
-    _torch(monkeypatch, cuda=_accelerator(), npu=_accelerator(available=False), nn=SimpleNamespace())
-    with pytest.raises(EnvironmentProblem, match=message):
-        clock.for_device(name)
+def test_the_device_decides_the_clock(device: FakeDevice) -> None:
+    """A session without an asynchronous device is timed on the host."""
+    assert isinstance(clock.clock_for(None), clock.HostClock)
+    assert isinstance(clock.clock_for(device), clock.DeviceClock)

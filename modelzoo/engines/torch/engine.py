@@ -1,0 +1,199 @@
+"""PyTorch as an engine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable
+
+from modelzoo.engines.protocol import AsynchronousDevice, Observed, Unavailable
+from modelzoo.engines.torch import compilation, devices, execution, switches
+from modelzoo.engines.torch.bf16_method import resolve_bf16_method
+from modelzoo.engines.torch.precision import autocast
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine import installation, libraries
+from modelzoo.machine.worker_environment import MATH_MODE_VARIABLE
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import Evidence
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.workload import Count, Weights
+from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.workload.declaration import Inputs, Workload
+from modelzoo.workload.weights import load_model
+
+if TYPE_CHECKING:
+    from modelzoo.engines import protocol
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Read by the OpenMP and BLAS libraries when they are loaded, before torch can set a number of threads."""
+
+
+class TorchEngine:
+    """PyTorch, from 1.13 on."""
+
+    name = "torch"
+
+    def load(self) -> None:
+        torch = installation.import_torch()
+        if not hasattr(torch, "inference_mode"):
+            raise EnvironmentProblem(f"torch {torch.__version__} is too old; use 1.13 or newer")
+
+    def versions(self) -> Mapping[str, str]:
+        return libraries.package_versions()
+
+    def libraries(self) -> Libraries:
+        return libraries.read_libraries()
+
+    def check(self, setting: Setting) -> None:
+        devices.device_module(setting.device)
+        compilation.require_mode(setting.mode)
+
+    def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
+        import torch
+
+        method = resolve_bf16_method(
+            setting,
+            architecture=platform.machine(),
+            has_onednn=torch.backends.mkldnn.is_available(),
+            inherited_mode=math_mode,
+        )
+        decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
+        return ResolvedSetting(**{**asdict(setting), **decided})
+
+    def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
+        found = dict.fromkeys(THREAD_VARIABLES, str(setting.threads))
+        # The variable would apply to an fp32 reference in the same process as well, so switches are preferred.
+        if setting.bf16_method == "fastmath" and (not with_reference or switches.needs_math_mode_variable()):
+            found[MATH_MODE_VARIABLE] = "BF16"
+        return found
+
+    def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
+        plain = setting.reference()
+        # If the variable is set, this torch has no switch that overrides it; without oneDNN it has no effect.
+        return replace(plain, backend="blas") if MATH_MODE_VARIABLE in os.environ else plain
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        """Explain errors that come from a torchvision that does not match torch.
+
+        That is not checked up front: importing torchvision takes a second, and not every workload needs it.
+        """
+        try:
+            yield
+        except (ImportError, RuntimeError, AttributeError) as error:
+            installation.import_torchvision()
+            if isinstance(error, ImportError):
+                raise EnvironmentProblem(f"{error}; run ./scripts/run once, then use .venv/bin/python") from error
+            raise
+
+    def open(self, setting: ResolvedSetting) -> TorchSession:
+        import torch
+
+        device = devices.select_device(setting.device)
+        torch.set_num_threads(setting.threads)
+        torch.manual_seed(setting.seed)
+        return TorchSession(setting, device)
+
+
+class TorchSession:
+    """One setting, in a process that has imported torch."""
+
+    def __init__(self, setting: ResolvedSetting, device: AsynchronousDevice | None = None) -> None:
+        self._setting = setting
+        self.device = device
+
+    @contextmanager
+    def active(self) -> Iterator[tuple[str, ...]]:
+        import torch
+
+        with torch.inference_mode(), switches.applied(self._setting) as names:
+            yield names
+
+    def load(self, workload: Workload, weights: Weights, inputs: Inputs) -> TorchModel:
+        model = load_model(workload, self._setting.options, weights)
+        return TorchModel(workload, self._setting, execution.build(workload, model, inputs, self._setting))
+
+    def canary(self) -> Canary:
+        from modelzoo.evidence.canary import run_canary
+
+        with autocast(self._setting):
+            return run_canary(self._setting.device, self._setting.bf16_method == "cast")
+
+
+class TorchModel:
+    """A torch module under a setting, as an executable and in its eager form."""
+
+    def __init__(self, workload: Workload, setting: ResolvedSetting, executable: execution.Executable) -> None:
+        self._workload, self._setting, self._executable = workload, setting, executable
+
+    @property
+    def compile_seconds(self) -> float | None:
+        return self._executable.compile_seconds
+
+    @property
+    def module(self) -> Any:
+        return self._executable.model if self._setting.mode == "eager" else None
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        return self._executable.call
+
+    def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        return self._executable.prepare(args)
+
+    def predict(self, *args: Any) -> Any:
+        with self.explained_errors():
+            return self._executable.call(*self._executable.prepare(args))
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (RuntimeError, TypeError, NotImplementedError) as error:
+            raise execution.refusal(self._workload, self._setting, error) from error
+
+    def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
+        if self._workload.count is None:
+            return ()
+        with autocast(self._setting):
+            return tuple(self._workload.count(self._executable.model, Inputs(args, items)))
+
+    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Evidence:
+        from modelzoo.evidence.audit import run_audit
+        from modelzoo.evidence.verdict import build_evidence
+
+        audit = run_audit(lambda: self.call(*args), passes)
+        return build_evidence(audit, canary, self._setting.precision, self._setting.bf16_method)
+
+    def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
+        from modelzoo.evidence.flops import FlopCountError, count_flops
+
+        try:
+            return count_flops(lambda: self._call_eager(args))
+        except FlopCountError as error:
+            return Unavailable(str(error))
+
+    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Profile:
+        from modelzoo.evidence.profile import operator_profile
+
+        return operator_profile(
+            lambda: self.call(*args),
+            self.module,
+            trace=trace,
+            evidence=evidence,
+            eager=lambda: self._call_eager(args),
+        )
+
+    def _call_eager(self, args: tuple[Any, ...]) -> Any:
+        """One pass of the eager model: operators of a compiled or scripted one cannot be intercepted."""
+        with autocast(self._setting):
+            return self._executable.model(*args)
+
+
+if TYPE_CHECKING:
+    _ENGINE: protocol.Engine = TorchEngine()

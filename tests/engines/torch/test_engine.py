@@ -1,0 +1,123 @@
+"""What is special about torch as an engine."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from modelzoo.engines.torch import engine as engines
+from modelzoo.engines.torch import switches
+from modelzoo.engines.torch.engine import TorchEngine
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine import installation
+from modelzoo.setting import ResolvedSetting, Setting
+
+FAST_MATH = ResolvedSetting("bf16", "fastmath", threads=2)
+
+
+def test_an_old_torch_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 1.9 there is no inference mode; the message names the oldest version that works."""
+    monkeypatch.setattr(installation, "import_torch", lambda: SimpleNamespace(__version__="1.8.1"))
+    with pytest.raises(EnvironmentProblem, match="torch 1.8.1 is too old; use 1.13 or newer"):
+        TorchEngine().load()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "has_onednn", "math_mode", "expected"),
+    [("aarch64", True, "", "fastmath"), ("aarch64", False, "", "autocast"), ("x86_64", True, "bf16", "fastmath")],
+)
+def test_the_machine_and_this_torch_resolve_the_bf16_method(
+    architecture: str, has_onednn: bool, math_mode: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule gets the facts of this process; what is resolved stays so in another one."""
+    monkeypatch.setattr(platform, "machine", lambda: architecture)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: has_onednn)
+    resolved = TorchEngine().resolve(Setting("bf16", options={"size": 8}), batch=3, threads=2, math_mode=math_mode)
+    assert resolved == ResolvedSetting("bf16", expected, batch=3, threads=2, options={"size": 8})
+    assert TorchEngine().resolve(resolved, batch=9, threads=9) == resolved
+
+
+@pytest.mark.parametrize(
+    ("setting", "needed", "with_reference", "expected"),
+    [
+        (FAST_MATH, False, False, True),
+        (FAST_MATH, True, False, True),
+        # Beside an fp32 reference the variable is used only by a torch that has no switch.
+        (FAST_MATH, False, True, False),
+        (FAST_MATH, True, True, True),
+        (ResolvedSetting("bf16", "autocast"), True, False, False),
+        (ResolvedSetting(), True, True, False),
+    ],
+)
+def test_the_math_mode_variable_is_set_for_fast_math_alone(
+    setting: ResolvedSetting, needed: bool, with_reference: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """oneDNN reads it when it is loaded, so the parent sets it."""
+    monkeypatch.setattr(switches, "needs_math_mode_variable", lambda: needed)
+    found = TorchEngine().variables(setting, with_reference=with_reference)
+    assert ("DNNL_DEFAULT_FPMATH_MODE" in found) is expected
+    assert found["OPENBLAS_NUM_THREADS"] == str(setting.threads)
+
+
+def test_the_reference_does_without_onednn_if_the_variable_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That torch has no switch which would give oneDNN its fp32 back."""
+    assert TorchEngine().reference(FAST_MATH) == ResolvedSetting(threads=2)
+    monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
+    assert TorchEngine().reference(FAST_MATH) == ResolvedSetting(backend="blas", threads=2)
+
+
+def test_an_unsupported_device_or_mode_fails_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``check`` needs neither weights nor a model."""
+    with pytest.raises(EnvironmentProblem, match="has no device 'tpu'"):
+        TorchEngine().check(Setting(device="tpu"))
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(EnvironmentProblem, match="needs a C"):
+        TorchEngine().check(Setting(mode="compile"))
+
+
+def test_opening_sets_threads_and_seed() -> None:
+    """Both are process-wide, and part of what is recorded."""
+    before = torch.get_num_threads()
+    try:
+        TorchEngine().open(ResolvedSetting(threads=1, seed=5))
+        assert torch.get_num_threads() == 1
+        assert torch.initial_seed() == 5
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_active_session_is_in_inference_mode() -> None:
+    """Switches hold inside the block alone, each time that it is entered."""
+    session = TorchEngine().open(ResolvedSetting(backend="blas", threads=torch.get_num_threads()))
+    for _ in range(2):
+        with session.active() as names:
+            assert torch.is_inference_mode_enabled()
+            assert names[0] == "torch.backends.mkldnn.enabled=False"
+        assert torch.backends.mkldnn.enabled
+
+
+def test_a_missing_module_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """If torchvision is fine, the message names the module and how to install everything."""
+    monkeypatch.setattr(installation, "import_torchvision", lambda: None)
+    with (
+        pytest.raises(EnvironmentProblem, match="No module named 'nowhere'; run ./scripts/run once"),
+        TorchEngine().explained_errors(),
+    ):
+        raise ImportError("No module named 'nowhere'")
+    with pytest.raises(RuntimeError, match="a bug"), TorchEngine().explained_errors():
+        raise RuntimeError("a bug")
+
+
+def test_a_broken_torchvision_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own problem replaces the error that it caused."""
+
+    def broken() -> None:
+        raise EnvironmentProblem("torchvision 0.1 does not match torch 2.10")
+
+    monkeypatch.setattr(engines.installation, "import_torchvision", broken)
+    with pytest.raises(EnvironmentProblem, match="does not match"), TorchEngine().explained_errors():
+        raise RuntimeError("operator torchvision::nms does not exist")
