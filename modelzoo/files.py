@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Union
 
@@ -45,3 +46,32 @@ def replace_atomically(path: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+_OTHER_HOME = re.compile(r"(?<=/)(home|Users)/[^/\s:;,'\"()\[\]]+|(?<=\\)Users\\[^\\\s:;,'\"()\[\]]+")
+_PATH = re.compile(r"[^\s'\"]*[/\\][^\s'\"]*")
+
+
+def private_path(text: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return ``text`` with the private part of every path in it masked.
+
+    The home directory becomes ``~``, and the user's name elsewhere in a path becomes ``USER``, as does the name in
+    other users' home directories. What is not part of a path stays. Masking twice changes nothing more.
+
+    Args:
+        text: a path, or any text that may contain paths.
+        environ: the variables that give the home directory and the user's name.
+    """
+    home = (environ.get("HOME") or os.path.expanduser("~")).rstrip("/")  # noqa: PTH111 - Path.home() may raise
+    names = {environ.get("USER", ""), environ.get("LOGNAME", ""), os.path.basename(home)}  # noqa: PTH119
+    return _PATH.sub(lambda match: _mask_path(match.group(), home, names - {"", "root", "~"}), text)
+
+
+def _mask_path(path: str, home: str, names: set[str]) -> str:
+    if home.startswith("/"):
+        path = re.sub(rf"(?<![\w.~-]){re.escape(home)}(?![\w-]|\.\w)", "~", path)
+    path = _OTHER_HOME.sub(lambda match: re.sub(r"[^/\\]+$", "USER", match.group()), path)
+    # Temporary directories end in the name: pytest-of-joe, torchinductor_joe.
+    for name in names:
+        path = re.sub(rf"(?<=[/\\_-]){re.escape(name)}(?![\w-]|\.\w)", "USER", path)
+    return path

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.files import replace_atomically, write_atomically
+from modelzoo.files import private_path, replace_atomically, write_atomically
 
 
 def names(directory: Path) -> list[str]:
@@ -68,3 +68,39 @@ def test_a_library_may_write_the_temporary_file(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert (tmp_path / "file").read_text() == "by a library"
     assert names(tmp_path) == ["file"]
+
+
+JOE = {"HOME": "/home/joe", "USER": "joe"}
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("/home/joe/weights/bert.pth", "~/weights/bert.pth"),
+        ("/home/joe", "~"),
+        ("/home/joe2/x", "/home/USER/x"),
+        ("/data/home/ann/x and /Users/ann/y", "/data/home/USER/x and /Users/USER/y"),
+        ("C:\\Users\\ann\\x", "C:\\Users\\USER\\x"),
+        ("/scratch/joe/run.json", "/scratch/USER/run.json"),
+        ("/tmp/pytest-of-joe/a:/tmp/torchinductor_joe", "/tmp/pytest-of-USER/a:/tmp/torchinductor_USER"),
+        ("cannot read /home/joe.", "cannot read ~."),
+        ("('/home/joe/x', \"/home/joe/y\")", "('~/x', \"~/y\")"),
+        ("LD_PRELOAD=/home/joe/lib/libtcmalloc.so", "LD_PRELOAD=~/lib/libtcmalloc.so"),
+        ("joe is fast, 3 / 4", "joe is fast, 3 / 4"),
+        ("/work/data/joey/x.joe-2", "/work/data/joey/x.joe-2"),
+        ("resnet50", "resnet50"),
+    ],
+)
+def test_private_parts_of_paths_are_masked(text: str, masked: str) -> None:
+    """Home directories and user names disappear from paths, and nothing else changes."""
+    assert private_path(text, JOE) == masked
+    assert private_path(masked, JOE) == masked
+
+
+def test_an_unusual_home_directory_is_masked() -> None:
+    """The home directory may be anywhere; root's name is not private."""
+    assert private_path("/root/x /rootfs/root/y /mnt/root/z", {"HOME": "/root", "USER": "root"}) == (
+        "~/x /rootfs/root/y /mnt/root/z"
+    )
+    assert private_path("/nfs/staff/joe/x", {"HOME": "/nfs/staff/joe"}) == "~/x"
+    assert private_path("/x/y", {"HOME": "/"}) == "/x/y"

@@ -3,13 +3,96 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelzoo.errors import UsageError
+from modelzoo.files import write_atomically
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modelzoo.records.doctor import DoctorReport
+
+WATCH_SECONDS = 2.0
+"""How long the CPU usage of other programs is measured."""
 
 
 def doctor(args: argparse.Namespace) -> int:
-    from modelzoo.machine.diagnosis import run_doctor
+    """Run ``modelzoo doctor``; return the exit code, which is 0 even if there are warnings.
 
-    """Do what ``modelzoo weights`` was asked for; returns the exit code."""
-    from modelzoo.report import terminal as display
+    Raises:
+        EnvironmentProblem: torch cannot be imported.
+        UsageError: the file named by ``--json`` cannot be written.
+    """
+    from modelzoo.report.doctor import show_doctor_report
+    from modelzoo.report.terminal import console
 
-    return run_doctor(display.console(), Path(args.json) if args.json else None, args.fresh)
+    out = console()
+    report = examine(out, fresh=args.fresh)
+    show_doctor_report(out, report)
+    if args.json:
+        write_doctor_report(report, Path(args.json))
+    return 0
+
+
+def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
+    """Examine this machine; takes about 30 s, or 5 s if its ceilings are known and ``fresh`` is not set.
+
+    Call it before torch is imported: fast-math variables are removed from this process's environment, so that the
+    fp32 ceilings are really those of fp32.
+
+    Raises:
+        EnvironmentProblem: torch cannot be imported.
+    """
+    from modelzoo.machine.ceilings import find_ceilings
+    from modelzoo.machine.diagnosis import diagnose
+    from modelzoo.machine.environment import FAST_MATH_VARIABLES
+    from modelzoo.machine.facts import read_machine
+    from modelzoo.machine.installation import import_torch
+    from modelzoo.machine.libraries import read_libraries
+    from modelzoo.machine.probes import probe_page_faults, probe_torchvision
+    from modelzoo.machine.usage import CpuUsageMonitor
+    from modelzoo.records.doctor import DoctorReport
+
+    machine = read_machine()
+    for name in FAST_MATH_VARIABLES:
+        os.environ.pop(name, None)
+    import_torch()
+    with out.status("measuring the CPU usage of other programs …"):
+        monitor = CpuUsageMonitor().start()
+        time.sleep(WATCH_SECONDS)
+        usage = monitor.stop()
+    ceilings, kept = None, False
+    if machine.emulator is None:
+        with out.status("measuring …") as status:
+            ceilings, kept = find_ceilings(
+                machine, fresh=fresh, progress=lambda step: status.update(f"measuring: {step} …")
+            )
+    libraries = read_libraries()
+    warnings = diagnose(
+        machine,
+        libraries,
+        usage,
+        ceilings,
+        faults_per_mib=probe_page_faults(),
+        torchvision_problem=probe_torchvision(),
+    )
+    return DoctorReport(machine, libraries, usage, ceilings, kept, warnings)
+
+
+def write_doctor_report(report: DoctorReport, path: Path) -> None:
+    """Write ``report`` to ``path`` as JSON.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    from modelzoo.records.codec import encode
+
+    try:
+        write_atomically(path, json.dumps(encode(report), indent=1))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}; give another path") from error

@@ -1,7 +1,7 @@
-"""Which CPU this is and what it can do, from the texts of ``/proc/cpuinfo`` and ``lscpu``.
+"""Name and features of a CPU, from the texts of ``/proc/cpuinfo`` and ``lscpu``.
 
-On ARM the identification register decides: ``/proc/cpuinfo`` has no model name there, and ``lscpu``
-run under qemu-user reads the host's file and names the host's CPU.
+On ARM the identification register decides: there ``/proc/cpuinfo`` has no model name, and under qemu-user ``lscpu``
+reads the host's file and reports the host's CPU.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ FEATURES = {
         "amx_int8",
     ),
 }
-"""The CPU flags that decide which kernels can run, by architecture; the others are not recorded."""
+"""The CPU flags that decide which kernels can run, by architecture. Others are not recorded."""
 _BF16 = ("bf16", "svebf16", "avx512_bf16", "amx_bf16", "avx_ne_convert")
 
 
 @dataclass(frozen=True)
 class Cpu:
-    """A CPU's name and abilities. ``product`` is the maker's name for it where the firmware tells."""
+    """Name and features of a CPU; see ``modelzoo.records.machine.Machine``."""
 
     model: str
     product: str | None
@@ -79,36 +79,22 @@ class Cpu:
     has_bf16: bool
 
 
-def identify(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
-    """Name the CPU of a machine from its own texts.
+def identify_cpu(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
+    """Identify the CPU of a machine.
 
     Args:
-        architecture: what ``uname -m`` says.
+        architecture: output of ``uname -m``.
         cpuinfo: text of ``/proc/cpuinfo``.
         lscpu: output of ``lscpu`` or ``lscpu -J``; may be empty.
     """
     architecture = {"arm64": "aarch64", "amd64": "x86_64", "AMD64": "x86_64"}.get(architecture, architecture)
     info, listed = cpuinfo_fields(cpuinfo), lscpu_fields(lscpu)
-    name = None
-    if architecture == "aarch64":
-        name = decode_midr(info)
-        flags = info.get("Features") or ("" if _is_x86(listed) else listed.get("Flags", ""))
-        if _is_x86(listed):
-            listed = {}
-    else:
-        flags = info.get("flags") or info.get("Features") or listed.get("Flags", "")
-    if name is None:
-        names = (
-            listed.get("Model name"),
-            info.get("model name"),
-            info.get("Model"),
-            listed.get("BIOS Model name"),
-        )
-        name = next((text for text in names if text and text != "-"), None)
-    if name is None and "CPU part" in info:
-        name = f"{_implementer(info)} part {info['CPU part']}"
+    if architecture == "aarch64" and _is_x86(listed):
+        listed = {}
+    flags = info.get("Features") if architecture == "aarch64" else info.get("flags") or info.get("Features")
+    name = (decode_midr(info) if architecture == "aarch64" else None) or _model_name(info, listed)
     product = listed.get("BIOS Model name")
-    known = set(flags.split())
+    known = set((flags or listed.get("Flags", "")).split())
     return Cpu(
         model=name or f"unknown {architecture} CPU",
         product=product if product not in (None, "-", name) else None,
@@ -118,10 +104,24 @@ def identify(architecture: str, cpuinfo: str, lscpu: str = "") -> Cpu:
     )
 
 
-def decode_midr(info: dict[str, str]) -> str | None:
-    """Name an ARM core by implementer and part; ``None`` where the pair is unknown.
+def _model_name(info: dict[str, str], listed: dict[str, str]) -> str | None:
+    names = (
+        listed.get("Model name"),
+        info.get("model name"),
+        info.get("Model"),
+        listed.get("BIOS Model name"),
+    )
+    name = next((text for text in names if text and text != "-"), None)
+    if name is None and "CPU part" in info:
+        return f"{_implementer(info)} part {info['CPU part']}"
+    return name
 
-    ``info`` holds the fields of one processor in ``/proc/cpuinfo``.
+
+def decode_midr(info: dict[str, str]) -> str | None:
+    """Return the name of an ARM core, or ``None`` if its implementer and part are unknown.
+
+    Args:
+        info: the fields of one processor in ``/proc/cpuinfo``.
     """
     try:
         key = (int(info["CPU implementer"], 16), int(info["CPU part"], 16))
@@ -141,20 +141,20 @@ def cpuinfo_fields(text: str) -> dict[str, str]:
 
 
 def lscpu_fields(text: str) -> dict[str, str]:
-    """Return the fields of ``lscpu``, printed as JSON (flat or nested, by version) or as lines."""
+    """Return the fields of ``lscpu``'s output, which is JSON (flat or nested, depending on the version) or lines."""
     try:
-        found: dict[str, str] = {}
-        _flatten(json.loads(text).get("lscpu", []), found)
-        return found
+        fields: dict[str, str] = {}
+        _flatten(json.loads(text).get("lscpu", []), fields)
+        return fields
     except (ValueError, AttributeError):
         return cpuinfo_fields(text)
 
 
-def is_foreign(architecture: str, cpuinfo: str, modalias: str) -> bool:
-    """Say whether the kernel's CPU is another architecture than the one this process sees.
+def is_foreign_architecture(architecture: str, cpuinfo: str, modalias: str) -> bool:
+    """Return whether the kernel's CPU has another architecture than this process.
 
-    That is what qemu-user looks like from inside: ``uname`` is translated, /sys is not, and
-    /proc/cpuinfo only from QEMU 8 on.
+    This is how qemu-user can be recognised from inside: it translates ``uname``, but not /sys, and /proc/cpuinfo only
+    since QEMU 8.
     """
     seen = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
     kind = modalias.partition("type:")[2].partition(",")[0].partition(":")[0]

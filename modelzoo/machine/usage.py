@@ -1,4 +1,4 @@
-"""What else used the CPUs while something was measured."""
+"""How busy the CPUs were, with our own work and with that of others."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelzoo.machine import linux
-from modelzoo.machine.linux import ROOT
+from modelzoo.machine.cgroups import read_throttled_seconds
+from modelzoo.machine.linux import FILESYSTEM_ROOT
 from modelzoo.records.machine import CpuUsage
 
 
 @dataclass(frozen=True)
-class CpuTimes:
-    """Clock ticks that a set of CPUs spent busy (user, nice, system, interrupts) and stolen."""
+class CpuTicks:
+    """Clock ticks that a set of CPUs spent busy (user, nice, system, interrupts), and that were stolen from it."""
 
     busy: int
     stolen: int
 
 
-def parse_stat(text: str, cpus: frozenset[int]) -> CpuTimes | None:
-    """Add up the lines of ``/proc/stat`` for ``cpus``; ``None`` where none of them is there.
+def parse_stat(text: str, cpus: frozenset[int]) -> CpuTicks | None:
+    """Add up the lines of ``/proc/stat`` for ``cpus``; ``None`` if it has none of them.
 
-    Guest time is part of user time already (source: proc_stat(5)).
+    User time includes guest time (source: proc_stat(5)).
     """
     busy = stolen = lines = 0
     for line in text.splitlines():
@@ -33,51 +34,62 @@ def parse_stat(text: str, cpus: frozenset[int]) -> CpuTimes | None:
             busy += user + nice + system + irq + softirq
             stolen += steal
             lines += 1
-    return CpuTimes(busy, stolen) if lines else None
+    return CpuTicks(busy, stolen) if lines else None
 
 
 @dataclass(frozen=True)
 class _Snapshot:
     clock: float
-    times: CpuTimes | None
-    own: float
+    ticks: CpuTicks | None
+    own_seconds: float
     faults: int
     switches: int
     throttled: float | None
 
 
 class CpuUsageMonitor:
-    """Measure the other load between ``start`` and ``stop``; costs well under a millisecond each.
+    """Measure the CPU usage between ``start`` and ``stop``.
+
+    Each takes well under a millisecond, or up to 0.3 s on old x86 kernels that report frequencies slowly.
 
     Args:
-        pid: the process whose tree counts as our own; a worker passes its parent's id, so that the
-            parent is not taken for a stranger. By default this process.
+        pid: the process whose tree counts as our own work, by default this one. A worker passes its parent's id, so
+            that the parent does not count as other load.
         root: the directory that stands for ``/``.
     """
 
-    def __init__(self, pid: int | None = None, root: Path = ROOT) -> None:
+    def __init__(self, pid: int | None = None, root: Path = FILESYSTEM_ROOT) -> None:
         self._pid = os.getpid() if pid is None else pid
         self._root = root
-        self._cpus = linux.affinity()
+        self._cpus = linux.allowed_cpus()
         self._before: _Snapshot | None = None
+        self._mhz_before: list[float] = []
 
     def start(self) -> CpuUsageMonitor:
-        """Begin; may be called again to begin anew."""
+        """Begin a period; a second call begins it again."""
+        self._mhz_before = linux.current_mhz(self._cpus, self._root)
         self._before = self._snapshot()
         return self
 
     def stop(self, waited: float = 0.0) -> CpuUsage:
-        """Return the load since ``start``, of which ``waited`` seconds were no work; may be called several times."""
+        """Return the usage since ``start``; may be called several times.
+
+        Args:
+            waited: seconds of the period in which this process waited for its turn.
+
+        Raises:
+            RuntimeError: ``start`` was not called.
+        """
         before, after = self._before, self._snapshot()
         if before is None:
             raise RuntimeError("CpuUsageMonitor.stop before start")
         seconds = max(after.clock - before.clock, 1e-9)
-        own = max(0.0, after.own - before.own)
+        own = max(0.0, after.own_seconds - before.own_seconds)
         tick = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
         other = steal = None
-        if before.times is not None and after.times is not None:
-            busy = (after.times.busy - before.times.busy) * tick
-            stolen = (after.times.stolen - before.times.stolen) * tick
+        if before.ticks is not None and after.ticks is not None:
+            busy = (after.ticks.busy - before.ticks.busy) * tick
+            stolen = (after.ticks.stolen - before.ticks.stolen) * tick
             other = max(0.0, busy - own) / seconds
             steal = 100 * stolen / (busy + stolen) if busy + stolen > 0 else 0.0
         throttled = None
@@ -93,6 +105,7 @@ class CpuUsageMonitor:
             involuntary_switches=after.switches - before.switches,
             throttled_seconds=throttled,
             waited_seconds=waited,
+            frequency=linux.summarize_frequency(self._mhz_before + linux.current_mhz(self._cpus, self._root)),
         )
 
     def _snapshot(self) -> _Snapshot:
@@ -106,16 +119,16 @@ class CpuUsageMonitor:
             faults, switches = usage.ru_minflt, usage.ru_nivcsw
         return _Snapshot(
             clock=time.perf_counter(),
-            times=parse_stat(linux.read(self._root / "proc/stat") or "", self._cpus),
-            own=tree_seconds(self._pid),
+            ticks=parse_stat(linux.read_text(self._root / "proc/stat") or "", self._cpus),
+            own_seconds=process_tree_seconds(self._pid),
             faults=faults,
             switches=switches,
-            throttled=linux.throttled_seconds(self._root),
+            throttled=read_throttled_seconds(self._root),
         )
 
 
-def tree_seconds(pid: int) -> float:
-    """Return the CPU seconds of a process, its living descendants and those they have waited for."""
+def process_tree_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process, its living descendants, and those that have ended and been waited for."""
     import psutil
 
     try:
@@ -127,9 +140,9 @@ def tree_seconds(pid: int) -> float:
     for process in members:
         try:
             times = process.cpu_times()
-        except psutil.Error:  # it ended meanwhile
+        except psutil.Error:  # it has ended meanwhile
             continue
         total += times.user + times.system
-        # macOS and Windows lack the times of ended children.
+        # macOS and Windows do not report the times of ended children.
         total += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
     return total

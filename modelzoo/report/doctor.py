@@ -2,69 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from modelzoo.records.ceilings import Ceilings
-from modelzoo.records.libraries import Libraries
+from modelzoo.records.doctor import DoctorReport
+from modelzoo.records.libraries import Libraries, Library
 from modelzoo.records.machine import CpuUsage, Machine
-from modelzoo.warning import WarningMessage
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 
-def show(
-    out: Console,
-    machine: Machine,
-    libraries: Libraries,
-    load: CpuUsage,
-    found: Ceilings | None,
-    kept: bool,
-    advice: Sequence[WarningMessage],
-) -> None:
-    """Print the machine, its ceilings, how it scales over threads, and the advice."""
+def show_doctor_report(out: Console, report: DoctorReport) -> None:
+    """Print the machine, its ceilings, how it scales over threads, and the warnings."""
     from rich.text import Text
 
-    table = _table(out, "machine")
-    for name, value in machine_rows(machine) + library_rows(libraries) + load_rows(load):
+    table = _make_table("machine")
+    rows = machine_rows(report.machine) + library_rows(report.libraries) + usage_rows(report.cpu_usage)
+    for name, value in rows:
         table.add_row(name, Text(value))
     out.print(table)
-    if found is None:
+    if report.ceilings is None:
         out.print("no ceilings: nothing is timed under an emulator")
     else:
-        _ceilings(out, found, kept)
+        _show_ceilings(out, report.ceilings)
+        _show_ceiling_notes(out, report.ceilings, report.ceilings_kept)
     out.print()
-    if not advice:
-        out.print("nothing was found that would spoil a number")
-    for entry in advice:
-        # Texts may hold brackets, which are markup to rich.
-        out.print(Text.assemble((f"{entry.code}  ", "bold yellow"), entry.message))
-        # Hints are commands: they must survive being copied.
-        out.print(Text(f"    → {entry.hint}"), soft_wrap=True)
+    if not report.warnings:
+        out.print("found nothing that would distort a result")
+    for warning in report.warnings:
+        # Texts may contain brackets, which are markup to rich.
+        out.print(Text.assemble((f"{warning.code}  ", "bold yellow"), warning.message))
+        # Hints are commands: copying them must give the same text.
+        out.print(Text(f"    → {warning.hint}"), soft_wrap=True)
 
 
 def machine_rows(machine: Machine) -> list[tuple[str, str]]:
-    """Name and value of each fact worth a line."""
-    smt = f", {machine.threads_per_core} threads a core" if machine.threads_per_core > 1 else ""
-    where = [
-        f"{machine.hypervisor} virtual machine" if machine.hypervisor else None,
-        f"{machine.container} container" if machine.container else None,
-        f"emulated by {machine.emulator}" if machine.emulator else None,
+    """Return name and value of each fact that is shown."""
+    smt = f", {machine.threads_per_core} threads per core" if machine.threads_per_core > 1 else ""
+    cores = [
+        str(machine.cores),
+        _count(machine.sockets, "socket"),
+        _count(machine.numa_nodes, "NUMA node") + smt,
     ]
     clock = [
         f"{machine.mhz / 1000:.2f} GHz now" if machine.mhz else None,
         f"{machine.max_mhz / 1000:.2f} GHz at most" if machine.max_mhz else None,
         f"governor {machine.governor}" if machine.governor else None,
     ]
-    caches = [f"{c.instances} × {c.name} {_size(c.bytes)}" for c in machine.caches]
-    cores = [
-        str(machine.cores),
-        _count(machine.sockets, "socket"),
-        _count(machine.numa_nodes, "NUMA node") + smt,
-    ]
-    system = [f"{machine.system} {machine.kernel}", machine.libc, f"Python {machine.python}"]
+    caches = [f"{cache.instances} × {cache.name} {_binary_size(cache.bytes)}" for cache in machine.caches]
     sve = f", SVE of {machine.sve_bits} bits" if machine.sve_bits else ""
     rows = [
         ("CPU", machine.cpu + (f" ({machine.product})" if machine.product else "")),
@@ -72,12 +59,12 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
         ("cores", ", ".join(cores)),
         ("threads", f"{machine.threads.count} by default, by {machine.threads.reason}"),
         ("caches", ", ".join(caches) or "unknown"),
-        ("memory", f"{_size(machine.memory)}, {_size(machine.memory_limit)} usable"),
+        ("memory", f"{_binary_size(machine.memory)}, {_binary_size(machine.memory_limit)} usable"),
         ("clock", ", ".join(part for part in clock if part) or "unknown"),
         ("huge pages", machine.huge_pages or "unknown"),
         ("malloc", machine.allocator or "unknown"),
-        ("runs in", ", ".join(part for part in where if part) or "the bare machine"),
-        ("system", ", ".join(part for part in system if part)),
+        ("runs in", _surroundings(machine)),
+        ("system", _system(machine)),
     ]
     if machine.image:
         rows.append(("image", machine.image))
@@ -87,78 +74,87 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
 
 
 def library_rows(libraries: Libraries) -> list[tuple[str, str]]:
-    """Name and value of what is known of the libraries."""
-    loaded = [
-        " ".join(
-            part
-            for part in (
-                entry.owner + ":",
-                entry.kind,
-                entry.version,
-                entry.architecture,
-                f"× {entry.threads}",
-            )
-            if part
-        )
-        for entry in libraries.loaded
-    ]
-    packages = (f"{k} {v}" for k, v in libraries.versions.items() if k != "python")
+    """Return name and value of each fact about the libraries."""
+    packages = (f"{name} {version}" for name, version in libraries.versions.items() if name != "python")
     rows = [
         ("build", libraries.build_line),
         ("packages", ", ".join(packages)),
         ("backends", ", ".join(libraries.backends) or "ATen's own kernels only"),
-        ("loaded", "\n".join(loaded) or "nothing that shows"),
+        ("loaded", "\n".join(map(_describe_library, libraries.loaded)) or "no library that can be recognised"),
     ]
     if libraries.acl_evidence:
         rows.append(("ACL", libraries.acl_evidence))
     return rows
 
 
-def load_rows(load: CpuUsage) -> list[tuple[str, str]]:
-    """Name and value of the load."""
-    other = "unknown" if load.other_cores is None else f"{load.other_cores:.2f} cores"
-    steal = "" if load.steal_percent is None else f", {load.steal_percent:.1f} % stolen"
-    return [("other load", f"{other}{steal} in {load.seconds:.0f} s")]
+def usage_rows(usage: CpuUsage) -> list[tuple[str, str]]:
+    """Return name and value of the CPU usage."""
+    other = "unknown" if usage.other_cores is None else f"{usage.other_cores:.2f} cores"
+    steal = "" if usage.steal_percent is None else f", {usage.steal_percent:.1f} % stolen"
+    return [("other load", f"{other}{steal} in {usage.seconds:.0f} s")]
 
 
-def _ceilings(out: Console, found: Ceilings, kept: bool) -> None:
-    table = _table(out, "ceilings", header=True)
-    counts = sorted({1, found.threads})
-    sizes = sorted({g.size for g in found.gemm})
+def _surroundings(machine: Machine) -> str:
+    cloud = f" ({machine.instance_type or machine.cloud})" if machine.cloud else ""
+    parts = [
+        f"{machine.hypervisor} virtual machine{cloud}" if machine.hypervisor else None,
+        f"{machine.container} container" if machine.container else None,
+        f"emulated by {machine.emulator}" if machine.emulator else None,
+    ]
+    return ", ".join(part for part in parts if part) or f"the bare machine{cloud}"
+
+
+def _system(machine: Machine) -> str:
+    parts = [f"{machine.system} {machine.kernel}", machine.libc, f"Python {machine.python}"]
+    return ", ".join(part for part in parts if part)
+
+
+def _describe_library(library: Library) -> str:
+    parts = [f"{library.owner}:", library.kind, library.version, library.architecture, f"× {library.threads}"]
+    return " ".join(part for part in parts if part)
+
+
+def _show_ceilings(out: Console, ceilings: Ceilings) -> None:
+    table = _make_table("ceilings", header=True)
+    counts = sorted({1, ceilings.threads})
+    sizes = sorted({product.size for product in ceilings.gemm})
     table.add_column("threads", justify="right")
     for size in sizes:
         table.add_column(f"{size}³", justify="right")
     table.add_column("best", justify="right", style="bold")
-    seen = {(g.precision, g.operator, g.threads, g.size): g.gflops for g in found.gemm}
-    for precision, operator in dict.fromkeys((g.precision, g.operator) for g in found.gemm):
+    speeds = {(g.precision, g.operator, g.threads, g.size): g.gflops for g in ceilings.gemm}
+    for precision, operator in dict.fromkeys((g.precision, g.operator) for g in ceilings.gemm):
         for count in counts:
-            values = [seen.get((precision, operator, count, size)) for size in sizes]
+            values = [speeds.get((precision, operator, count, size)) for size in sizes]
             best = max((value for value in values if value is not None), default=None)
             cells = ["–" if value is None else f"{value:.0f}" for value in [*values, best]]
             table.add_row(f"{precision} {operator}, GFLOP/s", str(count), *cells)
     for count in counts:
-        speed = found.gb_per_second(count)
+        speed = ceilings.gb_per_second(count)
         blank = ["" for _ in sizes]
         table.add_row("copy, GB/s read + write", str(count), *blank, "–" if speed is None else f"{speed:.1f}")
     out.print(table)
-    how = "kept from before; --fresh measures anew" if kept else f"measured in {found.seconds:.0f} s"
-    if not kept and found.other_cores is not None and not found.quiet:
-        how += f", not kept: other programs used {found.other_cores:.2f} cores"
-    out.print(f"({how})", highlight=False)
+
+
+def _show_ceiling_notes(out: Console, ceilings: Ceilings, kept: bool) -> None:
+    origin = "from an earlier call; --fresh measures them again" if kept else f"measured in {ceilings.seconds:.0f} s"
+    if not kept and not ceilings.quiet:
+        origin += f", not kept: other programs used {ceilings.other_cores:.2f} cores"
+    out.print(f"({origin})", highlight=False)
     for precision in ("fp32", "bf16"):
-        scaling = found.scaling(precision)
-        if scaling is not None and found.threads > 1:
+        efficiency = ceilings.scaling(precision)
+        if efficiency is not None and ceilings.threads > 1:
             out.print(
-                f"{precision}: {found.threads} threads are {scaling * found.threads:.2f} × one "
-                f"({100 * scaling:.0f} % of perfect)",
+                f"{precision}: {ceilings.threads} threads are {efficiency * ceilings.threads:.2f} × one "
+                f"({100 * efficiency:.0f} % of perfect)",
                 highlight=False,
             )
-    fp32, bf16 = found.gflops("fp32"), found.gflops("bf16")
+    fp32, bf16 = ceilings.gflops("fp32"), ceilings.gflops("bf16")
     if fp32 and bf16:
         out.print(f"bf16 matrix products reach {bf16 / fp32:.2f} × fp32's speed", highlight=False)
 
 
-def _table(out: Console, title: str, header: bool = False) -> Table:
+def _make_table(title: str, header: bool = False) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -169,11 +165,11 @@ def _table(out: Console, title: str, header: bool = False) -> Table:
     return table
 
 
-def _count(number: int | None, what: str) -> str:
-    return f"{'?' if number is None else number} {what}{'' if number == 1 else 's'}"
+def _count(number: int | None, noun: str) -> str:
+    return f"{'?' if number is None else number} {noun}{'' if number == 1 else 's'}"
 
 
-def _size(size: int | None) -> str:
+def _binary_size(size: int | None) -> str:
     if size is None:
         return "unknown"
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):

@@ -1,0 +1,153 @@
+"""Measure the limits of this machine: matrix products for arithmetic, a copy for memory."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.installation import import_torch
+from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
+from modelzoo.records.machine import Machine
+
+SIZES = (512, 1024, 2048, 4096, 8192)
+SECONDS_PER_SERIES = 5.0
+"""Time for one precision with one number of threads. Four of them and two copies take less than 30 s."""
+BLOCKS = 3
+
+
+def measure_ceilings(
+    threads: int,
+    machine: Machine,
+    *,
+    sizes: Sequence[int] = SIZES,
+    seconds: float = SECONDS_PER_SERIES,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Ceilings:
+    """Measure matrix products in fp32 and bf16, and a copy, with 1 and with ``threads`` threads.
+
+    Each size is timed in ``BLOCKS`` blocks, and the block with the lowest median counts: a ceiling is what the machine
+    reaches when nothing disturbs it. Sizes increase until ``seconds`` are spent, so a slow precision is measured with
+    small matrices only.
+
+    Args:
+        threads: the largest number of threads.
+        machine: this machine.
+        sizes: rows of the matrices; powers of 2.
+        seconds: time for one precision with one number of threads.
+        progress: called with the name of each step.
+    """
+    torch = import_torch()
+    monitor = CpuUsageMonitor().start()
+    threads_before = torch.get_num_threads()
+    precision_before = torch.get_float32_matmul_precision()
+    gemm: list[Gemm] = []
+    copies: list[Bandwidth] = []
+    fitting = [size for size in sizes if 16 * size**2 <= (machine.memory_limit or 2**34) // 8]
+    operators = _operators(torch, machine.architecture)
+    try:
+        torch.set_float32_matmul_precision("highest")
+        with torch.inference_mode():
+            for count in sorted({1, threads}):
+                torch.set_num_threads(count)
+                plural = "s" * (count > 1)
+                for precision in ("fp32", "bf16"):
+                    for operator in operators:
+                        progress(f"{precision} {operator}, {count} thread{plural}")
+                        gemm += _measure_products(torch, precision, operator, count, fitting, seconds / len(operators))
+                progress(f"memory copy, {count} thread{plural}")
+                copies.append(_measure_copy(torch, count, _buffer_bytes(machine), min(seconds, 2.0)))
+    finally:
+        torch.set_num_threads(threads_before)
+        torch.set_float32_matmul_precision(precision_before)
+    usage = monitor.stop()
+    return Ceilings(
+        fingerprint=fingerprint(machine),
+        torch=str(torch.__version__),
+        threads=threads,
+        gemm=tuple(gemm),
+        bandwidth=tuple(copies),
+        seconds=usage.seconds,
+        other_cores=usage.other_cores,
+    )
+
+
+def _operators(torch: ModuleType, architecture: str) -> list[str]:
+    """Return the operators to measure: the library behind ``torch.mm`` need not be the fastest.
+
+    On ARM it is OpenBLAS, and ``linear`` uses ACL. On x86 it is MKL, which does not use the full vector width of some
+    CPUs, and a convolution uses oneDNN.
+    """
+    if not torch.backends.mkldnn.is_available():
+        return ["mm"]
+    return ["mm", "linear", "conv"] if architecture == "aarch64" else ["mm", "conv"]
+
+
+def _measure_products(
+    torch: ModuleType, precision: str, operator: str, threads: int, sizes: Sequence[int], seconds: float
+) -> list[Gemm]:
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    measured: list[Gemm] = []
+    left = seconds
+    for index, size in enumerate(sizes):
+        # One call to warm up and one per block, at the speed of the previous size.
+        if measured and 2 * size**3 / (measured[-1].gflops * 1e9) * (1 + BLOCKS) > left:
+            break
+        call = _product(torch, operator, size, dtype)
+        began = time.perf_counter()
+        median = _lowest_median(call, left / (len(sizes) - index))
+        left -= time.perf_counter() - began
+        measured.append(Gemm(precision, threads, size, operator, 2 * size**3 / median / 1e9))
+    return measured
+
+
+def _product(torch: ModuleType, operator: str, size: int, dtype: object) -> Callable[[], object]:
+    """Return a call that multiplies two ``size`` × ``size`` matrices; ``size`` is a power of 2, at least 16."""
+    first, second = torch.rand(size, size).to(dtype), torch.rand(size, size).to(dtype)
+    if operator == "mm":
+        result = torch.empty(size, size, dtype=dtype)
+        return lambda: torch.mm(first, second, out=result)
+    if operator == "linear":
+        return lambda: torch.nn.functional.linear(first, second)
+    height = 1 << (size.bit_length() - 1) // 2
+    picture, weights = first.reshape(1, size, height, size // height), second[:, :, None, None]
+    # With one thread, conv2d would choose another library for this shape than for other convolutions.
+    return lambda: torch.mkldnn_convolution(picture, weights, None, [0, 0], [1, 1], [1, 1], 1)
+
+
+def _measure_copy(torch: ModuleType, threads: int, size: int, seconds: float) -> Bandwidth:
+    source = torch.ones(size // 4, dtype=torch.float32)
+    target = torch.zeros_like(source)
+    median = _lowest_median(lambda: target.copy_(source), seconds)
+    return Bandwidth(threads, size, 2 * size / median / 1e9)
+
+
+def _lowest_median(call: Callable[[], object], seconds: float) -> float:
+    """Time ``call`` for about ``seconds`` in blocks, and return the lowest median of a block in seconds."""
+    call()  # the first call allocates and packs
+    lowest = math.inf
+    for _ in range(BLOCKS):
+        samples: list[float] = []
+        end = time.perf_counter() + seconds / BLOCKS
+        while True:
+            before = time.perf_counter()
+            call()
+            after = time.perf_counter()
+            samples.append(after - before)
+            if after + samples[-1] > end:
+                break
+        lowest = min(lowest, statistics.median(samples))
+    return lowest
+
+
+def _buffer_bytes(machine: Machine) -> int:
+    """Return a size that no cache holds: 4 × the last level, at least 256 MiB, at most 1/16 of the memory."""
+    last_level = max((cache.bytes * cache.instances for cache in machine.caches), default=32 << 20)
+    size = max(256 << 20, 4 * last_level)
+    if machine.memory_limit is not None:
+        size = min(size, machine.memory_limit // 16)
+    return size // 4096 * 4096

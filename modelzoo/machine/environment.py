@@ -1,0 +1,79 @@
+"""Environment variables that change the arithmetic or the speed of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from modelzoo.files import private_path
+
+FAST_MATH_VARIABLES: Mapping[str, str] = {
+    "DNNL_DEFAULT_FPMATH_MODE": "oneDNN's default math mode",
+    "ONEDNN_DEFAULT_FPMATH_MODE": "oneDNN's default math mode",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "TF32 in cuBLAS",
+    "NVIDIA_TF32_OVERRIDE": "TF32 in NVIDIA's libraries",
+    "ARM_COMPUTE_FAST_MATH": "fast math in the Arm Compute Library",
+}
+"""Variables that change the arithmetic of fp32 operators, and what they set."""
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "GOTO_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+)
+"""Variables that set the number of threads."""
+KERNEL_VARIABLES = (
+    "OPENBLAS_CORETYPE",
+    "NVPL_BLAS_DEBUG_CPU_TYPE",
+    "MKL_DEBUG_CPU_TYPE",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+    "DNNL_MAX_CPU_ISA",
+    "ATEN_CPU_CAPABILITY",
+)
+"""Variables that make a library select other kernels than those for this CPU."""
+RECORDED_PREFIXES = (
+    "OMP_",
+    "KMP_",
+    "GOMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "GOTO_",
+    "BLIS_",
+    "NVPL_",
+    "DNNL_",
+    "ONEDNN_",
+    "MKLDNN_",
+    "ARM_COMPUTE_",
+    "ATEN_",
+    "TORCH",
+    "PYTORCH_",
+    "NVIDIA_TF32_OVERRIDE",
+    "MALLOC_",
+    "GLIBC_TUNABLES",
+    "LD_PRELOAD",
+    "LD_BIND_NOW",
+    "THP_MEM_ALLOC_ENABLE",
+    "LRU_CACHE_CAPACITY",
+    "MODELZOO_",
+    "QEMU_",
+)
+"""A variable whose name starts with one of these is recorded with each result."""
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)KEY($|_)", re.IGNORECASE)
+
+
+def recorded_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that change speed or precision, without secrets and private paths."""
+    return {
+        name: "(hidden)" if _SECRET.search(name) else private_path(environ[name], environ)
+        for name in sorted(environ)
+        if name.startswith(RECORDED_PREFIXES)
+    }
+
+
+def fast_math_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of ``FAST_MATH_VARIABLES`` whose values allow less precision than fp32."""
+    return {
+        name: environ[name] for name in FAST_MATH_VARIABLES if environ.get(name, "").lower() not in ("", "0", "strict")
+    }

@@ -1,0 +1,131 @@
+"""Import torch and torchvision, and explain in one line why they cannot be used."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import re
+from types import ModuleType
+
+from modelzoo.errors import EnvironmentProblem
+
+
+def installed_version(distribution: str) -> str | None:
+    """Return the version of a distribution, or ``None`` if it is not installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def import_torch() -> ModuleType:
+    """Import torch.
+
+    Raises:
+        EnvironmentProblem: it is not installed or cannot be loaded. The message says how to fix it.
+    """
+    try:
+        return importlib.import_module("torch")
+    except Exception as error:
+        raise EnvironmentProblem(explain_torch_failure(error)) from error
+
+
+def import_torchvision() -> ModuleType:
+    """Import torchvision and check that its compiled operators are available.
+
+    Raises:
+        EnvironmentProblem: it is not installed or does not match torch. The message says how to fix it.
+    """
+    import_torch()
+    try:
+        vision = importlib.import_module("torchvision")
+        extension = importlib.import_module("torchvision.extension")
+    except Exception as error:
+        raise EnvironmentProblem(explain_torchvision_failure(error)) from error
+    has_ops = getattr(extension, "_has_ops", None)
+    # Old versions can be imported without their operators and fail at the first NMS.
+    if has_ops is not None and not has_ops():
+        missing = RuntimeError("operator torchvision::nms does not exist")
+        raise EnvironmentProblem(explain_torchvision_failure(missing))
+    return vision
+
+
+def mismatched_versions(torch_version: str, torchvision_version: str) -> str | None:
+    """Return one line that says how to fix it if torch and torchvision are of different releases, else ``None``.
+
+    torch 1.N matches torchvision 0.(N+1), and 2.N matches 0.(15+N): 1.13 and 0.14, 2.0 and 0.15, 2.10 and 0.25
+    (source: the table in torchvision's README). Other versions are not judged.
+    """
+    torch, vision = _release(torch_version), _release(torchvision_version)
+    if torch is None or vision is None:
+        return None
+    wanted = _matching_torchvision(torch)
+    if wanted is None or wanted == vision:
+        return None
+    return (
+        f"torch {torch_version} does not go with torchvision {torchvision_version}: "
+        f'run pip install "torchvision=={wanted[0]}.{wanted[1]}.*"'
+    )
+
+
+def explain_torch_failure(error: BaseException) -> str:
+    """Return one line that says why ``import torch`` failed and how to fix it."""
+    text = _one_line(error)
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        return "PyTorch is not installed: run pip install torch torchvision"
+    if "backend extension" in text or "torch_npu" in text:
+        return (
+            f"PyTorch cannot load a device backend ({text}): install that device's driver, or set "
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0 to run on the CPU"
+        )
+    if isinstance(error, ImportError) and "numpy" in text.lower():
+        return f'PyTorch and numpy do not go together ({text}): run pip install "numpy<2"'
+    return f"PyTorch cannot be imported ({text}): reinstall it with pip install --force-reinstall torch"
+
+
+def explain_torchvision_failure(
+    error: BaseException, torch_version: str | None = None, torchvision_version: str | None = None
+) -> str:
+    """Return one line that says why ``import torchvision`` failed and how to fix it.
+
+    Args:
+        error: what was raised.
+        torch_version, torchvision_version: by default the installed ones.
+    """
+    text = _one_line(error)
+    if isinstance(error, ModuleNotFoundError) and error.name == "torchvision":
+        return "torchvision is not installed: run pip install torchvision"
+    torch_version = torch_version or installed_version("torch") or "?"
+    torchvision_version = torchvision_version or installed_version("torchvision") or "?"
+    mismatch = mismatched_versions(torch_version, torchvision_version)
+    if mismatch is not None:
+        return mismatch
+    if "torchvision::" in text or "undefined symbol" in text or "custom C++ ops" in text:
+        return (
+            f"torchvision {torchvision_version} was built for another build of torch than {torch_version}: "
+            f"install both from one index, pip install --force-reinstall torch==={_public(torch_version)} "
+            f"torchvision=={_public(torchvision_version)}"
+        )
+    return f"torchvision cannot be imported ({text}): run pip install --force-reinstall torchvision"
+
+
+def _matching_torchvision(torch: tuple[int, int]) -> tuple[int, int] | None:
+    if torch[0] == 2:
+        return 0, 15 + torch[1]
+    if torch[0] == 1 and torch[1] >= 4:
+        return 0, torch[1] + 1
+    return None
+
+
+def _release(version: str) -> tuple[int, int] | None:
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match.group(1)), int(match.group(2))) if match else None
+
+
+def _public(version: str) -> str:
+    return version.partition("+")[0]
+
+
+def _one_line(error: BaseException) -> str:
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {text}"[:300]

@@ -1,0 +1,36 @@
+"""The report of ``modelzoo doctor``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.warning import WarningMessage
+
+DOCTOR_SCHEMA = "modelzoo-doctor/2"
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """What ``modelzoo doctor`` found.
+
+    Attributes:
+        machine: the facts.
+        libraries: what is installed and loaded.
+        cpu_usage: while the suite itself was idle.
+        ceilings: the measured limits; ``None`` under an emulator.
+        ceilings_kept: whether the ceilings were kept from an earlier measurement.
+        warnings: every condition that may distort a result.
+        schema: name and version of this format.
+    """
+
+    machine: Machine
+    libraries: Libraries
+    cpu_usage: CpuUsage
+    ceilings: Optional[Ceilings]
+    ceilings_kept: bool
+    warnings: tuple[WarningMessage, ...]
+    schema: str = DOCTOR_SCHEMA

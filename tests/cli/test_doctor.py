@@ -1,0 +1,85 @@
+"""The command ``modelzoo doctor``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, machine_with
+
+from modelzoo import cli
+from modelzoo.cli import doctor
+from modelzoo.errors import UsageError
+from modelzoo.machine import ceilings, facts, libraries, probes
+from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.codec import decode
+from modelzoo.records.doctor import DOCTOR_SCHEMA, DoctorReport
+from modelzoo.records.machine import Machine
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[Machine]:
+    """Replace all measurements by those of a good machine; return the machines whose ceilings were measured."""
+    machines: list[Machine] = []
+
+    def find_ceilings(machine: Machine, **_: object) -> tuple[Ceilings, bool]:
+        machines.append(machine)
+        return CEILINGS, False
+
+    monkeypatch.setattr(doctor, "WATCH_SECONDS", 0.0)
+    monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
+    monkeypatch.setattr(libraries, "read_libraries", lambda: LIBRARIES)
+    monkeypatch.setattr(ceilings, "find_ceilings", find_ceilings)
+    monkeypatch.setattr(probes, "probe_page_faults", lambda: 0.0)
+    return machines
+
+
+def test_the_report_is_printed_and_written(
+    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Machine, ceilings and warnings are on stderr, and all of it is in the JSON, which can be read again."""
+    environment = {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
+    monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
+    machine = machine_with(governor="powersave", environment=environment)
+    monkeypatch.setattr(facts, "read_machine", lambda: machine)
+    assert cli.main(["doctor", "--json", str(tmp_path / "doctor.json")]) == 0
+    assert measured == [machine]
+    shown = capsys.readouterr().err
+    for part in ("Neoverse-N2", "fp32 mm, GFLOP/s", "GOVERNOR", "cpupower", "FAST_MATH"):
+        assert part in shown
+    stored = decode(DoctorReport, json.loads((tmp_path / "doctor.json").read_text()))
+    assert (stored.schema, stored.machine, stored.ceilings) == (DOCTOR_SCHEMA, machine, CEILINGS)
+    assert {"GOVERNOR", "FAST_MATH"} <= {warning.code for warning in stored.warnings}
+    # What would reduce the precision of fp32 is removed before torch measures.
+    assert "DNNL_DEFAULT_FPMATH_MODE" not in os.environ
+
+
+def test_nothing_is_timed_under_an_emulator(
+    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No ceilings are measured, and the report says so."""
+    monkeypatch.setattr(facts, "read_machine", lambda: machine_with(emulator="qemu-user"))
+    assert cli.main(["doctor"]) == 0
+    assert measured == []
+    shown = capsys.readouterr().err
+    assert "EMULATED" in shown
+    assert "no ceilings" in shown
+
+
+def test_an_unwritable_report_is_one_line(
+    measured: list[Machine], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A directory that does not exist is the user's error."""
+    assert cli.main(["doctor", "--json", str(tmp_path / "none" / "doctor.json")]) == 2
+    assert "cannot be written: No such file or directory; give another path" in capsys.readouterr().err
+
+
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
+    """If the report cannot replace what is there, no temporary file stays behind."""
+    (tmp_path / "doctor.json").mkdir()
+    report = DoctorReport(SERVER, LIBRARIES, QUIET, ceilings=None, ceilings_kept=False, warnings=())
+    with pytest.raises(UsageError, match="cannot be written"):
+        doctor.write_doctor_report(report, tmp_path / "doctor.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["doctor.json"]

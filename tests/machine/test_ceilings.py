@@ -1,0 +1,56 @@
+"""Ceilings are kept, and measured again if they cannot be used."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+
+import pytest
+from example_machine import SERVER, TWO_CORES
+
+from modelzoo.machine import ceilings
+from modelzoo.machine.ceilings import ceilings_path, find_ceilings, read_ceilings, write_ceilings
+from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.machine import Machine
+
+
+def test_ceilings_survive_json(tmp_path: Path) -> None:
+    """What was written is read again, and no other file is left."""
+    path = tmp_path / "deep" / "c.json"
+    assert write_ceilings(TWO_CORES, path)
+    assert read_ceilings(path) == TWO_CORES
+    assert [file.name for file in path.parent.iterdir()] == ["c.json"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 99}', '{"version": 1}'])
+def test_a_damaged_file_counts_as_missing(tmp_path: Path, content: str) -> None:
+    """A truncated file, or one of another version, is not read."""
+    path = tmp_path / "c.json"
+    path.write_text(content)
+    assert read_ceilings(path) is None
+
+
+def test_an_unwritable_cache_is_no_error(tmp_path: Path) -> None:
+    """If the directory cannot be made, the function says so and does not raise."""
+    (tmp_path / "file").touch()
+    assert not write_ceilings(TWO_CORES, tmp_path / "file" / "c.json")
+
+
+def test_find_keeps_quiet_figures_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures from a busy machine are not kept, others are; ``fresh`` measures again."""
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
+    load = iter([1.5, 0.0, 0.0])
+    calls = itertools.count()
+
+    def measure(threads: int, machine: Machine, **_: object) -> Ceilings:
+        next(calls)
+        return dataclasses.replace(TWO_CORES, threads=threads, other_cores=next(load))
+
+    monkeypatch.setattr(ceilings, "measure_ceilings", measure)
+    assert find_ceilings(SERVER, 2)[1] is False
+    assert find_ceilings(SERVER, 2)[1] is False
+    assert find_ceilings(SERVER, 2) == (TWO_CORES, True)
+    assert find_ceilings(SERVER, 2, fresh=True)[1] is False
+    assert next(calls) == 3
+    assert ceilings_path(SERVER, "2.10.0+cpu", 2) != ceilings_path(SERVER, "2.10.0+cpu", 1)

@@ -1,0 +1,68 @@
+"""CPU usage, from planted counters and on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from planted import plant
+
+from modelzoo.machine.usage import CpuUsageMonitor, parse_stat
+from modelzoo.records.machine import ClockFrequency
+
+FREQUENCY = "sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"
+STAT = """\
+cpu  300 0 100 5000 0 0 0 30 0 0
+cpu0 100 10 50 2500 5 1 2 10 7 0
+cpu1 200 0 50 2500 0 0 0 20 0 0
+intr 1
+"""
+
+
+def test_parse_stat_adds_the_cpus_asked_for() -> None:
+    """Idle, waiting and guest time do not count as busy; stolen time is separate."""
+    found = parse_stat(STAT, frozenset({0}))
+    assert found is not None
+    assert (found.busy, found.stolen) == (100 + 10 + 50 + 1 + 2, 10)
+    both = parse_stat(STAT, frozenset({0, 1}))
+    assert both is not None
+    assert both.stolen == 30
+    assert parse_stat("", frozenset({0})) is None
+
+
+def test_own_work_is_told_from_other_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Busy ticks minus our own are other usage; stolen ticks count relative to all demanded."""
+    monkeypatch.setattr("modelzoo.machine.usage.linux.allowed_cpus", lambda: frozenset({0, 1}))
+    clock = iter([100.0, 110.0])
+    monkeypatch.setattr("modelzoo.machine.usage.time.perf_counter", lambda: next(clock))
+    own = iter([1.0, 6.0])
+    monkeypatch.setattr("modelzoo.machine.usage.process_tree_seconds", lambda pid: next(own))
+    ticks = os.sysconf("SC_CLK_TCK")
+    plant(tmp_path, {"proc/stat": "cpu0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0", FREQUENCY: "2000000"})
+    monitor = CpuUsageMonitor(root=tmp_path).start()
+    plant(
+        tmp_path,
+        {
+            "proc/stat": f"cpu0 {6 * ticks} 0 0 0 0 0 0 {2 * ticks}\ncpu1 {2 * ticks} 0 0 0 0 0 0 0",
+            FREQUENCY: "3000000",
+        },
+    )
+    usage = monitor.stop()
+    assert usage.seconds == 10
+    assert usage.own_cores == pytest.approx(0.5)
+    assert usage.other_cores == pytest.approx(0.3)
+    assert usage.steal_percent == pytest.approx(20)
+    assert usage.throttled_seconds is None
+    assert usage.frequency == ClockFrequency(2500.0, 2000.0, 3000.0)
+
+
+def test_usage_of_this_machine() -> None:
+    """The real files can be read; ``stop`` needs a ``start``."""
+    monitor = CpuUsageMonitor().start()
+    sum(range(300_000))
+    usage = monitor.stop()
+    assert usage.own_cores >= 0
+    assert usage.seconds > 0
+    with pytest.raises(RuntimeError):
+        CpuUsageMonitor().stop()

@@ -1,0 +1,35 @@
+"""Trees of /proc and /sys files for tests, and recorded texts of real machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import places
+
+CGROUP_V1_CPU_MOUNT = "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct"
+CGROUP_V2_MOUNT = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw"
+
+
+def recorded(name: str) -> str:
+    """Return a recorded text of ``tests/data/machine``."""
+    return (places.DATA / "machine" / name).read_text()
+
+
+def plant(root: Path, files: Mapping[str, str]) -> Path:
+    """Write ``files`` (path to content) below ``root``, and return ``root``."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content + "\n")
+    return root
+
+
+def topology(cores: Sequence[str], package: str = "0") -> dict[str, str]:
+    """Return the files of /sys for logical CPUs whose lists of siblings are ``cores``."""
+    files = {"sys/devices/system/cpu/online": f"0-{len(cores) - 1}"}
+    for number, siblings in enumerate(cores):
+        folder = f"sys/devices/system/cpu/cpu{number}/topology"
+        files[f"{folder}/core_cpus_list"] = siblings
+        files[f"{folder}/physical_package_id"] = package
+    return files
