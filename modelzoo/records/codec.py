@@ -13,18 +13,22 @@ import msgspec
 T = TypeVar("T")
 
 
-def encode(record: object) -> Any:
-    """``record`` as dicts, lists, strings and numbers; enums become their values."""
-    return msgspec.to_builtins(record, str_keys=True, enc_hook=_number)
+def encode(record: object, *, keep_bytes: bool = False) -> Any:
+    """Return ``record`` as dicts, lists, strings and numbers.
+
+    Enums become their values; bytes become base64, unless ``keep_bytes``.
+    """
+    kept = (bytes,) if keep_bytes else ()
+    return msgspec.to_builtins(record, str_keys=True, builtin_types=kept, enc_hook=_number)
 
 
 def encode_json(record: object) -> bytes:
-    """``record`` as compact JSON. NaN and infinities become null."""
+    """Return ``record`` as compact JSON. NaN and infinities become null."""
     return msgspec.json.encode(record, enc_hook=_number)
 
 
 def decode(kind: type[T], data: Any) -> T:
-    """Rebuild a record of ``kind`` from what ``encode`` gave.
+    """Rebuild a record of ``kind`` from the result of ``encode``.
 
     Unknown fields are ignored.
 

@@ -1,0 +1,149 @@
+"""Results on disk: one JSON file per call, written again, whole, after every run.
+
+Whatever happens to the next run, the file on disk is complete. docs/results.md describes the format; the JSON schema
+is generated from the records by ``modelzoo.results.schema``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from modelzoo.errors import InputError, ModelzooError, UsageError
+from modelzoo.files import write_atomically
+from modelzoo.records.codec import decode, encode, encode_json
+from modelzoo.records.run import FORMAT, Result, Run, ValidityEntry
+from modelzoo.results import format1
+from modelzoo.results.privacy import mask
+
+_FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
+MAJOR, MINOR = 2, 0
+"""The version of the format. A newer minor version only adds fields; a newer major version cannot be read."""
+_HINT = "give a file that modelzoo wrote"
+
+
+class ResultFile:
+    """A result and the file that holds it. Every change is written at once.
+
+    Raises:
+        UsageError: the file or its directory cannot be written to.
+    """
+
+    def __init__(self, path: Path, result: Result) -> None:
+        self.path, self.result = path, result
+        write(result, path)
+
+    def add_run(self, run: Run) -> None:
+        """Append a run."""
+        self._store(self.result.plus(run))
+
+    def add_validity(self, entry: ValidityEntry) -> None:
+        """Append a judgement."""
+        self._store(self.result.plus_validity(entry))
+
+    def _store(self, result: Result) -> None:
+        self.result = result
+        write(result, self.path)
+
+
+def write(result: Result, path: Path) -> None:
+    """Write ``result`` to ``path`` atomically: a reader sees the old file or the new one, whole.
+
+    Private names in paths are masked. The file has this version of the format, whatever ``result`` was read from.
+
+    Raises:
+        UsageError: the file or its directory cannot be written to.
+    """
+    data = mask(encode(replace(result, format=FORMAT), keep_bytes=True))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, encode_json(data) + b"\n")
+    except OSError as error:  # no permission, the disk is full, ``path`` is a directory …
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --json FILE") from error
+
+
+def read(path: Path) -> Result:
+    """Read a stored result of this format or of an older one.
+
+    Fields that an older format did not have are unset; fields of a newer minor version are ignored.
+
+    Raises:
+        InputError: the file cannot be read, is damaged, or is of a newer format.
+    """
+    data = _parse(path)
+    major, minor = _version(data, path)
+    try:
+        result = decode(Result, format1.upgrade(data) if major == 1 else data)
+        _check(result)
+    except (msgspec.MsgspecError, ModelzooError, LookupError, TypeError, ValueError, AttributeError) as error:
+        if (major, minor) > (MAJOR, MINOR):
+            raise InputError(
+                f"{path} has format {major}.{minor}, newer than this suite's {MAJOR}.{MINOR}, and cannot be read as "
+                f"such ({_one_line(error)}); update modelzoo"
+            ) from error
+        raise InputError(f"{path} is damaged ({_one_line(error)}); {_HINT}") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is nested too deeply to be a result of modelzoo; {_HINT}") from error
+    return result
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        data = msgspec.json.decode(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is nested too deeply to be a result of modelzoo; {_HINT}") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InputError(f"{path} is not JSON ({_one_line(error)}); {_HINT}") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
+    return data
+
+
+def _version(data: dict[str, Any], path: Path) -> tuple[int, int]:
+    """Return the major and minor version of the file's format, if it can be read.
+
+    Raises:
+        InputError: it is of another format.
+    """
+    # Format 1 stored its version under another name.
+    stored = data.get("format", data.get("schema"))
+    found = _FORMAT.fullmatch(stored) if isinstance(stored, str) else None
+    if found is None:
+        raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
+    major, minor = int(found[1]), int(found[2] or 0)
+    if major > MAJOR:
+        raise InputError(f"{path} has format {major}, newer than this suite's {MAJOR}; update modelzoo to read it")
+    if major == MAJOR and "version" not in data:
+        raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
+    if major < 1:
+        raise InputError(f"{path} has format {major}, which this suite cannot read; measure again")
+    return major, minor
+
+
+def _check(result: Result) -> None:
+    """Check what types cannot express and what reading code relies on.
+
+    Raises:
+        ValueError: something contradicts itself.
+    """
+    members = [(entry.workload, entry.group) for entry in result.runs]
+    members += [(entry.workload, entry.group) for entry in result.validity]
+    for workload, group in members:
+        if not 0 <= group < len(result.asked):
+            raise ValueError(f"{workload} belongs to group {group}, and there are {len(result.asked)}")
+        if workload != result.asked[group].workload:
+            raise ValueError(f"{workload} belongs to group {group}, which is of {result.asked[group].workload}")
+    for run in result.runs:
+        if not all(value > 0 for value in run.steady):
+            raise ValueError(f"{run.workload} has a time that is not positive")
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else text[:200] + "…"

@@ -1,0 +1,114 @@
+"""The JSON schema of stored results, generated from the records.
+
+``python -m modelzoo.results.schema`` writes it to ``result.schema.json`` beside this module. It describes this version
+of the format and nothing else: an unknown field does not fit it, although ``modelzoo.results.store.read`` ignores one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any, Union
+
+import msgspec
+
+from modelzoo.errors import KINDS
+from modelzoo.files import write_atomically
+from modelzoo.records.run import FORMAT, THUMBNAILS, Result
+from modelzoo.setting import BACKENDS, BF16_METHODS, MODES, PRECISIONS
+
+SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
+Json = dict[str, Any]
+# What the annotations cannot say: closed vocabularies of settings, and ranges.
+_NOT_NEGATIVE: Json = {"minimum": 0}
+_SETTING: dict[str, Json] = {
+    "precision": {"enum": list(PRECISIONS)},
+    "bf16_method": {"enum": [*BF16_METHODS, None]},
+    "mode": {"enum": list(MODES)},
+    "backend": {"enum": list(BACKENDS)},
+    "batch": {"minimum": 1},
+    "threads": {"minimum": 1},
+    "seed": _NOT_NEGATIVE,
+}
+_CONSTRAINTS: dict[str, dict[str, Json]] = {
+    "Result": {"format": {"const": FORMAT}},
+    "Setting": _SETTING,
+    "ResolvedSetting": _SETTING,
+    "Run": {
+        "group": _NOT_NEGATIVE,
+        "round": _NOT_NEGATIVE,
+        "error_kind": {"enum": [*KINDS, None]},
+    },
+    "RunReport": {"peak_memory": _NOT_NEGATIVE, "import_seconds": _NOT_NEGATIVE, "build_seconds": _NOT_NEGATIVE},
+    "Timing": {"cold_start": _NOT_NEGATIVE, "warmup": {"items": {"type": "number", **_NOT_NEGATIVE}}},
+    "Series": {"values": {"items": {"type": "number", **_NOT_NEGATIVE}}},
+    "ValidityEntry": {
+        "group": _NOT_NEGATIVE,
+        "exit_code": {"enum": [0, 1, 2]},
+        "thumbnails": {"maxItems": THUMBNAILS},
+    },
+}
+_ALWAYS_WRITTEN = {"Result": ("format", "version", "asked", "runs", "validity")}
+"""Fields with a default that every stored result has."""
+
+
+def result_schema() -> Json:
+    """Return the schema of this version of the format (JSON Schema, draft 2020-12)."""
+    (schema,), records = msgspec.json.schema_components([Result], ref_template="#/$defs/{name}")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": FORMAT,
+        "title": "Result of one call of modelzoo",
+        **schema,
+        "$defs": {name: _strict(name, record) for name, record in records.items()},
+    }
+
+
+def _strict(name: str, record: Json) -> Json:
+    """The schema of one record, without unknown fields, and with its docstring as descriptions."""
+    summary, described = split_docstring(record.get("description", ""))
+    record = {**record, "description": summary} if summary else record
+    if "properties" not in record:  # an enum
+        return record
+    constraints = _CONSTRAINTS.get(name, {})
+    properties = {
+        field: {**_plain(schema), **constraints.get(field, {}), **_description(described.get(field))}
+        for field, schema in record["properties"].items()
+    }
+    required = [field for field in properties if field in {*record["required"], *_ALWAYS_WRITTEN.get(name, ())}]
+    return {**record, "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _plain(schema: Json) -> Json:
+    """Leave out defaults: a stored result has the value that it had, whatever is the default today."""
+    return {key: value for key, value in schema.items() if key != "default"}
+
+
+def _description(text: Union[str, None]) -> Json:
+    return {"description": text} if text else {}
+
+
+def split_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """Split a record's docstring into its text and the descriptions of its fields (its ``Attributes`` section)."""
+    summary, _, attributes = inspect.cleandoc(text).partition("Attributes:")
+    described: dict[str, str] = {}
+    # Several fields may share a line: "boxes: K boxes. scores: K scores".
+    parts = re.split(r"(?:^|\.\s|\n)\s*((?:\w+, )*\w+): ", inspect.cleandoc(attributes))
+    for names, description in zip(parts[1::2], parts[2::2]):
+        described.update(dict.fromkeys(names.split(", "), _one_line(description)))
+    return _one_line(summary), described
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")
+
+
+def schema_text() -> str:
+    """Return the schema as the text of the stored file."""
+    return json.dumps(result_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    write_atomically(SCHEMA_FILE, schema_text())
