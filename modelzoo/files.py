@@ -49,7 +49,7 @@ def replace_atomically(path: Path) -> Iterator[Path]:
 
 
 _OTHER_HOME = re.compile(r"(?<=/)(home|Users)/[^/\s:;,'\"()\[\]]+|(?<=\\)Users\\[^\\\s:;,'\"()\[\]]+")
-_PATH = re.compile(r"[^\s'\"]*[/\\][^\s'\"]*")
+_TOKEN = re.compile(r"[^\s'\"]+")
 
 
 def private_path(text: str, environ: Mapping[str, str] = os.environ) -> str:
@@ -63,15 +63,18 @@ def private_path(text: str, environ: Mapping[str, str] = os.environ) -> str:
         environ: the variables that give the home directory and the user's name.
     """
     home = (environ.get("HOME") or os.path.expanduser("~")).rstrip("/")  # noqa: PTH111 - Path.home() may raise
-    names = {environ.get("USER", ""), environ.get("LOGNAME", ""), os.path.basename(home)}  # noqa: PTH119
-    return _PATH.sub(lambda match: _mask_path(match.group(), home, names - {"", "root", "~"}), text)
-
-
-def _mask_path(path: str, home: str, names: set[str]) -> str:
     if home.startswith("/"):
-        path = re.sub(rf"(?<![\w.~-]){re.escape(home)}(?![\w-]|\.\w)", "~", path)
-    path = _OTHER_HOME.sub(lambda match: re.sub(r"[^/\\]+$", "USER", match.group()), path)
+        text = re.sub(rf"(?<![\w.~-]){re.escape(home)}(?![\w-]|\.\w)", "~", text)
+    names = {environ.get("USER", ""), environ.get("LOGNAME", ""), os.path.basename(home)}  # noqa: PTH119
+    names -= {"", "root", "~"}
+    return _TOKEN.sub(lambda token: _mask_names(token.group(), names), text)
+
+
+def _mask_names(token: str, names: set[str]) -> str:
+    if "/" not in token and "\\" not in token:
+        return token
+    token = _OTHER_HOME.sub(lambda match: re.sub(r"[^/\\]+$", "USER", match.group()), token)
     # Temporary directories end in the name: pytest-of-joe, torchinductor_joe.
     for name in names:
-        path = re.sub(rf"(?<=[/\\_-]){re.escape(name)}(?![\w-]|\.\w)", "USER", path)
-    return path
+        token = re.sub(rf"(?<=[/\\_-]){re.escape(name)}(?![\w-]|\.\w)", "USER", token)
+    return token
