@@ -1,45 +1,45 @@
-"""Every error that a user can cause, in one tree.
+"""Errors that the user can do something about. The command line prints each as one line, and exits with code 2.
 
-    ModelzooError            one line on stderr, exit code 2
-    ├── UsageError           an unknown workload, an option value that makes no sense
-    ├── EnvironmentProblem   this machine or installation cannot do it (no torch, no such device …)
-    ├── InputError           a picture or text that is missing or cannot be read
-    ├── WeightsError         weights that are missing, damaged or made for another model
+    ModelzooError
+    ├── UsageError               the command line: an unknown workload, an invalid value
+    ├── EnvironmentProblem       the machine or the installation: no torch, no such device …
+    ├── InputError               the user's files: missing or unreadable
+    ├── WeightsError             weights: missing, unreadable, or of another model
     │   └── DamagedWeightsError  a checkpoint whose checksum is not the published one
-    └── WorkerError          the measuring process died or ran out of memory
+    └── WorkerError              the worker process: it died or ran out of memory
 
-The message of each is one sentence that says what was wrong and what to do about it.
+Each message is one sentence that says what is wrong and how to fix it.
 """
 
 from __future__ import annotations
 
 
 class ModelzooError(Exception):
-    """An error with a message for the user; the command line prints it and exits with 2."""
+    """Base class of all errors that are reported to the user."""
 
 
 class UsageError(ModelzooError):
-    """The call itself makes no sense."""
+    """The command line or a setting is invalid."""
 
 
 class EnvironmentProblem(ModelzooError):  # noqa: N818 - EnvironmentError is a builtin
-    """The machine or the installation lacks what was asked for."""
+    """The machine or the installation does not support what was requested."""
 
 
 class InputError(ModelzooError):
-    """The user's input is missing or unreadable."""
+    """An input file is missing or unreadable."""
 
 
 class WeightsError(ModelzooError):
-    """Weights are missing, damaged, or do not fit the model."""
+    """Weights are missing, unreadable, or do not fit the model."""
 
 
 class DamagedWeightsError(WeightsError):
-    """A checkpoint on this machine is truncated or altered."""
+    """A checkpoint on this machine is truncated or has been altered."""
 
 
 class WorkerError(ModelzooError):
-    """The worker process ended without a result."""
+    """A worker process ended without a result."""
 
 
 KINDS: dict[str, type[ModelzooError]] = {
@@ -54,4 +54,4 @@ KINDS: dict[str, type[ModelzooError]] = {
         WorkerError,
     )
 }
-"""Name to class, for errors that cross the border between worker and parent."""
+"""Class by name, for errors that a worker reports to its parent."""

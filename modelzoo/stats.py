@@ -224,6 +224,9 @@ class SpeedVerdict(str, Enum):
     AMBIGUOUS = "AMBIGUOUS"
     REFUSED = "REFUSED"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 @dataclass(frozen=True)
 class Verdict:

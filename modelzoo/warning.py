@@ -13,7 +13,7 @@ class WarningCode(Enum):
     """Warning codes. Each value is (message, hint), both templates for ``str.format``."""
 
     RANDOM_WEIGHTS = (
-        "random weights ({reason}): the speed is that of the trained network, the predictions are meaningless",
+        "random weights ({reason}): the speed is that of this network, but its predictions are meaningless",
         "connect to the network, or put the checkpoint into the directory that MODELZOO_WEIGHTS names",
     )
     SCRUBBED_VARIABLES = (
@@ -38,8 +38,8 @@ class WarningCode(Enum):
         "PyTorch build",
     )
     PROOF_DIFFERS = (
-        "the processes of this setting did not all prove the same: {counts}",
-        "run it again; if it happens again, compare the kernels of the runs in the JSON result",
+        "the processes of this setting did not all run in the same precision: {counts}",
+        "repeat the run; if they differ again, compare the kernels of each process in the JSON result",
     )
     FP32_NOT_FP32 = (
         "the fp32 setting does not compute in fp32: {detail}",

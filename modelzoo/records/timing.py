@@ -26,6 +26,9 @@ class Role(str, Enum):
     STAGE = "stage"
     REQUEST = "request"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 class WarmUpEnd(str, Enum):
     """Why the warm-up ended.
@@ -39,6 +42,9 @@ class WarmUpEnd(str, Enum):
     FEW = "few"
     FIXED = "fixed"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 class StopReason(str, Enum):
     """Why sampling stopped: the interval was narrow enough, the time was up, or all iterations were done."""
@@ -46,6 +52,9 @@ class StopReason(str, Enum):
     INTERVAL = "interval"
     TIME_LIMIT = "time limit"
     ITERATIONS = "iterations"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)

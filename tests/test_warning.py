@@ -1,0 +1,51 @@
+"""Warnings are data: every one can be filled in, is one line, and says what to do."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from modelzoo.records.codec import decode, encode
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
+
+
+def fields(template: str) -> dict[str, str]:
+    """The names in a template, with their format specifications."""
+    return {name: spec or "" for _, name, spec, _ in string.Formatter().parse(template) if name}
+
+
+@pytest.mark.parametrize("code", WarningCode, ids=lambda code: code.name)
+def test_every_warning_is_a_line_with_a_hint(code: WarningCode) -> None:
+    """Message and hint can be filled in, fit on a line each, and end without a full stop."""
+    message, hint = code.value
+    values = {
+        name: 1.5 if spec.endswith(("f", "g")) else "X" for name, spec in {**fields(message), **fields(hint)}.items()
+    }
+    found = warning_for(code, **values)
+    assert found.code == code.name
+    for text in (found.message, found.hint):
+        assert text and "\n" not in text and "{" not in text
+        assert not text.endswith(".")
+
+
+def test_hints_may_use_the_values_of_the_message() -> None:
+    """The hint names the same numbers as the message."""
+    found = warning_for(WarningCode.OVERSUBSCRIBED, threads=8, cores=4)
+    assert found.message == "8 threads share 4 usable cores"
+    assert found.hint == "use --threads 4 or fewer"
+
+
+def test_a_warning_survives_json() -> None:
+    """It is stored with the run."""
+    found = warning_for(WarningCode.OUTLIERS, count=2, total=9)
+    assert decode(WarningMessage, encode(found)) == found
+
+
+def test_every_code_is_used() -> None:
+    """A code that nothing gives is dead."""
+    sources = [path for path in (ROOT / "modelzoo").rglob("*.py") if path.name != "warning.py"]
+    text = "\n".join(Path(path).read_text(encoding="utf-8") for path in sources)
+    assert [code.name for code in WarningCode if f"WarningCode.{code.name}" not in text] == []
