@@ -20,7 +20,7 @@ class DoctorReport:
     Attributes:
         machine: the facts.
         libraries: what is installed and loaded.
-        cpu_usage: while the suite itself was idle.
+        usage: while the suite itself was idle.
         ceilings: the measured limits; ``None`` under an emulator.
         ceilings_kept: whether the ceilings were kept from an earlier measurement.
         warnings: every condition that may distort a result.
@@ -29,7 +29,7 @@ class DoctorReport:
 
     machine: Machine
     libraries: Libraries
-    cpu_usage: CpuUsage
+    usage: CpuUsage
     ceilings: Optional[Ceilings]
     ceilings_kept: bool
     warnings: tuple[WarningMessage, ...]

@@ -19,7 +19,7 @@ def show_doctor_report(out: Console, report: DoctorReport) -> None:
     from rich.text import Text
 
     table = _make_table("machine")
-    rows = machine_rows(report.machine) + library_rows(report.libraries) + usage_rows(report.cpu_usage)
+    rows = machine_rows(report.machine) + library_rows(report.libraries) + usage_rows(report.usage)
     for name, value in rows:
         table.add_row(name, Text(value))
     out.print(table)

@@ -30,12 +30,12 @@ from modelzoo.machine.installation import (
         ("unknown", "0.25.0"),
     ],
 )
-def test_official_pairs_pass(torch: str, vision: str) -> None:
-    """Releases that belong together, and versions nobody knows yet, are not complained about."""
+def test_matching_versions_pass(torch: str, vision: str) -> None:
+    """Matching releases, and versions that are not known yet, are accepted."""
     assert mismatched_versions(torch, vision) is None
 
 
-def test_a_wrong_pair_names_the_cure() -> None:
+def test_mismatched_versions_say_how_to_fix_it() -> None:
     """The line says which torchvision to install."""
     problem = mismatched_versions("2.13.0+cpu", "0.25.0")
     assert problem is not None
@@ -43,8 +43,8 @@ def test_a_wrong_pair_names_the_cure() -> None:
     assert "\n" not in problem
 
 
-def test_builds_for_different_devices_name_the_cure() -> None:
-    """The right versions from two indexes: the operators are missing, and the line says why."""
+def test_builds_from_two_indexes_say_how_to_fix_it() -> None:
+    """Matching versions from two indexes lack operators, and the line says why."""
     error = RuntimeError("operator torchvision::nms does not exist")
     line = explain_torchvision_failure(error, "2.13.0+cpu", "0.28.0")
     assert "one index" in line
@@ -53,7 +53,7 @@ def test_builds_for_different_devices_name_the_cure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "cure"),
+    ("error", "fix"),
     [
         (ModuleNotFoundError("No module named 'torch'", name="torch"), "pip install torch"),
         (
@@ -64,22 +64,22 @@ def test_builds_for_different_devices_name_the_cure() -> None:
         (OSError("libcudart.so.12: cannot open shared object file"), "--force-reinstall torch"),
     ],
 )
-def test_a_failed_import_of_torch_names_the_cure(error: Exception, cure: str) -> None:
-    """Each known failure ends in one line with what to do."""
+def test_a_failed_import_of_torch_says_how_to_fix_it(error: Exception, fix: str) -> None:
+    """Each known failure gives one line that says what to do."""
     line = explain_torch_failure(error)
-    assert cure in line
+    assert fix in line
     assert "\n" not in line
 
 
-def test_import_torch_raises_our_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the import raises becomes an EnvironmentProblem."""
+def test_a_failed_import_is_an_environment_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the import raises is converted to an error of the suite."""
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(EnvironmentProblem, match="cannot be imported|not installed"):
         import_torch()
 
 
 def test_torchvision_without_operators_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old torchvision imports without its compiled part; that is found before the first NMS."""
+    """An old torchvision can be imported without its operators; this is noticed before the first NMS."""
     extension = types.ModuleType("torchvision.extension")
     extension._has_ops = lambda: False  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))

@@ -8,7 +8,7 @@ from modelzoo.machine.torch_config import parse_torch_config
 
 
 def test_the_build_line_of_an_x86_wheel() -> None:
-    """Versions, BLAS and the dispatched vector width come out of torch.__config__.show()."""
+    """Versions, BLAS and the vector extension in use are parsed."""
     build = parse_torch_config(recorded("torch-2.10-x86.config"))
     assert (build.compiler, build.onednn, build.mkl) == ("GCC 13.3", "3.7.1", "2024.2")
     assert (build.openmp, build.capability, build.blas) == ("4.5", "AVX512", "mkl")
@@ -17,7 +17,7 @@ def test_the_build_line_of_an_x86_wheel() -> None:
     assert "oneDNN 3.7.1" in build.line
 
 
-# The form of an aarch64 wheel's line, written by hand; only BLAS_INFO=open without ACL is a known fact.
+# Written by hand in the form of an aarch64 wheel's text; only BLAS_INFO=open without ACL was seen in a real one.
 ARM_CONFIG = """\
 PyTorch built with:
   - GCC 10.2
@@ -32,7 +32,7 @@ LAPACK_INFO=open, TORCH_VERSION=2.5.1, USE_MKL=OFF, USE_MKLDNN=ON, USE_OPENMP=ON
 
 
 def test_the_build_line_of_an_arm_wheel_names_no_acl() -> None:
-    """The line says OpenBLAS and never ACL: the backends come from the bundled files."""
+    """The line names OpenBLAS but never ACL, which is why ACL is recognised by its file."""
     build = parse_torch_config(ARM_CONFIG)
     assert (build.blas, build.mkl, build.onednn) == ("open", None, "3.5.3")
     assert build.flags == ("-O2", "-march=armv8-a")
@@ -40,5 +40,5 @@ def test_the_build_line_of_an_arm_wheel_names_no_acl() -> None:
 
 
 def test_an_empty_build_line_is_no_error() -> None:
-    """A build that prints nothing gives unknowns."""
+    """If nothing can be parsed, everything is unknown."""
     assert parse_torch_config("").line == "no oneDNN"

@@ -13,7 +13,7 @@ from modelzoo.report.doctor import library_rows, machine_rows, show_doctor_repor
 from modelzoo.warning import WarningCode, warning_for
 
 REPORT = DoctorReport(
-    machine=SERVER, libraries=LIBRARIES, cpu_usage=QUIET, ceilings=CEILINGS, ceilings_kept=False, warnings=()
+    machine=SERVER, libraries=LIBRARIES, usage=QUIET, ceilings=CEILINGS, ceilings_kept=False, warnings=()
 )
 
 
