@@ -89,7 +89,7 @@ def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) ->
         )
     rate = usage.minor_faults / max(usage.seconds - usage.waited_seconds, 1e-9)
     if faults and rate > FAULTS_PER_SECOND:
-        warnings.append(warning_for(WarningCode.PAGE_FAULTS, detail=f"{rate:,.0f} page faults a second"))
+        warnings.append(warning_for(WarningCode.PAGE_FAULTS, detail=f"{rate:,.0f} page faults per second"))
     return tuple(warnings)
 
 

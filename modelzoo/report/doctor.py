@@ -52,12 +52,12 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
         f"governor {machine.governor}" if machine.governor else None,
     ]
     caches = [f"{cache.instances} × {cache.name} {_binary_size(cache.bytes)}" for cache in machine.caches]
-    sve = f", SVE of {machine.sve_bits} bits" if machine.sve_bits else ""
+    sve = f", {machine.sve_bits}-bit SVE" if machine.sve_bits else ""
     rows = [
         ("CPU", machine.cpu + (f" ({machine.product})" if machine.product else "")),
-        ("features", (", ".join(machine.features) or "none that matters") + sve),
+        ("features", (", ".join(machine.features) or "none that affects the kernels") + sve),
         ("cores", ", ".join(cores)),
-        ("threads", f"{machine.threads.count} by default, by {machine.threads.reason}"),
+        ("threads", f"{machine.threads.count} by default (limit: {machine.threads.reason})"),
         ("caches", ", ".join(caches) or "unknown"),
         ("memory", f"{_binary_size(machine.memory)}, {_binary_size(machine.memory_limit)} usable"),
         ("clock", ", ".join(part for part in clock if part) or "unknown"),
@@ -101,7 +101,7 @@ def _surroundings(machine: Machine) -> str:
         f"{machine.container} container" if machine.container else None,
         f"emulated by {machine.emulator}" if machine.emulator else None,
     ]
-    return ", ".join(part for part in parts if part) or f"the bare machine{cloud}"
+    return ", ".join(part for part in parts if part) or f"bare metal{cloud}"
 
 
 def _system(machine: Machine) -> str:
