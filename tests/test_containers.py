@@ -364,10 +364,10 @@ def test_entry_point_distinguishes_commands_and_programs(enter: Any, words: list
 
 def test_no_command_of_the_suite_is_a_program() -> None:
     """The entry point would execute the program instead (``compare`` is ImageMagick's, which no image has)."""
-    from modelzoo.cli import app as cli
+    from modelzoo.cli import app
 
     commands = next(
-        action.choices for action in cli.make_parser()._actions if action.dest == "command" and action.choices
+        action.choices for action in app.make_parser()._actions if action.dest == "command" and action.choices
     )
     builtin = {"test", "time", "type", "command", "set", "exec", "exit", "export", "read", "wait", "eval", "cd", "kill"}
     assert commands

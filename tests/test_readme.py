@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from places import ROOT
 
-from modelzoo.cli import app as cli
-from modelzoo.cli import options as arguments
+from modelzoo.cli import app
+from modelzoo.cli.options import explicit_bf16
 from modelzoo.workload import discovery
 
 COMMANDS = [
@@ -32,13 +32,13 @@ def test_command_is_understood(command: str) -> None:
     """Each script exists, and modelzoo accepts the options of each command."""
     words = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
     if words[0] == "modelzoo":
-        args = cli.make_parser().parse_args(arguments.bare_bf16(words[1:]))
+        args = app.make_parser().parse_args(explicit_bf16(words[1:]))
         for name in getattr(args, "workloads", []):
             assert discovery.find_workload(name)
     elif words[0] == "docker":
         image = next(place for place, word in enumerate(words) if word.startswith("IMAGE:"))
         assert words[1:image] == ["run", "--rm"]
-        cli.make_parser().parse_args(words[image + 1 :] or ["run"])
+        app.make_parser().parse_args(words[image + 1 :] or ["run"])
     elif words[0] == "python3":
         assert all((ROOT / name / words[1]).is_file() for name in discovery.STANDARD_WORKLOADS)
     elif words[0] in ("cd", "source"):
