@@ -1,10 +1,10 @@
-"""What a trained detector sends into its non-maximum suppression: the aim of the random weights.
+"""How many candidates does a trained detector pass to non-maximum suppression? Random weights aim at these counts.
 
     .venv/bin/python benchmarks/detector_counts.py [--data DIR]
 
-Runs the trained SSDLite-MobileNetV2 of tests/workloads/ssdlite over the COCO pictures of the test data (see
-CONTRIBUTING.md) and prints, for the thresholds of torchvision's SSD300 (score 0.01, 400 a class, NMS 0.45,
-200 kept) and Mask R-CNN (score 0.05, NMS 0.5, 100 kept), candidates and detections a picture.
+Runs the trained SSDLite-MobileNetV2 of tests/workloads/ssdlite on the COCO images of the test data (see
+CONTRIBUTING.md). Prints candidates and detections per image for the thresholds of torchvision's SSD300 (score 0.01,
+400 per class, NMS 0.45, 200 kept) and Mask R-CNN (score 0.05, NMS 0.5, 100 kept).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 import common  # noqa: F401 - puts the checkout on the path
 
 from modelzoo.workload import discovery
-from modelzoo.workload.images import open_picture
+from modelzoo.workload.images import read_picture
 from modelzoo.workload.state import load_state_dict, read_state_dict
 
 RULES = {"SSD300": (0.01, 400, 0.45, 200), "Mask R-CNN": (0.05, 10**9, 0.5, 100)}
-"""Score threshold, candidates kept a class, NMS overlap, detections kept: torchvision's defaults."""
+"""Score threshold, candidates kept per class, NMS overlap, detections kept: torchvision's defaults."""
 
 
 def counts(scores: Any, boxes: Any, rule: tuple[float, int, float, int]) -> tuple[int, int]:
-    """Candidates and detections of one picture; ``scores`` is (boxes, classes), ``boxes`` (boxes, 4)."""
+    """Count candidates and detections of one image; ``scores`` is (boxes, classes), ``boxes`` (boxes, 4)."""
     import torch
     from torchvision.ops import batched_nms
 
@@ -47,27 +47,27 @@ def counts(scores: Any, boxes: Any, rule: tuple[float, int, float, int]) -> tupl
 def main() -> int:
     """Print the 5th percentile, the median and the 95th percentile of each count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    work = discovery.load_workload(discovery.CHECKOUT / "tests" / "workloads" / "ssdlite")
-    module = sys.modules[work.build.__module__]
+    workload = discovery.load_workload(discovery.CHECKOUT / "tests" / "workloads" / "ssdlite")
+    module = sys.modules[workload.build.__module__]
     parser.add_argument("--data", type=Path, default=module.DATA / "data" / "coco" / "val2017")
-    pictures = sorted(parser.parse_args().data.glob("*.jpg"))
+    files = sorted(parser.parse_args().data.glob("*.jpg"))
     import torch
 
-    model = work.build({})
+    model = workload.build({})
     load_state_dict(model, read_state_dict(module.WEIGHTS), module.WEIGHTS)
-    seen: dict[str, list[tuple[int, int]]] = {name: [] for name in RULES}
-    for path in pictures:
+    observed: dict[str, list[tuple[int, int]]] = {name: [] for name in RULES}
+    for path in files:
         with torch.inference_mode():
-            coded, logits = model(work.judge.preprocess(open_picture(path))[None])
+            coded, logits = model(workload.judge.preprocess(read_picture(path, upright=True).image)[None])
             boxes = model.decode(coded)[0][:, [1, 0, 3, 2]] * module.SIZE
             scores = logits[0].sigmoid()[:, 1:]
             for name, rule in RULES.items():
-                seen[name].append(counts(scores, boxes, rule))
-    for name, found in seen.items():
+                observed[name].append(counts(scores, boxes, rule))
+    for name, found in observed.items():
         for what, values in zip(("candidates", "detections"), zip(*found)):
             ordered = sorted(values)
             low, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.05, 0.95))
-            print(f"{name} {what}: 5 % {low}, median {median(values):.0f}, 95 % {high} ({len(values)} pictures)")
+            print(f"{name} {what}: 5 % {low}, median {median(values):.0f}, 95 % {high} ({len(values)} images)")
     return 0
 
 

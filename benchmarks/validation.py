@@ -23,10 +23,11 @@ from typing import Any
 
 from modelzoo import stats
 from modelzoo.engines.torch.bf16_method import resolve_bf16_method
-from modelzoo.machine import facts as machine
+from modelzoo.machine import limits
 from modelzoo.setting import Setting
-from modelzoo.validity import Side, ValidityRequest, judge, pictures
+from modelzoo.validity import Side, ValidityRequest, judge
 from modelzoo.validity import sides as validation
+from modelzoo.validity.items import builtin_items
 from modelzoo.workload import discovery
 from modelzoo.workload.declaration import InputRequest, Workload
 from modelzoo.workload.weights import resolve_weights
@@ -39,7 +40,7 @@ GROWTH = 1.10
 def make_pictures(folder: Path, count: int) -> None:
     """Write ``count`` distinct JPEGs of 500 × 375 pixels into ``folder/pictures``."""
     (folder / "pictures").mkdir()
-    for number, item in enumerate(pictures.builtin(count, 0, 0.3)):
+    for number, item in enumerate(builtin_items(count, 0, 0.3)):
         item.read().image.resize(SIZE).save(folder / "pictures" / f"{number:04}.jpg", quality=90)
 
 
@@ -48,7 +49,7 @@ def make_sides(batch: int) -> tuple[Workload, Side, Side, Any]:
     import torch
 
     work = discovery.load_workload(discovery.find_workload("resnet50"))
-    threads = machine.usable_threads().count
+    threads = limits.usable_threads().count
     torch.set_num_threads(threads)
     weights = resolve_weights(work, {}, "random", 0)
     with torch.inference_mode():

@@ -6,22 +6,32 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from modelzoo.errors import WeightsError
 from modelzoo.validity import Answers
-from modelzoo.workload import Checkpoint, InputRequest, Inputs, Option, Workload, read_text
+from modelzoo.workload import (
+    Checkpoint,
+    InputRequest,
+    Inputs,
+    Option,
+    WeightsError,
+    Workload,
+    load_state_dict,
+    read_state_dict,
+    read_text,
+    weights_file,
+)
 
 CHECKPOINTS = {
     "base": Checkpoint(
-        "csarron/bert-base-uncased-squad-v1",
-        "csarron/bert-base-uncased-squad-v1",
-        440,
-        {"em": 80.9, "f1": 88.2},
+        name="csarron/bert-base-uncased-squad-v1",
+        source="csarron/bert-base-uncased-squad-v1",
+        megabytes=440,
+        quality={"em": 80.9, "f1": 88.2},
     ),
     "large": Checkpoint(
-        "google-bert/bert-large-uncased-whole-word-masking-finetuned-squad",
-        "google-bert/bert-large-uncased-whole-word-masking-finetuned-squad",
-        1340,
-        {"em": 86.91, "f1": 93.15},
+        name="google-bert/bert-large-uncased-whole-word-masking-finetuned-squad",
+        source="google-bert/bert-large-uncased-whole-word-masking-finetuned-squad",
+        megabytes=1340,
+        quality={"em": 86.91, "f1": 93.15},
     ),
 }
 SIZES = {
@@ -49,9 +59,9 @@ def build(options: Mapping[str, Any]) -> Any:
 
 
 def answering(bert: Any) -> Any:
-    """Wrap the model: (ids, attention mask, segment ids), each (batch, sequence), to (start, end) logits.
+    """Wrap the model so that it takes and returns tensors, as tracing and compiling require.
 
-    Tensors in and a tuple of tensors out is what tracing and compiling need.
+    Its arguments are ids, attention mask and segment ids, each (batch, sequence); it returns start and end logits.
     """
     import torch
 
@@ -73,10 +83,8 @@ def answering(bert: Any) -> Any:
 
 
 def load(options: Mapping[str, Any], path: Path) -> Any:
-    """A checkpoint directory in transformers' format; its own config decides the size."""
+    """Load a checkpoint directory in transformers' format; its config decides the size."""
     from transformers import BertConfig, BertForQuestionAnswering
-
-    from modelzoo.workload.state import load_state_dict, read_state_dict, weights_file
 
     if not (path / "config.json").is_file():
         raise WeightsError(f"{path} has no config.json; give the directory of a BertForQuestionAnswering checkpoint")
@@ -90,19 +98,19 @@ def load(options: Mapping[str, Any], path: Path) -> Any:
     file = weights_file(path)
     if file is None:
         raise WeightsError(f"{path} holds neither model.safetensors nor pytorch_model.bin")
-    # Not from_pretrained: it fills what is missing with random numbers and only logs that it did.
+    # from_pretrained would fill missing tensors with random numbers, and only log it.
     names = set(model.state_dict())
     state = {key: value.float() if value.is_floating_point() else value for key, value in read_state_dict(file).items()}
-    # The pooler and position ids of older checkpoints are no part of this model's inference.
+    # Older checkpoints hold a pooler and position ids, which this model's inference does not use.
     unused = {k for k in state if k not in names and (".pooler." in k or k.endswith("position_ids"))}
     load_state_dict(model, {key: value for key, value in state.items() if key not in unused}, file)
     return answering(model)
 
 
 def tokenizer(model_path: Path | None, texts: list[str]) -> Any:
-    """The checkpoint's tokenizer, or one trained on ``texts`` where there is no checkpoint.
+    """Return the checkpoint's tokenizer, or train one on ``texts`` if there is no checkpoint.
 
-    BERT's time does not depend on which ids it gets, so the latter serves random weights.
+    The latter is sufficient for random weights: BERT's time does not depend on the values of the ids.
     """
     if model_path is not None and model_path.is_dir():
         from transformers import BertTokenizerFast
@@ -117,7 +125,7 @@ def tokenizer(model_path: Path | None, texts: list[str]) -> Any:
 
 
 def inputs(request: InputRequest) -> Inputs:
-    """Question and passage pairs, every sequence filled to its full length with distinct text."""
+    """Return pairs of question and passage, each filling the whole sequence, with different text."""
     length = request.options["sequence"]
     path = request.path or PASSAGES
     text = read_text(path)
@@ -126,9 +134,9 @@ def inputs(request: InputRequest) -> Inputs:
     rows, items = [], []
     for number in range(request.batch):
         question = QUESTIONS[number % len(QUESTIONS)]
-        start = (number * 97 + request.seed) % len(words)  # another stretch of the text for each
+        start = (number * 97 + request.seed) % len(words)  # a different start for each item
         passage = words[start:] + words[:start]
-        # A short text is repeated so that the sequence is full, as a server's padded batches cost.
+        # A short text is repeated: a server pads its batches, so that every sequence costs the full length.
         passage *= 1 + length // max(1, len(passage))
         rows.append((question, " ".join(passage)))
         items.append(f"{path.name} from word {start}: {question}")
@@ -140,7 +148,8 @@ def inputs(request: InputRequest) -> Inputs:
         padding="max_length",
         return_tensors="pt",
     )
-    return Inputs((encoded["input_ids"], encoded["attention_mask"], encoded["token_type_ids"]), tuple(items))
+    args = (encoded["input_ids"], encoded["attention_mask"], encoded["token_type_ids"])
+    return Inputs(args=args, items=tuple(items))
 
 
 WORKLOAD = Workload(
@@ -152,8 +161,21 @@ WORKLOAD = Workload(
     checkpoint=lambda options: CHECKPOINTS[options["size"]],
     load=load,
     options=(
-        Option("size", "base", "base (12 layers, hidden 768) or large (24, 1024)", str, ("base", "large")),
-        Option("sequence", 384, "tokens of question and passage together, 16 to 512", int, None, 16, 512, True),
+        Option(
+            name="size",
+            default="base",
+            help="base (12 layers, hidden 768) or large (24, 1024)",
+            choices=("base", "large"),
+        ),
+        Option(
+            name="sequence",
+            default=384,
+            help="tokens of question and passage together, 16 to 512",
+            type=int,
+            minimum=16,
+            maximum=512,
+            is_input=True,
+        ),
     ),
     judge=Answers(lambda path: tokenizer(path, [read_text(PASSAGES)]), published=CHECKPOINTS["base"].quality),
     defaults="BERT-base, batch 1, 384 tokens, every sequence full",

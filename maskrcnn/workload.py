@@ -6,23 +6,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelzoo.validity import Detection
-from modelzoo.workload import Checkpoint, Count, InputRequest, Inputs, Option, Workload, pictures
+from modelzoo.workload import (
+    Checkpoint,
+    Count,
+    Inputs,
+    Option,
+    Workload,
+    calibrate_batch_norm,
+    capture_outputs,
+    coco_categories,
+    detector_counts,
+    detector_inputs,
+    detector_tensor,
+    solve_background_bias,
+    standardize_outputs,
+)
 
 CHECKPOINT = Checkpoint(
-    "torchvision MaskRCNN_ResNet50_FPN_Weights.COCO_V1",
-    "https://download.pytorch.org/models/maskrcnn_resnet50_fpn_coco-bf2d0c1e.pth",
-    170,
-    {"box_ap": 37.9, "mask_ap": 34.6},
-)
-TRAINED = (
-    "a trained SSDLite-MobileNetV2 over 159 COCO val2017 pictures, same thresholds, 5th to 95th percentile "
-    "(benchmarks/detector_counts.py)"
+    name="torchvision MaskRCNN_ResNet50_FPN_Weights.COCO_V1",
+    source="https://download.pytorch.org/models/maskrcnn_resnet50_fpn_coco-bf2d0c1e.pth",
+    megabytes=170,
+    quality={"box_ap": 37.9, "mask_ap": 34.6},
 )
 PROPOSALS = "torchvision's rpn_post_nms_top_n_test of 1,000, which a dense trained RPN fills at this size"
 CANDIDATES = 60
-"""Pairs of box and class over the score threshold 0.05. That trained detector has 212 (median) and
-keeps 52 after NMS; random boxes overlap less, and the mask head's time follows the number kept, so
-that is what was aimed at."""
+"""Target of the random weights: pairs of box and class over the score threshold of 0.05. The trained detector that
+``modelzoo.workload.detectors`` names has 212 (median) and keeps 52 after NMS. The mask head's time follows the number
+kept, and random boxes overlap less, so that fewer candidates leave as many."""
 LOGIT_DEVIATION = 1.5
 OBJECTNESS_DEVIATION = 2.0
 PROPOSAL_DEVIATION = 0.2
@@ -33,72 +43,47 @@ def build(options: Mapping[str, Any]) -> Any:
     from torchvision.models.detection import MaskRCNN
     from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 
-    # As maskrcnn_resnet50_fpn(weights=...) builds it: frozen batch norm. Its weights=None form takes
-    # trainable batch norm instead, which is other kernels.
+    # Frozen batch norm, as in maskrcnn_resnet50_fpn(weights=...). With weights=None that function uses trainable
+    # batch norm, which runs other kernels.
     backbone = resnet_fpn_backbone(backbone_name="resnet50", weights=None, trainable_layers=0)
     return MaskRCNN(backbone, num_classes=91, min_size=options["min-size"])
 
 
-def preprocess(picture: Any) -> Any:
-    """A float tensor (3, height, width) in [0, 1]; the model itself resizes and normalizes."""
-    from torchvision.models.detection import MaskRCNN_ResNet50_FPN_Weights
-
-    return MaskRCNN_ResNet50_FPN_Weights.COCO_V1.transforms()(picture)
-
-
-def inputs(request: InputRequest) -> Inputs:
-    chosen = pictures(request.batch, request.seed, request.path)
-    return Inputs(([preprocess(picture) for picture, _ in chosen],), tuple(name for _, name in chosen))
-
-
-def randomize(model: Any, batch: Inputs, seed: int) -> None:
-    from modelzoo.workload.random_weights import background_bias, capture, fit_normalization, scale_outputs
-
-    fit_normalization(model, batch)
+def randomize(model: Any, inputs: Inputs, seed: int) -> None:
+    calibrate_batch_norm(model, inputs)
     heads = model.roi_heads
-    scale_outputs(
-        model,
-        batch,
-        {
-            # Without these, deep random features of all boxes are nearly the same vector, and what tells
-            # boxes apart is lost in the rounding of bf16.
-            **dict.fromkeys((block[0] for block in model.backbone.fpn.layer_blocks), 1.0),
-            heads.box_head.fc6: 1.0,
-            heads.box_head.fc7: 1.0,
-            model.rpn.head.cls_logits: OBJECTNESS_DEVIATION,
-            model.rpn.head.bbox_pred: PROPOSAL_DEVIATION,
-            heads.box_predictor.cls_score: LOGIT_DEVIATION,
-            heads.box_predictor.bbox_pred: BOX_DEVIATION,
-            heads.mask_predictor.mask_fcn_logits: 1.0,
-        },
-    )
-    _, seen = capture(model, batch, {"boxes": heads.box_predictor})
-    shift = background_bias(seen["boxes"][0], heads.score_thresh, CANDIDATES)
+    deviations = {
+        # Without the layers up to fc7, deep random features of all boxes are nearly the same vector, and the
+        # differences between boxes are lost in bf16 rounding.
+        **dict.fromkeys((block[0] for block in model.backbone.fpn.layer_blocks), 1.0),
+        heads.box_head.fc6: 1.0,
+        heads.box_head.fc7: 1.0,
+        model.rpn.head.cls_logits: OBJECTNESS_DEVIATION,
+        model.rpn.head.bbox_pred: PROPOSAL_DEVIATION,
+        heads.box_predictor.cls_score: LOGIT_DEVIATION,
+        heads.box_predictor.bbox_pred: BOX_DEVIATION,
+        heads.mask_predictor.mask_fcn_logits: 1.0,
+    }
+    standardize_outputs(model, inputs, deviations)
+    _, outputs = capture_outputs(model, inputs, {"boxes": heads.box_predictor})
+    shift = solve_background_bias(outputs["boxes"][0], heads.score_thresh, CANDIDATES)
     heads.box_predictor.cls_score.bias[0] += shift
 
 
-def count(model: Any, batch: Inputs) -> list[Count]:
-    from modelzoo.workload.random_weights import candidates, capture
-
+def count(model: Any, inputs: Inputs) -> list[Count]:
     heads = model.roi_heads
-    detections, seen = capture(model, batch, {"rpn": model.rpn, "boxes": heads.box_predictor})
-    pictures_in = len(detections)
-    proposals = sum(len(boxes) for boxes in seen["rpn"][0]) / pictures_in
-    into_nms = candidates(seen["boxes"][0], heads.score_thresh) / pictures_in
-    found = sum(len(d["boxes"]) for d in detections) / pictures_in
+    detections, outputs = capture_outputs(model, inputs, {"rpn": model.rpn, "boxes": heads.box_predictor})
+    proposals = sum(len(boxes) for boxes in outputs["rpn"][0]) / len(detections)
     return [
-        Count("proposals per image", proposals, 500, 1000, PROPOSALS),
-        Count("candidates into NMS per image", into_nms, 33, 668, TRAINED),
-        Count("detections per image", found, 5, 100, TRAINED),
+        Count("proposals per image", proposals, low=500, high=1000, source=PROPOSALS),
+        *detector_counts(
+            detections,
+            outputs["boxes"][0],
+            heads.score_thresh,
+            candidates_range=(33, 668),
+            detections_range=(5, 100),
+        ),
     ]
-
-
-def categories() -> dict[int, tuple[int, str]]:
-    """The model's labels are COCO's category ids; ids that COCO never used are "N/A"."""
-    from torchvision.models.detection import MaskRCNN_ResNet50_FPN_Weights
-
-    names = MaskRCNN_ResNet50_FPN_Weights.COCO_V1.meta["categories"]
-    return {label: (label, name) for label, name in enumerate(names) if name not in ("__background__", "N/A")}
 
 
 WORKLOAD = Workload(
@@ -106,12 +91,22 @@ WORKLOAD = Workload(
     title="Mask R-CNN ResNet50-FPN (torchvision), COCO instance segmentation",
     unit="images",
     build=build,
-    inputs=inputs,
+    inputs=detector_inputs,
     checkpoint=lambda options: CHECKPOINT,
     randomize=randomize,
     count=count,
-    options=(Option("min-size", 800, "shorter side that pictures are resized to, pixels", int, None, 64, 1333, True),),
+    options=(
+        Option(
+            name="min-size",
+            default=800,
+            help="shorter side that pictures are resized to, pixels",
+            type=int,
+            minimum=64,
+            maximum=1333,
+            is_input=True,
+        ),
+    ),
     script="script",
-    judge=Detection(preprocess, categories, masks=True, published=CHECKPOINT.quality),
+    judge=Detection(detector_tensor, coco_categories, masks=True, published=CHECKPOINT.quality),
     defaults="batch 1, shorter side resized to 800 pixels (longer at most 1,333) inside the model",
 )

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from modelzoo.validity import Classification
-from modelzoo.validity.imagenet import wnids
-from modelzoo.workload import Checkpoint, InputRequest, Inputs, Workload, pictures
+from modelzoo.validity import Classification, wnids
+from modelzoo.workload import Checkpoint, InputRequest, Inputs, Workload, calibrate_batch_norm, pictures
 
 CHECKPOINT = Checkpoint(
-    "torchvision ResNet50_Weights.IMAGENET1K_V2",
-    "https://download.pytorch.org/models/resnet50-11ad3fa6.pth",
-    98,
-    {"top1": 80.858, "top5": 95.434},
+    name="torchvision ResNet50_Weights.IMAGENET1K_V2",
+    source="https://download.pytorch.org/models/resnet50-11ad3fa6.pth",
+    megabytes=98,
+    quality={"top1": 80.858, "top5": 95.434},
 )
 
 
@@ -24,7 +23,7 @@ def build(options: Mapping[str, Any]) -> Any:
 
 
 def preprocess(picture: Any) -> Any:
-    """The published preprocessing: shorter side 232, centre crop 224, ImageNet mean and deviation."""
+    """Resize the shorter side to 232, crop the centre to 224 × 224, and normalize, as published with the weights."""
     from torchvision.models import ResNet50_Weights
 
     return ResNet50_Weights.IMAGENET1K_V2.transforms()(picture)
@@ -35,13 +34,11 @@ def inputs(request: InputRequest) -> Inputs:
 
     chosen = pictures(request.batch, request.seed, request.path)
     batch = torch.stack([preprocess(picture) for picture, _ in chosen])
-    return Inputs((batch,), tuple(name for _, name in chosen))
+    return Inputs(args=(batch,), items=tuple(name for _, name in chosen))
 
 
-def randomize(model: Any, batch: Inputs, seed: int) -> None:
-    from modelzoo.workload.random_weights import fit_normalization
-
-    fit_normalization(model, batch)
+def randomize(model: Any, inputs: Inputs, seed: int) -> None:
+    calibrate_batch_norm(model, inputs)
 
 
 def labels() -> Sequence[str]:
@@ -59,5 +56,5 @@ WORKLOAD = Workload(
     checkpoint=lambda options: CHECKPOINT,
     randomize=randomize,
     judge=Classification(preprocess, labels, wnids, published=CHECKPOINT.quality),
-    defaults="batch 1, 224 × 224 pixels, 4.1 billion multiply-adds an image",
+    defaults="batch 1, 224 × 224 pixels, 4.1 billion multiply-adds per image",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from modelzoo.errors import UsageError
 from modelzoo.report.validity import tables
+from modelzoo.validity.imagenet import wnids
 from modelzoo.validity.outcome import (
     CANNOT_JUDGE,
     NOT_VALID,
@@ -48,6 +49,7 @@ __all__ = [
     "listed",
     "stacked",
     "tables",
+    "wnids",
 ]
 
 

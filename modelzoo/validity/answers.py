@@ -11,8 +11,8 @@ from modelzoo.validity import explain, squad, verdict
 from modelzoo.validity.agreement import bf16_step, share
 from modelzoo.validity.ahead import ahead, batches, padded
 from modelzoo.validity.answers_report import Answered
+from modelzoo.validity.items import sampled
 from modelzoo.validity.outcome import Check, Job, Progress, Validity, no_progress
-from modelzoo.validity.pictures import sampled
 from modelzoo.validity.rounding import LayerError, layer_errors, probe_size
 from modelzoo.validity.spans import FIELDS, Span, Windows, best, score_of, windows
 from modelzoo.validity.squad import Question

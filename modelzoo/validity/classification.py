@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from modelzoo.validity import classification_report as report
-from modelzoo.validity import explain, imagenet, pictures, verdict
+from modelzoo.validity import explain, imagenet, verdict
 from modelzoo.validity.agreement import Guess, accuracy, guess, share, top5_overlap
 from modelzoo.validity.ahead import ahead, batches, padded, threads
+from modelzoo.validity.items import Item, builtin_items, sampled
 from modelzoo.validity.outcome import Check, Job, Progress, Side, Validity, ValidityRequest, no_progress
-from modelzoo.validity.pictures import Item
 from modelzoo.validity.rounding import LayerError, layer_errors, probe_size
 from modelzoo.validity.task import Classification
 from modelzoo.validity.thresholds import hold
 from modelzoo.validity.verdict import Evidence
+from modelzoo.workload.images import large_pictures_allowed
 
 CROPS = 32
 """Crops in the built-in set."""
@@ -41,7 +42,7 @@ def judge(job: Job, progress: Progress = no_progress) -> Validity:
     guesses: list[Guess] = []
     notes: set[str] = set()
     running = _Running(chosen.labelled)
-    with pictures.large_pictures_allowed():
+    with large_pictures_allowed():
         layers = _layers(job, chosen.items)
         prepared = ahead(chosen.items, lambda item: _prepared(item, task), request.batch, threads())
         for group in batches(prepared, request.batch):
@@ -62,9 +63,9 @@ def _chosen(task: Classification, request: ValidityRequest) -> _Set:
     names = list(task.labels())
     if request.data is None:
         count = CROPS if request.limit is None else min(CROPS, request.limit)
-        return _Set(pictures.builtin(count, request.seed, SMALLEST_CROP), False, names)
+        return _Set(builtin_items(count, request.seed, SMALLEST_CROP), False, names)
     items, labelled = imagenet.read(request.data, names, task.wnids())
-    return _Set(pictures.sampled(items, request.limit, request.seed), labelled, names)
+    return _Set(sampled(items, request.limit, request.seed), labelled, names)
 
 
 def _layers(job: Job, items: Sequence[Item]) -> tuple[LayerError, ...]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from modelzoo.errors import InputError
-from modelzoo.validity import pictures
-from modelzoo.validity.pictures import Item
+from modelzoo.validity.items import Item
+from modelzoo.workload.images import find_pictures, read_picture
 
 AP_NAMES = ("ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large")
 """COCOeval's first six statistics, in its order. Small is under 32², large over 96² pixels."""
@@ -46,7 +46,7 @@ def read(data: Path, categories: Mapping[int, tuple[int, str]]) -> tuple[list[It
     if file is None:
         if data.is_file():
             return [_item(data, data.name, None, True)], None
-        paths = pictures.found(data)
+        paths = find_pictures(data)
         if not paths:
             raise InputError(f"{data} holds neither an instances_*.json nor pictures")
         return [_item(path, str(path.relative_to(data)), None, True) for path in paths], None
@@ -57,7 +57,7 @@ def read(data: Path, categories: Mapping[int, tuple[int, str]]) -> tuple[list[It
 
 
 def _item(path: Path, name: str, image_id: int | None, upright: bool) -> Item:
-    return Item(name, functools.partial(pictures.read_picture, path, name, upright), image_id=image_id)
+    return Item(name, functools.partial(read_picture, path, name, upright), image_id=image_id)
 
 
 def _annotation_file(directory: Path) -> Path | None:

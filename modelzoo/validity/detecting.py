@@ -7,9 +7,9 @@ from typing import Any, Callable
 
 from modelzoo.validity.matching import Found
 from modelzoo.validity.outcome import Side
-from modelzoo.validity.pictures import Picture
 from modelzoo.validity.rounding import all_finite
 from modelzoo.validity.task import Detection
+from modelzoo.workload.images import Picture
 
 SCORES = 300
 """Scores a picture that stand for the output when it is compared number by number."""

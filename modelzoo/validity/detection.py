@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelzoo.report import detections as drawing
-from modelzoo.validity import coco, detecting, explain, matching, pictures, verdict
+from modelzoo.validity import coco, detecting, explain, matching, verdict
 from modelzoo.validity import detection_report as report
 from modelzoo.validity.ahead import ahead, batches, padded, threads
+from modelzoo.validity.items import Item, builtin_items, sampled
 from modelzoo.validity.matching import Found, Matched
 from modelzoo.validity.outcome import Check, Job, Progress, Validity, no_progress
-from modelzoo.validity.pictures import Item, Picture
 from modelzoo.validity.rounding import OUTPUT, LayerError, layer_errors, probe_size
 from modelzoo.validity.task import Detection
 from modelzoo.validity.thresholds import hold
 from modelzoo.validity.verdict import Evidence
+from modelzoo.workload.images import Picture, large_pictures_allowed
 
 CROPS = 8
 """Crops in the built-in set: a detector takes seconds a picture."""
@@ -67,7 +68,7 @@ def judge(job: Job, progress: Progress = no_progress) -> Validity:
     task, batch = job.task, job.request.batch
     chosen = _chosen(job)
     tally = _Tally()
-    with pictures.large_pictures_allowed():
+    with large_pictures_allowed():
         layers = _layers(job, chosen.items)
         prepared = ahead(chosen.items, lambda item: _prepared(item, task), batch, threads())
         for group in batches(prepared, batch):
@@ -86,9 +87,9 @@ def _chosen(job: Job) -> _Set:
     request, categories = job.request, job.task.categories()
     names = {label: name for label, (_, name) in categories.items()}
     if request.data is None:
-        return _Set(pictures.builtin(min(CROPS, request.limit or CROPS), request.seed, SMALLEST_CROP), None, names)
+        return _Set(builtin_items(min(CROPS, request.limit or CROPS), request.seed, SMALLEST_CROP), None, names)
     items, annotations = coco.read(request.data, categories)
-    return _Set(pictures.sampled(items, request.limit, request.seed), annotations, names)
+    return _Set(sampled(items, request.limit, request.seed), annotations, names)
 
 
 def _layers(job: Job, items: Sequence[Item]) -> tuple[LayerError, ...]:

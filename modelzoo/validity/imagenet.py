@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from modelzoo.errors import InputError
-from modelzoo.validity import pictures
-from modelzoo.validity.pictures import Item
+from modelzoo.validity.items import Item
+from modelzoo.workload.images import SUFFIXES, find_pictures, read_picture
 
 _WNID = re.compile(r"(?<![0-9A-Za-z])(n\d{8})(?![0-9])")
 
@@ -37,9 +37,9 @@ def read(data: Path, names: Sequence[str], ids: Sequence[str] | None) -> tuple[l
         raise InputError(f"{data}: no such file or directory")
     if data.is_file():
         return [_item(data, data.name, None)], False
-    paths = pictures.found(data)
+    paths = find_pictures(data)
     if not paths:
-        raise InputError(f"{data} holds no pictures ({', '.join(sorted(pictures.SUFFIXES))})")
+        raise InputError(f"{data} holds no pictures ({', '.join(SUFFIXES)})")
     index = {wnid: number for number, wnid in enumerate(ids or ())}
     by_name = _by_name(names)
     folders = sorted({path.parent.name for path in paths if path.parent != data})
@@ -60,7 +60,7 @@ def read(data: Path, names: Sequence[str], ids: Sequence[str] | None) -> tuple[l
 
 
 def _item(path: Path, name: str, label: int | None) -> Item:
-    return Item(name, functools.partial(pictures.read_picture, path, name, label is None), label)
+    return Item(name, functools.partial(read_picture, path, name, label is None), label)
 
 
 def _wnid(name: str) -> str:

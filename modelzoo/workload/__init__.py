@@ -1,10 +1,50 @@
-"""What the author of a workload imports; nothing here imports torch until it is called."""
+"""Everything that a ``workload.py`` needs: the declaration, inputs, weights, and helpers for detectors.
+
+Judges are imported from ``modelzoo.validity``. Importing this package does not import torch; docs/workload.md shows
+how to write a workload.
+"""
 
 from __future__ import annotations
 
+from modelzoo.errors import InputError, WeightsError
 from modelzoo.records.workload import Count
 from modelzoo.workload.checkpoints import Checkpoint
 from modelzoo.workload.declaration import InputRequest, Inputs, Option, Workload
-from modelzoo.workload.images import pictures, read_text
+from modelzoo.workload.detectors import coco_categories, detector_counts, detector_inputs, detector_tensor
+from modelzoo.workload.images import read_picture
+from modelzoo.workload.inputs import photograph, pictures, read_text
+from modelzoo.workload.random_weights import (
+    calibrate_batch_norm,
+    capture_outputs,
+    count_candidates,
+    solve_background_bias,
+    standardize_outputs,
+)
+from modelzoo.workload.state import load_state_dict, read_state_dict, weights_file
 
-__all__ = ["Checkpoint", "Count", "InputRequest", "Inputs", "Option", "Workload", "pictures", "read_text"]
+__all__ = [
+    "Checkpoint",
+    "Count",
+    "InputError",
+    "InputRequest",
+    "Inputs",
+    "Option",
+    "WeightsError",
+    "Workload",
+    "calibrate_batch_norm",
+    "capture_outputs",
+    "coco_categories",
+    "count_candidates",
+    "detector_counts",
+    "detector_inputs",
+    "detector_tensor",
+    "load_state_dict",
+    "photograph",
+    "pictures",
+    "read_picture",
+    "read_state_dict",
+    "read_text",
+    "solve_background_bias",
+    "standardize_outputs",
+    "weights_file",
+]

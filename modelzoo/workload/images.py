@@ -1,8 +1,15 @@
-"""Real inputs: the photograph that matplotlib ships, or the user's own pictures and text."""
+"""Read pictures of any common kind as RGB, in bounded memory.
+
+Pillow reads every picture. Large JPEGs are decoded at reduced scale (Pillow's ``draft``), so that a picture of 100
+megapixels takes no more memory than one from a usual camera.
+"""
 
 from __future__ import annotations
 
-import random
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,84 +18,147 @@ from modelzoo.errors import InputError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PHOTOGRAPH = "grace_hopper.jpg"
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif", ".tif", ".tiff", ".ppm")
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+"""Suffixes of the files in a directory that are taken for pictures, in lower case."""
+MIN_SIDE = 10
+"""Pixels. ImageNet's validation set holds no smaller picture, and nothing can be recognised in one."""
+LARGE_PIXELS = 24_000_000
+"""Pictures with more pixels than a usual camera's are reduced while they are read."""
+MAX_PIXELS = 128_000_000
+"""Limit for pictures that cannot be decoded at reduced scale; such a picture takes 384 MB for a moment."""
+MAX_JPEG_PIXELS = 2_000_000_000
+REDUCED_SIDE = 3000
+"""Longer side, in pixels, of a large picture after it was reduced."""
+_EXIF_ORIENTATION = 0x0112
+_EXIF_QUARTER_TURNS = (5, 6, 7, 8)
+
+_one_large_at_a_time = threading.Lock()
 
 
-def photograph() -> Image:
-    """The photograph that the installed matplotlib ships (public domain), RGB, 512 × 606 or so."""
-    import matplotlib
+@dataclass(frozen=True)
+class Picture:
+    """An RGB picture.
 
-    return open_picture(Path(matplotlib.get_data_path()) / "sample_data" / PHOTOGRAPH)
+    Attributes:
+        name: what results call it.
+        image: the picture, in mode RGB.
+        size: (width, height) of the picture in its file, which ``image`` may be smaller than.
+        notes: conversions that were necessary, as text.
+    """
+
+    name: str
+    image: Image
+    size: tuple[int, int]
+    notes: tuple[str, ...] = ()
 
 
-def open_picture(path: Path) -> Image:
-    """Read a picture as RGB, turned as its EXIF orientation says.
+@contextlib.contextmanager
+def large_pictures_allowed() -> Iterator[None]:
+    """Disable Pillow's limit on the number of pixels: ``read_picture`` has limits of its own."""
+    import PIL.Image
+
+    before = PIL.Image.MAX_IMAGE_PIXELS
+    PIL.Image.MAX_IMAGE_PIXELS = None
+    try:
+        yield
+    finally:
+        PIL.Image.MAX_IMAGE_PIXELS = before
+
+
+def read_picture(path: Path, name: str = "", upright: bool = False) -> Picture:
+    """Read a picture as RGB.
+
+    16-bit pictures are scaled to 8 bits, CMYK and palettes converted; of an animation the first frame is taken.
+
+    Args:
+        path: the file.
+        name: what results call it; by default the file's name.
+        upright: rotate the picture as its EXIF orientation says. The boxes of annotated sets refer to the picture as
+            stored.
 
     Raises:
-        InputError: it is missing, or no picture.
+        InputError: the file is missing, is not a picture, is truncated, too small, too large, or holds
+            floating-point pixels.
     """
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    import PIL
+    from PIL.Image import DecompressionBombError
+    from PIL.Image import open as open_image
 
     try:
-        with Image.open(path) as picture:
-            return ImageOps.exif_transpose(picture).convert("RGB")
+        with open_image(path) as image:
+            return _decode(image, path, name or path.name, upright)
     except FileNotFoundError:
         raise InputError(f"no such picture: {path}") from None
-    except UnidentifiedImageError:
+    except PIL.UnidentifiedImageError:
         raise InputError(f"{path} is not a picture that Pillow can read") from None
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise InputError(f"{path} cannot be read as a picture: {error}") from error
+    except (OSError, SyntaxError, ValueError, MemoryError, EOFError, DecompressionBombError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path} cannot be read as a picture: {reason}") from None
 
 
-def pictures(count: int, seed: int, path: Path | None) -> list[tuple[Image, str]]:
-    """``count`` pictures with their names, all different.
+def _decode(image: Image, path: Path, name: str, upright: bool) -> Picture:
+    from PIL import ImageOps
 
-    Without ``path`` the first is the whole photograph and the others are crops of it, between 60 and
-    95 % of each side, drawn by ``seed``. With a file it and crops of it are taken, with a directory
-    its pictures in the order of their names, and crops of them where they are too few.
-
-    Raises:
-        InputError: there is no readable picture at ``path``.
-    """
-    if path is None:
-        whole = [(photograph(), PHOTOGRAPH)]
-    elif path.is_dir():
-        files = sorted(p for p in path.iterdir() if p.suffix.lower() in PICTURES)
-        if not files:
-            raise InputError(f"no pictures in {path} (looked for {', '.join(PICTURES)})")
-        whole = [(open_picture(file), file.name) for file in files[:count]]
-    else:
-        whole = [(open_picture(path), path.name)]
-    generator = random.Random(seed)
-    chosen = list(whole[:count])
-    while len(chosen) < count:
-        picture, name = whole[len(chosen) % len(whole)]
-        chosen.append(_crop(picture, name, generator))
-    return chosen
+    size = image.size
+    _check_size(path, size, image.format)
+    notes = []
+    if getattr(image, "n_frames", 1) > 1 and getattr(image, "is_animated", False):
+        notes.append("animated: the first frame was taken")
+    is_large = size[0] * size[1] > LARGE_PIXELS
+    with _one_large_at_a_time if is_large else contextlib.nullcontext():
+        if is_large:
+            image.draft("RGB", _reduced(size))
+            notes.append("large: decoded at reduced size")
+        rgb = _as_rgb(image, path, notes)
+        if is_large:
+            rgb.thumbnail((REDUCED_SIDE, REDUCED_SIDE))
+    if upright:
+        if rgb.getexif().get(_EXIF_ORIENTATION) in _EXIF_QUARTER_TURNS:
+            size = (size[1], size[0])
+        rgb = ImageOps.exif_transpose(rgb)
+    return Picture(name, rgb, size, tuple(notes))
 
 
-def _crop(picture: Image, name: str, generator: random.Random) -> tuple[Image, str]:
-    share = generator.uniform(0.6, 0.95)
-    width, height = max(1, int(picture.width * share)), max(1, int(picture.height * share))
-    left = generator.randint(0, picture.width - width)
-    top = generator.randint(0, picture.height - height)
-    box = (left, top, left + width, top + height)
-    return picture.crop(box), f"{name}[{left},{top},{width}x{height}]"
+def _check_size(path: Path, size: tuple[int, int], file_format: str | None) -> None:
+    width, height = size
+    if min(size) < MIN_SIDE:
+        raise InputError(f"{path} is {width}×{height} pixels: too small to hold anything; leave it out")
+    limit = MAX_JPEG_PIXELS if file_format == "JPEG" else MAX_PIXELS
+    if width * height > limit:
+        raise InputError(
+            f"{path} has {width * height / 1e6:.0f} megapixels, over the limit of {limit / 1e6:.0f}; reduce it"
+        )
 
 
-def read_text(path: Path) -> str:
-    """The text of a UTF-8 file.
+def _reduced(size: tuple[int, int]) -> tuple[int, int]:
+    """The size with the longer side reduced to ``REDUCED_SIDE``."""
+    factor = REDUCED_SIDE / max(size)
+    return max(1, round(size[0] * factor)), max(1, round(size[1] * factor))
 
-    Raises:
-        InputError: it is missing or not text.
-    """
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text; give a text file") from None
-    if not text:
-        raise InputError(f"{path} holds no text")
-    return text
+
+def _as_rgb(image: Image, path: Path, notes: list[str]) -> Image:
+    """Convert the first frame, and add to ``notes`` what was necessary."""
+    if image.mode == "F":
+        raise InputError(f"{path} holds floating-point pixels, whose range is unknown; save it with 8 or 16 bits")
+    if image.mode.startswith("I"):
+        import numpy as np
+        from PIL.Image import fromarray
+
+        # Pillow's convert() would clip 16-bit values to white.
+        notes.append("16-bit: scaled to 8 bits")
+        values = np.asarray(image).astype("int64").clip(0, 65535)
+        return fromarray((values >> 8).astype("uint8")).convert("RGB")
+    if image.mode == "CMYK":
+        notes.append("CMYK: converted to RGB")
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("RGB")
+
+
+def find_pictures(directory: Path, recursive: bool = True) -> list[Path]:
+    """Return the pictures in a directory by their suffixes, sorted; hidden files are left out."""
+    return sorted(
+        path
+        for path in directory.glob("**/*" if recursive else "*")
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
+    )

@@ -1,28 +1,30 @@
-"""Shape seeded random weights so that a network's work is like a trained one's.
+"""Adjust random weights until a network does the same amount of work as a trained one.
 
-Untouched random weights make activations grow or vanish with depth, and make a detector send either
-everything or nothing into its non-maximum suppression. Here every normalization layer is fitted to
-what it sees, and a detector's heads are scaled and biased until the counts are those of a trained
-detector. All of it is one or two forward passes over the suite's own photograph.
+With default initialization, activations grow or vanish with depth, and a detector sends either every box or none into
+non-maximum suppression (NMS). The functions here run the model once on a batch and set layers from what they observe,
+in the order in which they run (after layer-sequential unit-variance initialization, Mishkin and Matas, "All you need
+is a good init", ICLR 2016). They change the model in place and are called from ``Workload.randomize``, without
+gradients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Callable
 
 from modelzoo.workload.declaration import Inputs
 
-LEAST_VARIANCE = 1e-3
-"""Floor of a fitted variance: a channel that is nearly constant must not be blown up."""
-LEAST_PLACES = 9
-"""Fewer places (boxes, pixels) than this are too few to centre a channel by."""
+MIN_VARIANCE = 1e-3
+"""Smallest running variance that is set: a nearly constant channel must not be amplified."""
+MIN_POSITIONS = 9
+"""Positions (boxes or pixels) that a channel needs for a mean of its own."""
 
 
 @contextmanager
-def hooks(handles: list[Any]) -> Iterator[None]:
-    """Remove the hooks behind ``handles`` at the end, whatever happens."""
+def temporary_hooks(handles: Iterable[Any]) -> Iterator[None]:
+    """Remove the hooks of ``handles`` when the block ends."""
+    handles = list(handles)
     try:
         yield
     finally:
@@ -30,76 +32,105 @@ def hooks(handles: list[Any]) -> Iterator[None]:
             handle.remove()
 
 
-def fit_normalization(model: Any, inputs: Inputs) -> None:
-    """Set mean and variance of each (frozen) batch norm to those of its input, in one pass.
+def calibrate_batch_norm(model: Any, inputs: Inputs) -> None:
+    """Set the running mean and variance of every batch norm to those of its input.
 
-    Each layer is fitted just before it runs, so every later layer sees fitted activations.
+    A layer is set just before it runs, so that later layers see its normalized output. Frozen batch norms of
+    torchvision are included.
+
+    Args:
+        model: a ``torch.nn.Module`` in eval mode.
+        inputs: the batch to run.
     """
     import torch
     from torchvision.ops.misc import FrozenBatchNorm2d
 
-    def fit(layer: Any, args: tuple[Any, ...]) -> None:
+    def calibrate(layer: Any, args: tuple[Any, ...]) -> None:
         x = args[0]
         layer.running_mean.copy_(x.mean((0, 2, 3)))
-        layer.running_var.copy_(x.var((0, 2, 3), unbiased=False).clamp_min(LEAST_VARIANCE))
+        layer.running_var.copy_(x.var((0, 2, 3), unbiased=False).clamp_min(MIN_VARIANCE))
 
-    kinds = (torch.nn.BatchNorm2d, FrozenBatchNorm2d)
-    with hooks([m.register_forward_pre_hook(fit) for m in model.modules() if isinstance(m, kinds)]):
+    layers = (m for m in model.modules() if isinstance(m, (torch.nn.BatchNorm2d, FrozenBatchNorm2d)))
+    with temporary_hooks(layer.register_forward_pre_hook(calibrate) for layer in layers):
         model(*inputs.args)
 
 
-def scale_outputs(model: Any, inputs: Inputs, layers: dict[Any, float]) -> None:
-    """Make the outputs of each linear or convolution layer have mean 0 and the standard deviation given.
+def standardize_outputs(model: Any, inputs: Inputs, deviations: Mapping[Any, float]) -> None:
+    """Scale and shift layers so that their outputs have mean 0 and the given standard deviation.
 
-    Each channel is centred by itself, so that what wins differs from place to place and not only from
-    channel to channel; with fewer than ``LEAST_PLACES`` places the layer is centred as a whole. The
-    layers are scaled as they run, in one pass, so later ones see scaled inputs.
+    Each channel gets mean 0, so that the class with the highest score differs between positions. With fewer than
+    ``MIN_POSITIONS`` positions the layer's overall mean is subtracted instead. A layer is set when it runs, so that
+    later layers see its standardized output.
+
+    Args:
+        model: a ``torch.nn.Module`` in eval mode.
+        inputs: the batch to run.
+        deviations: linear and convolution layers with a bias, and the standard deviation of each one's output.
     """
 
-    def scale(layer: Any, args: Any, output: Any) -> Any:
-        places = tuple(d for d in range(output.dim()) if d != 1)
-        many = output[:, 0].numel() >= LEAST_PLACES
-        mean = output.mean(places, keepdim=True) if many else output.mean()
-        factor = layers[layer] / (output - mean).std().clamp_min(1e-12)
+    def standardize(layer: Any, args: Any, output: Any) -> Any:
+        all_but_channel = tuple(d for d in range(output.dim()) if d != 1)
+        is_per_channel = output[:, 0].numel() >= MIN_POSITIONS
+        mean = output.mean(all_but_channel, keepdim=True) if is_per_channel else output.mean()
+        factor = deviations[layer] / (output - mean).std().clamp_min(1e-12)
         layer.weight.mul_(factor)
         layer.bias.sub_(mean.flatten()).mul_(factor)
         return (output - mean) * factor
 
-    with hooks([layer.register_forward_hook(scale) for layer in layers]):
+    with temporary_hooks(layer.register_forward_hook(standardize) for layer in deviations):
         model(*inputs.args)
 
 
-def capture(model: Any, inputs: Inputs, modules: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Run the model once; return its output, and the output of each named module."""
-    seen: dict[str, Any] = {}
+def capture_outputs(model: Any, inputs: Inputs, modules: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Run the model once and keep the outputs of some of its modules.
+
+    Args:
+        model: a ``torch.nn.Module``.
+        inputs: the batch to run.
+        modules: submodules of ``model`` by a name of your choice.
+
+    Returns:
+        The model's output, and each module's output by its name.
+    """
+    outputs: dict[str, Any] = {}
 
     def keep(name: str) -> Callable[..., None]:
-        return lambda module, args, output: seen.__setitem__(name, output)
+        return lambda module, args, output: outputs.__setitem__(name, output)
 
-    with hooks([module.register_forward_hook(keep(name)) for name, module in modules.items()]):
+    with temporary_hooks(module.register_forward_hook(keep(name)) for name, module in modules.items()):
         output = model(*inputs.args)
-    return output, seen
+    return output, outputs
 
 
-def candidates(logits: Any, threshold: float) -> int:
-    """Pairs of box and class (background is class 0) whose softmax score exceeds ``threshold``.
+def count_candidates(logits: Any, threshold: float) -> int:
+    """Count the pairs of box and class that enter NMS: those with a softmax score over ``threshold``.
 
-    ``logits`` is (boxes, classes), of any floating type.
+    Args:
+        logits: (..., boxes, classes), of any floating type; class 0 is the background and is not counted.
+        threshold: the detector's score threshold.
     """
     return int((logits.float().softmax(-1)[..., 1:] > threshold).sum())
 
 
-def background_bias(logits: Any, threshold: float, wanted: int) -> float:
-    """What to add to the background's logit so that ``wanted`` pairs exceed ``threshold``.
+def solve_background_bias(logits: Any, threshold: float, wanted: int) -> float:
+    """Find the shift of the background logit with which ``wanted`` candidates enter NMS.
 
-    Found by bisection, and rounded so that machines whose last bits differ agree.
+    The result is rounded to three decimals, so that machines whose logits differ in the last bits agree.
+
+    Args:
+        logits: (..., boxes, classes), class 0 being the background.
+        threshold: the detector's score threshold.
+        wanted: the number of candidates, see ``count_candidates``.
+
+    Returns:
+        The number to add to the background logit.
     """
     low, high = -20.0, 40.0
-    for _ in range(40):
+    for _ in range(40):  # bisection: more background leaves fewer candidates
         middle = (low + high) / 2
-        moved = logits.clone()
-        moved[..., 0] += middle
-        if candidates(moved, threshold) > wanted:
+        shifted = logits.clone()
+        shifted[..., 0] += middle
+        if count_candidates(shifted, threshold) > wanted:
             low = middle
         else:
             high = middle

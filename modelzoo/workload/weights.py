@@ -149,8 +149,11 @@ def _random_model(workload: Workload, options: Mapping[str, Any], seed: int) -> 
 def _save(model: Any, path: Path) -> None:
     from safetensors.torch import save_file
 
+    tensors = {name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()}
     with replace_atomically(path) as temporary:
-        save_file({name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()}, str(temporary))
+        permissions = temporary.stat().st_mode
+        save_file(tensors, str(temporary))
+        temporary.chmod(permissions)  # safetensors replaces the file by one that its owner alone can read
 
 
 def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Any:

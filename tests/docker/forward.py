@@ -12,8 +12,7 @@ from pathlib import Path
 
 import torch
 
-from modelzoo.workload import discovery
-from modelzoo.workload import weights
+from modelzoo.workload import discovery, weights
 from modelzoo.workload.declaration import InputRequest
 from modelzoo.workload.state import load_state_dict
 

@@ -1,148 +1,145 @@
-"""Real inputs: distinct pictures and texts, the user's own, and a reason for those that cannot be read."""
+"""Pictures of every kind are read as RGB, in bounded memory; what cannot be read is named."""
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from modelzoo.errors import InputError
-from modelzoo.workload import discovery
-from modelzoo.workload import images as inputs
-from modelzoo.workload.declaration import InputRequest
+from modelzoo.workload import images
 
 
-@pytest.fixture
-def picture(tmp_path: Path) -> Path:
-    """A small picture with a gradient, so that every crop of it differs."""
-    path = tmp_path / "gradient.png"
-    image = Image.new("RGB", (64, 48))
-    image.putdata([(4 * x, 5 * y, x + y) for y in range(48) for x in range(64)])
-    image.save(path)
-    return path
+def noise(size: tuple[int, int] = (64, 48)) -> Any:
+    pixels = np.random.default_rng(0).integers(0, 256, (size[1], size[0], 3), dtype="uint8")
+    return Image.fromarray(pixels)
 
 
-def test_the_photograph_is_real() -> None:
-    """matplotlib ships it; it is a photograph, not a blank."""
-    photograph = inputs.photograph()
-    assert photograph.mode == "RGB"
-    assert min(photograph.size) >= 400
-    colours = photograph.resize((64, 64)).getcolors(4096)
-    assert colours is not None
-    assert len(colours) > 1000
+def refused(path: Path, says: str) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        images.read_picture(path)
+    assert "\n" not in str(caught.value)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(count=st.integers(1, 12), seed=st.integers(0, 2**63 - 1))
-def test_a_batch_never_repeats_a_picture(count: int, seed: int, picture: Path) -> None:
-    """Any batch of any seed holds that many pictures, all different, and names each."""
-    chosen = inputs.pictures(count, seed, picture)
-    assert len(chosen) == count
-    assert len({name for _, name in chosen}) == count
-    assert len({image.tobytes() for image, _ in chosen}) == count
-    assert chosen[0][1] == picture.name
+def test_missing_truncated_text_and_tiny_pictures_are_refused(tmp_path: Path) -> None:
+    """Each in one line that says why."""
+    refused(tmp_path / "absent.jpg", "no such picture")
+    whole = tmp_path / "whole.jpg"
+    noise((400, 300)).save(whole)
+    (tmp_path / "cut.jpg").write_bytes(whole.read_bytes()[:4000])
+    refused(tmp_path / "cut.jpg", "truncated")
+    (tmp_path / "text.jpg").write_text("this is no picture")
+    refused(tmp_path / "text.jpg", "not a picture")
+    (tmp_path / "empty.png").write_bytes(b"")
+    refused(tmp_path / "empty.png", "not a picture")
+    noise((1, 1)).save(tmp_path / "one.png")
+    refused(tmp_path / "one.png", "1×1 pixels")
+    Image.fromarray(np.zeros((20, 20), dtype="float32")).save(tmp_path / "float.tif")
+    refused(tmp_path / "float.tif", "floating-point")
 
 
-def test_crops_are_those_of_the_seed() -> None:
-    """The same seed gives the same batch, another seed another."""
-    first, again, other = (inputs.pictures(3, seed, None) for seed in (0, 0, 1))
-    assert [i.tobytes() for i, _ in first] == [i.tobytes() for i, _ in again]
-    assert first[1][1] != other[1][1]
+def test_cmyk_becomes_rgb(tmp_path: Path) -> None:
+    """A CMYK JPEG is converted, and the note says so."""
+    Image.new("CMYK", (40, 30), (0, 255, 255, 0)).save(tmp_path / "c.jpg")
+    picture = images.read_picture(tmp_path / "c.jpg")
+    assert picture.image.mode == "RGB"
+    red, green, blue = picture.image.getpixel((5, 5))
+    assert red > 200 > 60 > max(green, blue)
+    assert "CMYK" in picture.notes[0]
 
 
-def test_a_folder_gives_its_pictures_in_order_and_crops_when_they_are_few(picture: Path, tmp_path: Path) -> None:
-    """Own pictures first, by name; other files are passed over."""
-    folder = tmp_path / "own"
-    folder.mkdir()
-    (folder / "notes.txt").write_text("no picture")
-    for name in ("b.png", "a.PNG"):
-        (folder / name).write_bytes(picture.read_bytes())
-    names = [name for _, name in inputs.pictures(3, 0, folder)]
-    assert names[:2] == ["a.PNG", "b.png"]
-    assert names[2].startswith("a.PNG[")
-    assert [name for _, name in inputs.pictures(1, 0, folder)] == ["a.PNG"]
+def test_sixteen_bits_are_scaled_not_clipped(tmp_path: Path) -> None:
+    """Half of the range becomes mid-grey; Pillow's own conversion would make it white."""
+    Image.fromarray(np.full((20, 30), 32768, dtype="uint16")).save(tmp_path / "deep.png")
+    picture = images.read_picture(tmp_path / "deep.png")
+    assert picture.image.getpixel((3, 3)) == (128, 128, 128)
+    assert "16-bit" in picture.notes[0]
 
 
-def test_exif_orientation_is_applied(tmp_path: Path) -> None:
-    """A phone's upright picture stays upright: width and height are those a person sees."""
-    image = Image.new("RGB", (40, 20))
-    exif = image.getexif()
+def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
+    """And the note says so."""
+    frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    picture = images.read_picture(tmp_path / "a.gif")
+    assert picture.image.getpixel((3, 3)) == (255, 0, 0)
+    assert "first frame" in picture.notes[0]
+
+
+def test_orientation_is_applied_only_on_request(tmp_path: Path) -> None:
+    """Annotated sets are taken as stored; plain folders are turned upright."""
+    exif = Image.Exif()
     exif[0x0112] = 6
-    image.save(tmp_path / "turned.jpg", exif=exif)
-    assert inputs.open_picture(tmp_path / "turned.jpg").size == (20, 40)
+    noise((64, 48)).save(tmp_path / "turned.jpg", exif=exif)
+    assert images.read_picture(tmp_path / "turned.jpg").image.size == (64, 48)
+    upright = images.read_picture(tmp_path / "turned.jpg", upright=True)
+    assert upright.image.size == upright.size == (48, 64)
+
+
+BIG = """
+import resource, sys, warnings
+from pathlib import Path
+from PIL import Image
+from modelzoo.workload import images
+warnings.simplefilter("error")
+small = Path(sys.argv[1])
+images.read_picture(small)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with images.large_pictures_allowed():
+    picture = images.read_picture(Path(sys.argv[2]))
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(*picture.size, *picture.image.size, (after - before) // 1024, picture.notes)
+"""
+
+
+def test_a_hundred_megapixels_cost_bounded_memory(tmp_path: Path) -> None:
+    """A 12,500×8,000 JPEG is decoded at reduced size: under 100 MB more, where the whole takes 300."""
+    noise().save(tmp_path / "small.jpg")
+    Image.new("RGB", (12_500, 8_000), "teal").save(tmp_path / "big.jpg")
+    command = [sys.executable, "-c", BIG, str(tmp_path / "small.jpg"), str(tmp_path / "big.jpg")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    width, height, seen_width, seen_height, megabytes, *note = done.stdout.split()
+    assert (int(width), int(height)) == (12_500, 8_000)
+    assert max(int(seen_width), int(seen_height)) <= images.REDUCED_SIDE
+    assert int(megabytes) < 100
+    assert "reduced" in " ".join(note)
+    assert resource.RUSAGE_SELF == 0
+
+
+def test_a_picture_over_every_limit_is_refused_before_decoding(tmp_path: Path) -> None:
+    """A PNG of 20,000×10,000 pixels, few bytes on disk, is refused by its header."""
+    Image.new("1", (20_000, 10_000)).save(tmp_path / "bomb.png")
+    with images.large_pictures_allowed():
+        refused(tmp_path / "bomb.png", "200 megapixels")
+
+
+def test_the_guard_of_pillow_is_restored() -> None:
+    """It is off only while pictures are read."""
+    before = Image.MAX_IMAGE_PIXELS
+    with images.large_pictures_allowed():
+        assert Image.MAX_IMAGE_PIXELS is None
+    assert before == Image.MAX_IMAGE_PIXELS
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK"])
 def test_every_mode_becomes_rgb(mode: str, tmp_path: Path) -> None:
     """Grey, palette, transparent and print pictures are all taken."""
     path = tmp_path / ("x.tiff" if mode == "CMYK" else "x.png")
-    Image.new(mode, (8, 8)).save(path)
-    assert inputs.open_picture(path).mode == "RGB"
+    Image.new(mode, (16, 16)).save(path)
+    assert images.read_picture(path).image.mode == "RGB"
 
 
-def test_pictures_that_cannot_be_read_are_named(tmp_path: Path, picture: Path) -> None:
-    """Missing, no picture, truncated, and a folder without any: each its own sentence."""
-    text = tmp_path / "text.jpg"
-    text.write_text("hello")
-    whole = tmp_path / "whole.jpg"
-    Image.open(picture).resize((400, 300)).save(whole)
-    cut = tmp_path / "cut.jpg"
-    cut.write_bytes(whole.read_bytes()[:800])
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    for path, message in (
-        (tmp_path / "none.jpg", "no such picture"),
-        (text, "is not a picture that Pillow can read"),
-        (cut, "cannot be read as a picture: .*truncated"),
-        (empty, "no pictures in .* \\(looked for .jpg"),
-    ):
-        with pytest.raises(InputError, match=message) as caught:
-            inputs.pictures(1, 0, path)
-        assert str(path) in str(caught.value)
-
-
-def test_text_that_cannot_be_read_is_named(tmp_path: Path, picture: Path) -> None:
-    """Missing, a folder, a picture and an empty file are no text."""
-    (tmp_path / "empty.txt").write_text(" \n")
-    for path, message in (
-        (tmp_path / "none.txt", "cannot read .*: No such file"),
-        (tmp_path, "cannot read .*: Is a directory"),
-        (picture, "is not UTF-8 text"),
-        (tmp_path / "empty.txt", "holds no text"),
-    ):
-        with pytest.raises(InputError, match=message):
-            inputs.read_text(path)
-
-
-@pytest.mark.parametrize("name", ["resnet50", "ssd", "maskrcnn"])
-def test_picture_workloads_make_distinct_normalized_batches(name: str) -> None:
-    """The model's own preprocessing: three channels of floats, each picture of a batch its own."""
-    work = discovery.load_workload(discovery.find_workload(name))
-    made = work.inputs(InputRequest(3, 0, None, work.option_values({})))
-    pictures = list(made.args[0])
-    assert len(made.items) == len(set(made.items)) == len(pictures) == 3
-    assert all(p.shape[0] == 3 and p.is_floating_point() for p in pictures)
-    assert not any(p.shape == q.shape and p.equal(q) for p, q in zip(pictures, pictures[1:]))
-    if name == "resnet50":
-        assert made.args[0].shape == (3, 3, 224, 224)
-        assert made.args[0].min() < -1, "normalized with ImageNet's mean and deviation"
-    else:
-        assert all(p.min() >= 0 and p.max() <= 1 for p in pictures)
-
-
-def test_bert_fills_every_sequence_with_its_own_text(tmp_path: Path) -> None:
-    """Three rows of full length, all different, none padded; also from a text of one line."""
-    work = discovery.load_workload(discovery.find_workload("bert"))
-    own = tmp_path / "own.txt"
-    own.write_text("The bridge was built by Anna in 1871. " * 3)
-    for path in (None, own):
-        made = work.inputs(InputRequest(3, 0, path, work.option_values({"sequence": 64})))
-        ids, mask, segments = made.args
-        assert ids.shape == mask.shape == segments.shape == (3, 64)
-        assert mask.all(), "a padded sequence would cost what no question costs"
-        assert len({tuple(row) for row in ids.tolist()}) == 3
-        assert set(segments.flatten().tolist()) == {0, 1}
-        assert len(set(made.items)) == 3
+def test_pictures_are_found_by_suffix(tmp_path: Path) -> None:
+    """In any case, sorted, without hidden and other files; subdirectories are included on request."""
+    (tmp_path / "b").mkdir()
+    for name in ("c.JPG", "a.png", ".hidden.png", "notes.txt", "b/x.pgm"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "d.png").mkdir()
+    names = ["a.png", "b/x.pgm", "c.JPG"]
+    assert images.find_pictures(tmp_path) == [tmp_path / name for name in names]
+    assert images.find_pictures(tmp_path, recursive=False) == [tmp_path / "a.png", tmp_path / "c.JPG"]

@@ -27,7 +27,7 @@ def ready(name: str, seed: int = 0, **options: Any) -> tuple[Any, Inputs, Any]:
     """A workload's model with its random weights, its inputs, and the workload."""
     work = discovery.load_workload(discovery.find_workload(name))
     values = work.option_values(options)
-    found = weights.resolve(work, values, "random", seed)
+    found = weights.resolve_weights(work, values, "random", seed)
     model = weights.load_model(work, values, found)
     return model, work.inputs(InputRequest(1, seed, None, values)), work
 
@@ -56,7 +56,7 @@ def suspicious(model: Any, inputs: Inputs) -> list[str]:
         return hook
 
     handles = [module.register_forward_hook(look(name)) for name, module in model.named_modules()]
-    with torch.inference_mode(), random_weights.hooks(handles):
+    with torch.inference_mode(), random_weights.temporary_hooks(handles):
         model(*inputs.args)
     return found
 
@@ -80,7 +80,7 @@ def test_resnet50_keeps_its_level_through_all_layers(seed: int) -> None:
         block.register_forward_hook(lambda m, a, output: levels.append(float(output.std())))
         for block in (model.layer1, model.layer2, model.layer3, model.layer4)
     ]
-    with torch.inference_mode(), random_weights.hooks(handles):
+    with torch.inference_mode(), random_weights.temporary_hooks(handles):
         logits = model(*inputs.args)
     assert all(0.1 < level < 10 for level in levels)
     assert logits.std() > 1e-3
@@ -99,7 +99,7 @@ def check_counts(name: str, seed: int) -> None:
         counts = work.count(model, inputs)
     assert counts
     for count in counts:
-        assert count.low <= count.value <= count.high, count
+        assert count.is_typical, count
         assert count.source
     assert suspicious(model, inputs) == []
 
@@ -124,8 +124,8 @@ def test_normalization_is_fitted_to_what_it_sees() -> None:
     ).eval()
     inputs = Inputs((100 * torch.rand(1, 3, 16, 16),), ("noise",))
     with torch.no_grad():
-        random_weights.fit_normalization(model, inputs)
-        _, seen = random_weights.capture(model, inputs, {"first": model[1], "last": model[3]})
+        random_weights.calibrate_batch_norm(model, inputs)
+        _, seen = random_weights.capture_outputs(model, inputs, {"first": model[1], "last": model[3]})
     for output in seen.values():
         assert output.mean((0, 2, 3)).abs().max() < 1e-4
         assert (output.var((0, 2, 3), unbiased=False) - 1).abs().max() < 1e-2
@@ -136,7 +136,7 @@ def test_a_constant_channel_is_not_blown_up() -> None:
     """The floor of the variance keeps its rounding errors small."""
     layer = torch.nn.BatchNorm2d(2).eval()
     with torch.no_grad():
-        random_weights.fit_normalization(layer, Inputs((torch.full((1, 2, 4, 4), 5.0),), ("flat",)))
+        random_weights.calibrate_batch_norm(layer, Inputs((torch.full((1, 2, 4, 4), 5.0),), ("flat",)))
         assert layer(torch.full((1, 2, 4, 4), 5.001)).abs().max() < 0.1
 
 
@@ -147,7 +147,7 @@ def test_outputs_are_scaled_to_what_was_asked(layer: Any) -> None:
     shape = (50, 6) if isinstance(layer, torch.nn.Linear) else (2, 3, 9, 9)
     inputs = Inputs((torch.randn(shape) + 3,), ("noise",))
     with torch.no_grad():
-        random_weights.scale_outputs(layer, inputs, {layer: 2.5})
+        random_weights.standardize_outputs(layer, inputs, {layer: 2.5})
         output = layer(*inputs.args)
     assert output.std() == pytest.approx(2.5, rel=0.05)
     assert float(output.mean()) == pytest.approx(0, abs=0.05)
@@ -159,18 +159,18 @@ def test_the_background_bias_gives_the_wanted_number_of_candidates(wanted: int) 
     torch.manual_seed(0)
     logits = 2 * torch.randn(500, 11)
     moved = logits.clone()
-    moved[:, 0] += random_weights.background_bias(logits, 0.05, wanted)
-    assert random_weights.candidates(moved, 0.05) == pytest.approx(wanted, abs=0.05 * wanted)
+    moved[:, 0] += random_weights.solve_background_bias(logits, 0.05, wanted)
+    assert random_weights.count_candidates(moved, 0.05) == pytest.approx(wanted, abs=0.05 * wanted)
 
 
 def test_candidates_are_pairs_over_the_threshold_without_background() -> None:
     """Class 0 is the background and never counts."""
     logits = torch.log(torch.tensor([[0.90, 0.06, 0.04], [0.02, 0.49, 0.49]]))
-    assert random_weights.candidates(logits, 0.05) == 3
+    assert random_weights.count_candidates(logits, 0.05) == 3
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
     """Made twice from scratch, bit for bit."""
     work = discovery.load_workload(discovery.find_workload("resnet50"))
-    first, second = (weights._randomized(work, {}, 3).state_dict() for _ in range(2))
+    first, second = (weights._random_model(work, {}, 3).state_dict() for _ in range(2))
     assert all(first[key].equal(second[key]) for key in first)

@@ -113,6 +113,13 @@ def test_random_weights_are_remade_when_damaged_and_come_out_the_same() -> None:
     assert [p.name for p in path.parent.iterdir()] == [path.name], "no temporary file is left"
 
 
+def test_random_weights_have_the_permissions_of_any_file(tmp_path: Path) -> None:
+    """A cache that several users share can be read by all of them."""
+    (tmp_path / "plain").write_text("")
+    path = Path(weights.resolve_weights(TOY, OPTIONS, "random", 0).path)
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_random_weights_do_not_depend_on_options_of_the_inputs() -> None:
     """Whichever input size came first, the weights are those fitted to the default one."""
     large = weights.resolve_weights(TOY, TOY.option_values({"level": "7"}), "random", 0)

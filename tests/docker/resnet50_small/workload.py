@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from modelzoo.workload import InputRequest, Inputs
-from modelzoo.workload import discovery
+from modelzoo.workload import InputRequest, Inputs, discovery
 
 PIXELS = 64
 FITTED = 128

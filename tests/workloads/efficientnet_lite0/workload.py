@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from modelzoo.validity import Classification
-from modelzoo.validity.imagenet import wnids
+from modelzoo.validity import Classification, wnids
 from modelzoo.workload import InputRequest, Inputs, Workload, pictures
 from modelzoo.workload.discovery import CHECKOUT
 

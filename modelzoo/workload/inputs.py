@@ -1,0 +1,147 @@
+"""Pictures and texts to run on: the user's own, or the photograph that matplotlib ships.
+
+There are two ways to crop the photograph, ``pictures`` for timing and ``photograph_crops`` for judging. They stay
+apart because stored results name the crops of each, and because they serve different ends: a timed batch needs
+pictures that are different and hold a whole scene, of whatever picture the user gives. A judged set must be more
+varied than that, so its crops are smaller and every second one is mirrored.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelzoo.errors import InputError
+from modelzoo.workload.images import SUFFIXES, Picture, find_pictures, large_pictures_allowed, read_picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+PHOTOGRAPH = "grace_hopper.jpg"
+MAX_DRAWS = 100
+"""Draws of a crop until it differs from those before it; a very small picture may have no more crops."""
+
+
+def photograph() -> Image:
+    """Return the photograph that matplotlib ships: Grace Hopper, 512 × 606 pixels, RGB, public domain.
+
+    Raises:
+        InputError: this installation of matplotlib lacks it.
+    """
+    from matplotlib import get_data_path
+
+    path = Path(get_data_path()) / "sample_data" / PHOTOGRAPH
+    if not path.is_file():
+        raise InputError(f"matplotlib's sample_data/{PHOTOGRAPH} is missing; reinstall matplotlib or give own pictures")
+    return read_picture(path).image
+
+
+def pictures(count: int, seed: int, path: Path | None) -> list[tuple[Image, str]]:
+    """Return a batch of different pictures, as RGB, with their names.
+
+    Args:
+        count: number of pictures.
+        seed: seed of the crops.
+        path: a picture, or a directory whose pictures are taken in the order of their names; ``None`` for the
+            photograph that matplotlib ships. If there are fewer pictures than ``count``, crops of them follow, of 60
+            to 95 % of each side.
+
+    Raises:
+        InputError: there is no readable picture at ``path``.
+    """
+    whole = [(photograph(), PHOTOGRAPH)] if path is None else _own_pictures(path, count)
+    generator = random.Random(seed)
+    chosen = whole[:count]
+    names = {name for _, name in chosen}
+    while len(chosen) < count:
+        picture, name = whole[len(chosen) % len(whole)]
+        for _ in range(MAX_DRAWS):
+            crop, crop_name = _crop(picture, name, generator)
+            if crop_name not in names:
+                break
+        names.add(crop_name)
+        chosen.append((crop, crop_name))
+    return chosen
+
+
+def _own_pictures(path: Path, count: int) -> list[tuple[Image, str]]:
+    files = find_pictures(path, recursive=False) if path.is_dir() else [path]
+    if not files:
+        raise InputError(f"no pictures in {path} (looked for {', '.join(SUFFIXES)})")
+    with large_pictures_allowed():
+        return [(read_picture(file, upright=True).image, file.name) for file in files[:count]]
+
+
+def _crop(picture: Image, name: str, generator: random.Random) -> tuple[Image, str]:
+    scale = generator.uniform(0.6, 0.95)
+    width, height = max(1, int(picture.width * scale)), max(1, int(picture.height * scale))
+    left = generator.randint(0, picture.width - width)
+    top = generator.randint(0, picture.height - height)
+    box = (left, top, left + width, top + height)
+    return picture.crop(box), f"{name}[{left},{top},{width}x{height}]"
+
+
+@dataclass(frozen=True)
+class PhotographCrop:
+    """A crop of the photograph, cut when it is called.
+
+    Attributes:
+        name: ``crop_00``, ``crop_01`` and so on.
+        scale: width and height of the crop, relative to those of the photograph.
+        offset: position of its left and top edge, from 0 to 1 of the space that is left.
+        is_mirrored: whether left and right are swapped.
+    """
+
+    name: str
+    scale: float
+    offset: tuple[float, float]
+    is_mirrored: bool
+
+    def __call__(self) -> Picture:
+        """Return the crop."""
+        from PIL import ImageOps
+
+        whole = photograph()
+        width, height = (round(side * self.scale) for side in whole.size)
+        left = round((whole.width - width) * self.offset[0])
+        top = round((whole.height - height) * self.offset[1])
+        crop = whole.crop((left, top, left + width, top + height))
+        if self.is_mirrored:
+            crop = ImageOps.mirror(crop)
+        return Picture(self.name, crop, crop.size)
+
+
+def photograph_crops(count: int, seed: int, min_scale: float) -> list[PhotographCrop]:
+    """Return different crops of the photograph, every second one mirrored; the first is the whole photograph.
+
+    Args:
+        count: number of crops.
+        seed: seed of their positions and sizes.
+        min_scale: smallest side of a crop, relative to that of the photograph.
+    """
+    generator = random.Random(seed)
+    crops = []
+    for index in range(count):
+        scale = 1.0 if index == 0 else min_scale + (1 - min_scale) * generator.random()
+        offset = (generator.random(), generator.random())
+        crops.append(PhotographCrop(f"crop_{index:02d}", scale, offset, is_mirrored=index % 2 == 1))
+    return crops
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file, without white space around it.
+
+    Raises:
+        InputError: the file is missing, empty, or not text.
+    """
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8 text; give a text file") from None
+    if not text:
+        raise InputError(f"{path} holds no text")
+    return text

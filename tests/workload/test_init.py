@@ -1,0 +1,93 @@
+"""``modelzoo.workload`` offers what the author of a workload needs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+import modelzoo.workload
+from modelzoo.workload.discovery import STANDARD_WORKLOADS, load_workload
+
+PUBLIC = [
+    "Checkpoint",
+    "Count",
+    "InputError",
+    "InputRequest",
+    "Inputs",
+    "Option",
+    "WeightsError",
+    "Workload",
+    "calibrate_batch_norm",
+    "capture_outputs",
+    "coco_categories",
+    "count_candidates",
+    "detector_counts",
+    "detector_inputs",
+    "detector_tensor",
+    "load_state_dict",
+    "photograph",
+    "pictures",
+    "read_picture",
+    "read_state_dict",
+    "read_text",
+    "solve_background_bias",
+    "standardize_outputs",
+    "weights_file",
+]
+MINIMAL = """
+from modelzoo.workload import Inputs, Workload
+
+
+def build(options):
+    import torch
+
+    return torch.nn.Linear(4, 2)
+
+
+def inputs(request):
+    import torch
+
+    return Inputs((torch.ones(request.batch, 4),), ("ones",) * request.batch)
+
+
+WORKLOAD = Workload("minimal", "a linear layer", "rows", build, inputs)
+"""
+
+
+def test_the_public_names_are_these() -> None:
+    """Removing or renaming one breaks workloads of other people; each name exists and is documented."""
+    assert sorted(modelzoo.workload.__all__) == PUBLIC
+    page = (ROOT / "docs" / "workload.md").read_text()
+    for name in PUBLIC:
+        assert getattr(modelzoo.workload, name).__doc__
+        assert f"`{name}`" in page, name
+
+
+def test_importing_it_does_not_import_torch() -> None:
+    """Commands that only load a declaration, such as --help, stay fast."""
+    code = "import sys, modelzoo.workload; sys.exit(bool({'torch', 'torchvision', 'PIL', 'numpy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", [*STANDARD_WORKLOADS, "examples/mlp"])
+def test_the_standard_workloads_use_only_public_modules(name: str) -> None:
+    """What they need, another author needs too."""
+    tree = ast.parse((ROOT / name / "workload.py").read_text())
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    ours = {module for module in modules if module and module.startswith("modelzoo")}
+    assert ours <= {"modelzoo.workload", "modelzoo.validity"}
+
+
+def test_a_workload_of_workload_and_inputs_alone_loads(tmp_path: Path) -> None:
+    """The smallest workload.py: two names, positional arguments."""
+    from modelzoo.workload import InputRequest
+
+    (tmp_path / "workload.py").write_text(MINIMAL)
+    workload = load_workload(tmp_path)
+    made = workload.inputs(InputRequest(batch=3, seed=0, path=None, options={}))
+    assert workload.build({})(*made.args).shape == (3, 2)

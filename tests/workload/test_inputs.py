@@ -1,0 +1,185 @@
+"""Real inputs: distinct pictures and texts, the user's own, and a reason for those that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from modelzoo.errors import InputError
+from modelzoo.workload import InputRequest, discovery, images, inputs
+
+TIMED_NAMES = ["grace_hopper.jpg", "grace_hopper.jpg[48,53,458x537]", "grace_hopper.jpg[130,124,314x368]"]
+JUDGED = [("crop_00", (512, 600)), ("crop_01", (364, 426)), ("crop_02", (360, 421))]
+GREY = [[68, 115, 120, 74, 122, 108, 32, 52, 28], [111, 105, 53, 124, 129, 67, 54, 77, 31]]
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    """A small picture with a gradient, so that every crop of it differs."""
+    path = tmp_path / "gradient.png"
+    image = Image.new("RGB", (64, 48))
+    image.putdata([(4 * x, 5 * y, x + y) for y in range(48) for x in range(64)])
+    image.save(path)
+    return path
+
+
+def test_the_photograph_is_real() -> None:
+    """matplotlib ships it; it is a photograph, not a blank."""
+    photograph = inputs.photograph()
+    assert photograph.mode == "RGB"
+    assert min(photograph.size) >= 400
+    colours = photograph.resize((64, 64)).getcolors(4096)
+    assert colours is not None
+    assert len(colours) > 1000
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(count=st.integers(1, 12), seed=st.integers(0, 2**63 - 1))
+@example(count=12, seed=62947)  # draws the same crop twice
+def test_a_batch_never_repeats_a_picture(count: int, seed: int, picture: Path) -> None:
+    """Any batch of any seed holds that many pictures, all different, and names each."""
+    chosen = inputs.pictures(count, seed, picture)
+    assert len(chosen) == count
+    assert len({name for _, name in chosen}) == count
+    assert len({image.tobytes() for image, _ in chosen}) == count
+    assert chosen[0][1] == picture.name
+
+
+def test_a_picture_with_few_crops_fills_a_large_batch(tmp_path: Path) -> None:
+    """Ten pixels have fewer crops than that: some repeat, and the batch is complete."""
+    Image.new("RGB", (10, 10)).save(tmp_path / "small.png")
+    assert len(inputs.pictures(300, 0, tmp_path / "small.png")) == 300
+
+
+def test_crops_are_those_of_the_seed() -> None:
+    """The same seed gives the same batch, another seed another."""
+    first, again, other = (inputs.pictures(3, seed, None) for seed in (0, 0, 1))
+    assert [i.tobytes() for i, _ in first] == [i.tobytes() for i, _ in again]
+    assert first[1][1] != other[1][1]
+
+
+def test_a_folder_gives_its_pictures_in_order_and_crops_when_they_are_few(picture: Path, tmp_path: Path) -> None:
+    """Own pictures first, by name; other files are passed over."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("no picture")
+    for name in ("b.png", "a.PNG"):
+        (folder / name).write_bytes(picture.read_bytes())
+    names = [name for _, name in inputs.pictures(3, 0, folder)]
+    assert names[:2] == ["a.PNG", "b.png"]
+    assert names[2].startswith("a.PNG[")
+    assert [name for _, name in inputs.pictures(1, 0, folder)] == ["a.PNG"]
+
+
+def test_own_pictures_are_turned_upright(tmp_path: Path) -> None:
+    """A phone's upright picture stays upright: width and height are those that a person sees."""
+    image = Image.new("RGB", (40, 20))
+    exif = image.getexif()
+    exif[0x0112] = 6
+    image.save(tmp_path / "turned.jpg", exif=exif)
+    ((picture, _),) = inputs.pictures(1, 0, tmp_path / "turned.jpg")
+    assert picture.size == (20, 40)
+
+
+def test_sixteen_bit_pictures_are_scaled(tmp_path: Path) -> None:
+    """Half of the range becomes mid-grey, as when pictures are judged, and not white."""
+    Image.fromarray(np.full((20, 30), 32768, dtype="uint16")).save(tmp_path / "deep.png")
+    ((picture, _),) = inputs.pictures(1, 0, tmp_path / "deep.png")
+    assert picture.getpixel((3, 3)) == (128, 128, 128)
+
+
+def test_a_large_own_picture_is_reduced(tmp_path: Path) -> None:
+    """A JPEG over Pillow's own limit is read at reduced size, without a warning."""
+    Image.new("RGB", (12_500, 8_000), "teal").save(tmp_path / "big.jpg")
+    ((picture, _),) = inputs.pictures(1, 0, tmp_path / "big.jpg")
+    assert max(picture.size) <= images.REDUCED_SIDE
+
+
+def test_the_recorded_crops_are_these_pixels() -> None:
+    """Results name the crops that were timed and judged, so that a name must mean the same pixels for ever."""
+    timed = inputs.pictures(3, 0, None)
+    assert [name for _, name in timed] == TIMED_NAMES
+    judged = [crop() for crop in inputs.photograph_crops(3, 0, 0.5)]
+    assert [(crop.name, crop.size) for crop in judged] == JUDGED
+    # The decoder may round pixels by one unit, so that a thumbnail is compared and not a checksum.
+    grey = [list(picture.convert("L").resize((3, 3)).tobytes()) for picture in [timed[1][0], judged[1].image]]
+    assert np.abs(np.array(grey) - np.array(GREY)).max() <= 2
+
+
+def test_judged_crops_are_distinct_and_reproducible() -> None:
+    """No two crops are the same picture; the seed decides which they are."""
+    first, again, other = (inputs.photograph_crops(12, seed, 0.5) for seed in (0, 0, 1))
+    assert first == again != other
+    pixels = [crop().image.tobytes() for crop in first]
+    assert len(set(pixels)) == 12
+    assert other[3]().image.tobytes() != pixels[3]
+
+
+def test_pictures_that_cannot_be_read_are_named(tmp_path: Path, picture: Path) -> None:
+    """Missing, no picture, truncated, and a folder without any: each its own sentence."""
+    text = tmp_path / "text.jpg"
+    text.write_text("hello")
+    whole = tmp_path / "whole.jpg"
+    Image.open(picture).resize((400, 300)).save(whole)
+    cut = tmp_path / "cut.jpg"
+    cut.write_bytes(whole.read_bytes()[:800])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for path, message in (
+        (tmp_path / "none.jpg", "no such picture"),
+        (text, "is not a picture that Pillow can read"),
+        (cut, "cannot be read as a picture: .*truncated"),
+        (empty, "no pictures in .* \\(looked for .jpg"),
+    ):
+        with pytest.raises(InputError, match=message) as caught:
+            inputs.pictures(1, 0, path)
+        assert str(path) in str(caught.value)
+
+
+def test_text_that_cannot_be_read_is_named(tmp_path: Path, picture: Path) -> None:
+    """Missing, a folder, a picture and an empty file are no text."""
+    (tmp_path / "empty.txt").write_text(" \n")
+    for path, message in (
+        (tmp_path / "none.txt", "cannot read .*: No such file"),
+        (tmp_path, "cannot read .*: Is a directory"),
+        (picture, "is not UTF-8 text"),
+        (tmp_path / "empty.txt", "holds no text"),
+    ):
+        with pytest.raises(InputError, match=message):
+            inputs.read_text(path)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "ssd", "maskrcnn"])
+def test_picture_workloads_make_distinct_normalized_batches(name: str) -> None:
+    """The model's own preprocessing: three channels of floats, each picture of a batch its own."""
+    work = discovery.load_workload(discovery.find_workload(name))
+    made = work.inputs(InputRequest(3, 0, None, work.option_values({})))
+    pictures = list(made.args[0])
+    assert len(made.items) == len(set(made.items)) == len(pictures) == 3
+    assert all(p.shape[0] == 3 and p.is_floating_point() for p in pictures)
+    assert not any(p.shape == q.shape and p.equal(q) for p, q in zip(pictures, pictures[1:]))
+    if name == "resnet50":
+        assert made.args[0].shape == (3, 3, 224, 224)
+        assert made.args[0].min() < -1, "normalized with ImageNet's mean and deviation"
+    else:
+        assert all(p.min() >= 0 and p.max() <= 1 for p in pictures)
+
+
+def test_bert_fills_every_sequence_with_its_own_text(tmp_path: Path) -> None:
+    """Three rows of full length, all different, none padded; also from a text of one line."""
+    work = discovery.load_workload(discovery.find_workload("bert"))
+    own = tmp_path / "own.txt"
+    own.write_text("The bridge was built by Anna in 1871. " * 3)
+    for path in (None, own):
+        made = work.inputs(InputRequest(3, 0, path, work.option_values({"sequence": 64})))
+        ids, mask, segments = made.args
+        assert ids.shape == mask.shape == segments.shape == (3, 64)
+        assert mask.all(), "a padded sequence would cost what no question costs"
+        assert len({tuple(row) for row in ids.tolist()}) == 3
+        assert set(segments.flatten().tolist()) == {0, 1}
+        assert len(set(made.items)) == 3
