@@ -1,24 +1,95 @@
-"""Runs as a worker would report them, for tests of what is made of results."""
+"""Typed runs as a worker would report them, for tests of what is made of results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from modelzoo.results.store import Run
-from modelzoo.setting import Setting
+from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict, OperatorCheck
+from modelzoo.records.evidence import Evidence, LogSource, ProofSource, ProofVerdict
+from modelzoo.records.machine import Machine, Threads
+from modelzoo.records.run import Asked, EnvironmentChanges, Result, Run, RunReport
+from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import Plan, ResolvedSetting, Setting
+from modelzoo.warning import WarningMessage
 
-ERRORS = {"fp32": 2e-7, "reduced": 2e-4, "bf16": 2.9e-3}
+STARTED = "2026-01-01T00:00:00+00:00"
+ERRORS = {CanaryLevel.FP32: 2e-7, CanaryLevel.REDUCED: 2e-4, CanaryLevel.BF16: 2.9e-3}
+WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/cache/toy.safetensors", "abc", "asked for by --weights random", 0)
+MACHINE = Machine(
+    cpu="Neoverse-N2",
+    product=None,
+    architecture="aarch64",
+    features=("bf16",),
+    has_bf16=True,
+    sve_bits=128,
+    sockets=1,
+    cores=4,
+    logical=4,
+    threads_per_core=1,
+    numa_nodes=1,
+    numa_allowed=1,
+    caches=(),
+    governor=None,
+    mhz=None,
+    max_mhz=None,
+    huge_pages=None,
+    allocator="glibc",
+    threads=Threads(4, 4, 4, None, "physical cores"),
+    memory=8 << 30,
+    memory_limit=8 << 30,
+    container=None,
+    hypervisor=None,
+    emulator=None,
+    system="Linux",
+    kernel="6.1",
+    libc="glibc 2.36",
+    python="3.11.2",
+    image=None,
+    environment={},
+)
 
 
-def canary(level: str) -> dict[str, Any]:
-    """A stored canary whose three operators all ran at ``level``."""
-    return {
-        "operators": [
-            {"operator": name, "error": ERRORS[level], "level": level, "detail": ""}
-            for name in ("matmul", "linear", "conv")
-        ]
-    }
+def canary(level: CanaryLevel) -> Canary:
+    """A canary whose three operators all ran at ``level``."""
+    return Canary(tuple(OperatorCheck(name, ERRORS[level], level) for name in ("matmul", "linear", "conv")))
+
+
+def evidence(verdict: ProofVerdict, line: str = "", reference_share: float = 0.0) -> Evidence:
+    """Kernel evidence with this verdict and this sentence."""
+    return Evidence(
+        requested="bf16",
+        bf16_method=None,
+        verdict=verdict,
+        detail="",
+        line=line or f"evidence says {verdict}",
+        decided_by=(ProofSource.BOTH,),
+        iterations=2,
+        seconds=1.0,
+        compute_seconds=0.9,
+        compute_bf16_share=0.0,
+        unattributed_share=0.0,
+        reference_share=reference_share,
+        reference_kernels=("ref:any",) if reference_share else (),
+        classes=(),
+        by_implementation=(),
+        by_precision=(),
+        by_operator=(),
+        operators=(),
+        onednn_version="3.7.1",
+        onednn_isa="",
+        blas="",
+        log_source=LogSource.RUNTIME_SWITCH,
+        problems=(),
+    )
+
+
+def timing(seconds: Sequence[float]) -> Timing:
+    """What was timed, with these steady samples."""
+    series = Series(LATENCY, SECONDS, Role.LATENCY, tuple(seconds))
+    return Timing(9.0, (2.0, 1.5), (series,), LATENCY, WarmUpEnd.SETTLED, StopReason.INTERVAL)
 
 
 def make(
@@ -26,46 +97,74 @@ def make(
     *,
     workload: str = "toy",
     setting: Setting | None = None,
+    group: int = 0,
     round: int = 0,
     error: str | None = None,
     kind: str = "WorkerError",
-    level: str | None = None,
-    word: str | None = None,
-    bf16_method: str | None = None,
-    advice: Sequence[tuple[str, str, str]] = (),
+    level: CanaryLevel | None = None,
+    bf16_method: str = "autocast",
     **changes: Any,
 ) -> Run:
-    """A run with these steady samples; with ``error`` it failed, without samples it could not time."""
+    """A run with these steady samples; with ``error`` it failed, without samples nothing could be timed.
+
+    ``changes`` replaces fields of the report.
+    """
     setting = setting or Setting()
     if error is not None:
-        return Run(workload, setting.to_json(), round, "2026-01-01T00:00:00+00:00", None, error, kind)
-    level = level or ("fp32" if setting.precision == "fp32" else "bf16")
-    phases = {
-        "cold": 9.0,
-        "warmup": [2.0, 1.5],
-        "steady": list(seconds or ()),
-        "warmup_end": "settled",
-        "stop": "interval",
-        "issue": [],
-        "device": [],
-    }
-    report = {
-        "workload": workload,
-        "title": "a toy",
-        "unit": "rows",
-        "setting": {**setting.replace(batch=setting.batch or 4, threads=1).to_json(), "bf16_method": bf16_method},
-        "weights": {"kind": "random", "name": "", "path": "", "sha256": "abc", "reason": "", "seed": 0},
-        "phases": phases if seconds else None,
-        "compile_seconds": None,
-        "canary": canary(level),
-        "canary_word": word or ("fp32" if setting.precision == "fp32" else "active"),
-        "peak_memory": 1 << 30,
-        "counts": [],
-        "evidence": None,
-        "flops": None,
-        "bound": None,
-        "profile": None,
-        "advice": [{"code": c, "message": m, "hint": h} for c, m, h in advice],
-        **changes,
-    }
-    return Run(workload, setting.to_json(), round, "2026-01-01T00:00:00+00:00", report)
+        return Run(workload, group, setting, round, STARTED, STARTED, None, error, kind)
+    bf16 = setting.precision == "bf16"
+    checked = canary(level or (CanaryLevel.BF16 if bf16 else CanaryLevel.FP32))
+    report = RunReport(
+        workload=workload,
+        title="a toy",
+        unit="rows",
+        setting=resolved(setting, bf16_method),
+        plan=Plan(),
+        weights=WEIGHTS,
+        items=(),
+        timing=timing(seconds) if seconds else None,
+        import_seconds=1.0,
+        build_seconds=1.0,
+        compile_seconds=None,
+        canary=checked,
+        canary_verdict=CanaryVerdict(checked.verdict(setting.precision)),
+        switches=(),
+        environment=EnvironmentChanges(),
+        counts=(),
+        peak_memory=1 << 30,
+        machine=MACHINE,
+        libraries=None,
+        usage=None,
+        warnings=(),
+    )
+    return Run(workload, group, setting, round, STARTED, STARTED, replace(report, **changes))
+
+
+def resolved(setting: Setting, bf16_method: str) -> ResolvedSetting:
+    """``setting`` as a worker would resolve it."""
+    values = {**vars(setting), "batch": setting.batch or 4, "threads": setting.threads or 1}
+    if setting.precision == "bf16":
+        values["bf16_method"] = setting.bf16_method or bf16_method
+    return ResolvedSetting(**values)
+
+
+def warning(code: str, message: str = "a message", hint: str = "a hint") -> WarningMessage:
+    """A warning of a run."""
+    return WarningMessage(code, message, hint)
+
+
+def result_of(*runs: Run, asked: Sequence[Asked] | None = None) -> Result:
+    """A result that holds ``runs``.
+
+    Without ``asked``, each workload and setting is a group, in the order of their first runs.
+    """
+    if asked is not None:
+        return Result(("modelzoo", "run"), STARTED, tuple(asked), runs)
+    groups: list[Asked] = []
+    placed = []
+    for run in runs:
+        entry = Asked(run.workload, run.asked)
+        if entry not in groups:
+            groups.append(entry)
+        placed.append(replace(run, group=groups.index(entry)))
+    return Result(("modelzoo", "run"), STARTED, tuple(groups), tuple(placed))

@@ -1,35 +1,46 @@
-"""Rows and ``[TARGET]`` lines follow from the runs, and say nothing that the runs do not."""
+"""Rows and ``[TARGET]`` lines follow from the runs, and claim nothing beyond them."""
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_runs import make
+from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of, warning
 
+from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.evidence import Evidence, ProofVerdict
+from modelzoo.records.profile import Flops
+from modelzoo.records.roofline import Bound, BoundBy
+from modelzoo.records.run import Asked, Run, ValidityEntry
+from modelzoo.records.workload import Count
 from modelzoo.results import summary
-from modelzoo.results.store import Result, Run
-from modelzoo.results.summary import Row
+from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
+from modelzoo.stats import SpeedVerdict, Verdict
 
 BF16 = Setting("bf16")
 STEADY = [1.0, 1.01, 0.99, 1.0] * 10
 
 
-def rows(*runs: Run) -> list[Row]:
+def rows(*runs: Run) -> list[SummaryRow]:
     """The rows of these runs."""
-    return summary.rows(Result((), "", runs).groups())
+    return summary.rows(result_of(*runs))
 
 
-def pairs(ratio: float = 2.0, count: int = 3, **changes: Any) -> tuple[Run, ...]:
-    """Rounds of fp32 and of bf16, which takes ``ratio`` times as long."""
+def pairs(ratio: float = 2.0, count: int = 3, setting: Setting = BF16, **changes: Any) -> tuple[Run, ...]:
+    """Rounds of fp32 and of ``setting``, which takes ``ratio`` times as long."""
     fp32 = [make([x * (1 + 0.001 * i) for x in STEADY], round=i) for i in range(count)]
-    bf16 = [
-        make([ratio * x * (1 + 0.001 * i) for x in STEADY], setting=BF16, round=i, bf16_method="autocast", **changes)
-        for i in range(count)
+    other = [
+        make([ratio * x * (1 + 0.001 * i) for x in STEADY], setting=setting, round=i, **changes) for i in range(count)
     ]
-    return (*fp32, *bf16)
+    return (*fp32, *other)
+
+
+def verdict_of(row: SummaryRow) -> Verdict:
+    """The verdict of a row that has one."""
+    assert row.verdict is not None
+    return row.verdict
 
 
 def test_a_row_is_the_median_of_the_processes() -> None:
@@ -38,91 +49,116 @@ def test_a_row_is_the_median_of_the_processes() -> None:
     assert row.latency is not None
     assert row.latency.value == 1.5
     assert row.throughput == pytest.approx(4 / 1.5)
-    assert (row.batch, row.unit, row.processes, row.failed, row.samples, row.cold) == (4, "rows", 3, 0, 15, 9.0)
-    assert row.speedup is None
-    assert row.verdict is None
+    assert (row.batch, row.unit, row.processes, row.failed, row.samples) == (4, "rows", 3, 0, 15)
+    assert (row.cold_start, row.weights, row.peak_memory) == (9.0, "random", 1 << 30)
+    assert (row.speedup, row.verdict) == (None, None)
 
 
 def test_the_first_setting_is_the_baseline() -> None:
-    """The speedup is the baseline's time over the other's; its label says how bf16 was had."""
+    """The speedup is the baseline's time over the other's; the label says how bf16 was enabled."""
     fp32, bf16 = rows(*pairs(2.0))
     assert fp32.verdict is None
     assert bf16.speedup is not None
-    assert bf16.verdict is not None
     assert bf16.speedup.value == pytest.approx(0.5)
-    assert bf16.verdict.outcome == "SLOWER"
+    assert verdict_of(bf16).outcome is SpeedVerdict.SLOWER
     assert (bf16.asked, bf16.label) == ("bf16", "bf16=autocast")
 
 
-def test_a_against_a_is_the_same() -> None:
-    """Equal runs are not told apart."""
-    _, again = rows(*pairs(1.0))
-    assert again.verdict is not None
-    assert again.verdict.outcome == "SAME"
+def test_a_against_a_is_the_same_and_stays_two_groups() -> None:
+    """Equal settings asked for twice are two rows, whose times are not told apart."""
+    runs = [make(STEADY, group=group, round=number) for number in range(3) for group in range(2)]
+    found = summary.rows(result_of(*runs, asked=[Asked("toy", Setting())] * 2))
+    assert [(row.label, row.processes) for row in found] == [("fp32", 3), ("fp32 #2", 3)]
+    assert verdict_of(found[1]).outcome is SpeedVerdict.SAME
+    assert [line.split()[1] for line in summary.target_lines(found)] == ["toy", "toy-fp32-2"]
+
+
+def test_settings_are_told_apart_by_whatever_differs() -> None:
+    """Batch, threads, device, weights and options appear in labels and in names of ``[TARGET]`` lines."""
+    settings = (Setting(), Setting(batch=8), Setting(threads=2, options={"size": "large"}))
+    found = rows(*(make([1.0], setting=setting) for setting in settings))
+    assert [row.label for row in found] == [
+        "fp32 batch=default threads=default size=default",
+        "fp32 batch=8 threads=default size=default",
+        "fp32 batch=default threads=2 size=large",
+    ]
+    assert [line.split()[1] for line in summary.target_lines(found)] == [
+        "toy",
+        "toy-fp32-batch-8-threads-default-size-default",
+        "toy-fp32-batch-default-threads-2-size-large",
+    ]
+
+
+def test_two_settings_that_were_resolved_alike_have_two_labels() -> None:
+    """bf16 as the suite chose it and the same method by name are two rows with two names."""
+    found = rows(make([1.0], setting=BF16), make([1.0], setting=Setting("bf16", "autocast")))
+    assert [row.asked for row in found] == ["bf16", "bf16=autocast"]
+    assert [row.label for row in found] == ["bf16=autocast", "bf16=autocast #2"]
 
 
 def test_only_rounds_that_both_sides_have_are_compared() -> None:
-    """A failed run takes its partner out of the ratio, not out of its own latency."""
+    """A failed run removes its partner from the ratio, not from the partner's own latency."""
     runs = list(pairs(2.0))
     runs[0] = make(None, round=0, error="the worker died")
     fp32, bf16 = rows(*runs)
     assert (fp32.processes, fp32.failed, fp32.errors) == (2, 1, ("the worker died",))
     assert bf16.processes == 3
-    assert bf16.verdict is not None
-    assert bf16.verdict.outcome == "SLOWER"
+    assert verdict_of(bf16).outcome is SpeedVerdict.SLOWER
 
 
-def test_without_a_baseline_there_is_no_verdict() -> None:
+def test_without_a_baseline_there_is_no_speedup() -> None:
     """All runs of the first setting failed: the other is shown, and not compared."""
     failed = [make(None, round=i, error="the worker died") for i in range(3)]
     fp32, bf16 = rows(*failed, *pairs()[3:])
     assert fp32.latency is None
     assert bf16.latency is not None
     assert bf16.speedup is None
-    assert bf16.verdict is not None
-    assert bf16.verdict.outcome == "AMBIGUOUS"
+    assert verdict_of(bf16) == Verdict(SpeedVerdict.AMBIGUOUS, "the baseline has no runs")
 
 
-def test_a_baseline_that_is_not_fp32_refuses_the_speedup() -> None:
-    """By the canary or by the kernels: a ratio over it would mean nothing."""
-    fp32 = [make(STEADY, round=i, level="bf16", word="not fp32") for i in range(3)]
-    _, bf16 = rows(*fp32, *pairs()[3:])
+def test_an_interrupted_baseline_does_not_lend_its_place() -> None:
+    """The baseline has not run at all: the other setting's time must not appear under the workload's plain name."""
+    asked = [Asked("toy", Setting()), Asked("toy", BF16)]
+    (row,) = found = summary.rows(result_of(make([1.0] * 5, setting=BF16, group=1), asked=asked))
+    assert not row.is_baseline
+    assert summary.target_lines(found) == ["[TARGET] toy-bf16 Time 1.000"]
+
+
+@pytest.mark.parametrize("process", range(3))
+def test_a_baseline_that_is_not_fp32_refuses_the_speedup(process: int) -> None:
+    """According to the canary or to the kernels of any process: a ratio over it would mean nothing."""
+    runs = list(pairs())
+    _, bf16 = rows(*runs[:process], make(STEADY, round=process, level=CanaryLevel.BF16), *runs[process + 1 :])
     assert bf16.speedup is None
-    assert bf16.verdict is not None
-    assert bf16.verdict.outcome == "REFUSED"
-    assert "not fp32 by the canary: matmul bf16" in bf16.verdict.reason
-    evidence = {"verdict": "NOT_FP32", "line": "gemm ran in bf16"}
-    fp32 = [make(STEADY, round=i, evidence=evidence) for i in range(3)]
-    _, bf16 = rows(*fp32, *pairs()[3:])
-    assert bf16.verdict is not None
-    assert "not fp32 by its kernels: gemm ran in bf16" in bf16.verdict.reason
+    assert verdict_of(bf16).outcome is SpeedVerdict.REFUSED
+    assert "not fp32 according to the canary: matmul bf16" in verdict_of(bf16).reason
+    proof = evidence(ProofVerdict.NOT_FP32, "gemm ran in bf16")
+    _, bf16 = rows(*runs[:process], make(STEADY, round=process, evidence=proof), *runs[process + 1 :])
+    assert "not fp32 according to its kernels: gemm ran in bf16" in verdict_of(bf16).reason
 
 
 def test_other_weights_refuse_the_speedup() -> None:
     """Two sides that ran different weights are not one comparison."""
-    other = {"kind": "random", "name": "", "path": "", "sha256": "xyz", "reason": "", "seed": 0}
-    _, bf16 = rows(*pairs(weights=other))
-    assert bf16.verdict is not None
-    assert (bf16.verdict.outcome, bf16.verdict.reason) == ("REFUSED", "the two sides ran different weights")
+    _, bf16 = rows(*pairs(weights=replace(WEIGHTS, sha256="xyz")))
+    assert verdict_of(bf16) == Verdict(SpeedVerdict.REFUSED, "the two sides ran different weights")
 
 
-def test_other_work_refuses_the_speedup() -> None:
+@pytest.mark.parametrize(("value", "refused"), [(995.0, False), (300.0, True)])
+def test_other_work_refuses_the_speedup(value: float, refused: bool) -> None:
     """A detector whose two sides had other numbers of candidates did not do the same work."""
 
-    def counted(value: float) -> list[dict[str, Any]]:
-        return [{"name": "candidates", "value": value, "low": 0, "high": 1, "source": ""}]
+    def counted(number: float) -> tuple[Count, ...]:
+        return (Count("candidates", number, 0, 1, ""),)
 
     fp32 = [make(STEADY, round=i, counts=counted(1000)) for i in range(3)]
-    for value, refused in ((995, False), (300, True)):
-        _, bf16 = rows(*fp32, *pairs(counts=counted(value))[3:])
-        assert bf16.verdict is not None
-        assert (bf16.verdict.outcome == "REFUSED") is refused
-        if refused:
-            assert bf16.verdict.reason == "the two sides did different work: candidates 1000 and 300"
+    _, bf16 = rows(*fp32, *pairs(counts=counted(value))[3:])
+    assert (verdict_of(bf16).outcome is SpeedVerdict.REFUSED) is refused
+    if refused:
+        assert verdict_of(bf16).reason == "the two sides did different work: candidates 1000 and 300"
 
 
 def test_runs_that_could_not_be_timed_have_no_latency() -> None:
-    """Under an emulator there is no time, no throughput and no TARGET line."""
+    """Under an emulator there is no time, no throughput and no ``[TARGET]`` line."""
     found = rows(make(None))
     assert found[0].latency is None
     assert found[0].throughput is None
@@ -131,29 +167,29 @@ def test_runs_that_could_not_be_timed_have_no_latency() -> None:
 
 
 def test_warnings_are_merged_by_code() -> None:
-    """The same warning of several processes is said once, with how many said it."""
-    words = ("OUTLIERS", "3 of 40 samples", "look")
-    (row,) = rows(make(STEADY, advice=[words]), make(STEADY, round=1, advice=[words]), make(STEADY, round=2))
-    assert [(a.code, a.message) for a in row.advice] == [("OUTLIERS", "3 of 40 samples (in 2 of 3 processes)")]
+    """The same warning of several processes appears once, with the number of processes."""
+    words = (warning("OUTLIERS", "3 of 40 samples"),)
+    (row,) = rows(make(STEADY, warnings=words), make(STEADY, round=1, warnings=words), make(STEADY, round=2))
+    assert [(a.code, a.message) for a in row.warnings] == [("OUTLIERS", "3 of 40 samples (in 2 of 3 processes)")]
 
 
-def test_one_process_and_processes_that_differ_are_warned_of() -> None:
+@pytest.mark.parametrize(
+    ("medians", "codes"),
+    [([1.0], ["ONE_PROCESS"]), ([1.0, 1.2, 1.1], ["PROCESSES_DIFFER"]), ([1.0, 1.05, 1.01], [])],
+)
+def test_one_process_and_processes_that_differ_are_warned_about(medians: list[float], codes: list[str]) -> None:
     """Neither shows in a run alone, so the summary adds them."""
-    (row,) = rows(make(STEADY))
-    assert [a.code for a in row.advice] == ["ONE_PROCESS"]
-    (row,) = rows(make([1.0] * 5), make([1.2] * 5, round=1), make([1.1] * 5, round=2))
-    assert [a.code for a in row.advice] == ["PROCESSES_DIFFER"]
-    (row,) = rows(make([1.0] * 5), make([1.05] * 5, round=1), make([1.01] * 5, round=2))
-    assert row.advice == ()
+    (row,) = rows(*(make([median] * 5, round=i) for i, median in enumerate(medians)))
+    assert [each.code for each in row.warnings] == codes
 
 
-def test_target_lines_are_what_scripts_grep_for() -> None:
+def test_target_lines_are_what_scripts_parse() -> None:
     """A workload's first setting has its plain name; what differs is appended to the others."""
     cast = Setting("bf16", "cast", "compile", channels_last=True)
     found = rows(
         make([0.056123] * 5),
-        make([1.5] * 5, setting=BF16, bf16_method="autocast"),
-        make([2.0] * 5, setting=cast, bf16_method="cast"),
+        make([1.5] * 5, setting=BF16),
+        make([2.0] * 5, setting=cast),
         make([3.0] * 5, workload="other", setting=BF16),
     )
     assert summary.target_lines(found) == [
@@ -162,56 +198,93 @@ def test_target_lines_are_what_scripts_grep_for() -> None:
         "[TARGET] toy-bf16-cast-compile-channels-last Time 2.000",
         "[TARGET] other Time 3.000",
     ]
-    assert all(re.fullmatch(r"\[TARGET\] \S+ Time [0-9.]+", line) for line in summary.target_lines(found))
 
 
-def test_a_failed_first_setting_leaves_its_name_unused() -> None:
-    """Another setting's time must not be taken for that of the first."""
-    found = rows(make(None, error="the worker died"), make([1.5] * 5, setting=BF16))
+def test_a_first_setting_that_failed_keeps_its_name() -> None:
+    """Another setting's time must not be mistaken for the baseline's."""
+    found = rows(make(None, error="died"), make([1.5] * 5, setting=BF16))
     assert summary.target_lines(found) == ["[TARGET] toy-bf16 Time 1.500"]
 
 
-def proven(verdict: str, share: float = 0.0) -> dict[str, Any]:
-    """Evidence with this verdict."""
-    return {"verdict": verdict, "line": f"evidence says {verdict}", "reference_share": share}
-
-
 @pytest.mark.parametrize(
-    ("setting", "evidence", "objection"),
+    ("setting", "proof", "objection"),
     [
-        (Setting(), proven("FP32"), None),
-        (BF16, proven("ACTIVE"), None),
-        (Setting(), proven("NOT_FP32"), "toy fp32: evidence says NOT_FP32"),
-        (BF16, proven("PARTLY_ACTIVE"), "toy bf16: evidence says PARTLY_ACTIVE"),
-        (BF16, proven("NOT_ACTIVE"), "toy bf16: evidence says NOT_ACTIVE"),
-        (BF16, proven("ACTIVE", 0.3), "toy bf16: reference kernels took 30.0% of the time"),
-        (BF16, proven("ACTIVE", 0.005), None),
+        (Setting(), evidence(ProofVerdict.FP32), None),
+        (BF16, evidence(ProofVerdict.ACTIVE), None),
+        (Setting(), evidence(ProofVerdict.NOT_FP32), "toy fp32: evidence says NOT_FP32"),
+        (BF16, evidence(ProofVerdict.PARTLY), "toy bf16=autocast: evidence says PARTLY"),
+        (BF16, evidence(ProofVerdict.NOT_ACTIVE), "toy bf16=autocast: evidence says NOT_ACTIVE"),
+        (BF16, evidence(ProofVerdict.UNKNOWN), "toy bf16=autocast: evidence says UNKNOWN"),
+        (
+            BF16,
+            evidence(ProofVerdict.ACTIVE, reference_share=0.3),
+            "toy bf16=autocast: reference kernels took 30.0% of the time",
+        ),
+        (BF16, evidence(ProofVerdict.ACTIVE, reference_share=0.005), None),
         (Setting(), None, "toy fp32: no kernel evidence was taken (--no-audit?)"),
     ],
 )
 def test_strict_objects_to_what_is_not_proven(
-    setting: Setting, evidence: dict[str, Any] | None, objection: str | None
+    setting: Setting, proof: Evidence | None, objection: str | None
 ) -> None:
-    """One line for each setting whose precision was not shown, or that ran reference kernels."""
-    found = summary.unproven(rows(make(STEADY, setting=setting, evidence=evidence)))
+    """One line for each setting whose precision was not proven, or that ran reference kernels."""
+    found = summary.unproven(rows(make(STEADY, setting=setting, evidence=proof)))
     assert found == ([objection] if objection else [])
 
 
+def test_strict_looks_at_every_process() -> None:
+    """bf16 that ran in the first process only is not proven, whatever the order of the processes."""
+    active, not_active = evidence(ProofVerdict.ACTIVE), evidence(ProofVerdict.NOT_ACTIVE)
+    for order in ((active, active, not_active), (not_active, active, active)):
+        found = rows(*(make(STEADY, setting=BF16, round=i, evidence=each) for i, each in enumerate(order)))
+        (objection,) = summary.unproven(found)
+        assert objection.startswith("toy bf16=autocast: evidence says NOT_ACTIVE; the processes disagree: ")
+        assert "PROOF_DIFFERS" in [each.code for each in found[0].warnings]
+
+
+def test_strict_does_not_object_to_what_failed() -> None:
+    """A setting that could not run is an error already."""
+    assert summary.unproven(rows(make(None, error="died"))) == []
+
+
+BOUND = Bound("fp32", 50.0, 200.0, 0.25, None, None, None, BoundBy.COMPUTE)
+FLOPS = Flops(5_500_000_000, 1)
+
+
 @pytest.mark.parametrize(
-    ("bound", "emulator", "words"),
+    ("changes", "text"),
     [
-        (None, None, "5.5 GFLOP a batch; its share of this machine's limit is shown once 'modelzoo doctor' has"),
-        (None, "qemu", "5.5 GFLOP a batch"),
+        ({}, ""),
+        ({"flops": FLOPS}, "5.5 GFLOP per batch; run 'modelzoo doctor' once to compare it with this machine's ceiling"),
+        ({"flops": FLOPS, "machine": replace(MACHINE, emulator="qemu")}, "5.5 GFLOP per batch"),
         (
-            {"gflops": 50.0, "share_of_ceiling": 0.25, "precision": "fp32", "word": "compute"},
-            None,
-            "5.5 GFLOP a batch, 50 GFLOP/s, 25% of this machine's measured fp32 ceiling, bound by compute",
+            {"flops": FLOPS, "bound": BOUND},
+            "5.5 GFLOP per batch, 50 GFLOP/s, 25% of this machine's measured fp32 ceiling, bound by compute",
         ),
+        (
+            {"flops": FLOPS, "bound": Bound("fp32", 50.0, None, None, None, None, None, None)},
+            "5.5 GFLOP per batch, 50 GFLOP/s",
+        ),
+        ({"flops": Flops(0, 0)}, ""),
+        ({"flops_problem": "no hooks"}, "operations were not counted: no hooks"),
     ],
 )
-def test_the_limit_is_told_where_it_can_be_known(bound: Any, emulator: str | None, words: str) -> None:
-    """An emulated machine has no limit to measure, so nobody is sent to measure it."""
-    report = {"flops": {"total": 5.5e9}, "bound": bound, "machine": {"emulator": emulator}}
-    said = summary.limit_words(report)
-    assert said.startswith(words)
-    assert ("doctor" in said) is (bound is None and emulator is None)
+def test_the_limit_is_shown_if_it_can_be_known(changes: dict[str, Any], text: str) -> None:
+    """An emulated machine has no limit to measure, so nobody is told to measure it."""
+    (row,) = rows(make(STEADY, **changes))
+    assert row.limit == text
+
+
+def test_operations_come_from_the_first_process_that_counted_them() -> None:
+    """The first process failed: the share of the ceiling is still shown."""
+    (row,) = rows(make(None, error="died"), make(STEADY, round=1), make(STEADY, round=2, flops=FLOPS, bound=BOUND))
+    assert "25% of this machine's measured fp32 ceiling" in row.limit
+
+
+def test_a_judgement_that_failed_is_shown_with_its_reason() -> None:
+    """The predictions of a timed setting could not be judged."""
+    result = result_of(*pairs())
+    entry = ValidityEntry("toy", 1, BF16, exit_code=2, error="no such file")
+    fp32, bf16 = summary.rows(result.plus_validity(entry))
+    assert (fp32.valid, fp32.valid_detail) == ("", "")
+    assert (bf16.valid, bf16.valid_detail) == ("CANNOT JUDGE", "no such file")

@@ -1,0 +1,87 @@
+"""What proves a setting's precision is merged over all of its processes."""
+
+from __future__ import annotations
+
+import pytest
+from fake_runs import evidence, make
+
+from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import RunReport
+from modelzoo.results.proof import merged_proof
+from modelzoo.setting import Setting
+
+ACTIVE, PARTLY, UNKNOWN = ProofVerdict.ACTIVE, ProofVerdict.PARTLY, ProofVerdict.UNKNOWN
+NOT_ACTIVE, FP32, NOT_FP32 = ProofVerdict.NOT_ACTIVE, ProofVerdict.FP32, ProofVerdict.NOT_FP32
+
+
+def report(verdict: ProofVerdict | None, **changes: object) -> RunReport:
+    """The report of a process with this evidence."""
+    run = make([1.0], setting=Setting("bf16"), evidence=evidence(verdict) if verdict else None, **changes)
+    assert run.report is not None
+    return run.report
+
+
+def test_processes_that_agree_have_one_sentence() -> None:
+    """Nothing is added to the sentence of each, and there is no warning."""
+    proof = merged_proof([report(ACTIVE)] * 3)
+    assert (proof.sentence, proof.verdict, proof.warning) == ("evidence says ACTIVE", ACTIVE, None)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "worst", "counts"),
+    [
+        ((ACTIVE, ACTIVE, PARTLY), PARTLY, "2 × ACTIVE, 1 × PARTLY"),
+        ((NOT_ACTIVE, ACTIVE, PARTLY), NOT_ACTIVE, "1 × NOT_ACTIVE, 1 × ACTIVE, 1 × PARTLY"),
+        ((FP32, NOT_FP32), NOT_FP32, "1 × FP32, 1 × NOT_FP32"),
+        ((PARTLY, UNKNOWN), UNKNOWN, "1 × PARTLY, 1 × UNKNOWN"),
+    ],
+)
+def test_the_least_favourable_verdict_decides(
+    verdicts: tuple[ProofVerdict, ...], worst: ProofVerdict, counts: str
+) -> None:
+    """The disagreement is part of the sentence and a warning."""
+    proof = merged_proof([report(verdict) for verdict in verdicts])
+    assert proof.verdict is worst
+    assert proof.sentence == f"evidence says {worst}; the processes disagree: {counts}"
+    assert proof.warning is not None
+    assert proof.warning.code == "PROOF_DIFFERS"
+    assert counts in proof.warning.message
+
+
+def test_a_process_without_evidence_proves_nothing() -> None:
+    """If the audit of one process failed, the setting is not proven by the others."""
+    proof = merged_proof([report(ACTIVE), report(None, evidence_problem="the profiler failed")])
+    assert proof.verdict is UNKNOWN
+    assert proof.sentence == "the profiler failed; the processes disagree: 1 × ACTIVE, 1 × UNKNOWN"
+
+
+def test_without_any_evidence_there_is_no_verdict() -> None:
+    """The reason is given if there is one; without an audit there is none."""
+    assert merged_proof([report(None), report(None)]).sentence == ""
+    proof = merged_proof([report(None, evidence_problem="the engine has no proof")] * 2)
+    assert (proof.sentence, proof.verdict, proof.warning) == ("the engine has no proof", None, None)
+    assert merged_proof([]).verdict is None
+
+
+def test_the_largest_share_of_reference_kernels_counts() -> None:
+    """One slow process is enough to be named."""
+    run = make([1.0], evidence=evidence(FP32, reference_share=0.2))
+    assert run.report is not None
+    assert merged_proof([report(FP32), run.report]).reference_share == 0.2
+
+
+def test_canaries_that_disagree_are_named() -> None:
+    """The errors shown are those of the process that differs from the others."""
+    reports = [report(None), report(None), report(None, level=CanaryLevel.FP32)]
+    verdicts = [str(each.canary.verdict("bf16")) for each in reports if each.canary]
+    assert verdicts == ["active", "active", "not active"]
+    proof = merged_proof(reports)
+    assert proof.canary == "active / not active"
+    assert proof.canary_summary.startswith("matmul fp32")
+
+
+def test_an_engine_without_a_canary_has_none() -> None:
+    """Nothing is claimed that was not checked."""
+    proof = merged_proof([report(None, canary=None, canary_verdict=None)])
+    assert (proof.canary, proof.canary_summary) == ("", "")
