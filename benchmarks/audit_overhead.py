@@ -1,9 +1,9 @@
-"""Whether the audit leaves a trace in the timed samples: blocks timed after an audit against blocks without.
+"""Does an audit affect the samples that are timed after it? Blocks after an audit are compared with blocks without.
 
     .venv/bin/python benchmarks/audit_overhead.py
 
-A run audits only after its last sample. Here the order is made worse on purpose, with audits between the
-blocks of one process, so that anything an audit left switched on would show. The claim: 1.00 ± 0.005.
+A run audits only after its last sample. Here audits take place between the blocks of one process, so that anything
+an audit left switched on would show. The claim: a ratio of 1.00 ± 0.005.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from __future__ import annotations
 import argparse
 import sys
 
-from common import BLOCK, alternating, ready, report, suite
+from common import BLOCK, compare_alternating, ready_model, report, sampled
 
 from modelzoo.evidence.audit import run_audit
 
 
 def compare(name: str, count: int, blocks: int) -> bool:
-    """Alternate blocks after an audit with blocks without; True where the claim holds."""
-    with ready(name) as (executable, args):
+    """Alternate blocks after an audit with blocks without one; return whether the claim holds."""
+    with ready_model(name) as (model, args):
 
         def timed() -> list[float]:
-            suite(lambda: executable.call(*args), count)  # the same way back to steady state for both sides
-            return suite(lambda: executable.call(*args), count)
+            sampled(lambda: model.call(*args), count)  # both sides return to the steady state the same way
+            return sampled(lambda: model.call(*args), count)
 
         def audited() -> list[float]:
-            run_audit(lambda: executable.call(*args), 1)
+            run_audit(lambda: model.call(*args), 1)
             return timed()
 
         timed()
-        found = alternating(blocks, audited, timed)
+        found = compare_alternating(blocks, audited, timed)
     return report(name, "after an audit / without", found, blocks)
 
 
 def main() -> int:
-    """Print the figures; exit code 1 where the claim does not hold."""
+    """Print the ratios; the exit code is 1 if the claim does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=200)
     blocks = parser.parse_args().blocks
