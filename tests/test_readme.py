@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -57,3 +58,23 @@ def test_links_lead_to_files(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_and_files_of_a_page_exist(page: Path) -> None:
+    """Each ``modelzoo/…`` path and ``modelzoo.…`` name between backticks is a file, a module or defined in a module."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    quoted = re.findall(r"`([^`\s]+)`", text)
+    paths = [name for name in quoted if re.match(r"(modelzoo|tests|benchmarks|scripts|docs|pytorch_env)/", name)]
+    assert [name for name in paths if not (ROOT / name).exists()] == []
+    names = [name for name in quoted if re.fullmatch(r"modelzoo(\.\w+)+", name)]
+    assert [name for name in names if not is_defined(name)] == []
+
+
+def is_defined(name: str) -> bool:
+    """Return whether ``name`` is a module, or an attribute of one."""
+    place = ROOT.joinpath(*name.split("."))
+    if place.is_dir() or place.with_suffix(".py").is_file():
+        return True
+    module, _, attribute = name.rpartition(".")
+    return hasattr(importlib.import_module(module), attribute)
