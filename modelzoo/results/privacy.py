@@ -15,12 +15,12 @@ def mask(data: Any, environ: Mapping[str, str] = os.environ) -> Any:
     Keys and bytes stay as they are. A string that is not valid Unicode (a path in another encoding) is made valid.
 
     Args:
-        data: dicts, lists, strings, bytes and numbers.
+        data: dicts, lists, tuples, strings, bytes and numbers.
         environ: the variables that give the home directory and the user's name; see ``private_path``.
     """
     if isinstance(data, dict):
         return {key: mask(value, environ) for key, value in data.items()}
-    if isinstance(data, list):
+    if isinstance(data, (list, tuple)):
         return [mask(value, environ) for value in data]
     return _mask_text(data, environ) if isinstance(data, str) else data
 

@@ -1,137 +1,135 @@
-"""Results are whole JSON at any moment, fit their schema, and are refused when they are not ours."""
+"""Results are complete JSON at any moment, are read back as written, and are refused if they are not ours."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
-from fake_runs import make
+from fake_runs import make, result_of
 from hypothesis import given
 from hypothesis import strategies as st
+from stored_results import FORMAT_1, FORMAT_2, name, unpacked
 
-from modelzoo.results import store as result
 from modelzoo.errors import InputError, UsageError
-from modelzoo.results.store import Result
+from modelzoo.records.codec import decode, encode
+from modelzoo.records.run import FORMAT, Asked, Result, Thumbnail, ValidityEntry
+from modelzoo.results import store, summary
+from modelzoo.results.privacy import mask
 from modelzoo.setting import Setting
+
+BF16 = Setting("bf16")
 
 
 def some_result() -> Result:
     """One good run and one that failed."""
-    stored = Result(("modelzoo", "run"), result.now())
-    return stored.plus(make([1.0, 2.0])).plus(make(None, round=1, error="the worker died"))
+    return result_of(make([1.0, 2.0]), make(None, round=1, error="the worker died"))
 
 
-def test_the_schema_is_a_schema() -> None:
-    """It says of itself that it is draft 2020-12, and is."""
-    jsonschema.Draft202012Validator.check_schema(json.loads(result.SCHEMA_FILE.read_text()))
+def written(result: Result, directory: Path) -> Any:
+    """``result`` as the JSON data in its file."""
+    store.write(result, directory / "r.json")
+    return json.loads((directory / "r.json").read_text())
 
 
-def test_the_schema_and_the_code_name_the_same_version() -> None:
-    """A changed format must change both."""
-    schema = json.loads(result.SCHEMA_FILE.read_text())
-    assert schema["$id"] == schema["properties"]["schema"]["const"] == result.SCHEMA
+def read_data(data: Any, directory: Path) -> Result:
+    """Read ``data`` from a file."""
+    (directory / "r.json").write_text(json.dumps(data))
+    return store.read(directory / "r.json")
 
 
-@pytest.mark.parametrize("runs", [0, 1])
-def test_results_without_reports_fit_the_schema(runs: int, tmp_path: Path) -> None:
-    """A call whose first run has not ended, or failed, leaves a valid file."""
-    stored = Result(("modelzoo", "run"), result.now())
-    for _ in range(runs):
-        stored = stored.plus(make(None, error="the worker died"))
-    result.write(stored, tmp_path / "r.json")
-    jsonschema.validate(json.loads((tmp_path / "r.json").read_text()), json.loads(result.SCHEMA_FILE.read_text()))
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    """Runs, judgements, command and time survive; directories are created."""
+    path = tmp_path / "new folder" / "r.json"
+    entry = ValidityEntry("toy", 0, Setting(), 2, error="no data", thumbnails=(Thumbnail("a.jpg", b"\xff\xd8/root"),))
+    result = replace(some_result().plus_validity(entry), version="0.0.1", commit="abc")
+    store.write(result, path)
+    assert store.read(path) == result
+    assert [run.steady for run in store.read(path).runs] == [(1.0, 2.0), ()]
 
 
-def test_the_schema_refuses_what_is_none() -> None:
-    """The check is able to fail: another version, unknown keys, a negative time."""
-    schema = json.loads(result.SCHEMA_FILE.read_text())
-    good = {"schema": result.SCHEMA, "version": "1", "command": [], "created": "", "runs": [], "validity": []}
-    jsonschema.validate(good, schema)
-    for change in ({"schema": "modelzoo-result/0"}, {"extra": 1}, {"runs": [{"workload": "x"}]}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({**good, **change}, schema)
+def test_every_change_is_stored_at_once(tmp_path: Path) -> None:
+    """The file is complete before the first run, after each run and after each judgement."""
+    asked = (Asked("toy", Setting()), Asked("toy", BF16))
+    stored = store.ResultFile(tmp_path / "r.json", Result((), "", asked))
+    assert store.read(stored.path) == stored.result
+    stored.add_run(make([1.0]))
+    assert len(store.read(stored.path).runs) == 1
+    stored.add_validity(ValidityEntry("toy", 1, BF16, 2, error="no data"))
+    assert store.read(stored.path) == stored.result
 
 
 def test_the_baseline_is_what_was_asked_for_first_not_what_ended_first(tmp_path: Path) -> None:
     """Workers of a round end in any order: groups follow the call, runs within them the rounds."""
-    fp32, bf16 = Setting(), Setting(precision="bf16")
-    asked = tuple({"workload": "toy", "setting": each.to_json()} for each in (fp32, bf16))
-    stored = Result(("modelzoo",), result.now(), asked=asked)
-    assert stored.groups() == {}
-    result.write(stored, tmp_path / "r.json")
-    jsonschema.validate(json.loads((tmp_path / "r.json").read_text()), json.loads(result.SCHEMA_FILE.read_text()))
-    for setting, number in ((bf16, 0), (fp32, 0), (bf16, 1)):
-        stored = stored.plus(make([1.0], setting=setting, round=number))
-    result.write(stored, tmp_path / "r.json")
-    groups = result.read(tmp_path / "r.json").groups()
-    assert [json.loads(text)["precision"] for _, text in groups] == ["fp32", "bf16"]
+    result = Result((), "", (Asked("toy", Setting()), Asked("toy", BF16)))
+    assert result.groups() == {}
+    for group, setting, number in ((1, BF16, 0), (0, Setting(), 0), (1, BF16, 1)):
+        result = result.plus(make([1.0], setting=setting, group=group, round=number))
+    store.write(result, tmp_path / "r.json")
+    groups = store.read(tmp_path / "r.json").groups()
+    assert [runs[0].asked.precision for runs in groups.values()] == ["fp32", "bf16"]
     assert [[run.round for run in runs] for runs in groups.values()] == [[0], [0, 1]]
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    """Runs, command and time survive; directories are made."""
-    path = tmp_path / "new folder" / "r.json"
-    stored = some_result()
-    result.write(stored, path)
-    assert result.read(path) == stored
-    assert [run.steady for run in result.read(path).runs] == [[1.0, 2.0], []]
-
-
 def test_infinities_become_null_and_never_bad_json(tmp_path: Path) -> None:
-    """Strict parsers take the file: no NaN or Infinity words in it."""
-    path = tmp_path / "r.json"
-    run = make([1.0], counts=[{"value": float("nan"), "low": float("-inf"), "high": float("inf")}])
-    result.write(Result((), "", (run,)), path)
+    """Strict parsers accept the file: there is no NaN or Infinity in it."""
+    result = result_of(make([1.0], compile_seconds=math.inf, import_seconds=math.nan))
+    store.write(result, tmp_path / "r.json")
 
     def refuse(word: str) -> Any:
         raise AssertionError(word)
 
-    data = json.loads(path.read_text(), parse_constant=refuse)
-    assert data["runs"][0]["report"]["counts"] == [{"value": None, "low": None, "high": None}]
+    data = json.loads((tmp_path / "r.json").read_text(), parse_constant=refuse)
+    report = data["runs"][0]["report"]
+    assert (report["compile_seconds"], report["import_seconds"]) == (None, None)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.builds(Path, st.just("/a/b")),
-    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text() | st.integers(), inner),
-    max_leaves=20,
-)
+def test_a_command_of_any_bytes_can_be_stored(tmp_path: Path) -> None:
+    """Linux paths need not be valid Unicode; the undecodable byte is spelled out."""
+    data = written(Result((os.fsdecode(b"run \xff.json"),), ""), tmp_path)
+    assert data["command"] == ["run \\udcff.json"]
 
 
-@given(json_values)
-def test_plain_makes_anything_json(value: Any) -> None:
-    """Whatever a report holds, it can be stored strictly, and storing changes nothing more."""
-    plain = result.plain(value)
-    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+def test_private_names_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the command nor deep inside a report."""
+    monkeypatch.setenv("HOME", "/home/alice")
+    monkeypatch.setenv("USER", "alice")
+    setting = Setting(weights="/home/alice/w.pth", input="/Users/bob/cat.jpg")
+    result = result_of(
+        make([1.0], setting=setting, items=("/scratch/alice/cat.jpg",)), make(None, error="no /home/x/y")
+    )
+    text = json.dumps(written(replace(result, command=("/home/alice/bin/modelzoo",)), tmp_path))
+    assert not any(word in text for word in ("alice", "bob", "/home/x"))
+    assert store.read(tmp_path / "r.json").asked[0].setting.weights == "~/w.pth"
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_write_that_fails_leaves_the_old_file(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk or a kill in between: the reader still sees the old result, whole, and no debris."""
+    """The disk is full: the reader still sees the old result, complete, and no temporary file."""
     path = tmp_path / "r.json"
-    result.write(some_result(), path)
+    store.write(some_result(), path)
     before = path.read_bytes()
 
     def fail(*args: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail) if step == "fsync" else monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(
-        UsageError, match="cannot write .*r.json: No space left on device; name another place by --json"
-    ):
-        result.write(some_result().plus(make([3.0])), path)
+    with pytest.raises(UsageError, match="cannot write .*r.json: No space left on device; name another file with --js"):
+        store.write(some_result().plus(make([3.0])), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while writing stays Ctrl-C, with the old file in place."""
+    """Ctrl-C while writing stays Ctrl-C, and the old file stays in place."""
     path = tmp_path / "r.json"
-    result.write(some_result(), path)
+    store.write(some_result(), path)
     before = path.read_bytes()
 
     def interrupt(*args: Any) -> None:
@@ -139,62 +137,218 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        result.write(Result((), ""), path)
+        store.write(Result((), ""), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
 
 
 @pytest.mark.parametrize("place", ["file/r.json", "folder"])
-def test_an_unwritable_place_is_one_sentence(place: str, tmp_path: Path) -> None:
+def test_an_unwritable_path_is_one_sentence(place: str, tmp_path: Path) -> None:
     """A file where a directory should be, or a directory where the file should be."""
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(UsageError, match="cannot write .*; name another place by --json FILE"):
-        result.write(some_result(), tmp_path / place)
+    with pytest.raises(UsageError, match="cannot write .*; name another file with --json FILE"):
+        store.write(some_result(), tmp_path / place)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]
 
 
 def test_other_users_may_read_as_the_umask_says(tmp_path: Path) -> None:
-    """The temporary file's private mode does not stay."""
+    """The temporary file's permissions are not more private than those of other files."""
     before = os.umask(0o022)
     try:
-        result.write(some_result(), tmp_path / "r.json")
+        store.write(some_result(), tmp_path / "r.json")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "r.json").stat().st_mode) == 0o644
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "cannot read .*: No such file"),
-        ("{", "is not JSON"),
-        (
-            '{"schema": "modelzoo-result/99"}',
-            r"is not a result of modelzoo-result/1 \(its schema: modelzoo-result/99\)",
-        ),
-        ("[]", r"is not a result of modelzoo-result/1 \(its schema: None\)"),
-        ('{"schema": "modelzoo-result/1"}', "is no whole result"),
-        ('{"schema": "modelzoo-result/1", "runs": [{"workload": "x"}]}', "is no whole result"),
-    ],
-)
-def test_what_cannot_be_read_is_one_sentence(text: str | None, message: str, tmp_path: Path) -> None:
-    """Missing, no JSON, another version, and a file that lacks parts."""
-    if text is not None:
-        (tmp_path / "r.json").write_text(text)
-    with pytest.raises(InputError, match=message):
-        result.read(tmp_path / "r.json")
-
-
-def test_runs_are_grouped_by_workload_and_setting() -> None:
-    """In the order of their first appearance, whatever the order of the runs."""
-    bf16 = Setting("bf16")
-    runs = (make([1.0]), make([2.0], setting=bf16), make([3.0], setting=bf16, round=1), make([4.0], round=1))
-    groups = Result((), "", (*runs, make([5.0], workload="other"))).groups()
+def test_runs_are_grouped_in_the_order_asked() -> None:
+    """Whatever the order of the runs; other workloads are other groups."""
+    runs = (make([1.0]), make([2.0], setting=BF16), make([3.0], setting=BF16, round=1), make([4.0], round=1))
+    groups = result_of(*runs, make([5.0], workload="other")).groups()
     assert [[run.steady[0] for run in group] for group in groups.values()] == [[1.0, 4.0], [2.0, 3.0], [5.0]]
 
 
-def test_merged_runs_keep_their_order() -> None:
-    """Results of several calls are one list of runs."""
-    first, second = Result((), "", (make([1.0]),)), Result((), "", (make([2.0]), make([3.0])))
-    assert [run.steady for run in result.merged([first, second])] == [[1.0], [2.0], [3.0]]
+@pytest.mark.parametrize("stored", [*FORMAT_1, *FORMAT_2], ids=name)
+def test_real_results_survive_being_stored_again(stored: Path, tmp_path: Path) -> None:
+    """What is read from either format is written as format 2, and nothing but private names changes."""
+    result = store.read(unpacked(stored, tmp_path))
+    store.write(result, tmp_path / "again.json")
+    assert store.read(tmp_path / "again.json") == decode(Result, mask(encode(result, keep_bytes=True)))
+
+
+# Versions
+
+
+def test_a_newer_minor_version_is_read_without_what_it_added(tmp_path: Path) -> None:
+    """Unknown fields are ignored at every level; stored again, the file has this suite's format."""
+    data = written(some_result(), tmp_path)
+    expected = store.read(tmp_path / "r.json")
+    data["format"] = "modelzoo-result/2.7"
+    data["energy"] = data["runs"][0]["joules"] = {"new": [1]}
+    data["runs"][0]["report"]["machine"]["quantum"] = True
+    data["runs"][0]["asked"]["pruned"] = 0.5
+    result = read_data(data, tmp_path)
+    assert replace(result, format=FORMAT) == expected
+    assert written(result, tmp_path)["format"] == FORMAT
+
+
+def test_a_newer_minor_version_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    """A precision that this suite does not know is no damage."""
+    data = written(some_result(), tmp_path)
+    data["format"] = "modelzoo-result/2.7"
+    data["asked"][0]["setting"]["precision"] = "fp8"
+    with pytest.raises(InputError, match=r"has format 2.7, newer than this suite's 2.0, .*fp8.*; update modelzoo"):
+        read_data(data, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "modelzoo-result/3"}, "has format 3, newer than this suite's 2; update modelzoo to read it"),
+        ({"format": "modelzoo-result/99.1"}, "has format 99, newer than this suite's 2"),
+        ({"format": "modelzoo-result/0"}, "has format 0, which this suite cannot read"),
+        ({"format": "modelzoo-result/" + "9" * 5000}, "is not a result of modelzoo"),
+        ({"format": "modelzoo-result/2.0.1"}, "is not a result of modelzoo"),
+        ({"format": 2}, "is not a result of modelzoo"),
+        ({"format": None}, "is not a result of modelzoo"),
+    ],
+)
+def test_other_versions_are_one_sentence(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """An older, a newer and a malformed version each say what to do."""
+    data = written(some_result(), tmp_path)
+    one_line(tmp_path, json.dumps({**data, **changes}).encode(), message)
+
+
+def one_line(directory: Path, content: bytes, message: str) -> None:
+    """Reading ``content`` raises an ``InputError`` of one short line that contains ``message``."""
+    path = directory / "r.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        store.read(path)
+    text = str(caught.value).replace(str(directory), "")
+    assert message in text
+    assert "\n" not in text
+    assert len(text) < 350
+
+
+# Damage
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not JSON"),
+        (b"{", "is not JSON"),
+        (b"\x00\x01\xff", "is not JSON"),
+        (b'{"schema": "\xff"}', "is not JSON"),
+        (b'{"a": NaN}', "is not JSON"),
+        (b'{"a": 1e999}', "is not JSON"),
+        (b"9" * 6000, "is not JSON"),
+        (gzip.compress(b"{}"), "is not JSON"),
+        (b"[" * 100_000, "is nested too deeply"),
+        (b'{"a":' * 100_000, "is nested too deeply"),
+        (b"[]", "is not a result of modelzoo"),
+        (b"null", "is not a result of modelzoo"),
+        (b'"modelzoo-result/2"', "is not a result of modelzoo"),
+        (b"{}", "is not a result of modelzoo"),
+        (b'{"schema": ["modelzoo-result/1"]}', "is not a result of modelzoo"),
+        (b'{"schema": "modelzoo-result/1"}', "is damaged"),
+        (b'{"schema": "modelzoo-result/1", "runs": [{"workload": "x"}]}', "is damaged"),
+        (b'{"schema": "modelzoo-result/1", "runs": 5}', "is damaged"),
+        (b'{"schema": "modelzoo-result/1", "runs": [5], "validity": {"a": 1}}', "is damaged"),
+        (b'{"schema": "modelzoo-result/1", "runs": null, "asked": null}', "is damaged"),
+        (b'{"format": "modelzoo-result/2"}', "does not say which version of modelzoo wrote it"),
+        (b'{"format": "modelzoo-result/2", "version": "1"}', "is damaged"),
+        (b'{"format": "modelzoo-result/2", "version": 1, "command": [], "created": ""}', "is damaged"),
+    ],
+)
+def test_what_is_not_a_result_is_one_sentence(content: bytes, message: str, tmp_path: Path) -> None:
+    """Empty, truncated, binary, too deep, other JSON, and results that lack parts."""
+    one_line(tmp_path, content, message)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("round", 1.5, "got `float` - at `$.runs[0].round`"),
+        ("round", 10**30, "an integer has more than 64 bits"),
+        ("group", 7, "toy belongs to group 7, and there are 1"),
+        ("group", -1, "toy belongs to group -1, and there are 1"),
+        ("workload", "other", "other belongs to group 0, which is of toy"),
+        ("workload", ["x"] * 10_000, "Expected `str`, got `array`"),
+        ("asked", {"batch": -4}, "--batch must be 1 or more, not -4"),
+        ("asked", [], "Expected `object`, got `array`"),
+        ("report", {}, "missing required field `workload` - at `$.runs[0].report`"),
+    ],
+)
+def test_a_damaged_run_is_one_sentence(field: str, value: Any, message: str, tmp_path: Path) -> None:
+    """The message names what is wrong, and where."""
+    data = written(result_of(make([1.0])), tmp_path)
+    data["runs"][0][field] = value
+    one_line(tmp_path, json.dumps(data).encode(), message)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 1e308, "1", None, True])
+def test_impossible_times_are_refused(value: Any, tmp_path: Path) -> None:
+    """Medians and logarithms need positive numbers."""
+    data = written(result_of(make([1.0])), tmp_path)
+    data["runs"][0]["report"]["timing"]["series"][0]["values"] = [1.0, value]
+    one_line(tmp_path, json.dumps(data).encode(), "is damaged")
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    """Missing, a directory, and a name that no file can have."""
+    for path in (tmp_path / "missing.json", tmp_path, tmp_path / "\0"):
+        with pytest.raises(InputError, match="cannot read .*") as caught:
+            store.read(path)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("stored", [FORMAT_1[0], *FORMAT_2[:1]], ids=name)
+@given(st.data())
+def test_truncated_results_are_refused(stored: Path, data: st.DataObject) -> None:
+    """Wherever the file ends, nothing but an ``InputError`` is raised."""
+    content = stored.read_bytes().rstrip()
+    end = data.draw(st.integers(0, len(content) - 1))
+    with pytest.raises(InputError):
+        read_bytes(content[:end])
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize("stored", [path for path in [*FORMAT_1, *FORMAT_2] if path.stat().st_size < 20_000], ids=name)
+@given(st.data())
+def test_a_value_replaced_by_anything_is_read_or_refused(stored: Path, data: st.DataObject) -> None:
+    """Hostile content at any place of a real result: it can be summarised or is an ``InputError``, nothing else."""
+    content = json.loads(stored.read_bytes())
+    here = content
+    while True:
+        place = data.draw(st.sampled_from(sorted(here) if isinstance(here, dict) else range(len(here))))
+        inner = here[place]
+        if not isinstance(inner, (dict, list)) or not inner or data.draw(st.booleans()):
+            break
+        here = inner
+    here[place] = data.draw(json_values)
+    try:
+        result = read_bytes(json.dumps(content).encode())
+    except InputError as error:
+        assert "\n" not in str(error)
+        return
+    summary.unproven(summary.rows(result))
+    result.only_error()
+
+
+def read_bytes(content: bytes) -> Result:
+    """Read ``content`` without a file, which is faster for many examples."""
+
+    class Memory(type(Path())):  # type: ignore[misc]
+        def read_bytes(self) -> bytes:
+            return content
+
+    return store.read(Memory("r.json"))

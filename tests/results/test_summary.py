@@ -224,9 +224,7 @@ def test_a_first_setting_that_failed_keeps_its_name() -> None:
         (Setting(), None, "toy fp32: no kernel evidence was taken (--no-audit?)"),
     ],
 )
-def test_strict_objects_to_what_is_not_proven(
-    setting: Setting, proof: Evidence | None, objection: str | None
-) -> None:
+def test_strict_objects_to_what_is_not_proven(setting: Setting, proof: Evidence | None, objection: str | None) -> None:
     """One line for each setting whose precision was not proven, or that ran reference kernels."""
     found = summary.unproven(rows(make(STEADY, setting=setting, evidence=proof)))
     assert found == ([objection] if objection else [])

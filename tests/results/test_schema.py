@@ -1,0 +1,127 @@
+"""The stored JSON schema is generated from the records, and fits every stored result and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from fake_runs import make, result_of
+from stored_results import FORMAT_1, FORMAT_2, name, unpacked
+
+from modelzoo.records.run import FORMAT, Result
+from modelzoo.results import schema, store
+
+SCHEMA = json.loads(schema.SCHEMA_FILE.read_text())
+
+
+def written(result: Result, directory: Path) -> Any:
+    """``result`` as the JSON data in its file."""
+    store.write(result, directory / "r.json")
+    return json.loads((directory / "r.json").read_text())
+
+
+def test_the_stored_schema_is_current() -> None:
+    """If this fails, run ``python -m modelzoo.results.schema``."""
+    assert schema.SCHEMA_FILE.read_text() == schema.schema_text()
+
+
+def test_the_schema_is_a_schema() -> None:
+    """It is valid against draft 2020-12, which it names."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"].endswith("draft/2020-12/schema")
+    assert SCHEMA["$id"] == SCHEMA["$defs"]["Result"]["properties"]["format"]["const"] == FORMAT
+
+
+@pytest.mark.parametrize("stored", FORMAT_1, ids=name)
+def test_upgraded_results_fit_the_schema(stored: Path, tmp_path: Path) -> None:
+    """A format 1 result that is stored again is a complete result of format 2."""
+    jsonschema.validate(written(store.read(unpacked(stored, tmp_path)), tmp_path), SCHEMA)
+
+
+@pytest.mark.parametrize("stored", FORMAT_2, ids=name)
+def test_stored_results_fit_the_schema(stored: Path, tmp_path: Path) -> None:
+    """What the suite wrote, as it is."""
+    jsonschema.validate(json.loads(unpacked(stored, tmp_path).read_text()), SCHEMA)
+
+
+def test_results_without_reports_fit_the_schema(tmp_path: Path) -> None:
+    """A call whose first run has not ended, or failed, leaves a valid file."""
+    jsonschema.validate(written(Result((), ""), tmp_path), SCHEMA)
+    jsonschema.validate(written(result_of(make(None, error="the worker died")), tmp_path), SCHEMA)
+
+
+def places(data: Any) -> list[Any]:
+    """Every object of the records in ``data``."""
+    if isinstance(data, list):
+        return [place for each in data for place in places(each)]
+    return [data, *(place for each in data.values() for place in places(each))] if isinstance(data, dict) else []
+
+
+def test_an_unknown_field_does_not_fit_the_schema(tmp_path: Path) -> None:
+    """In no record: only maps (environment variables, options, versions) take any name."""
+    data = written(result_of(make([1.0])), tmp_path)
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    accepted = []
+    for place in places(data):
+        place["misspelt"] = []
+        if validator.is_valid(data):
+            accepted.append(place)
+        del place["misspelt"]
+    assert accepted == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("format",), "modelzoo-result/1"),
+        (("format",), "modelzoo-result/3"),
+        (("runs",), {}),
+        (("runs", 0, "round"), -1),
+        (("runs", 0, "asked", "precision"), "fp8"),
+        (("runs", 0, "asked", "batch"), 0),
+        (("runs", 0, "report", "setting", "batch"), None),
+        (("runs", 0, "report", "timing", "stop"), "boredom"),
+        (("runs", 0, "report", "timing", "series", 0, "values"), [-1.0]),
+        (("runs", 0, "report", "machine", "cores"), "many"),
+    ],
+)
+def test_the_schema_refuses_wrong_values(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:
+    """The check can fail: other versions, other words, negative times."""
+    data = written(result_of(make([1.0])), tmp_path)
+    place = data
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, SCHEMA)
+
+
+@pytest.mark.parametrize("field", ["format", "version", "command", "created", "runs"])
+def test_a_result_needs_its_first_fields(field: str, tmp_path: Path) -> None:
+    """Without its format or its version a result cannot be understood."""
+    data = written(Result((), ""), tmp_path)
+    del data[field]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(data, SCHEMA)
+
+
+def test_fields_are_described() -> None:
+    """Docstrings become descriptions, of fields that share a line too."""
+    text = """What it is.
+
+    More of it.
+
+    Attributes:
+        one, two: both of them,
+            on two lines.
+        three: the third. four: the last, e.g. ``x: y``.
+    """
+    assert schema.split_docstring(text) == (
+        "What it is. More of it",
+        {"one": "both of them, on two lines", "two": "both of them, on two lines", "three": "the third"}
+        | {"four": "the last, e.g. ``x: y``"},
+    )
+    assert SCHEMA["$defs"]["Timing"]["properties"]["cold_start"]["description"]
