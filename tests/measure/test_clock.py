@@ -1,4 +1,4 @@
-"""Time stamps are taken where they must be, on the host and around asynchronous devices."""
+"""When time stamps are taken, on the host and around an asynchronous device."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from modelzoo.measure import clock
 
 
 class Value:
-    """Something that can be watched being freed."""
+    """An object that a weak reference can follow."""
 
 
 class FakeDevice:
-    """A device module with its own time in ns: issuing costs 1 µs, the work 500 µs, all in ``log``."""
+    """A device with a simulated time in ns: issuing takes 1 µs, the work 500 µs. ``log`` has every step."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -55,14 +55,14 @@ class FakeDevice:
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
-    """A fake device whose time is also the host's."""
+    """A fake device whose simulated time is also that of the host."""
     fake = FakeDevice()
     monkeypatch.setattr(clock, "perf_counter_ns", fake.stamp)
     yield fake
 
 
 def test_host_clock_times_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two stamps around the call, in seconds; no issue or device time on a CPU."""
+    """Two time stamps around the call, in seconds; a CPU has neither issue nor device times."""
     stamps = iter([1_000, 2_501_000])
     monkeypatch.setattr(clock, "perf_counter_ns", lambda: next(stamps))
     sample = clock.HostClock().time(lambda: None)
@@ -72,7 +72,7 @@ def test_host_clock_times_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("kind", ["host", "device"])
 def test_output_is_freed_after_the_last_stamp(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Freeing a call's output is neither timed with it nor with the next call."""
+    """Freeing the output is timed neither with its own call nor with the next one."""
     fake = FakeDevice()
     watched: list[Any] = []
 
@@ -93,14 +93,14 @@ def test_output_is_freed_after_the_last_stamp(kind: str, monkeypatch: pytest.Mon
 
 
 def test_device_clock_synchronizes_before_the_first_stamp_and_the_last(device: FakeDevice) -> None:
-    """The order is: wait for earlier work, A, D, work, E, B, wait, C; events are read after the end."""
+    """The order is: wait for earlier work, A, D, work, E, B, wait, C; the events are read afterwards."""
     clock.DeviceClock(device).time(device.work)
     expected = "synchronize stamp record call record stamp synchronize stamp elapsed"
     assert device.log == expected.split()
 
 
-def test_issue_time_is_apart_from_latency(device: FakeDevice) -> None:
-    """B - A is issue time, C - A latency, E - D device time from milliseconds to seconds."""
+def test_issue_time_is_not_latency(device: FakeDevice) -> None:
+    """B - A is the issue time, C - A the latency, and E - D, in milliseconds, the device time."""
     sample = clock.DeviceClock(device).time(device.work)
     assert sample.issue == pytest.approx(1e-6)
     assert sample.latency == pytest.approx(501e-6)
@@ -108,7 +108,7 @@ def test_issue_time_is_apart_from_latency(device: FakeDevice) -> None:
 
 
 def test_earlier_work_is_not_counted(device: FakeDevice) -> None:
-    """Work still queued from before is waited for outside the stamps."""
+    """The clock waits for work that is still queued before it takes the first time stamp."""
     device.work()
     device.work()
     assert clock.DeviceClock(device).time(device.work).latency == pytest.approx(501e-6)

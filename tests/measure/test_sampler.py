@@ -1,4 +1,4 @@
-"""Warm-up and stopping on simulated time: no test here waits for a clock."""
+"""Warm-up, turns and stopping, on simulated time: no test here waits for a clock."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from modelzoo import stats
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Sample
-from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, StopReason
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, StopReason, WarmUpEnd
 from modelzoo.setting import Plan
 
 
 class FakeClock:
-    """Takes its samples from ``seconds(i)`` and moves simulated time by each; samples cost nothing real."""
+    """Takes its samples from ``seconds(i)`` and advances simulated time by each of them."""
 
     def __init__(self, seconds: Callable[[int], float]) -> None:
         self.now = 100.0
@@ -33,7 +33,7 @@ class FakeClock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FakeClock]]:
-    """Makes the fake clock whose time the sampler reads."""
+    """Create the fake clock whose time the sampler reads."""
 
     def make(seconds: Callable[[int], float]) -> FakeClock:
         fake = FakeClock(seconds)
@@ -51,112 +51,112 @@ def nothing() -> None:
 
 
 def noise(i: int) -> float:
-    """A number from 0 to 1 that looks random, the same in every run."""
+    """A pseudo-random number from 0 to 1, the same in every run."""
     return (i * 2654435761 % 2**32) / 2**32
 
 
-def test_cold_warm_up_and_steady_are_apart(clock: Make) -> None:
-    """The first call is cold, falling levels are warm-up, and none of it is in the steady samples."""
+def test_cold_start_warm_up_and_steady_state_are_separate(clock: Make) -> None:
+    """The first call is the cold start, decreasing times are warm-up, and neither is in the steady-state samples."""
     fake = clock(lambda i: 1.0 if i == 0 else 0.01 * (1 + 4 * 0.8**i))
     timing = sampler.measure(nothing, fake, Plan(max_seconds=3))
     assert timing.cold_start == 1.0
-    assert timing.warmup_end == "settled"
+    assert timing.warmup_end is WarmUpEnd.SETTLED
     assert len(timing.warmup) > 5
     assert max(timing.steady) < 0.011
     assert 1 + len(timing.warmup) + len(timing.steady) == fake.calls
 
 
 def test_constant_samples_stop_at_the_first_interval(clock: Make) -> None:
-    """Where nothing varies, the interval has no width: stop as soon as it may."""
+    """If nothing varies the interval has no width, and sampling stops as soon as it may."""
     timing = sampler.measure(nothing, clock(lambda i: 0.05), Plan(max_seconds=60))
-    assert (timing.warmup_end, timing.stop) == ("settled", "interval")
+    assert (timing.warmup_end, timing.stop) == (WarmUpEnd.SETTLED, StopReason.INTERVAL)
     assert stats.BATCHES <= len(timing.steady) <= stats.BATCHES + 10
 
 
-def test_noisy_samples_go_on_until_the_interval_is_narrow(clock: Make) -> None:
-    """Noise of ±20 % needs many more samples, and the interval that stopped it is ±1 %."""
+def test_noisy_samples_are_taken_until_the_interval_is_narrow(clock: Make) -> None:
+    """Noise of ±20 % needs many more samples until the interval is ±1 %."""
     timing = sampler.measure(nothing, clock(lambda i: 0.01 * (0.8 + 0.4 * noise(i))), Plan(max_seconds=600))
-    assert timing.stop == "interval"
+    assert timing.stop is StopReason.INTERVAL
     assert len(timing.steady) > 100
     assert stats.process_interval(timing.steady).half_width <= 0.01
 
 
-def test_the_time_limit_ends_what_never_settles(clock: Make) -> None:
-    """A level that jumps for ever is stopped by the limit, which the result says."""
+def test_the_time_limit_stops_what_never_becomes_precise(clock: Make) -> None:
+    """If times keep jumping, the time limit stops the sampling, and the result says so."""
     fake = clock(lambda i: 0.01 * (1 + (i // 40) % 2))
     timing = sampler.measure(nothing, fake, Plan(max_seconds=2))
-    assert timing.stop == "time limit"
+    assert timing.stop is StopReason.TIME_LIMIT
     assert sum(timing.steady) == pytest.approx(2, abs=0.5)
 
 
-def test_a_drifting_warm_up_ends_at_its_cap(clock: Make) -> None:
-    """A level that keeps moving is not waited for longer than the cap."""
+def test_a_drifting_warm_up_ends_at_its_limit(clock: Make) -> None:
+    """If times never stabilise, the warm-up ends at its time limit."""
     fake = clock(lambda i: 0.001 * 1.02 ** min(i, 400))
     timing = sampler.measure(nothing, fake, Plan(max_seconds=1, iterations=5))
-    assert timing.warmup_end == "cap"
+    assert timing.warmup_end is WarmUpEnd.CAP
     assert sampler.WARMUP_MAX_SECONDS <= sum(timing.warmup) <= 1.5 * sampler.WARMUP_MAX_SECONDS
 
 
-def test_slow_calls_warm_up_twice_and_are_said_to_be_few(clock: Make) -> None:
-    """Calls of several seconds cannot be judged by windows: two and on, and the end says so."""
+def test_slow_calls_are_warmed_up_twice(clock: Make) -> None:
+    """There are too few calls of several seconds to compare windows: two are made, and the reason is recorded."""
     timing = sampler.measure(nothing, clock(lambda i: 4.0), Plan(max_seconds=10))
-    assert (len(timing.warmup), timing.warmup_end) == (2, "few")
-    assert (len(timing.steady), timing.stop) == (sampler.MIN_SAMPLES, "time limit")
+    assert (len(timing.warmup), timing.warmup_end) == (2, WarmUpEnd.FEW)
+    assert (len(timing.steady), timing.stop) == (sampler.MIN_SAMPLES, StopReason.TIME_LIMIT)
 
 
-def test_fast_calls_warm_up_for_a_least_time(clock: Make) -> None:
-    """Microsecond calls settle at once by count; threads and frequencies need their time all the same."""
+def test_fast_calls_are_warmed_up_for_a_minimum_time(clock: Make) -> None:
+    """Ten calls of microseconds would do to compare windows, but threads and clock frequencies need longer."""
     timing = sampler.measure(nothing, clock(lambda i: 5e-6), Plan(iterations=3))
     assert sum(timing.warmup) >= sampler.WARMUP_MIN_SECONDS
 
 
-def test_no_median_from_fewer_than_the_least_samples(clock: Make) -> None:
-    """The time limit does not cut below four samples."""
+def test_the_time_limit_leaves_a_minimum_of_samples(clock: Make) -> None:
+    """Four samples are taken even if they take longer than the limit."""
     timing = sampler.measure(nothing, clock(lambda i: 30.0), Plan(max_seconds=1, warmup=0))
     assert len(timing.steady) == sampler.MIN_SAMPLES
 
 
 @pytest.mark.parametrize("warmup", [0, 3])
 def test_fixed_counts_are_kept(warmup: int, clock: Make) -> None:
-    """``--warmup`` and ``--iterations`` mean exactly that many calls, plus the cold one."""
+    """``--warmup`` and ``--iterations`` mean exactly that many calls, plus the cold start."""
     fake = clock(lambda i: 0.01)
     timing = sampler.measure(nothing, fake, Plan(warmup, 7))
     assert (len(timing.warmup), len(timing.steady), fake.calls) == (warmup, 7, 1 + warmup + 7)
-    assert (timing.warmup_end, timing.stop) == ("fixed", "iterations")
+    assert (timing.warmup_end, timing.stop) == (WarmUpEnd.FIXED, StopReason.ITERATIONS)
 
 
 def test_raw_samples_are_kept_in_order(clock: Make) -> None:
-    """Every sample is stored as it came; outliers too."""
+    """Every sample is stored in the order of the calls, outliers included."""
     fake = clock(lambda i: 0.01 if i != 6 else 5.0)
     timing = sampler.measure(nothing, fake, Plan(2, 8))
     assert timing.steady == (0.01, 0.01, 0.01, 5.0, 0.01, 0.01, 0.01, 0.01)
 
 
-def test_progress_tells_phase_count_and_interval(clock: Make) -> None:
-    """What the progress bar shows: cold, warm-up, steady, and the interval while sampling adapts."""
-    said: list[tuple[str, int, float]] = []
-    sampler.measure(nothing, clock(lambda i: 0.05), Plan(max_seconds=5), lambda *words: said.append(words))
-    assert list(dict.fromkeys(phase for phase, _, _ in said)) == ["cold", "warm-up", "steady"]
-    assert said[-1][2] <= 0.01
+def test_progress_reports_phase_count_and_interval(clock: Make) -> None:
+    """The progress bar gets cold start, warm-up and steady state, and the interval during sampling."""
+    reported: list[tuple[str, int, float]] = []
+    sampler.measure(nothing, clock(lambda i: 0.05), Plan(max_seconds=5), lambda *words: reported.append(words))
+    assert list(dict.fromkeys(phase for phase, _, _ in reported)) == ["cold", "warm-up", "steady"]
+    assert reported[-1][2] <= 0.01
 
 
-def test_turns_end_by_the_parents_word(clock: Make) -> None:
-    """Between turns it says whether it is precise; it goes on being precise until it is told to stop."""
-    said: list[bool] = []
+def test_the_parent_ends_the_turns(clock: Make) -> None:
+    """Between turns the worker reports whether it is precise enough, and continues until the parent ends sampling."""
+    reported: list[bool] = []
 
     def pause(precise: bool) -> bool:
-        said.append(precise)
-        return len(said) < 8
+        reported.append(precise)
+        return len(reported) < 8
 
     timing = sampler.measure(nothing, clock(lambda i: 0.06), Plan(1, max_seconds=60), pause=pause)
-    assert said[0] is False
-    assert said[-1] is True
-    assert timing.stop == "interval"
+    assert reported[0] is False
+    assert reported[-1] is True
+    assert timing.stop is StopReason.INTERVAL
     assert len(timing.steady) == 7 * 9, "seven turns of half a second"
 
 
-def test_a_turn_of_short_calls_begins_with_an_untimed_one(clock: Make) -> None:
-    """The rival had the caches; the call that fills them again is neither a sample nor missing for long ones."""
+def test_a_turn_of_short_calls_starts_with_an_untimed_call(clock: Make) -> None:
+    """Other workers have used the caches, and refilling them is not timed; for long calls it does not matter."""
     for seconds, expected in ((0.01, 3), (0.1, 0)):
         calls: list[int] = []
         pauses = iter([True] * 4)
@@ -171,7 +171,7 @@ def test_a_turn_of_short_calls_begins_with_an_untimed_one(clock: Make) -> None:
 
 
 def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
-    """The time limit is that of its own samples, and fixed counts stay exact."""
+    """Only the worker's own turns count towards the time limit, and fixed counts stay exact."""
     fake = clock(lambda i: 0.01 * (1 + (i // 40) % 2))
 
     def pause(precise: bool) -> bool:
@@ -179,15 +179,15 @@ def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
         return True
 
     timing = sampler.measure(nothing, fake, Plan(1, max_seconds=3), pause=pause)
-    assert timing.stop == "time limit"
+    assert timing.stop is StopReason.TIME_LIMIT
     assert sum(timing.steady) == pytest.approx(3, abs=0.6)
     timing = sampler.measure(nothing, fake, Plan(1, 77), pause=pause)
-    assert (len(timing.steady), timing.stop) == (77, "iterations")
+    assert (len(timing.steady), timing.stop) == (77, StopReason.ITERATIONS)
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_garbage_collection_is_off_while_sampling_and_restored(enabled: bool, clock: Make) -> None:
-    """The collector never runs inside the steady phase, and is left as it was found."""
+def test_garbage_collection_is_off_during_sampling_and_restored(enabled: bool, clock: Make) -> None:
+    """The collector never runs while samples are taken, and is as before afterwards."""
     states: list[bool] = []
     before = gc.isenabled()
     try:
@@ -200,7 +200,7 @@ def test_garbage_collection_is_off_while_sampling_and_restored(enabled: bool, cl
 
 
 def test_garbage_collection_is_restored_after_a_failure(clock: Make) -> None:
-    """A call that raises does not leave the collector off."""
+    """An exception in a call does not leave the collector off."""
     calls = iter([None, None, None, ZeroDivisionError])
 
     def call() -> None:
@@ -214,8 +214,8 @@ def test_garbage_collection_is_restored_after_a_failure(clock: Make) -> None:
     assert gc.isenabled()
 
 
-def test_issue_and_device_times_are_those_of_the_steady_samples() -> None:
-    """On an accelerator the three times of each steady sample are kept apart."""
+def test_an_accelerator_has_three_series() -> None:
+    """Latency, issue time and device time of each steady-state sample are recorded separately."""
 
     class Device:
         def time(self, call: Callable[[], Any]) -> Sample:
@@ -243,7 +243,7 @@ def test_the_stopping_rule_follows_the_watched_series(
 
 
 def test_a_series_that_the_clock_does_not_record_cannot_be_watched(clock: Make) -> None:
-    """A mistake of the caller ends at the first call."""
+    """The mistake is found at the first call."""
     with pytest.raises(ValueError, match="this clock records no series 'device', only latency"):
         sampler.measure(nothing, clock(lambda i: 0.01), Plan(1, 5), watched=DEVICE)
 
