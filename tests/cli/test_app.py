@@ -317,7 +317,7 @@ def test_the_first_thread_count_of_a_list_is_taken(
         (["--input", "TEXT"], "is not a picture that Pillow can read"),
         (["--input", "EMPTY"], "no pictures in"),
         (["--device", "cuda:9"], "--device cuda:9: "),
-        (["--device", "tpu"], "knows no device 'tpu'"),
+        (["--device", "tpu"], "has no device 'tpu'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
