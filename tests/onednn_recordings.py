@@ -21,6 +21,25 @@ MATRIX, BIAS = (128, 256), (128,)
 IMAGE, FILTER = (4, 32, 56, 56), (64, 32, 3, 3)
 
 
+LOGS = (
+    "neoverse-n1_torch2.10.0_fpmath-strict",
+    "neoverse-n2_torch1.13.0_fpmath-bf16",
+    "neoverse-n2_torch1.13.0_fpmath-strict",
+    "neoverse-n2_torch2.0.1_fpmath-bf16",
+    "neoverse-n2_torch2.0.1_fpmath-strict",
+    "neoverse-n2_torch2.10.0_fpmath-bf16",
+    "neoverse-n2_torch2.10.0_fpmath-strict",
+    "neoverse-n2_torch2.5.1_fpmath-bf16",
+    "neoverse-n2_torch2.5.1_fpmath-strict",
+)
+"""Recorded on emulated ARM machines; see ``log_path``."""
+
+
+def log_path(shared: Path, name: str) -> Path:
+    """The file of one of ``LOGS``."""
+    return shared / "data" / "onednn_verbose" / f"aarch64_{name}.log"
+
+
 @dataclass(frozen=True)
 class Recording:
     """One of this repository's own recordings."""
@@ -76,6 +95,11 @@ def probes(path: Path) -> list[Probe]:
         else:
             lines.append(line)
     return found
+
+
+def fp32_probes(shared: Path, name: str) -> list[Probe]:
+    """The probes with fp32 tensors in one of ``LOGS``."""
+    return [probe for probe in probes(log_path(shared, name)) if probe.section == "fp32"]
 
 
 def event_of(probe: Probe, seconds: float = 100.0) -> Event:

@@ -1,0 +1,116 @@
+"""Kernels of operators without a oneDNN primitive are named by operator, data type and BLAS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onednn_recordings as recordings
+import pytest
+from evidence_samples import ALL_BF16, ALL_FP32, blas_audit, gemm_event
+
+from modelzoo.evidence.kernel_names import (
+    BETWEEN_OPERATORS,
+    DISPATCH,
+    INDUCTOR,
+    MOVEMENT,
+    NATIVE,
+    display_name,
+    library_kernel,
+    operand_type,
+    other_kernel,
+)
+from modelzoo.evidence.observation import PASS_EVENT, Event
+from modelzoo.evidence.onednn_log import BlasCall
+from modelzoo.evidence.verdict import build_evidence
+from modelzoo.records.evidence import LogSource, OperatorClass
+
+
+def test_recordings_name_the_library() -> None:
+    """With oneDNN switched off, convolutions run MKL's sgemm; with it on, oneDNN's kernels."""
+    by_mode = {
+        path.stem.split("_")[-1]: recordings.load_recording(path) for path in recordings.HERE if "2.10" in path.name
+    }
+
+    def kernels(mode: str) -> set[str]:
+        found = by_mode[mode]
+        rows = build_evidence(found.audit, found.canary, found.requested, found.bf16_method).by_implementation
+        return {row.name for row in rows}
+
+    assert "im2col and mkl sgemm" in kernels("off")
+    assert not any(name.startswith("oneDNN") for name in kernels("off"))
+    assert {"oneDNN jit:avx512_core", "mkl sgemm", "flash attention over mkl sgemm"} <= kernels("fp32")
+    assert "flash attention over mkl gemm_bf16bf16f32" in kernels("autocast")
+    assert "flash attention over oneDNN brg_matmul:avx512_core" in kernels("fastmath")
+    assert "inductor C++ kernels" in kernels("compile")
+    assert "oneDNN jit:avx512_core" in kernels("frozen")
+
+
+def test_mkl_names_its_function() -> None:
+    """MKL's own log names the function; without a matching call the product is native."""
+    audit = blas_audit(gemm_event("aten::mm", "float"), blas="mkl 2024.2", blas_calls=(BlasCall("SGEMM", 1, 0.1),))
+    assert build_evidence(audit, ALL_FP32, "fp32").by_implementation[0].name == "mkl sgemm"
+
+
+@pytest.mark.parametrize(
+    ("sbgemm", "name"),
+    [(True, "openblas sbgemm"), (False, "native bf16"), (None, "openblas sbgemm or native bf16")],
+)
+def test_bf16_products_outside_onednn(sbgemm: bool | None, name: str) -> None:
+    """OpenBLAS's sbgemm_ if torch calls it, otherwise ATen's own loops; both are named if it is unknown."""
+    audit = blas_audit(gemm_event("aten::mm", "c10::BFloat16"), blas="openblas 0.3.30 neoversen2", sbgemm=sbgemm)
+    evidence = build_evidence(audit, ALL_BF16, "bf16", "cast")
+    assert evidence.by_implementation[0].name == name
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "expected"),
+    [
+        (("float", "float"), "fp32"),
+        (("c10::BFloat16", "c10::BFloat16", "float"), "bf16"),
+        (("float", "c10::BFloat16"), "unknown"),
+        (("float", "signed char"), "fp32"),
+        (("c10::quint8", "c10::qint8"), "int8"),
+        (("Scalar", "double", "double"), "fp64"),
+        ((), "unknown"),
+    ],
+)
+def test_operand_type(dtypes: tuple[str, ...], expected: str) -> None:
+    """The first two floating-point tensors must agree; integer tensors count only if there are no others."""
+    assert operand_type(Event("aten::mm", 1.0, 0, (), dtypes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "category"),
+    [
+        (PASS_EVENT, BETWEEN_OPERATORS, DISPATCH),
+        ("some region", BETWEEN_OPERATORS, DISPATCH),
+        ("aten::linear", "dispatch", DISPATCH),
+        ("aten::copy_", "native memory movement", MOVEMENT),
+        ("aten::_to_copy", "native memory movement", MOVEMENT),
+        ("aten::relu_", "native", NATIVE),
+        ("## Call CompiledFxGraph fabc123 ##", INDUCTOR, NATIVE),
+        ("cpp_fused_add_0", INDUCTOR, NATIVE),
+    ],
+)
+def test_operators_that_are_not_products(name: str, kernel: str, category: str) -> None:
+    """Movement, dispatch and arithmetic without products are told apart by name."""
+    assert other_kernel(Event(name, 1.0, -1)) == (kernel, category)
+
+
+def test_compiled_graphs_share_a_name() -> None:
+    """The hash in the name of a compiled graph differs between processes."""
+    assert display_name(Event("## Call CompiledFxGraph fabc123 ##", 1.0, -1)) == "CompiledFxGraph"
+    assert display_name(Event("aten::mm", 1.0, -1)) == "aten::mm"
+
+
+def test_kernels_of_convolution_and_attention() -> None:
+    """They wrap a matrix product; NNPACK has its own; without a kernel log nothing is claimed."""
+    audit = blas_audit()
+    event = Event("aten::_slow_conv2d_forward", 1.0, 0, (), ("float", "float"))
+    flash = replace(event, name="aten::_scaled_dot_product_flash_attention_for_cpu")
+    assert library_kernel(event, OperatorClass.CONV, audit) == "im2col and openblas sgemm"
+    assert library_kernel(flash, OperatorClass.ATTENTION, audit) == "flash attention over openblas sgemm"
+    assert (
+        library_kernel(replace(event, name="aten::_nnpack_spatial_convolution"), OperatorClass.CONV, audit) == "nnpack"
+    )
+    assert library_kernel(event, OperatorClass.CONV, replace(audit, log_source=LogSource.NONE)) == "no kernel log"

@@ -1,0 +1,51 @@
+"""Attributed time is summed up by kernel, precision and operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from modelzoo.evidence.attribution import AttributedTime
+from modelzoo.evidence.time_shares import fraction, longest, operator_uses, time_shares
+from modelzoo.records.evidence import OperatorClass, ProofSource, TimeShare
+
+SHAPES = ((1, 8, 8, 8), (8, 8, 3, 3))
+CONV = OperatorClass.CONV
+
+
+def part(implementation: str, seconds: float, count: int = 1, kind: OperatorClass | None = CONV) -> AttributedTime:
+    """A part of the time of one convolution."""
+    return AttributedTime("aten::conv", kind, SHAPES, implementation, "fp32", ProofSource.BOTH, seconds, count)
+
+
+PARTS = [part("jit", 3.0), part("brg", 1.0), part("jit", 3.0), part("set-up", 0.8, 0), part("view", 0.2, 1, None)]
+
+
+def test_time_shares() -> None:
+    """Rows are sorted by time; a row without time and calls is dropped."""
+    parts = [*PARTS, part("nothing", 0.0, 0)]
+    assert time_shares(parts, lambda each: each.implementation, 8.0) == (
+        TimeShare("jit", 6.0, 0.75, 2),
+        TimeShare("brg", 1.0, 0.125, 1),
+        TimeShare("set-up", 0.8, pytest.approx(0.1), 0),
+        TimeShare("view", 0.2, pytest.approx(0.025), 1),
+    )
+
+
+def test_longest() -> None:
+    """Names are sorted by their total time."""
+    assert longest(PARTS, lambda each: each.implementation) == ["jit", "brg", "set-up", "view"]
+
+
+def test_time_outside_kernels_is_divided_among_an_operators_kernels() -> None:
+    """Each kernel gets a part in proportion to its own time; operators that multiply nothing are left out."""
+    jit, brg = operator_uses(PARTS)
+    assert (jit.implementation, jit.count, jit.kernel_seconds) == ("jit", 2, 6.0)
+    assert jit.seconds == pytest.approx(7.8 * 6 / 7)
+    assert (brg.implementation, brg.count, brg.kernel_seconds) == ("brg", 1, 1.0)
+    assert jit.seconds + brg.seconds == pytest.approx(7.8)
+
+
+def test_a_fraction_of_nothing_is_zero() -> None:
+    """A pass without compute time has a bf16 share of 0."""
+    assert fraction([], 0.0) == 0.0
+    assert fraction([1.0, 2.0], 4.0) == 0.75

@@ -1,0 +1,70 @@
+"""The record of the canary operators."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.codec import decode, encode
+
+CANARY = Canary(
+    (
+        OperatorCheck("matmul", 4.9e-7, CanaryLevel.FP32),
+        OperatorCheck("linear", 1.8e-3, CanaryLevel.BF16),
+        OperatorCheck("conv", None, CanaryLevel.FAILED, "no such kernel"),
+    )
+)
+
+
+def test_a_canary_survives_json() -> None:
+    """Levels are stored as words."""
+    stored = json.loads(json.dumps(encode(CANARY)))
+    assert [check["level"] for check in stored["operators"]] == ["fp32", "bf16", "failed"]
+    assert decode(Canary, stored) == CANARY
+
+
+def test_summary() -> None:
+    """One line gives each operator's error, or the reason if there is none."""
+    assert CANARY.summary == "matmul fp32 (4.9e-07), linear bf16 (1.8e-03), conv failed (no such kernel)"
+
+
+def test_summary_without_a_reason() -> None:
+    """Older results store neither error nor reason for an output that was not finite."""
+    assert Canary((OperatorCheck("conv", None, CanaryLevel.BROKEN),)).summary == "conv broken"
+
+
+@pytest.mark.parametrize(
+    ("matmul", "conv", "bf16", "fp32"),
+    [
+        ("bf16", "bf16", "active", "not fp32"),
+        ("fp32", "bf16", "partly", "not fp32"),
+        ("fp32", "fp32", "not active", "fp32"),
+        ("reduced", "fp32", "not active", "not fp32"),
+        ("failed", "bf16", "partly", "not fp32"),
+        ("broken", "broken", "not active", "not fp32"),
+    ],
+)
+def test_verdict(matmul: str, conv: str, bf16: str, fp32: str) -> None:
+    """bf16 is active, and fp32 is fp32, only if all operators are."""
+    checks = (OperatorCheck("matmul", 1e-3, CanaryLevel(matmul)), OperatorCheck("conv", 1e-3, CanaryLevel(conv)))
+    assert Canary(checks).verdict("bf16") == bf16
+    assert Canary(checks).verdict("fp32") == fp32
+
+
+def test_image_builds_need_two_files(tmp_path: Path) -> None:
+    """Builds mount the record and the module that runs the operators, and nothing else of the package."""
+    for name in ("records/canary.py", "evidence/canary.py"):
+        target = tmp_path / "modelzoo" / name
+        target.parent.mkdir(parents=True)
+        target.write_bytes((ROOT / "modelzoo" / name).read_bytes())
+    # -S hides the installed packages, which may include modelzoo.
+    command = [sys.executable, "-S", "-c", "from modelzoo.evidence.canary import level_of; print(level_of(1e-7))"]
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "fp32\n", done.stderr
