@@ -1,4 +1,4 @@
-"""Settings and plans refuse what makes no sense, and name themselves."""
+"""Settings and plans refuse what makes no sense, and have labels that tell them apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from modelzoo.errors import UsageError
-from modelzoo.setting import Plan, Setting
+from modelzoo.records.codec import decode, encode
+from modelzoo.setting import Plan, ResolvedSetting, Setting, labels
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_the_label_names_what_differs_from_the_defaults(changes: dict[str, Any],
 
 
 def test_a_changed_copy_leaves_the_original_and_is_checked() -> None:
-    """``but`` makes a copy, and a copy is held to the same rules."""
+    """A copy is checked like any other setting."""
     setting = Setting()
     assert setting.replace(batch=4) == Setting(batch=4)
     assert setting.batch is None
@@ -75,4 +76,44 @@ def test_a_changed_copy_leaves_the_original_and_is_checked() -> None:
 def test_a_setting_survives_json() -> None:
     """What is stored can be read back as the same setting."""
     setting = Setting("bf16", "cast", "script", "onednn", "cpu", 4, 2, True, "random", 7, "/a/b", {"size": "base"})
-    assert Setting(**json.loads(json.dumps(setting.to_json()))) == setting
+    assert decode(Setting, json.loads(json.dumps(encode(setting)))) == setting
+
+
+def test_the_reference_is_plain_fp32_of_the_same_work() -> None:
+    """What a model computes stays, how it is executed becomes the default; what was resolved stays resolved."""
+    bf16 = Setting("bf16", "cast", "compile", "blas", batch=4, channels_last=True, seed=7, options={"size": "base"})
+    assert bf16.reference() == Setting(batch=4, seed=7, options={"size": "base"})
+    resolved = ResolvedSetting("bf16", "cast", "compile", "blas", batch=4, threads=2)
+    assert resolved.reference() == ResolvedSetting(batch=4, threads=2)
+
+
+@pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"bf16_method": "cast"}])
+def test_a_resolved_setting_leaves_no_bf16_method_open(changes: dict[str, Any]) -> None:
+    """bf16 has a method, fp32 has none."""
+    with pytest.raises(ValueError, match="is not resolved"):
+        ResolvedSetting(**changes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ([], []),
+        ([Setting()], ["fp32"]),
+        ([Setting(batch=8)], ["fp32"]),
+        ([Setting(), Setting("bf16")], ["fp32", "bf16"]),
+        ([Setting(), Setting(), Setting()], ["fp32", "fp32 #2", "fp32 #3"]),
+        ([Setting(batch=1), Setting(batch=8)], ["fp32 batch=1", "fp32 batch=8"]),
+        ([Setting(threads=1), Setting()], ["fp32 threads=1", "fp32 threads=default"]),
+        ([Setting(), Setting(device="cuda:1")], ["fp32 device=cpu", "fp32 device=cuda:1"]),
+        ([Setting(seed=1), Setting("bf16", seed=2)], ["fp32 seed=1", "bf16 seed=2"]),
+        ([Setting(options={"size": "base"}), Setting()], ["fp32 size=base", "fp32 size=default"]),
+        (
+            [Setting(options={"size": "base", "n": 1}), Setting(options={"size": "base", "n": 2})],
+            ["fp32 n=1", "fp32 n=2"],
+        ),
+        ([Setting(batch=1), Setting(batch=8), Setting(batch=8)], ["fp32 batch=1", "fp32 batch=8", "fp32 batch=8 #2"]),
+    ],
+)
+def test_labels_tell_settings_apart_by_whatever_differs(settings: list[Setting], expected: list[str]) -> None:
+    """What all have in common is left out; settings that are equal are numbered."""
+    assert labels(settings) == expected

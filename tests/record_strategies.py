@@ -1,0 +1,114 @@
+"""Hypothesis strategies for records, built from their annotations."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from hypothesis import strategies as st
+
+import modelzoo.records
+from modelzoo import setting, warning
+from modelzoo.setting import BACKENDS, BF16_METHODS, MODES, PRECISIONS, Plan, ResolvedSetting, Setting
+
+LARGEST = 3
+"""Maximum length of lists and maps: larger ones find nothing more and take long."""
+SCALARS: dict[Any, st.SearchStrategy[Any]] = {
+    bool: st.booleans(),
+    int: st.integers(-(2**63), 2**64 - 1),
+    float: st.floats(allow_nan=False, allow_infinity=False),
+    str: st.text(max_size=5),
+    bytes: st.binary(max_size=5),
+    type(None): st.none(),
+}
+
+
+def all_records() -> list[type]:
+    """Every dataclass, message and enum that a module of records or of what they are made of defines."""
+    names = [f"modelzoo.records.{module.name}" for module in pkgutil.iter_modules(modelzoo.records.__path__)]
+    modules = [*map(importlib.import_module, names), setting]
+    found = [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__ and is_record(value)
+    ]
+    return [*found, warning.WarningMessage]
+
+
+def is_record(kind: type) -> bool:
+    """Whether ``kind`` is something that is stored or sent."""
+    return dataclasses.is_dataclass(kind) or issubclass(kind, (Enum, msgspec.Struct))
+
+
+@functools.cache
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of the annotation ``kind``."""
+    if kind in SCALARS:
+        return SCALARS[kind]
+    if kind in CONSTRAINED:
+        return CONSTRAINED[kind]()
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Union:
+        return st.one_of(*map(values, parts))
+    if origin is tuple:
+        return _tuples(parts)
+    if origin in (dict, Mapping):
+        return st.dictionaries(values(parts[0]), values(parts[1]), max_size=LARGEST)
+    if issubclass(kind, Enum):
+        return st.sampled_from(kind)
+    return fields(kind)
+
+
+def _tuples(parts: tuple[Any, ...]) -> st.SearchStrategy[Any]:
+    if len(parts) == 2 and parts[1] is Ellipsis:
+        return st.lists(values(parts[0]), max_size=LARGEST).map(tuple)
+    return st.tuples(*map(values, parts))
+
+
+def fields(record: type, **constrained: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Records of a type, whose fields follow their annotations, except ``constrained``."""
+    found = {name: values(kind) for name, kind in get_type_hints(record).items() if name not in constrained}
+    return st.builds(record, **found, **constrained)
+
+
+COUNTS = st.integers(1, 2**40)
+_EXECUTION = {"mode": st.sampled_from(MODES), "backend": st.sampled_from(BACKENDS), "seed": st.integers(0, 2**63 - 1)}
+
+
+@st.composite
+def _resolved(draw: st.DrawFn) -> ResolvedSetting:
+    precision = draw(st.sampled_from(PRECISIONS))
+    method = draw(st.sampled_from(BF16_METHODS)) if precision == "bf16" else None
+    given = {"precision": st.just(precision), "bf16_method": st.just(method), "batch": COUNTS, "threads": COUNTS}
+    return draw(fields(ResolvedSetting, **given, **_EXECUTION))
+
+
+def _settings() -> st.SearchStrategy[Setting]:
+    return fields(
+        Setting,
+        precision=st.sampled_from(PRECISIONS),
+        bf16_method=st.none() | st.sampled_from(BF16_METHODS),
+        batch=st.none() | COUNTS,
+        threads=st.none() | COUNTS,
+        **_EXECUTION,
+    )
+
+
+def _plans() -> st.SearchStrategy[Plan]:
+    return fields(
+        Plan,
+        warmup=st.none() | st.integers(0, 2**40),
+        iterations=st.none() | COUNTS,
+        max_seconds=st.floats(0, exclude_min=True, allow_infinity=False),
+    )
+
+
+CONSTRAINED = {Setting: _settings, ResolvedSetting: _resolved, Plan: _plans}
+"""Records that refuse some values of their annotations."""

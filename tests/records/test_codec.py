@@ -1,0 +1,144 @@
+"""Every record survives JSON, on every supported version of Python, and damage is refused.
+
+Needs neither torch nor a machine: ``python3.9 -m pytest tests/records`` runs it where nothing but msgspec is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Optional, get_args
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from record_strategies import all_records, values
+
+from modelzoo.errors import UsageError
+from modelzoo.records import protocol
+from modelzoo.records.codec import decode, encode, encode_json
+from modelzoo.records.run import Result, Thumbnail
+from modelzoo.records.timing import Timing
+from modelzoo.setting import ResolvedSetting, Setting
+
+RECORDS = all_records()
+# The largest records consist of hundreds of fields, which take a moment to draw.
+THOROUGH = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def test_all_records_are_found() -> None:
+    """The result, its deepest parts, settings and messages are among them; a new record is included by itself."""
+    names = {record.__name__ for record in RECORDS}
+    assert {"Result", "OperatorCheck", "ResolvedSetting", "MeasureJob", "PartialResult", "WarningMessage"} <= names
+    assert len(RECORDS) > 70
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+@given(data=st.data())
+@THOROUGH
+def test_records_survive_json(record: type, data: st.DataObject) -> None:
+    """What is read equals what was written, as values and as text; the text is strict JSON."""
+    value = data.draw(values(record))
+    assert decode(record, encode(value)) == value
+    text = encode_json(value)
+    assert decode(record, msgspec.json.decode(text)) == value
+    assert decode(record, json.loads(text)) == value
+
+
+@pytest.mark.parametrize("message", get_args(protocol.Message), ids=lambda message: message.__name__)
+@given(data=st.data())
+@THOROUGH
+def test_messages_survive_the_pipe(message: type, data: st.DataObject) -> None:
+    """A message is one line, which names its own type."""
+    value = data.draw(values(message))
+    line = protocol.encode_line(value)
+    assert b"\n" not in line
+    assert protocol.decode_message(line) == value
+
+
+@pytest.mark.parametrize("job", get_args(protocol.Job), ids=lambda job: job.__name__)
+@given(data=st.data())
+@THOROUGH
+def test_jobs_survive_the_pipe(job: type, data: st.DataObject) -> None:
+    """A job is one line, which names its own type."""
+    value = data.draw(values(job))
+    line = protocol.encode_line(value)
+    assert b"\n" not in line
+    assert protocol.decode_job(line) == value
+
+
+@given(data=st.data())
+@THOROUGH
+def test_unknown_fields_are_ignored(data: st.DataObject) -> None:
+    """A newer suite may record more."""
+    timing = data.draw(values(Timing))
+    assert decode(Timing, {**encode(timing), "energy": 5}) == timing
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stop": "boredom"}, r"Invalid enum value 'boredom' - at `\$.stop`"),
+        ({"warmup": 1.5}, r"Expected `array`, got `float` - at `\$.warmup`"),
+        ({"series": [{}]}, r"missing required field `name` - at `\$.series\[0\]`"),
+        ({"cold_start": None}, r"Expected `float`, got `null` - at `\$.cold_start`"),
+        ({"cold_start": "1.5"}, r"Expected `float`, got `str`"),
+        ({"cold_start": True}, r"Expected `float`, got `bool`"),
+    ],
+)
+def test_a_wrong_value_is_named(changes: Any, message: str) -> None:
+    """The message gives the field's path, and what was expected."""
+    whole = {"cold_start": 1, "warmup": [], "series": [], "watched": "a", "warmup_end": "cap", "stop": "interval"}
+    assert decode(Timing, whole).cold_start == 1.0
+    with pytest.raises(msgspec.ValidationError, match=message):
+        decode(Timing, {**whole, **changes})
+
+
+def test_settings_are_checked_when_they_are_read() -> None:
+    """Nonsense in a file or a message is refused like nonsense on the command line."""
+    with pytest.raises(UsageError, match="--batch must be 1 or more, not 0"):
+        decode(Setting, {"batch": 0})
+    with pytest.raises(msgspec.ValidationError, match="bf16 with the bf16 method None is not resolved"):
+        decode(ResolvedSetting, {"precision": "bf16"})
+    with pytest.raises(msgspec.ValidationError, match=r"Expected `int`, got `null` - at `\$.threads`"):
+        decode(ResolvedSetting, {"threads": None})
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A record with numbers and bytes."""
+
+    value: Optional[float]
+    count: int = 0
+    data: bytes = b""
+
+
+def test_numbers_that_json_does_not_have_become_null() -> None:
+    """NaN and infinities; a field that may be so is optional."""
+    for number in (math.nan, math.inf, -math.inf):
+        assert decode(Figures, json.loads(encode_json(Figures(number)))) == Figures(None)
+
+
+def test_numbers_of_libraries_become_plain() -> None:
+    """numpy's scalars are stored as numbers; other objects are no part of a record."""
+    numpy = pytest.importorskip("numpy")
+    figures = Figures(numpy.float32(0.5), numpy.int64(3))
+    assert encode(figures) == {"value": 0.5, "count": 3, "data": ""}
+    assert json.loads(encode_json(figures)) == {"value": 0.5, "count": 3, "data": ""}
+    with pytest.raises(TypeError, match="a object cannot be part of a record"):
+        encode(Figures(object()))  # type: ignore[arg-type]
+
+
+def test_bytes_become_base64_or_stay() -> None:
+    """JSON has no bytes; a function that works on the data may want them as they are."""
+    picture = Thumbnail("a.jpg", b"\xff\xd8")
+    assert encode(picture) == {"name": "a.jpg", "jpeg": "/9g="}
+    assert encode(picture, keep_bytes=True) == {"name": "a.jpg", "jpeg": b"\xff\xd8"}
+    assert decode(Thumbnail, encode(picture)) == picture
+
+
+def test_a_result_without_runs_is_small() -> None:
+    """Nothing is stored for what has not happened."""
+    assert json.loads(encode_json(Result(("modelzoo",), "now")))["runs"] == []

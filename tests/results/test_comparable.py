@@ -1,0 +1,51 @@
+"""Whether two settings may be compared; what the reasons do to a table is in ``test_summary``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_runs import WEIGHTS, evidence, make
+
+from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Run
+from modelzoo.records.workload import Count
+from modelzoo.results.comparable import not_comparable
+from modelzoo.setting import Setting
+
+BF16 = Setting("bf16")
+OTHER = replace(WEIGHTS, sha256="xyz")
+
+
+def counted(*numbers: float) -> tuple[Count, ...]:
+    """Counts of boxes."""
+    return tuple(Count("boxes", number, 0, 1, "") for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "runs", "reason"),
+    [
+        ([make([1.0])], [make([1.0], setting=BF16)], ""),
+        ([], [make([1.0])], ""),
+        ([make(None, error="died")], [make([1.0])], ""),
+        ([make([1.0], setting=BF16, level=CanaryLevel.FP32)], [make([1.0])], ""),
+        ([make([1.0], canary=None, canary_verdict=None)], [make([1.0])], ""),
+        ([make([1.0], level=CanaryLevel.REDUCED)], [make([1.0])], "not fp32 according to the canary: matmul reduced"),
+        (
+            [make([1.0]), make([1.0], round=1, evidence=evidence(ProofVerdict.NOT_FP32))],
+            [make([1.0])],
+            "not fp32 according to its kernels: evidence says NOT_FP32",
+        ),
+        ([make([1.0])], [make([1.0], weights=OTHER)], "different weights"),
+        ([make([1.0]), make([1.0], round=1)], [make([1.0]), make([1.0], round=1, weights=OTHER)], "different weights"),
+        ([make([1.0], counts=counted(100))], [make([1.0], counts=counted(130))], ""),
+        ([make([1.0], counts=counted(100))], [make([1.0], counts=counted(140))], "different work: boxes 100 and 140"),
+        ([make([1.0], counts=counted(9, 0))], [make([1.0], counts=counted(9, 8))], "different work: boxes 0 and 8"),
+        ([make([1.0], counts=counted(0))], [make([1.0], counts=counted(0))], ""),
+    ],
+)
+def test_a_speedup_is_refused_for_a_reason(baseline: list[Run], runs: list[Run], reason: str) -> None:
+    """Not in fp32, other weights, other work, in any round; a bf16 baseline need not be fp32."""
+    found = not_comparable(baseline, runs)
+    assert (reason in found) if reason else (found == "")
