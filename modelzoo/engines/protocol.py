@@ -2,7 +2,7 @@
 
 ``modelzoo.measure`` and ``modelzoo.validity`` use these protocols only. The life of an engine in a worker process::
 
-    engine = load_engine("torch")
+    engine = create_engine("torch")
     engine.load()                                  # imports the framework
     engine.check(setting)                          # fails early if the setting cannot run here
     resolved = engine.resolve(setting, batch=1, threads=2)
@@ -15,8 +15,8 @@
         with model.explained_errors():
             model.call(*args)                      # timed by a clock
 
-An engine need not import torch, and neither must the module that defines it import its framework: the parent process
-creates engines too, to ask for ``variables``.
+An engine need not import torch. The module that defines it must not import its framework either, so that an engine can
+be created and asked for ``variables`` before the framework's libraries may be loaded.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Engine(Protocol):
         """
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
-        """Environment variables that a worker needs before its libraries are loaded; called in the parent process.
+        """Environment variables that a worker which runs ``setting`` needs before its libraries are loaded.
 
         Args:
             setting: what the worker runs.

@@ -188,7 +188,7 @@ def test_an_engine_from_elsewhere_is_named_by_module_and_class() -> None:
 
 
 def test_creating_engines_imports_no_framework() -> None:
-    """The parent process asks an engine for variables, and stays without torch."""
+    """An engine is asked for variables before its libraries may be loaded."""
     code = (
         "import sys; from modelzoo.engines import create_engine; from modelzoo.setting import ResolvedSetting; "
         "assert create_engine().variables(ResolvedSetting(threads=3))['OMP_NUM_THREADS'] == '3'; "
