@@ -55,6 +55,6 @@ WORKLOAD = Workload(
     inputs=inputs,
     checkpoint=lambda options: CHECKPOINT,
     randomize=randomize,
-    judge=Classification(preprocess, labels, wnids, published=CHECKPOINT.quality),
+    judge=lambda options: Classification(preprocess, labels, wnids, published=CHECKPOINT.quality),
     defaults="batch 1, 224 × 224 pixels, 4.1 billion multiply-adds per image",
 )

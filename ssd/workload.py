@@ -73,6 +73,6 @@ WORKLOAD = Workload(
     randomize=randomize,
     count=count,
     script="script",
-    judge=Detection(detector_tensor, coco_categories, published=CHECKPOINT.quality),
+    judge=lambda options: Detection(detector_tensor, coco_categories, published=CHECKPOINT.quality),
     defaults="batch 1, any picture resized to 300 × 300 pixels inside the model",
 )

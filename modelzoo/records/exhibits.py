@@ -1,6 +1,6 @@
-"""Files and pictures that explain a judgement, as data: a judge describes them, ``modelzoo.report.exhibits`` writes them.
+"""Files and pictures that explain a judgement, as data; ``modelzoo.report.exhibits`` writes them.
 
-A judge hands over one ``Exhibit`` at a time while it works, so that nobody holds all of them in memory.
+A judge hands over one ``Exhibit`` at a time while it works, so that they are never all in memory.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class PictureSource:
     """How to read a picture again, pixel for pixel.
 
     Attributes:
-        path: the picture's file.
+        path: the picture's file; ``None`` for the built-in photograph.
         upright: whether to turn it as its EXIF orientation says.
         crop: left, top, right, bottom in pixels; ``None`` for the whole picture.
         mirrored: whether to mirror it, after cropping.
         longest: maximum length of the longer side, in pixels; larger pictures are reduced.
     """
 
-    path: str
+    path: Optional[str] = None
     upright: bool = False
     crop: Optional[tuple[int, int, int, int]] = None
     mirrored: bool = False
@@ -48,7 +48,7 @@ class DrawnDetections:
     Attributes:
         boxes: K times x0, y0, x1, y1 in pixels of the picture. scores: K scores.
         labels: K class labels, which choose the colours. names: their K names.
-        masks: run-length encodings (pycocotools' compressed "counts") at the picture's size, or empty.
+        masks: K run-length encodings (pycocotools' compressed "counts"), or empty. mask_size: height and width.
     """
 
     boxes: tuple[tuple[float, float, float, float], ...] = ()
@@ -56,6 +56,7 @@ class DrawnDetections:
     labels: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
+    mask_size: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,18 @@ class ValidityVerdict(str, Enum):
     NUMERIC_ONLY = "NUMERIC ONLY"
     CANNOT_JUDGE = "CANNOT JUDGE"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 class Relation(str, Enum):
     """How the observed value must relate to the required one."""
 
     AT_LEAST = ">="
     AT_MOST = "<="
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,6 @@ class Validity:
         counts: number of pictures, crops, photographs, questions ….
         figures: every figure by name, from 0 to 1 for accuracies; figures that are not finite are left out.
         notes: how unusual inputs were read.
-        files: paths of the written files.
         reference_name: what tables call the reference.
         tested_name: what tables call the setting under test.
         small: whether the built-in data set was used.
@@ -123,7 +128,6 @@ class Validity:
     counts: Mapping[str, int] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
     reference_name: str = "fp32"
     tested_name: str = "tested"
     small: bool = False

@@ -1,15 +1,27 @@
-"""Draw detections: one picture of what was found, and one of both sides with the changes marked."""
+"""Draw detections: one picture of what was detected, and one of both models with the changes marked.
+
+All drawing functions take a picture as read (see ``DetectionPicture.source``) and the record that describes what to
+draw on it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from modelzoo.validity.matching import Found, Matched
+from modelzoo.records.exhibits import DetectionPicture, DrawnDetections
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+    from PIL.ImageDraw import ImageDraw
+    from PIL.ImageFont import FreeTypeFont
 
 SHORTEST, LONGEST = 960, 1280
-"""Pixels of the longer side of a drawing: small pictures are enlarged, so that labels can be read."""
+"""Pixels of the longer side of a drawing; small pictures are enlarged, so that labels can be read."""
 PALETTE = (
     *("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080"),
     *("#9a6324", "#800000", "#808000", "#000075", "#d6409f", "#46b8b0"),
@@ -21,150 +33,176 @@ LEGEND = (
     (NEW, "NEW: tested only"),
     (MOVED, "MOVED: IoU under 0.9"),
 )
+BAR, GAP = 34, 8
+"""Pixels: height of the title and of the legend, and distance between the two panels."""
+
+Rectangle = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels."""
 
 
-def drawn(image: Any, found: Found, names: Mapping[int, str], shown: float) -> Any:
-    """Return a copy of ``image`` with boxes, labels with scores, and masks of what scores ``shown`` or more.
+@dataclass(frozen=True)
+class Mark:
+    """A detection to draw: its row, the colour of its box, its label, and whether the box is thick."""
 
-    The boxes are in pixels of ``image``.
+    row: int
+    colour: str
+    text: str
+    thick: bool = False
+
+
+def draw_detections(image: Image, picture: DetectionPicture) -> Image:
+    """Return a copy of ``image`` with the boxes, labels, scores and masks detected under test."""
+    detections = picture.tested
+    rows = [row for row, score in enumerate(detections.scores) if score >= picture.threshold]
+    colours = [PALETTE[label % len(PALETTE)] for label in detections.labels]
+    return _panel(image, detections, [Mark(row, colours[row], _label(detections, row)) for row in reversed(rows)])
+
+
+def draw_comparison(image: Image, picture: DetectionPicture) -> Image:
+    """Return both models' detections side by side.
+
+    Boxes in common are thin and green; lost, new and moved ones are thick, with a word in their label.
     """
-    rows = [i for i in range(len(found.scores)) if found.scores[i] >= shown]
-    marks = [(i, PALETTE[int(found.labels[i]) % len(PALETTE)], _label(found, i, names), False) for i in reversed(rows)]
-    return _panel(image, found, marks)
+    from PIL import Image as Images
+    from PIL import ImageDraw
 
-
-def compared(
-    image: Any,
-    sides: tuple[Found, Found],
-    matched: Matched,
-    names: Mapping[int, str],
-    titles: tuple[str, str],
-) -> Any:
-    """Both sides beside each other: common boxes thin and green, lost, new and moved ones thick and named."""
-    from PIL import Image, ImageDraw
-
-    panels = []
-    for side, found in enumerate(sides):
-        marks: list[tuple[int, str, str, bool]] = []
-        for pair in matched.pairs:
-            row = (pair.reference, pair.tested)[side]
-            text = _label(found, row, names)
-            if pair.moved:
-                marks.append((row, MOVED, f"MOVED {pair.iou:.2f} {text}", True))
-            else:
-                marks.insert(0, (row, COMMON, text, False))
-        only, colour, word = ((matched.lost, LOST, "LOST"), (matched.new, NEW, "NEW"))[side]
-        marks += [(row, colour, f"{word} {_label(found, row, names)}", True) for row in only]
-        panels.append(_panel(image, found, marks))
+    panels = [_compared_panel(image, picture, side) for side in (0, 1)]
     width, height = panels[0].size
-    font = _font(20)
-    bar, gap = 34, 8
-    sheet = Image.new("RGB", (2 * width + gap, height + 2 * bar), "white")
+    sheet = Images.new("RGB", (2 * width + GAP, height + 2 * BAR), "white")
     pen = ImageDraw.Draw(sheet)
-    moved = sum(pair.moved for pair in matched.pairs)
-    words = f"{len(matched.lost)} lost, {len(matched.new)} new, {moved} moved"
-    for side, panel in enumerate(panels):
-        sheet.paste(panel, (side * (width + gap), bar))
-        count = len(matched.pairs) + len((matched.lost, matched.new)[side])
-        text = f"{titles[side]}: {count} object{'' if count == 1 else 's'}" + (f" ({words})" if side else "")
-        pen.text((side * (width + gap) + 6, 4), text, "black", _fitting(pen, text, width - 12))
-    at = 6.0
-    for colour, text in LEGEND:
-        pen.rectangle((at, height + bar + 9, at + 18, height + bar + 25), fill=colour)
-        pen.text((at + 24, height + bar + 4), text, "black", font)
-        at += 24 + pen.textlength(text, font) + 28
+    for panel, title, left in zip(panels, _titles(picture), (0, width + GAP)):
+        sheet.paste(panel, (left, BAR))
+        pen.text((left + 6, 4), title, "black", _fitting_font(pen, title, width - 12))
+    _draw_legend(pen, height + BAR)
     return sheet
 
 
-def save(image: Any, path: Path) -> str:
-    """Write ``image`` as JPEG; return the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path, quality=90)
-    return str(path)
+def _titles(picture: DetectionPicture) -> tuple[str, str]:
+    matches = picture.matches
+    moved = sum(pair.moved for pair in matches.pairs)
+    changes = f" ({len(matches.lost)} lost, {len(matches.new)} new, {moved} moved)"
+    counts = [len(matches.pairs) + len(only) for only in (matches.lost, matches.new)]
+    objects = [f"{count} object{'' if count == 1 else 's'}" for count in counts]
+    return f"{picture.reference_name}: {objects[0]}", f"{picture.tested_name}: {objects[1]}{changes}"
 
 
-def _label(found: Found, row: int, names: Mapping[int, str]) -> str:
-    label = int(found.labels[row])
-    return f"{names.get(label, f'class {label}')} {float(found.scores[row]):.2f}"
+def _compared_panel(image: Image, picture: DetectionPicture, side: int) -> Image:
+    """The panel of the reference (``side`` 0) or of the model under test (1)."""
+    matches = picture.matches
+    detections = (picture.reference, picture.tested)[side]
+    marks: list[Mark] = []
+    for pair in matches.pairs:
+        row = (pair.reference_row, pair.tested_row)[side]
+        text = _label(detections, row)
+        if pair.moved:
+            marks.append(Mark(row, MOVED, f"MOVED {pair.iou:.2f} {text}", True))
+        else:
+            marks.insert(0, Mark(row, COMMON, text))
+    only, colour, word = ((matches.lost, LOST, "LOST"), (matches.new, NEW, "NEW"))[side]
+    marks += [Mark(each.row, colour, f"{word} {_label(detections, each.row)}", True) for each in only]
+    return _panel(image, detections, marks)
 
 
-def _font(size: int) -> Any:
+def _draw_legend(pen: ImageDraw, top: int) -> None:
+    font = _font(20)
+    left = 6.0
+    for colour, text in LEGEND:
+        pen.rectangle((left, top + 9, left + 18, top + 25), fill=colour)
+        pen.text((left + 24, top + 4), text, "black", font)
+        left += 24 + pen.textlength(text, font) + 28
+
+
+def _label(detections: DrawnDetections, row: int) -> str:
+    return f"{detections.names[row]} {detections.scores[row]:.2f}"
+
+
+@cache
+def _font(size: int) -> FreeTypeFont:
     from matplotlib import get_data_path
     from PIL import ImageFont
 
     return ImageFont.truetype(str(Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans-Bold.ttf"), size)
 
 
-def _fitting(pen: Any, text: str, width: float) -> Any:
+def _fitting_font(pen: ImageDraw, text: str, width: float) -> FreeTypeFont:
     """The largest font, from 20 down to 8, with which ``text`` fits into ``width``."""
     fonts = (_font(size) for size in range(20, 8, -2))
     return next((font for font in fonts if pen.textlength(text, font) <= width), _font(8))
 
 
-def _panel(image: Any, found: Found, marks: Sequence[tuple[int, str, str, bool]]) -> Any:
-    """Draw ``marks`` (row, colour, text, thick), later ones on top; labels keep clear of each other."""
+def _panel(image: Image, detections: DrawnDetections, marks: Sequence[Mark]) -> Image:
+    """Draw ``marks``, later ones on top; labels do not cover each other if there is room."""
     from PIL import ImageDraw
 
     longest = max(image.size)
     factor = min(max(longest, SHORTEST), LONGEST) / longest
     size = (round(image.size[0] * factor), round(image.size[1] * factor))
     panel = image.resize(size)
-    if found.masks is not None:
-        panel = _masked(panel, found, marks)
+    if detections.masks:
+        panel = _with_masks(panel, detections, marks)
     pen = ImageDraw.Draw(panel)
     font = _font(max(13, round(max(size) / 72)))
-    placed: list[tuple[float, float, float, float]] = []
-    boxes = {row: [float(v) * factor for v in found.boxes[row]] for row, *_ in marks}
-    for row, colour, _, thick in marks:
-        box = boxes[row]
+    boxes = {mark.row: [value * factor for value in detections.boxes[mark.row]] for mark in marks}
+    for mark in marks:
+        box = boxes[mark.row]
         if box[2] > box[0] and box[3] > box[1]:
-            pen.rectangle(box, outline=colour, width=5 if thick else 3)
-    for row, colour, text, _ in reversed(marks):
-        left, top, right, bottom = pen.textbbox((0, 0), text, font)
-        rectangle = _free(boxes[row], right - left + 8, bottom - top + 6, size, placed)
-        placed.append(rectangle)
-        pen.rectangle(rectangle, fill=colour)
-        pen.text((rectangle[0] + 4 - left, rectangle[1] + 3 - top), text, "white", font)
+            pen.rectangle((box[0], box[1], box[2], box[3]), outline=mark.colour, width=5 if mark.thick else 3)
+    occupied: list[Rectangle] = []
+    for mark in reversed(marks):
+        left, top, right, bottom = pen.textbbox((0, 0), mark.text, font)
+        place = free_place(boxes[mark.row], (right - left + 8, bottom - top + 6), size, occupied)
+        occupied.append(place)
+        pen.rectangle(place, fill=mark.colour)
+        pen.text((place[0] + 4 - left, place[1] + 3 - top), mark.text, "white", font)
     return panel
 
 
-def _masked(panel: Any, found: Found, marks: Sequence[tuple[int, str, str, bool]]) -> Any:
-    """Lay the masks over the panel, half transparent."""
+def _with_masks(panel: Image, detections: DrawnDetections, marks: Sequence[Mark]) -> Image:
+    """The panel with half-transparent masks."""
     import numpy as np
-    from PIL import Image, ImageColor
+    from PIL import Image as Images
+    from PIL import ImageColor
 
     pixels = np.asarray(panel, dtype="float32").copy()
-    for row, colour, *_ in marks:
-        assert found.masks is not None
-        if row < len(found.masks):
-            mask = Image.fromarray(np.asarray(found.masks[row], dtype="uint8") * 255).resize(panel.size)
-            inside = np.asarray(mask) > 127
-            pixels[inside] = 0.5 * pixels[inside] + 0.5 * np.array(ImageColor.getrgb(colour), dtype="float32")
-    return Image.fromarray(pixels.astype("uint8"))
+    for mark in marks:
+        mask = Images.fromarray(_decoded(detections, mark.row) * 255).resize(panel.size)
+        inside = np.asarray(mask) > 127
+        pixels[inside] = 0.5 * pixels[inside] + 0.5 * np.array(ImageColor.getrgb(mark.colour), dtype="float32")
+    return Images.fromarray(pixels.astype("uint8"))
 
 
-def _free(
-    box: Sequence[float],
-    width: float,
-    height: float,
-    size: tuple[int, int],
-    placed: Sequence[Sequence[float]],
-) -> tuple[float, float, float, float]:
-    """A free place for a label: above the box, in it, below it, at its right end, else further down."""
+def _decoded(detections: DrawnDetections, row: int) -> NDArray[Any]:
+    """The mask of a detection, 0 or 1 in each pixel."""
+    from pycocotools import mask as rle
+
+    pixels: NDArray[Any] = rle.decode({"size": list(detections.mask_size), "counts": detections.masks[row]})
+    return pixels
+
+
+def free_place(
+    box: Sequence[float], label: tuple[float, float], size: tuple[int, int], occupied: Sequence[Rectangle]
+) -> Rectangle:
+    """Find a place for a label of (width, height) in a picture of ``size``.
+
+    In order of preference: above the box, inside it, below it, the same at its right end, then further down. If all
+    of these are occupied, the first is returned that lies inside the picture.
+    """
+    width, height = label
     tops = [box[1] - height, box[1], box[3], box[3] - height]
-    places = [(box[0], top) for top in tops] + [(box[2] - width, top) for top in tops]
-    places += [(box[0], box[1] + step * height / 2) for step in range(1, 40)]
-    chosen = None
-    for left, top in places:
+    corners = [(box[0], top) for top in tops] + [(box[2] - width, top) for top in tops]
+    corners += [(box[0], box[1] + step * height / 2) for step in range(1, 40)]
+    first = None
+    for left, top in corners:
         if top < 0 or top + height > size[1]:
             continue
         left = min(max(left, 0), max(0, size[0] - width))
         place = (left, top, left + width, top + height)
-        chosen = chosen or place
-        if not any(_overlap(place, other) for other in placed):
+        first = first or place
+        if not any(overlap(place, other) for other in occupied):
             return place
-    return chosen or (0.0, 0.0, width, height)
+    return first or (0.0, 0.0, width, height)
 
 
-def _overlap(a: Sequence[float], b: Sequence[float]) -> bool:
+def overlap(a: Rectangle, b: Rectangle) -> bool:
+    """Whether two rectangles overlap."""
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

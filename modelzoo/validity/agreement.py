@@ -1,63 +1,101 @@
-"""How two sets of logits over the same pictures agree. Pure numpy; logits are [N, C]."""
+"""Agreement of two logit vectors of the same picture. Pure numpy."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional
+
+from modelzoo.records.partial import ClassifiedPicture, TopClasses
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TOP = 5
 
 
 @dataclass(frozen=True)
-class Guess:
-    """One picture's outcome under both sides.
+class LogitDifference:
+    """Differences between two finite logit vectors; the fields are those of ``ClassifiedPicture``."""
 
-    Attributes:
-        top: class indices of the five most likely classes, most likely first, for (reference, tested).
-        probabilities: their probabilities (softmax), likewise.
-        kl: KL divergence of tested from reference, in nats: Σ p·log(p/q).
-        drift: largest change of a class's probability.
-        margin: reference's logit of its own winner minus that of the tested's winner (0 where they agree).
-        tie: whether ``margin`` is within one bf16 step of the winning logit.
-        spread: norm of the difference of the centred logits ÷ norm of the reference's.
-        finite: (reference, tested) free of NaN and Inf.
-        label: the true class, or ``None``.
-    """
-
-    name: str
-    top: tuple[tuple[int, ...], tuple[int, ...]]
-    probabilities: tuple[tuple[float, ...], tuple[float, ...]]
     kl: float
-    drift: float
+    probability_change: float
+    logit_error: float
     margin: float
-    tie: bool
-    spread: float
-    finite: tuple[bool, bool]
-    label: int | None
+    near_tie: bool
 
-    @property
-    def agrees(self) -> bool:
-        """Whether both sides' first class is the same (never where one is not finite)."""
-        return all(self.finite) and self.top[0][0] == self.top[1][0]
+
+def compare_logits(
+    index: int, name: str, logits: tuple[Any, Any], label: Optional[int], excuse_near_ties: bool
+) -> ClassifiedPicture:
+    """Compare the (reference, tested) logits of one picture, [C] each."""
+    import numpy as np
+
+    p, q = (np.asarray(x, dtype="float64") for x in logits)
+    finite = (bool(np.isfinite(p).all()), bool(np.isfinite(q).all()))
+    if not all(finite):
+        empty = (TopClasses((), (), finite[0]), TopClasses((), (), finite[1]))
+        return ClassifiedPicture(index, name, label, *empty, None, None, None, 0.0, False)
+    tops = (top_classes(p), top_classes(q))
+    found = _difference(p, q, tops, excuse_near_ties)
+    return ClassifiedPicture(
+        index,
+        name,
+        label,
+        *tops,
+        kl=found.kl,
+        probability_change=found.probability_change,
+        logit_error=found.logit_error,
+        margin=found.margin,
+        near_tie=found.near_tie,
+    )
+
+
+def _difference(
+    p: NDArray[Any], q: NDArray[Any], tops: tuple[TopClasses, TopClasses], excuse_near_ties: bool
+) -> LogitDifference:
+    import numpy as np
+
+    first, other = tops[0].classes[0], tops[1].classes[0]
+    margin = float(p[first] - p[other])
+    centred = p - p.mean()
+    size = float(np.linalg.norm(centred))
+    return LogitDifference(
+        kl=kl_divergence(p, q),
+        probability_change=float(np.abs(softmax(p) - softmax(q)).max()),
+        logit_error=float(np.linalg.norm((q - q.mean()) - centred)) / size if size else 0.0,
+        margin=margin,
+        near_tie=excuse_near_ties and margin <= bf16_step(float(p[first])),
+    )
+
+
+def top_classes(logits: NDArray[Any]) -> TopClasses:
+    """The five most likely classes of finite logits [C] with their softmax probabilities."""
+    import numpy as np
+
+    order = np.argsort(-logits, kind="stable")[:TOP]
+    probabilities = softmax(logits)
+    return TopClasses(tuple(int(i) for i in order), tuple(float(probabilities[i]) for i in order), True)
 
 
 def bf16_step(value: float) -> float:
     """The distance between neighbouring bf16 numbers (8 significant bits) at ``value``."""
-    import math
-
     return math.ldexp(1.0, math.frexp(value)[1] - 8) if value else 0.0
 
 
-def softmax(logits: Any) -> Any:
+def softmax(logits: Any) -> NDArray[Any]:
     """Softmax over the last axis in double precision."""
     import numpy as np
 
     shifted = np.asarray(logits, dtype="float64")
     shifted = np.exp(shifted - shifted.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
+    normalized: NDArray[Any] = shifted / shifted.sum(axis=-1, keepdims=True)
+    return normalized
 
 
 def kl_divergence(reference: Any, tested: Any) -> float:
-    """KL(reference ‖ tested) of two logit vectors [C], in nats, never below 0."""
+    """KL(reference ‖ tested) of two logit vectors [C] in nats; at least 0."""
     import numpy as np
 
     p, q = (np.asarray(x, dtype="float64") for x in (reference, tested))
@@ -66,48 +104,17 @@ def kl_divergence(reference: Any, tested: Any) -> float:
     return max(0.0, float((np.exp(log_p) * (log_p - log_q)).sum()))
 
 
-def guess(name: str, reference: Any, tested: Any, label: int | None, ties: bool) -> Guess:
-    """Compare two logit vectors [C] of one picture; ``ties`` allows near ties (bf16 under test)."""
-    import numpy as np
-
-    p, q = (np.asarray(x, dtype="float64") for x in (reference, tested))
-    finite = (bool(np.isfinite(p).all()), bool(np.isfinite(q).all()))
-    if not all(finite):
-        empty: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
-        return Guess(name, ((), ()), empty, float("nan"), float("nan"), 0.0, False, float("nan"), finite, label)
-    count = min(5, p.size)
-    tops = tuple(tuple(int(i) for i in np.argsort(-x, kind="stable")[:count]) for x in (p, q))
-    shares = (softmax(p), softmax(q))
-    margin = float(p[tops[0][0]] - p[tops[1][0]])
-    centred = p - p.mean()
-    size = float(np.linalg.norm(centred))
-    spread = float(np.linalg.norm((q - q.mean()) - centred)) / size if size else 0.0
-    chosen = tuple(tuple(float(s[i]) for i in top) for s, top in zip(shares, tops))
-    return Guess(
-        name,
-        (tops[0], tops[1]),
-        (chosen[0], chosen[1]),
-        kl_divergence(p, q),
-        float(np.abs(shares[0] - shares[1]).max()),
-        margin,
-        ties and margin <= bf16_step(float(p[tops[0][0]])),
-        spread,
-        finite,
-        label,
-    )
-
-
-def share(values: Sequence[bool]) -> float:
-    """The share of true ones; 0 for none at all."""
+def fraction(values: Sequence[bool]) -> float:
+    """The fraction of true values; 0 if there are none."""
     return sum(values) / len(values) if values else 0.0
 
 
-def accuracy(guesses: Sequence[Guess], side: int, within: int) -> float:
-    """Share of labelled pictures whose class is among the first ``within`` of ``side`` (0 fp32, 1 tested)."""
-    return share([g.label in g.top[side][:within] for g in guesses if g.label is not None])
+def accuracy(labels: Sequence[Optional[int]], predicted: Sequence[TopClasses], within: int) -> float:
+    """Fraction of labelled pictures whose class is among the first ``within`` predicted classes."""
+    return fraction([label in top.classes[:within] for label, top in zip(labels, predicted) if label is not None])
 
 
-def top5_overlap(guess: Guess) -> float:
-    """Share of the reference's five classes that the tested five hold too."""
-    reference, tested = guess.top
+def top5_overlap(picture: ClassifiedPicture) -> float:
+    """Fraction of the reference's five classes that are among the tested model's five."""
+    reference, tested = picture.reference.classes, picture.tested.classes
     return len(set(reference) & set(tested)) / len(reference) if reference else 0.0

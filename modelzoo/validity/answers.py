@@ -1,203 +1,202 @@
-"""Judge a question-answering model: EM and F1 by SQuAD's rules, identical answers, drift of the logits."""
+"""Judge a question-answering model: EM and F1 by SQuAD's rules, identical answers, changes of the logits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional
 
-from modelzoo.validity import answers_report as report
-from modelzoo.validity import explain, squad, verdict
-from modelzoo.validity.agreement import bf16_step, share
-from modelzoo.validity.ahead import ahead, batches, padded
-from modelzoo.validity.answers_report import Answered
-from modelzoo.validity.items import sampled
-from modelzoo.validity.outcome import Check, Job, Progress, Validity, no_progress
-from modelzoo.validity.rounding import LayerError, layer_errors, probe_size
-from modelzoo.validity.spans import FIELDS, Span, Windows, best, score_of, windows
+from modelzoo.records.exhibits import CsvRows, Exhibit
+from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnswer
+from modelzoo.records.validity import Check
+from modelzoo.validity import answers_tables as tables
+from modelzoo.validity import squad
+from modelzoo.validity.agreement import bf16_step, fraction
+from modelzoo.validity.picture_sets import sampled
+from modelzoo.validity.prefetch import batches
+from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
+from modelzoo.validity.spans import FIELDS, Span, Windows, best_span, cut_into_windows, span_score
 from modelzoo.validity.squad import Question
-from modelzoo.validity.task import Answers
-from modelzoo.validity.thresholds import hold
-from modelzoo.validity.verdict import Evidence
+from modelzoo.validity.thresholds import check_value, one_item_of
+from modelzoo.validity.verdict import published_check
 
-PROBE = 4
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from modelzoo.validity.task import Answers
+
+PROBE_ITEMS = 4
 """Windows whose layers are compared."""
+CSV_CHUNK = 1000
+"""Questions per exhibit of the CSV file."""
 
 
-def judge(job: Job, progress: Progress = no_progress) -> Validity:
-    """Judge ``job.tested`` against ``job.reference``; see ``modelzoo.validity.judge``."""
-    task, request = job.task, job.request
-    questions = squad.read(request.data or squad.BUILTIN)
-    v2 = any(not question.answers for question in questions)
-    questions = sampled(questions, request.limit, request.seed)
-    tokenizer = task.tokenizer(request.model_path)
-    layers = _layers(job, questions, tokenizer)
-    done: list[Answered] = []
-    sums = [0.0, 0.0]
-    # One thread: a fast tokenizer's padding and truncation are state that threads must not share.
-    prepared = ahead(questions, lambda question: windows(question, tokenizer, task), request.batch, workers=1)
-    for made, right, ours in _logits(job, prepared):
-        done.append(_answered(made, right, ours, task, v2, job.ties))
-        sums = [total + f1 for total, f1 in zip(sums, done[-1].f1)]
-        progress(len(done), len(questions), "F1 " + " | ".join(f"{100 * s / len(done):.1f}" for s in sums))
-    request.output.mkdir(parents=True, exist_ok=True)
-    files = [report.write(request.output / f"{job.workload}_answers.csv", done)]
-    files += explain.explained(layers, job)
-    return verdict.concluded(job, _evidence(job, done, layers, files))
+class AnswersTask:
+    """A bound ``Answers``; a row is a window, a prediction its start and end logits [2, L] as doubles."""
+
+    name = "answers"
+    item_name = "question"
+    probe_items = PROBE_ITEMS
+    compares_output = True
+
+    def __init__(self, declaration: Answers, context: TaskContext) -> None:
+        request = context.request
+        questions = squad.read(Path(request.data) if request.data else squad.BUILTIN)
+        self.context = context
+        self._declaration = declaration
+        self._may_be_empty = any(not question.answers for question in questions)
+        self._tokenizer = declaration.tokenizer(Path(request.model_path) if request.model_path else None)
+        self.items: Sequence[Question] = sampled(questions, request.limit, request.seed)
+
+    def comparable_layer(self, name: str) -> bool:
+        return self._declaration.layers(name)
+
+    def preparing_threads(self) -> int:
+        return 1  # a fast tokenizer's padding and truncation are state that threads must not share
+
+    def prepare(self, item: Question) -> PreparedItem:
+        windows = cut_into_windows(item, self._tokenizer, self._declaration)
+        rows = [{name: windows.fields[name][w] for name in FIELDS} for w in range(len(windows.offsets))]
+        return PreparedItem(rows, source=windows)
+
+    def arguments(self, rows: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+        import numpy as np
+        import torch
+
+        return self._declaration.arguments(
+            {name: torch.from_numpy(np.stack([row[name] for row in rows])) for name in FIELDS}
+        )
+
+    def output_tensor(self, output: Any, rows: Sequence[Any]) -> Any:
+        """Start and end logits, [2, N, L]."""
+        import torch
+
+        return torch.stack([logits.float() for logits in self._declaration.logits(output)])
+
+    def predictions(self, output: Any, rows: Sequence[Any]) -> Sequence[Any]:
+        return list(self.output_tensor(output, rows).detach().double().cpu().numpy().transpose(1, 0, 2))
+
+    def compare(
+        self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]
+    ) -> ItemComparison:
+        import numpy as np
+
+        windows: Windows = prepared.source
+        first, second = (np.stack(logits).transpose(1, 0, 2) for logits in (reference, tested))
+        result = self._answered(index, windows, first, second)
+        return ItemComparison(result, (result.reference.f1, result.tested.f1))
+
+    def _answered(
+        self, index: int, windows: Windows, reference: NDArray[Any], tested: NDArray[Any]
+    ) -> AnsweredQuestion:
+        """Compare the logits [2, W, L] of both models for one question."""
+        import numpy as np
+
+        question = windows.question
+        spans = [self._span(windows, logits) for logits in (reference, tested)]
+        answers = [self._scored(question, span) for span in spans]
+        margin = change = error = None
+        near_tie, agreement_f1 = False, 0.0
+        if spans[0] is not None and spans[1] is not None:
+            margin = spans[0].score - span_score(spans[1], reference)
+            near_tie = self.context.near_ties and margin <= 2 * bf16_step(spans[0].score / 2)
+            agreement_f1 = squad.f1(spans[1].text, spans[0].text)
+            tokens = windows.fields["attention_mask"].astype(bool)
+            expected, observed = reference[:, tokens], tested[:, tokens]
+            size = float(np.linalg.norm(expected))
+            error = float(np.linalg.norm(observed - expected)) / size if size else 0.0
+            change = float(np.abs(observed - expected).max())
+        return AnsweredQuestion(
+            index=index,
+            id=question.id,
+            question=question.question,
+            expected=question.answers[0] if question.answers else None,
+            reference=answers[0],
+            tested=answers[1],
+            agreement_f1=agreement_f1,
+            margin=margin,
+            near_tie=near_tie,
+            logit_change=change,
+            logit_error=error,
+        )
+
+    def _span(self, windows: Windows, logits: NDArray[Any]) -> Optional[Span]:
+        """The best span, or ``None`` if the logits are not finite."""
+        import numpy as np
+
+        if not np.isfinite(logits).all():
+            return None
+        return best_span(windows, logits, self._declaration, self._may_be_empty)
+
+    def _scored(self, question: Question, span: Optional[Span]) -> ScoredAnswer:
+        if span is None:
+            return ScoredAnswer("", 0.0, 0.0, 0.0, False)
+        return ScoredAnswer(span.text, span.probability, *squad.scores(span.text, question.answers), True)
+
+    def running_metric(self, sums: Sequence[float], count: int) -> str:
+        return "F1 " + " | ".join(f"{100 * each / count:.1f}" for each in sums)
+
+    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[str]) -> PartialResult:
+        answered = tuple(each for each in results if isinstance(each, AnsweredQuestion))
+        return PartialResult(self.name, answered=answered, notes=tuple(notes))
+
+    def exhibits(self, result: PartialResult) -> Iterator[Exhibit]:
+        for chunk in batches(result.answered, CSV_CHUNK):
+            yield Exhibit("answers.csv", csv=CsvRows(tables.CSV_COLUMNS, tables.csv_rows(chunk)))
+
+    def findings(self, result: PartialResult) -> Findings:
+        questions = result.answered
+        values = figures(questions)
+        scope = f"{len(questions)} questions"
+        if self.context.request.data is None:
+            paragraphs = len({self.items[q.index].context for q in questions})
+            scope = f"{len(questions)} questions on {paragraphs} paragraphs written for the suite"
+        problem = "" if all(q.reference.finite for q in questions) else "the fp32 reference itself gives NaN or Inf"
+        return Findings(
+            metric="f1",
+            reference=values["f1_reference"],
+            tested=values["f1_tested"],
+            checks=self._checks(values, questions),
+            in_common=any(q.agreement_f1 > 0 for q in questions),
+            nonfinite=sum(not q.tested.finite for q in questions),
+            reference_problem=problem,
+            scope=scope,
+            counts={"questions": len(questions)},
+            figures=values,
+            tables=(tables.answers_table(questions, self.context), tables.summary_table(values, self.context)),
+        )
+
+    def _checks(self, values: Mapping[str, float], questions: Sequence[AnsweredQuestion]) -> list[Check]:
+        request, count, reference = self.context.request, len(questions), values["f1_reference"]
+        ratio = values["f1_tested"] / reference if reference else None
+        deviation = math.sqrt(sum((q.reference.f1 - reference) ** 2 for q in questions) / count)
+        published = self._declaration.published.get("f1", 0.0) / 100
+        agreement = values["answer_agreement"]
+        return [
+            check_value("accuracy", ratio, request.tolerance, one_item_of(count, reference)),
+            *published_check(published, reference, deviation, count, request),
+            check_value("answer_agreement", agreement, request.tolerance, one_item_of(count, 1.0)),
+        ]
 
 
-def _layers(job: Job, questions: Sequence[Question], tokenizer: Any) -> tuple[LayerError, ...]:
-    task = job.task
-    size = probe_size(job.tested, job.request.batch, PROBE)
-    rows = [row for question in questions[:size] for row in _rows(windows(question, tokenizer, task))]
-    args = _arguments(task, rows[:size], size)
-    return layer_errors(job.reference, job.tested, args, task.layers, lambda output: _both(task, output))
-
-
-def _rows(made: Windows) -> list[dict[str, Any]]:
-    """The windows of a question one by one."""
-    return [{name: made.fields[name][w] for name in FIELDS} for w in range(len(made.offsets))]
-
-
-def _arguments(task: Answers, rows: Sequence[dict[str, Any]], size: int) -> tuple[Any, ...]:
-    import numpy as np
-    import torch
-
-    full = padded(list(rows), size)
-    return task.arguments({name: torch.from_numpy(np.stack([row[name] for row in full])) for name in FIELDS})
-
-
-def _both(task: Answers, output: Any) -> Any:
-    """Start and end logits as one tensor [2, N, L]."""
-    import torch
-
-    return torch.stack([logits.float() for logits in task.logits(output)])
-
-
-def _logits(job: Job, prepared: Iterator[Windows]) -> Iterator[tuple[Windows, Any, Any]]:
-    """Run both sides over all windows in full batches; yield each question with its logits [2, W, L]."""
-    import numpy as np
-    import torch
-
-    task, batch = job.task, job.request.batch
-    waiting: list[Windows] = []
-    held: tuple[list[Any], list[Any]] = ([], [])
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for made in prepared:
-            waiting.append(made)
-            yield from _rows(made)
-
-    for group in batches(rows(), batch):
-        args = _arguments(task, group, batch)
-        for side, logits in zip((job.reference, job.tested), held):
-            with torch.no_grad(), side.active():
-                output = _both(task, side.call(*args))
-            logits += list(output.detach()[:, : len(group)].double().cpu().numpy().transpose(1, 0, 2))
-        while waiting and len(waiting[0].offsets) <= len(held[0]):
-            made = waiting.pop(0)
-            count = len(made.offsets)
-            right, ours = (np.stack(logits[:count]).transpose(1, 0, 2) for logits in held)
-            for logits in held:
-                del logits[:count]
-            yield made, right, ours
-
-
-def _answered(made: Windows, right: Any, ours: Any, task: Answers, v2: bool, ties: bool) -> Answered:
-    import numpy as np
-
-    finite = (bool(np.isfinite(right).all()), bool(np.isfinite(ours).all()))
-    gold = made.question.answers
-    if not all(finite):
-        nothing = Span("", -1, 0, 0, math.nan, 0.0)
-        spans = [best(made, x, task, v2) if good else nothing for x, good in zip((right, ours), finite)]
-        scores = [squad.scores(span.text, gold) if good else (0.0, 0.0) for span, good in zip(spans, finite)]
-        exact, f1 = ((scores[0][k], scores[1][k]) for k in (0, 1))
-        pair = (spans[0], spans[1])
-        return Answered(made.question, pair, exact, f1, 0.0, math.nan, False, math.nan, math.nan, finite)
-    first, second = best(made, right, task, v2), best(made, ours, task, v2)
-    scored = (squad.scores(first.text, gold), squad.scores(second.text, gold))
-    margin = first.score - score_of(second, right)
-    tie = ties and margin <= 2 * bf16_step(first.score / 2)
-    real = made.fields["attention_mask"].astype(bool)
-    expected, seen = right[:, real], ours[:, real]
-    size = float(np.linalg.norm(expected))
-    error = float(np.linalg.norm(seen - expected)) / size if size else 0.0
-    drift = float(np.abs(seen - expected).max())
-    kept = squad.f1(second.text, first.text)
-    exact, f1 = ((scored[0][k], scored[1][k]) for k in (0, 1))
-    return Answered(made.question, (first, second), exact, f1, kept, margin, tie, drift, error, finite)
-
-
-def _evidence(job: Job, done: list[Answered], layers: tuple[LayerError, ...], files: list[str]) -> Evidence:
-    request, count = job.request, len(done)
-    figures = _figures(done)
-    checks = [verdict.finite_check(sum(not a.finite[1] for a in done), count, layers)]
-    values: tuple[float | None, float | None]
-    if request.weights_are_random:
-        checks.append(verdict.tensor_check(layers, request.tolerance))
-        metric, values = "tensor_error", (None, checks[-1].seen)
-    else:
-        checks.append(verdict.common_check(any(a.kept > 0 for a in done)))
-        checks += _task_checks(job, figures, done)
-        checks += verdict.layer_checks(layers, request.tolerance)
-        metric, values = "f1", (figures["f1_reference"], figures["f1_tested"])
-    sound = all(a.finite[0] for a in done)
-    scope = f"{count} questions"
-    if request.data is None:
-        paragraphs = len({a.question.context for a in done})
-        scope = f"{count} questions on {paragraphs} paragraphs written for the suite"
-    tables = [
-        report.answers_table(done, job, files[0]),
-        report.set_table(figures, job),
-        *explain.tables(layers, request),
-    ]
-    return Evidence(
-        "answers",
-        metric,
-        values[0],
-        values[1],
-        checks,
-        "question",
-        count,
-        scope,
-        "" if sound else "the fp32 reference itself gives NaN or Inf",
-        tables,
-        {"questions": count},
-        figures,
-        (),
-        files,
-    )
-
-
-def _figures(done: Sequence[Answered]) -> dict[str, float]:
-    """EM and F1 in shares of 1 for both sides, and how the answers and logits moved."""
-    figures = {
-        f"{name}_{word}": sum(getattr(a, attribute)[side] for a in done) / len(done)
-        for name, attribute in (("em", "exact"), ("f1", "f1"))
-        for side, word in enumerate(("reference", "tested"))
+def figures(questions: Sequence[AnsweredQuestion]) -> dict[str, float]:
+    """EM and F1 of both models from 0 to 1, and how much answers and logits changed."""
+    count = len(questions)
+    found = {
+        "em_reference": sum(q.reference.exact for q in questions) / count,
+        "em_tested": sum(q.tested.exact for q in questions) / count,
+        "f1_reference": sum(q.reference.f1 for q in questions) / count,
+        "f1_tested": sum(q.tested.f1 for q in questions) / count,
+        "identical_answers": fraction([q.same for q in questions]),
+        "answer_agreement": sum(q.agreement_f1 for q in questions) / count,
     }
-    figures["identical_answers"] = share([a.same for a in done])
-    figures["answer_agreement"] = sum(a.kept for a in done) / len(done)
-    for name, values in (("logit_drift", [a.drift for a in done]), ("logit_error", [a.error for a in done])):
-        sound = [value for value in values if math.isfinite(value)]
-        if sound:
-            figures[f"{name}_mean"], figures[f"{name}_max"] = sum(sound) / len(sound), max(sound)
-    return figures
-
-
-def _task_checks(job: Job, figures: dict[str, float], done: Sequence[Answered]) -> list[Check]:
-    count, right = len(done), figures["f1_reference"]
-    ratio = figures["f1_tested"] / right if right else None
-    deviation = math.sqrt(sum((a.f1[0] - right) ** 2 for a in done) / count)
-    published = job.task.published.get("f1", 0.0) / 100
-    return [
-        hold("accuracy", ratio, job.request.tolerance, *verdict.resolution(right, count)),
-        *verdict.published_check(published, right, deviation, count, job.request),
-        hold(
-            "answer_agreement",
-            figures["answer_agreement"],
-            job.request.tolerance,
-            *verdict.resolution(1.0, count),
-        ),
-    ]
+    columns = {
+        "logit_drift": [q.logit_change for q in questions],
+        "logit_error": [q.logit_error for q in questions],
+    }
+    for name, column in columns.items():
+        values = [value for value in column if value is not None]
+        if values:
+            found[f"{name}_mean"], found[f"{name}_max"] = sum(values) / len(values), max(values)
+    return found

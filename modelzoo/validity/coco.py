@@ -1,44 +1,51 @@
-"""A COCO ``instances_*.json`` with its picture folder, and AP by pycocotools."""
+"""COCO data sets: an ``instances_*.json`` with its picture folder, and AP by pycocotools."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional, Union
 
 from modelzoo.errors import InputError
-from modelzoo.validity.items import Item
-from modelzoo.workload.images import find_pictures, read_picture
+from modelzoo.records.exhibits import PictureSource
+from modelzoo.records.partial import CocoDetections
+from modelzoo.validity.picture_sets import PictureItem
+from modelzoo.workload.images import find_pictures
 
 AP_NAMES = ("ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large")
-"""COCOeval's first six statistics, in its order. Small is under 32², large over 96² pixels."""
+"""COCOeval's first six statistics, in its order. Small is below 32², large above 96² pixels."""
+REQUIRED_FIELDS = {
+    "images": ("id", "file_name"),
+    "categories": ("id", "name"),
+    "annotations": ("id", "image_id", "category_id", "bbox"),
+}
+ImageId = Union[int, str]
 
 
 @dataclass(frozen=True)
 class Annotations:
-    """The file as read, and the model's label to the file's category id."""
+    """The content of the file, and the file's category id by the model's label."""
 
     path: Path
     dataset: Mapping[str, Any]
     category_of: Mapping[int, int]
 
 
-def read(data: Path, categories: Mapping[int, tuple[int, str]]) -> tuple[list[Item], Annotations | None]:
-    """Return the pictures of ``data``, and its annotations where it has some.
-
-    ``data`` is an ``instances_*.json``, a directory that holds one (or ``annotations/instances_*.json``),
-    or a directory of pictures.
+def read(data: Path, categories: Mapping[int, tuple[int, str]]) -> tuple[list[PictureItem], Optional[Annotations]]:
+    """Return the pictures of ``data``, and its annotations if it has any.
 
     Args:
-        categories: the model's label to (COCO category id, name).
+        data: an ``instances_*.json``, a directory that holds one (or ``annotations/instances_*.json``), a directory
+            of pictures, or one picture.
+        categories: (COCO category id, name) by the model's label.
 
     Raises:
-        InputError: nothing there, wrong shape, missing pictures (says how many), other categories.
+        InputError: no such path, a malformed file, missing pictures (with their number), or no category in common.
     """
     if not data.exists():
         raise InputError(f"{data}: no such file or directory")
@@ -56,11 +63,11 @@ def read(data: Path, categories: Mapping[int, tuple[int, str]]) -> tuple[list[It
     return items, Annotations(file, dataset, _categories(file, dataset, categories))
 
 
-def _item(path: Path, name: str, image_id: int | None, upright: bool) -> Item:
-    return Item(name, functools.partial(read_picture, path, name, upright), image_id=image_id)
+def _item(path: Path, name: str, image_id: Optional[ImageId], upright: bool) -> PictureItem:
+    return PictureItem(name, PictureSource(str(path), upright=upright), image_id=image_id)
 
 
-def _annotation_file(directory: Path) -> Path | None:
+def _annotation_file(directory: Path) -> Optional[Path]:
     if directory.is_file():
         return None
     files = sorted(directory.glob("instances_*.json")) or sorted(directory.glob("annotations/instances_*.json"))
@@ -70,56 +77,66 @@ def _annotation_file(directory: Path) -> Path | None:
 
 
 def _load(file: Path) -> dict[str, Any]:
-    """Read the file and check every field that is used later."""
+    """Read the file and check every field that is used."""
     try:
         dataset = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is not JSON: {' '.join(str(error).split())}") from None
-    wrong = _wrong_shape(dataset)
-    if wrong:
-        raise InputError(f"{file} is not a COCO instances file: {wrong}")
+    problem = _malformed(dataset)
+    if problem:
+        raise InputError(f"{file} is not a COCO instances file: {problem}")
     for annotation in dataset["annotations"]:
         annotation.setdefault("iscrowd", 0)
         annotation.setdefault("area", float(annotation["bbox"][2]) * float(annotation["bbox"][3]))
     return dict(dataset)
 
 
-def _wrong_shape(dataset: Any) -> str:
+def _malformed(dataset: Any) -> str:
+    """What is wrong with the structure of a COCO file; empty if nothing is."""
     if not isinstance(dataset, dict):
         return f"it holds a {type(dataset).__name__}, not an object"
-    for key in ("images", "annotations", "categories"):
+    for key in REQUIRED_FIELDS:
         if not isinstance(dataset.get(key), list):
             return f"it has no list {key!r}"
     if not dataset["images"]:
         return "it names no pictures"
-    for key, fields in (
-        ("images", ("id", "file_name")),
-        ("categories", ("id", "name")),
-        ("annotations", ("id", "image_id", "category_id", "bbox")),
-    ):
+    problems = chain(_missing_fields(dataset), _malformed_images(dataset["images"]), _malformed_annotations(dataset))
+    return next(problems, "")
+
+
+def _missing_fields(dataset: Mapping[str, Any]) -> Iterator[str]:
+    for key, fields in REQUIRED_FIELDS.items():
         for number, entry in enumerate(dataset[key]):
-            missing = [name for name in fields if not isinstance(entry, dict) or name not in entry]
-            if missing:
-                return f"{key}[{number}] has no {missing[0]!r}"
-    if not all(isinstance(image["file_name"], str) for image in dataset["images"]):
-        return "a picture's 'file_name' is not text"
+            for name in fields:
+                if not isinstance(entry, dict) or name not in entry:
+                    yield f"{key}[{number}] has no {name!r}"
+
+
+def _malformed_images(images: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for image in images:
+        if not isinstance(image["file_name"], str):
+            yield "a picture's 'file_name' is not text"
+        if not isinstance(image["id"], (int, str)):
+            yield f"the 'id' of {image['file_name']} is neither a number nor text"
+
+
+def _malformed_annotations(dataset: Mapping[str, Any]) -> Iterator[str]:
     images = {image["id"] for image in dataset["images"]}
     categories = {category["id"] for category in dataset["categories"]}
     for number, entry in enumerate(dataset["annotations"]):
         box = entry["bbox"]
         if not isinstance(box, list) or len(box) != 4 or not all(isinstance(v, (int, float)) for v in box):
-            return f"annotations[{number}]'s 'bbox' is not four numbers"
+            yield f"annotations[{number}]'s 'bbox' is not four numbers"
         if entry["image_id"] not in images:
-            return f"annotations[{number}] names picture {entry['image_id']}, which is not listed"
+            yield f"annotations[{number}] names picture {entry['image_id']}, which is not listed"
         if entry["category_id"] not in categories:
-            return f"annotations[{number}] names category {entry['category_id']}, which is not listed"
-    return ""
+            yield f"annotations[{number}] names category {entry['category_id']}, which is not listed"
 
 
 def _picture_folder(file: Path, names: Sequence[str]) -> Path:
-    """The folder, of those where people keep the pictures, that holds the most of them.
+    """The folder that holds the most of the pictures, among the usual places.
 
     Raises:
         InputError: some are missing.
@@ -152,18 +169,32 @@ def _categories(file: Path, dataset: Mapping[str, Any], categories: Mapping[int,
     return matched
 
 
+def coco_results(
+    detections: Sequence[tuple[ImageId, CocoDetections]],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return boxes and masks in COCO's result format, from pairs of image id and detections."""
+    boxes, masks = [], []
+    for image_id, found in detections:
+        for row, (category, score) in enumerate(zip(found.categories, found.scores)):
+            shared = {"image_id": image_id, "category_id": category, "score": score}
+            boxes.append({**shared, "bbox": list(found.boxes[4 * row : 4 * row + 4])})
+            if found.masks:
+                masks.append({**shared, "segmentation": {"size": list(found.mask_size), "counts": found.masks[row]}})
+    return boxes, masks
+
+
 def average_precision(
-    annotations: Annotations, image_ids: Sequence[int], results: Sequence[Mapping[str, Any]], kind: str
+    annotations: Annotations, image_ids: Sequence[ImageId], results: Sequence[Mapping[str, Any]], kind: str
 ) -> dict[str, float]:
-    """AP over ``image_ids`` by pycocotools' COCOeval.
+    """Compute AP over ``image_ids`` by pycocotools' COCOeval.
 
     Args:
-        results: COCO's format: image_id, category_id, score, and bbox (x, y, w, h) or RLE segmentation.
+        results: COCO's result format: image_id, category_id, score, and bbox (x, y, w, h) or RLE segmentation.
         kind: ``bbox`` or ``segm``.
 
     Returns:
-        ``ap`` (mean over IoU .50:.05:.95), ``ap50``, ``ap75``, ``ap_small``, ``ap_medium``, ``ap_large``, as
-        shares; −1 where the set holds nothing of that size, as COCOeval has it.
+        ``ap`` (mean over IoU .50:.05:.95), ``ap50``, ``ap75``, ``ap_small``, ``ap_medium``, ``ap_large``, from 0
+        to 1; −1 if the data set holds nothing of that size, as in COCOeval.
     """
     from pycocotools.coco import COCO
     from pycocotools.cocoeval import COCOeval

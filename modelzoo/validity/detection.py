@@ -1,268 +1,245 @@
-"""Judge a detector: objects matched between both sides, AP by pycocotools, pictures of what changed."""
+"""Judge a detector: objects matched between both models, AP by pycocotools, pictures of what changed."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional
 
-from modelzoo.report import detections as drawing
-from modelzoo.validity import coco, detecting, explain, matching, verdict
-from modelzoo.validity import detection_report as report
-from modelzoo.validity.ahead import ahead, batches, padded, threads
-from modelzoo.validity.items import Item, builtin_items, sampled
-from modelzoo.validity.matching import Found, Matched
-from modelzoo.validity.outcome import Check, Job, Progress, Validity, no_progress
-from modelzoo.validity.rounding import OUTPUT, LayerError, layer_errors, probe_size
-from modelzoo.validity.task import Detection
-from modelzoo.validity.thresholds import hold
-from modelzoo.validity.verdict import Evidence
-from modelzoo.workload.images import Picture, large_pictures_allowed
+from modelzoo.records.exhibits import DetectionPicture, Exhibit
+from modelzoo.records.partial import CocoDetections, DetectedPicture, Matches, PartialResult
+from modelzoo.records.validity import Check
+from modelzoo.validity import coco, detection_tables, matching, picture_sets
+from modelzoo.validity import detection_outputs as outputs
+from modelzoo.validity.matching import Detections
+from modelzoo.validity.picture_sets import PictureItem
+from modelzoo.validity.prefetch import model_threads
+from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
+from modelzoo.validity.thresholds import NO_ALLOWANCE, Allowance, check_value, one_item_of
+from modelzoo.validity.verdict import published_check
+from modelzoo.workload.images import Picture
+
+if TYPE_CHECKING:
+    from modelzoo.validity.task import Detection
 
 CROPS = 8
-"""Crops in the built-in set: a detector takes seconds a picture."""
+"""Crops in the built-in data set: some detectors take seconds per picture."""
 SMALLEST_CROP = 0.6
-PROBE, PROBE_MASKED = 4, 2
-"""Pictures whose layers are compared; fewer where there are masks, whose models take seconds a picture."""
-MASKED_SIDE = 1333
-"""Pixels of the longer side to which pictures are reduced for models with masks: torchvision's detectors
-see no more of it, and 100 masks of a camera's picture would take gigabytes."""
+PROBE_ITEMS, PROBE_ITEMS_WITH_MASKS = 4, 2
+"""Pictures whose layers are compared; fewer with masks, because those models take seconds per picture."""
+LONGEST_WITH_MASKS = 1333
+"""Pixels of the longer side to which pictures are reduced for models with masks. torchvision's detectors reduce
+them to that as well, and 100 masks of a camera's picture would take gigabytes."""
 AP_DEVIATION = 1 / 3
-"""Standard deviation of AP from picture to picture, for the margin around the published AP."""
+"""Standard deviation of AP between pictures, for the margin around the published AP."""
+
+Row = tuple[Any, Picture]
+"""A preprocessed picture, and the picture as read."""
 
 
-@dataclass(frozen=True)
-class _Set:
-    """What the detector is run on: the pictures, the annotations where there are some, the class names."""
+class DetectionTask:
+    """A bound ``Detection``; a prediction is a ``Detections``."""
 
-    items: list[Item]
-    annotations: coco.Annotations | None
-    names: Mapping[int, str]
+    name = "detection"
+    item_name = "picture"
+    compares_output = False  # which boxes survive NMS is judged by matching them
+
+    def __init__(self, declaration: Detection, context: TaskContext) -> None:
+        request = context.request
+        categories = declaration.categories()
+        self.context = context
+        self.probe_items = PROBE_ITEMS_WITH_MASKS if declaration.masks else PROBE_ITEMS
+        self.class_names = {label: name for label, (_, name) in categories.items()}
+        self._declaration = declaration
+        self._annotations: Optional[coco.Annotations] = None
+        self.items: Sequence[PictureItem]
+        longest = LONGEST_WITH_MASKS if declaration.masks else None
+        if request.data is None:
+            crops = picture_sets.builtin_crops(min(CROPS, request.limit or CROPS), request.seed, SMALLEST_CROP)
+            self.items = picture_sets.reduced(crops, longest)
+        else:
+            found, self._annotations = coco.read(Path(request.data), categories)
+            self.items = picture_sets.reduced(picture_sets.sampled(found, request.limit, request.seed), longest)
+
+    def comparable_layer(self, name: str) -> bool:
+        return self._declaration.layers(name)
+
+    def preparing_threads(self) -> int:
+        return model_threads()
+
+    def prepare(self, item: PictureItem) -> PreparedItem:
+        picture = item.read()
+        return PreparedItem(((self._declaration.preprocess(picture.image), picture),), picture.notes)
+
+    def arguments(self, rows: Sequence[Row]) -> tuple[Any, ...]:
+        return self._declaration.arguments([tensor for tensor, _ in rows])
+
+    def output_tensor(self, output: Any, rows: Sequence[Row]) -> Any:
+        return outputs.score_tensor(self._declaration, output, [picture for _, picture in rows])
+
+    def predictions(self, output: Any, rows: Sequence[Row]) -> Sequence[Detections]:
+        return outputs.detections_of(self._declaration, output, [picture for _, picture in rows])
+
+    def compare(
+        self, index: int, prepared: PreparedItem, reference: Sequence[Detections], tested: Sequence[Detections]
+    ) -> ItemComparison:
+        item, picture = self.items[index], prepared.rows[0][1]
+        pair = (reference[0], tested[0])
+        matches = matching.match(*pair, self._declaration.shown)
+        coco_pair: list[Optional[CocoDetections]] = [None, None]
+        if self._annotations is not None and item.image_id is not None:
+            category_of = self._annotations.category_of
+            coco_pair = [outputs.coco_detections(each, picture.size, category_of) for each in pair]
+        result = DetectedPicture(
+            index=index,
+            name=item.name,
+            image_id=item.image_id,
+            matches=matches,
+            reference_boxes=len(pair[0].scores),
+            tested_boxes=len(pair[1].scores),
+            reference_finite=pair[0].finite,
+            tested_finite=pair[1].finite,
+            reference_coco=coco_pair[0],
+            tested_coco=coco_pair[1],
+        )
+        drawn = index < self.context.request.pictures
+        exhibits = (self._exhibit(item, picture, pair, matches),) if drawn else ()
+        return ItemComparison(result, (float(len(matches.pairs)), float(matches.total)), exhibits)
+
+    def _exhibit(
+        self, item: PictureItem, picture: Picture, pair: tuple[Detections, Detections], matches: Matches
+    ) -> Exhibit:
+        """The picture with both models' detections, for the report to draw."""
+        import numpy as np
+
+        threshold = self._declaration.shown
+        # Matches name no row with a score below half of the threshold; rows are sorted by score, NaN first.
+        counts = [int(np.flatnonzero(each.scores >= threshold / 2).max(initial=-1)) + 1 for each in pair]
+        reference, tested = (
+            outputs.drawn_detections(detections, picture, self.class_names, count)
+            for detections, count in zip(pair, counts)
+        )
+        drawing = DetectionPicture(
+            source=item.source,
+            size=picture.image.size,
+            reference=reference,
+            tested=tested,
+            matches=matches,
+            threshold=threshold,
+            reference_name=self.context.reference_name,
+            tested_name=self.context.tested_name,
+        )
+        return Exhibit(item.name, detections=drawing)
+
+    def running_metric(self, sums: Sequence[float], count: int) -> str:
+        common, total = sums
+        return f"{100 * common / max(total, 1):.1f} % of the objects in common"
+
+    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[str]) -> PartialResult:
+        detected = tuple(each for each in results if isinstance(each, DetectedPicture))
+        return PartialResult(self.name, detected=detected, notes=tuple(notes))
+
+    def exhibits(self, result: PartialResult) -> Iterator[Exhibit]:
+        return iter(())
+
+    def findings(self, result: PartialResult) -> Findings:
+        pictures, context = result.detected, self.context
+        values = figures(pictures) | self._average_precisions(pictures)
+        metric, reference, tested = "detection_agreement", 1.0, values["detection_agreement"]
+        if self._annotations is not None:
+            metric, reference, tested = "box_ap", values["box_ap_reference"], values["box_ap_tested"]
+        scope, counts = self._scope(len(pictures))
+        return Findings(
+            metric=metric,
+            reference=reference,
+            tested=tested,
+            checks=self._checks(values, pictures),
+            in_common=values["matched"] > 0,
+            nonfinite=sum(not p.tested_finite for p in pictures),
+            reference_problem=self._reference_problem(pictures),
+            scope=scope,
+            counts={**counts, "objects": sum(p.matches.total for p in pictures)},
+            figures=values,
+            tables=(
+                detection_tables.pictures_table(pictures, context),
+                *detection_tables.changes_tables(pictures, self.class_names),
+                detection_tables.summary_table(values, context),
+            ),
+        )
+
+    def _scope(self, count: int) -> tuple[str, dict[str, int]]:
+        if self.context.request.data is None:
+            return f"{count} crops of 1 photograph: agreement only", {"crops": count, "photographs": 1}
+        annotated = self._annotations is not None
+        return f"{count} pictures" + ("" if annotated else " without annotations: agreement only"), {"pictures": count}
+
+    def _reference_problem(self, pictures: Sequence[DetectedPicture]) -> str:
+        if not all(p.reference_finite for p in pictures):
+            return "the fp32 reference itself gives NaN or Inf"
+        detected = sum(len(p.matches.pairs) + len(p.matches.lost) for p in pictures)
+        if not detected and not self.context.request.weights_are_random:
+            return f"the fp32 reference itself detects nothing with a score of {self._declaration.shown} or more"
+        return ""
+
+    def _average_precisions(self, pictures: Sequence[DetectedPicture]) -> dict[str, float]:
+        """COCO's figures of both models, ``box_ap_reference`` …; empty without annotations."""
+        found: dict[str, float] = {}
+        if self._annotations is None:
+            return found
+        ids = [p.image_id for p in pictures if p.image_id is not None]
+        sides = {"reference": [p.reference_coco for p in pictures], "tested": [p.tested_coco for p in pictures]}
+        for side, records in sides.items():
+            pairs = [(image_id, record) for image_id, record in zip(ids, records) if record is not None]
+            boxes, masks = coco.coco_results(pairs)
+            kinds = (
+                [("box", "bbox", boxes), ("mask", "segm", masks)]
+                if self._declaration.masks
+                else [("box", "bbox", boxes)]
+            )
+            for word, kind, results in kinds:
+                values = coco.average_precision(self._annotations, ids, results, kind)
+                found.update({f"{word}_{name}_{side}": value for name, value in values.items()})
+        return found
+
+    def _checks(self, values: Mapping[str, float], pictures: Sequence[DetectedPicture]) -> list[Check]:
+        request, count = self.context.request, len(pictures)
+        tolerance = request.tolerance
+        checks = []
+        for name, limit in (("box_ap", "accuracy"), ("mask_ap", "mask_ap")):
+            reference = values.get(f"{name}_reference")
+            if reference is not None:
+                ratio = values[f"{name}_tested"] / reference if reference > 0 else None
+                checks.append(check_value(limit, ratio, tolerance, one_item_of(count, reference)))
+        if self._annotations is not None:
+            published = self._declaration.published.get("box_ap", 0.0) / 100
+            checks += published_check(published, values["box_ap_reference"], AP_DEVIATION, count, request)
+        total = sum(p.matches.total for p in pictures)
+        less_one = Allowance(1 / total, f"less one object of {total}") if total else NO_ALLOWANCE
+        return [
+            *checks,
+            check_value("detection_agreement", values["detection_agreement"], tolerance, less_one),
+            check_value("box_iou", values.get("box_iou_mean"), tolerance),
+            check_value("box_bias", values.get("box_bias"), tolerance),
+            check_value("score_drift", values.get("score_drift_median"), tolerance),
+        ]
 
 
-@dataclass
-class _Tally:
-    """What is kept of the set while it runs: matches and COCO results by side, no pictures."""
-
-    names: list[str] = field(default_factory=list)
-    matched: list[Matched] = field(default_factory=list)
-    changes: list[tuple[str, ...]] = field(default_factory=list)
-    results: tuple[dict[str, list[dict[str, Any]]], ...] = field(default_factory=lambda: (_kinds(), _kinds()))
-    image_ids: list[int] = field(default_factory=list)
-    finite: list[tuple[bool, bool]] = field(default_factory=list)
-    found: list[tuple[int, int]] = field(default_factory=list)
-    notes: set[str] = field(default_factory=set)
-    files: list[str] = field(default_factory=list)
-    common: int = 0
-    total: int = 0
-
-
-def _kinds() -> dict[str, list[dict[str, Any]]]:
-    return {"bbox": [], "segm": []}
-
-
-def judge(job: Job, progress: Progress = no_progress) -> Validity:
-    """Judge ``job.tested`` against ``job.reference``; see ``modelzoo.validity.judge``."""
-    task, batch = job.task, job.request.batch
-    chosen = _chosen(job)
-    tally = _Tally()
-    with large_pictures_allowed():
-        layers = _layers(job, chosen.items)
-        prepared = ahead(chosen.items, lambda item: _prepared(item, task), batch, threads())
-        for group in batches(prepared, batch):
-            args = task.arguments(padded([tensor for _, _, tensor in group], batch))
-            seen = padded([picture for _, picture, _ in group], batch)
-            right, ours = (detecting.run(side, task, args, seen) for side in (job.reference, job.tested))
-            for (item, picture, _), first, second in zip(group, right, ours):
-                _add(tally, job, chosen, item, picture, (first, second))
-            agreed = f"{100 * tally.common / max(tally.total, 1):.1f} % of the objects in common"
-            progress(len(tally.names), len(chosen.items), agreed)
-    tally.files += explain.explained(layers, job)
-    return verdict.concluded(job, _evidence(job, chosen, tally, layers))
-
-
-def _chosen(job: Job) -> _Set:
-    request, categories = job.request, job.task.categories()
-    names = {label: name for label, (_, name) in categories.items()}
-    if request.data is None:
-        return _Set(builtin_items(min(CROPS, request.limit or CROPS), request.seed, SMALLEST_CROP), None, names)
-    items, annotations = coco.read(request.data, categories)
-    return _Set(sampled(items, request.limit, request.seed), annotations, names)
-
-
-def _layers(job: Job, items: Sequence[Item]) -> tuple[LayerError, ...]:
-    task = job.task
-    size = probe_size(job.tested, job.request.batch, PROBE_MASKED if task.masks else PROBE)
-    probe = padded([_prepared(item, task) for item in items[:size]], size)
-    args = task.arguments([tensor for _, _, tensor in probe])
-    scores = detecting.best_scores(task, [picture for _, picture, _ in probe])
-    layers = layer_errors(job.reference, job.tested, args, task.layers, scores)
-    # The scores stand for the layers only where those cannot be seen: which boxes survive NMS is the
-    # business of the matching.
-    return tuple(layer for layer in layers if layer.name != OUTPUT) or layers
-
-
-def _prepared(item: Item, task: Detection) -> tuple[Item, Picture, Any]:
-    picture = item.read()
-    if task.masks and max(picture.image.size) > MASKED_SIDE:
-        picture.image.thumbnail((MASKED_SIDE, MASKED_SIDE))
-        note = f"reduced to {MASKED_SIDE} pixels, as the model does"
-        picture = dataclasses.replace(picture, notes=(*picture.notes, note))
-    return item, picture, task.preprocess(picture.image)
-
-
-def _add(tally: _Tally, job: Job, chosen: _Set, item: Item, picture: Picture, sides: tuple[Found, Found]) -> None:
-    """Match, remember and draw one picture."""
-    matched = matching.match(*sides, job.task.shown)
-    tally.names.append(item.name)
-    tally.matched.append(matched)
-    tally.common += len(matched.pairs)
-    tally.total += matched.total
-    tally.finite.append((sides[0].finite, sides[1].finite))
-    tally.found.append((len(sides[0].scores), len(sides[1].scores)))
-    tally.notes.update(picture.notes)
-    tally.changes += _changes(item.name, sides, matched, chosen.names)
-    if chosen.annotations is not None and item.image_id is not None:
-        tally.image_ids.append(item.image_id)
-        for found, results in zip(sides, tally.results):
-            more = detecting.coco_results(found, item.image_id, picture.size, chosen.annotations.category_of)
-            for kind, rows in more.items():
-                results[kind] += rows
-    if len(tally.names) <= job.request.pictures:
-        tally.files += _draw(job, chosen, item, picture, sides, matched)
-
-
-def _changes(
-    name: str, sides: tuple[Found, Found], matched: Matched, names: Mapping[int, str]
-) -> list[tuple[str, ...]]:
-    """Lost, new and moved objects as rows: picture, what, class, fp32 score, tested score, IoU."""
-
-    def class_of(side: int, row: int) -> str:
-        label = int(sides[side].labels[row])
-        return names.get(label, f"class {label}")
-
-    rows: list[tuple[str, ...]] = []
-    rows += [(name, "lost", class_of(0, i), f"{sides[0].scores[i]:.3f}", "–", "–") for i in matched.lost]
-    rows += [(name, "new", class_of(1, i), "–", f"{sides[1].scores[i]:.3f}", "–") for i in matched.new]
-    for p in matched.pairs:
-        if p.moved:
-            scores = f"{sides[0].scores[p.reference]:.3f}", f"{sides[1].scores[p.tested]:.3f}"
-            rows.append((name, "moved", class_of(0, p.reference), *scores, f"{p.iou:.3f}"))
-    return rows
-
-
-def _draw(
-    job: Job, chosen: _Set, item: Item, picture: Picture, sides: tuple[Found, Found], matched: Matched
-) -> list[str]:
-    """Write the tested side's picture and the comparison; boxes are put back to the decoded size first."""
+def figures(pictures: Sequence[DetectedPicture]) -> dict[str, float]:
+    """The figures over the matched objects of all pictures."""
     import numpy as np
 
-    factors = np.array([s / o for o, s in zip(picture.size, picture.image.size)] * 2)
-    first, second = (dataclasses.replace(f, boxes=f.boxes * factors) for f in sides)
-    stem = re.sub(r"[^\w.-]+", "_", item.name.rsplit(".", 1)[0])
-    folder = job.request.output / f"{job.workload}_pictures"
-    single = drawing.drawn(picture.image, second, chosen.names, job.task.shown)
-    titles = (job.reference.name, job.tested.name)
-    both = drawing.compared(picture.image, (first, second), matched, chosen.names, titles)
-    return [
-        drawing.save(single, folder / f"{stem}.jpg"),
-        drawing.save(both, folder / f"{stem}_compared.jpg"),
-    ]
-
-
-def _evidence(job: Job, chosen: _Set, tally: _Tally, layers: tuple[LayerError, ...]) -> Evidence:
-    request, count, annotated = job.request, len(tally.names), chosen.annotations is not None
-    figures = _figures(tally, chosen.annotations, job.task.masks)
-    checks = [verdict.finite_check(sum(not f[1] for f in tally.finite), count, layers)]
-    broken = ""
-    values: tuple[float | None, float | None]
-    if request.weights_are_random:
-        checks.append(verdict.tensor_check(layers, request.tolerance))
-        metric, values = "tensor_error", (None, checks[-1].seen)
-    else:
-        checks.append(verdict.common_check(tally.common > 0))
-        checks += _task_checks(job, figures, tally, annotated)
-        checks += verdict.layer_checks(layers, request.tolerance)
-        metric, values = "detection_agreement", (1.0, figures["detection_agreement"])
-        if annotated:
-            metric, values = "box_ap", (figures["box_ap_reference"], figures["box_ap_tested"])
-        if tally.common + figures["lost"] == 0:
-            broken = f"the fp32 reference itself detects nothing with a score of {job.task.shown} or more"
-    if not all(f[0] for f in tally.finite):
-        broken = "the fp32 reference itself gives NaN or Inf"
-    scope = f"{count} pictures" + ("" if annotated else " without annotations: agreement only")
-    counts = {"pictures": count}
-    if request.data is None:
-        scope, counts = f"{count} crops of 1 photograph: agreement only", {"crops": count, "photographs": 1}
-    tables = [
-        report.pictures_table(tally.names, tally.matched, tally.found, job),
-        *report.changes_table(tally.changes),
-        report.set_table(figures, annotated, job),
-        *explain.tables(layers, request),
-    ]
-    return Evidence(
-        "detection",
-        metric,
-        values[0],
-        values[1],
-        checks,
-        "picture",
-        count,
-        scope,
-        broken,
-        tables,
-        {**counts, "objects": tally.total},
-        figures,
-        sorted(tally.notes),
-        tally.files,
-    )
-
-
-def _figures(tally: _Tally, annotations: coco.Annotations | None, masks: bool) -> dict[str, float]:
-    import numpy as np
-
-    pairs = [pair for m in tally.matched for pair in m.pairs]
-    figures = {
-        "detection_agreement": matching.agreement(tally.matched),
-        "lost": float(sum(len(m.lost) for m in tally.matched)),
-        "new": float(sum(len(m.new) for m in tally.matched)),
+    pairs = [pair for p in pictures for pair in p.matches.pairs]
+    found = {
+        "detection_agreement": matching.agreement([p.matches for p in pictures]),
+        "lost": float(sum(len(p.matches.lost) for p in pictures)),
+        "new": float(sum(len(p.matches.new) for p in pictures)),
         "moved": float(sum(pair.moved for pair in pairs)),
         "matched": float(len(pairs)),
     }
     if pairs:
         changes = np.abs([pair.score_change for pair in pairs])
-        figures["box_iou_mean"] = float(np.mean([pair.iou for pair in pairs]))
-        figures["box_bias"] = matching.bias(tally.matched)
-        figures["score_drift_median"] = float(np.median(changes))
-        figures["score_drift_max"] = float(changes.max())
-    if annotations is not None:
-        for side, results in zip(("reference", "tested"), tally.results):
-            for kind, word in (("bbox", "box"), ("segm", "mask")):
-                if kind == "bbox" or masks:
-                    values = coco.average_precision(annotations, tally.image_ids, results[kind], kind)
-                    figures.update({f"{word}_{name}_{side}": value for name, value in values.items()})
-    return figures
-
-
-def _task_checks(job: Job, figures: Mapping[str, float], tally: _Tally, annotated: bool) -> list[Check]:
-    tolerance, count = job.request.tolerance, len(tally.names)
-    total = sum(m.total for m in tally.matched)
-    checks = []
-    if annotated:
-        for name, limit in (("box_ap", "accuracy"), ("mask_ap", "mask_ap")):
-            right = figures.get(f"{name}_reference")
-            if right is not None:
-                ratio = figures[f"{name}_tested"] / right if right > 0 else None
-                checks.append(hold(limit, ratio, tolerance, *verdict.resolution(right, count)))
-        published, ap = job.task.published.get("box_ap", 0.0) / 100, figures["box_ap_reference"]
-        checks += verdict.published_check(published, ap, AP_DEVIATION, count, job.request)
-    less_one = (1 / total, f"less one object of {total}") if total else (0.0, "")
-    return [
-        *checks,
-        hold("detection_agreement", figures["detection_agreement"], tolerance, *less_one),
-        hold("box_iou", figures.get("box_iou_mean"), tolerance),
-        hold("box_bias", figures.get("box_bias"), tolerance),
-        hold("score_drift", figures.get("score_drift_median"), tolerance),
-    ]
+        found["box_iou_mean"] = float(np.mean([pair.iou for pair in pairs]))
+        found["box_bias"] = matching.box_bias(pairs)
+        found["score_drift_median"] = float(np.median(changes))
+        found["score_drift_max"] = float(changes.max())
+    return found

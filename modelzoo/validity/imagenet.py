@@ -1,66 +1,69 @@
-"""Classification sets as people have them: a directory a class, or WordNet ids in the file names."""
+"""Classification data sets in their usual layouts: one directory per class, or WordNet ids in the file names."""
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Optional
 
 from modelzoo.errors import InputError
-from modelzoo.validity.items import Item
-from modelzoo.workload.images import SUFFIXES, find_pictures, read_picture
+from modelzoo.records.exhibits import PictureSource
+from modelzoo.validity.picture_sets import PictureItem
+from modelzoo.workload.images import SUFFIXES, find_pictures
 
 _WNID = re.compile(r"(?<![0-9A-Za-z])(n\d{8})(?![0-9])")
 
 
 def wnids() -> tuple[str, ...]:
-    """WordNet ids of the 1,000 ImageNet classes, in the order of the models' outputs."""
+    """The WordNet ids of the 1,000 ImageNet classes, in the order of the models' outputs."""
     stored = json.loads(Path(__file__).with_name("imagenet_wnids.json").read_text(encoding="utf-8"))
     return tuple(stored["wnids"])
 
 
-def read(data: Path, names: Sequence[str], ids: Sequence[str] | None) -> tuple[list[Item], bool]:
-    """Return the pictures of ``data`` and whether their classes are known.
+def read(data: Path, names: Sequence[str], ids: Optional[Sequence[str]]) -> list[PictureItem]:
+    """Return the pictures of ``data``, either all with labels or none.
 
-    Classes are known from directories named by WordNet id or by class name, from one directory for every
-    class (in sorted order, as torchvision's ``ImageFolder`` counts), or from WordNet ids in the file names.
+    Classes are known from directories named by WordNet id or by class name, from one directory for each class (in
+    sorted order, like torchvision's ``ImageFolder``), or from WordNet ids in the file names.
 
     Args:
-        names: the model's class names. ids: its WordNet ids, or ``None``.
+        data: a directory, or one picture.
+        names: the model's class names. ids: its WordNet ids, if the classes are ImageNet's.
 
     Raises:
-        InputError: nothing there, no pictures, or a class that the model does not have.
+        InputError: no such path, no pictures, or a class that the model does not have.
     """
     if not data.exists():
         raise InputError(f"{data}: no such file or directory")
     if data.is_file():
-        return [_item(data, data.name, None)], False
+        return [_item(data, data.name, None)]
     paths = find_pictures(data)
     if not paths:
         raise InputError(f"{data} holds no pictures ({', '.join(SUFFIXES)})")
-    index = {wnid: number for number, wnid in enumerate(ids or ())}
-    by_name = _by_name(names)
-    folders = sorted({path.parent.name for path in paths if path.parent != data})
+    labels = _labels(data, paths, names, {wnid: number for number, wnid in enumerate(ids or ())})
+    return [_item(path, str(path.relative_to(data)), label) for path, label in zip(paths, labels)]
+
+
+def _labels(data: Path, paths: Sequence[Path], names: Sequence[str], index: dict[str, int]) -> Sequence[Optional[int]]:
     in_folders = all(path.parent != data for path in paths)
-    labels: list[int | None]
-    if index and in_folders and all(_WNID.fullmatch(folder) for folder in folders):
-        labels = [_known(path.parent.name, index, path) for path in paths]
-    elif in_folders and folders and all(_plain(folder) in by_name for folder in folders):
-        labels = [by_name[_plain(path.parent.name)] for path in paths]
-    elif in_folders and len(folders) == len(names):
-        labels = [folders.index(path.parent.name) for path in paths]
-    elif index and all(_WNID.search(path.name) for path in paths):
-        labels = [_known(_wnid(path.name), index, path) for path in paths]
-    else:
-        labels = [None] * len(paths)
-    known = None not in labels
-    return [_item(p, str(p.relative_to(data)), label) for p, label in zip(paths, labels)], known
+    if in_folders:
+        folders = sorted({path.parent.name for path in paths})
+        by_name = _by_name(names)
+        if index and all(_WNID.fullmatch(folder) for folder in folders):
+            return [_known(path.parent.name, index, path) for path in paths]
+        if all(_plain(folder) in by_name for folder in folders):
+            return [by_name[_plain(path.parent.name)] for path in paths]
+        if len(folders) == len(names):
+            return [folders.index(path.parent.name) for path in paths]
+    if index and all(_WNID.search(path.name) for path in paths):
+        return [_known(_wnid(path.name), index, path) for path in paths]
+    return [None] * len(paths)
 
 
-def _item(path: Path, name: str, label: int | None) -> Item:
-    return Item(name, functools.partial(read_picture, path, name, label is None), label)
+def _item(path: Path, name: str, label: Optional[int]) -> PictureItem:
+    return PictureItem(name, PictureSource(str(path), upright=label is None), label)
 
 
 def _wnid(name: str) -> str:
@@ -79,6 +82,6 @@ def _plain(name: str) -> str:
 
 
 def _by_name(names: Sequence[str]) -> dict[str, int]:
-    """Class names that are unambiguous (ImageNet has two cranes and two maillots) to their index."""
+    """Index by class name; ambiguous names (ImageNet has two cranes and two maillots) are left out."""
     plain = [_plain(name) for name in names]
     return {name: number for number, name in enumerate(plain) if plain.count(name) == 1}

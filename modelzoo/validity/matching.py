@@ -1,69 +1,40 @@
-"""Which detections of two models are the same object: by class and IoU. Pure numpy."""
+"""Match the detections of two models by class and IoU. Pure numpy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional
+
+from modelzoo.records.partial import MatchedPair, Matches, UnmatchedObject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SAME_OBJECT_IOU = 0.5
-"""PASCAL VOC's threshold, and COCO's most lenient, for "the same object"."""
-MOVED_IOU = 0.9
-"""Under this IoU a matched box counts as moved."""
+"""PASCAL VOC's threshold for "the same object", and the lowest of COCO's."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """Detections of one picture by one side, best first.
+class Detections:
+    """Detections of one model in one picture, best first; K of them.
 
     Attributes:
         boxes: [K, 4] x0, y0, x1, y1 in pixels of the original picture.
         scores: [K] from 0 to 1. labels: [K] the model's labels.
-        masks: K boolean arrays [H, W] of the decoded picture, or ``None``.
-        finite: no NaN and no Inf in the model's output.
+        masks: K boolean arrays [H, W] in pixels of the picture as read, or ``None``.
+        finite: whether the model's output is free of NaN and Inf.
     """
 
-    boxes: Any
-    scores: Any
-    labels: Any
-    masks: Sequence[Any] | None = None
+    boxes: NDArray[Any]
+    scores: NDArray[Any]
+    labels: NDArray[Any]
+    masks: Optional[Sequence[NDArray[Any]]] = None
     finite: bool = True
 
 
-@dataclass(frozen=True)
-class Pair:
-    """One object that both sides found: the rows, the IoU, tested score minus reference's, edges moved.
-
-    ``edges`` are the shifts of x0, y0, x1, y1 as shares of the reference box's width and height.
-    """
-
-    reference: int
-    tested: int
-    iou: float
-    score_change: float
-    edges: tuple[float, float, float, float]
-
-    @property
-    def moved(self) -> bool:
-        return self.iou < MOVED_IOU
-
-
-@dataclass(frozen=True)
-class Matched:
-    """The objects in common, and the rows that only the reference (lost) or only the tested side (new) has."""
-
-    pairs: tuple[Pair, ...]
-    lost: tuple[int, ...]
-    new: tuple[int, ...]
-
-    @property
-    def total(self) -> int:
-        """Objects that either side found."""
-        return len(self.pairs) + len(self.lost) + len(self.new)
-
-
-def iou(first: Any, second: Any) -> Any:
-    """Intersection over union of every pair: [N, 4] and [M, 4] to [N, M]; 0 for empty boxes."""
+def iou(first: Any, second: Any) -> NDArray[Any]:
+    """Intersection over union of every pair, [N, 4] and [M, 4] to [N, M]; 0 for empty boxes."""
     import numpy as np
 
     first, second = (np.asarray(x, dtype="float64").reshape(-1, 4) for x in (first, second))
@@ -72,59 +43,75 @@ def iou(first: Any, second: Any) -> Any:
     shared = np.clip(high - low, 0, None).prod(axis=2)
     areas = [np.clip(x[:, 2:] - x[:, :2], 0, None).prod(axis=1) for x in (first, second)]
     union = areas[0][:, None] + areas[1][None, :] - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    overlap: NDArray[Any] = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return overlap
 
 
-def match(reference: Found, tested: Found, shown: float) -> Matched:
-    """Pair detections of the same class, the largest IoU first.
+def match(reference: Detections, tested: Detections, threshold: float) -> Matches:
+    """Pair detections of the same class, largest IoU first.
 
-    An object counts where one side gives it ``shown`` or more. The other may give it half of that, so that
-    a score which only crosses the threshold loses nothing.
+    An object counts if one model gives it a score of ``threshold`` or more. Half of that is sufficient in the other
+    model, so that an object is not lost because its score crosses the threshold.
     """
     import numpy as np
 
     overlap = iou(reference.boxes, tested.boxes)
-    r_scores, t_scores = (np.asarray(f.scores, dtype="float64") for f in (reference, tested))
+    scores = [np.asarray(detections.scores, dtype="float64") for detections in (reference, tested)]
     same = np.asarray(reference.labels)[:, None] == np.asarray(tested.labels)[None, :]
-    strong = np.maximum(r_scores[:, None], t_scores[None, :]) >= shown
-    strong &= np.minimum(r_scores[:, None], t_scores[None, :]) >= shown / 2
-    rows, columns = np.nonzero(same & strong & (overlap >= SAME_OBJECT_IOU))
+    counts = np.maximum(scores[0][:, None], scores[1][None, :]) >= threshold
+    counts &= np.minimum(scores[0][:, None], scores[1][None, :]) >= threshold / 2
+    rows, columns = np.nonzero(same & counts & (overlap >= SAME_OBJECT_IOU))
     order = np.argsort(-overlap[rows, columns], kind="stable")
-    pairs: list[Pair] = []
-    taken: tuple[set[int], set[int]] = (set(), set())
+    pairs: list[MatchedPair] = []
+    used: tuple[set[int], set[int]] = (set(), set())
     for row, column in zip(rows[order].tolist(), columns[order].tolist()):
-        if row not in taken[0] and column not in taken[1]:
-            taken[0].add(row)
-            taken[1].add(column)
-            change = float(t_scores[column] - r_scores[row])
-            edges = _edges(reference.boxes[row], tested.boxes[column])
-            pairs.append(Pair(row, column, float(overlap[row, column]), change, edges))
-    lost = tuple(i for i in range(len(r_scores)) if r_scores[i] >= shown and i not in taken[0])
-    new = tuple(i for i in range(len(t_scores)) if t_scores[i] >= shown and i not in taken[1])
-    return Matched(tuple(pairs), lost, new)
+        if row in used[0] or column in used[1]:
+            continue
+        used[0].add(row)
+        used[1].add(column)
+        pairs.append(
+            MatchedPair(
+                reference_row=row,
+                tested_row=column,
+                label=int(reference.labels[row]),
+                reference_score=float(scores[0][row]),
+                tested_score=float(scores[1][column]),
+                iou=float(overlap[row, column]),
+                edge_shifts=_edge_shifts(reference.boxes[row], tested.boxes[column]),
+            )
+        )
+    return Matches(tuple(pairs), _unmatched(reference, used[0], threshold), _unmatched(tested, used[1], threshold))
 
 
-def _edges(before: Any, after: Any) -> tuple[float, float, float, float]:
+def _unmatched(detections: Detections, used: set[int], threshold: float) -> tuple[UnmatchedObject, ...]:
+    return tuple(
+        UnmatchedObject(row, int(detections.labels[row]), float(score))
+        for row, score in enumerate(detections.scores)
+        if score >= threshold and row not in used
+    )
+
+
+def _edge_shifts(before: Any, after: Any) -> tuple[float, float, float, float]:
     width, height = max(float(before[2] - before[0]), 1e-6), max(float(before[3] - before[1]), 1e-6)
     moved = [float(a - b) for a, b in zip(after, before)]
     return moved[0] / width, moved[1] / height, moved[2] / width, moved[3] / height
 
 
-def agreement(matched: Sequence[Matched]) -> float:
-    """Objects in common ÷ objects that either side found; 0 where there are none."""
-    total = sum(m.total for m in matched)
-    return sum(len(m.pairs) for m in matched) / total if total else 0.0
+def agreement(matches: Sequence[Matches]) -> float:
+    """Objects in common ÷ objects that either model detected; 0 if there are none."""
+    total = sum(each.total for each in matches)
+    return sum(len(each.pairs) for each in matches) / total if total else 0.0
 
 
-def bias(matched: Sequence[Matched]) -> float:
-    """The largest mean shift of an edge, as a share of the box, beyond two standard errors.
+def box_bias(pairs: Sequence[MatchedPair]) -> float:
+    """The largest mean shift of an edge, as a fraction of the box, beyond two standard errors.
 
-    Rounding moves edges both ways; a shifted decoder moves all of them one way.
+    Rounding moves edges both ways; a faulty decoder moves all of them one way.
     """
     import numpy as np
 
-    edges = np.array([pair.edges for m in matched for pair in m.pairs], dtype="float64").reshape(-1, 4)
-    if len(edges) < 2:
-        return float(np.abs(edges).max(initial=0.0))
-    error = edges.std(axis=0, ddof=1) / np.sqrt(len(edges))
-    return float(np.clip(np.abs(edges.mean(axis=0)) - 2 * error, 0, None).max())
+    shifts = np.array([pair.edge_shifts for pair in pairs], dtype="float64").reshape(-1, 4)
+    if len(shifts) < 2:
+        return float(np.abs(shifts).max(initial=0.0))
+    error = shifts.std(axis=0, ddof=1) / np.sqrt(len(shifts))
+    return float(np.clip(np.abs(shifts.mean(axis=0)) - 2 * error, 0, None).max())

@@ -1,8 +1,8 @@
 """SQuAD files and SQuAD's official scores, 1.1 and 2.0.
 
-Formulas: ``evaluate-v1.1.py`` and ``evaluate-v2.0.py`` of the SQuAD authors: normalise (lower case, no
-punctuation, no articles, single blanks), then exact match, and F1 over the multiset of words, the best over
-the gold answers. A question without an answer scores 1 for an empty prediction, else 0.
+As in the authors' ``evaluate-v1.1.py`` and ``evaluate-v2.0.py``: texts are normalised (lower case, no punctuation, no
+articles, single blanks), then compared by exact match and by F1 over the multiset of words; the best gold answer
+counts. For a question without an answer, an empty prediction scores 1 and any other 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BUILTIN = Path(__file__).with_name("questions.json")
 
 @dataclass(frozen=True)
 class Question:
-    """One question: its id, text, paragraph, and gold answers (empty: it has none, SQuAD 2.0)."""
+    """A question about the paragraph ``context``; ``answers`` are the gold answers (SQuAD 2.0: possibly none)."""
 
     id: str
     question: str
@@ -34,10 +34,11 @@ class Question:
 def read(path: Path) -> list[Question]:
     """Return the questions of a SQuAD JSON.
 
-    ``path`` may be a directory that holds exactly one ``*.json``.
+    Args:
+        path: a file, or a directory that holds exactly one ``*.json``.
 
     Raises:
-        InputError: missing, not JSON, of another shape, or without questions.
+        InputError: missing, not JSON, malformed, or without questions.
     """
     if path.is_dir():
         files = sorted(path.glob("*.json"))
@@ -72,18 +73,18 @@ def _question(qa: dict[str, Any], context: str) -> Question:
 
 
 def normalised(text: str) -> str:
-    """Lower case, without punctuation, articles and surplus blanks."""
+    """``text`` in lower case, without punctuation, articles and superfluous blanks."""
     text = "".join(character for character in text.lower() if character not in set(string.punctuation))
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
 def exact(prediction: str, gold: str) -> float:
-    """1 where the normalised texts are equal, else 0."""
+    """1 if the normalised texts are equal, else 0."""
     return float(normalised(prediction) == normalised(gold))
 
 
 def f1(prediction: str, gold: str) -> float:
-    """Harmonic mean of precision and recall over the words; with an empty side, 1 only if both are."""
+    """Harmonic mean of precision and recall over the words; if one text is empty, 1 if both are, else 0."""
     predicted, expected = normalised(prediction).split(), normalised(gold).split()
     if not predicted or not expected:
         return float(predicted == expected)
@@ -95,10 +96,10 @@ def f1(prediction: str, gold: str) -> float:
 
 
 def scores(prediction: str, answers: Sequence[str]) -> tuple[float, float]:
-    """(exact match, F1), the best over the gold answers, from 0 to 1.
+    """Return (exact match, F1), each the best over the gold answers, from 0 to 1.
 
-    As in evaluate-v2.0, gold answers that are empty once normalised are left out, and a question without
-    any is answered rightly by the empty text.
+    As in evaluate-v2.0, gold answers that are empty once normalised are left out; if none remains, the empty text is
+    the correct answer.
     """
     golds = [answer for answer in answers if normalised(answer)] or [""]
     return max(exact(prediction, gold) for gold in golds), max(f1(prediction, gold) for gold in golds)

@@ -1,14 +1,17 @@
-"""What a workload declares so that its predictions can be judged: one frozen object per kind of task.
+"""What a workload declares so that its predictions can be judged: one class per kind of task.
 
-A workload puts one of these into ``Workload.judge``. Nothing here imports torch; the callables do, when
-they are called.
+``Workload.judge`` is a function of the workload's options that returns one of these. Importing this module does not
+import torch; the callables do when they are called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+if TYPE_CHECKING:
+    from modelzoo.validity.protocol import JudgingTask, TaskContext
 
 
 def stacked(prepared: Sequence[Any]) -> tuple[Any, ...]:
@@ -23,27 +26,27 @@ def listed(prepared: Sequence[Any]) -> tuple[Any, ...]:
     return (list(prepared),)
 
 
-def same(output: Any) -> Any:
+def unchanged(output: Any) -> Any:
     """Return the model's output unchanged."""
     return output
 
 
 def torchvision_detections(output: Any, sizes: Sequence[tuple[int, int]]) -> Any:
-    """Detections as torchvision's detectors give them: eager a list of dicts, scripted (losses, list)."""
+    """Detections of torchvision's detectors, which return a list of dicts, or (losses, list) if scripted."""
     return output[1] if isinstance(output, tuple) else output
 
 
 def before_the_proposals(name: str) -> bool:
-    """Whether a layer sees the same thing in both models.
+    """Whether a layer runs before the region proposals.
 
-    Behind the region proposals the rows follow the order of the scores, so that row k of one model is not
-    row k of the other; those layers are judged by the detections.
+    Behind them the rows are sorted by score, so that row k of one model is not row k of the other; those layers are
+    judged by the detections.
     """
     return "roi_heads" not in name
 
 
 def any_layer(name: str) -> bool:
-    """Every layer can be compared."""
+    """Accept every layer."""
     return True
 
 
@@ -53,7 +56,7 @@ def qa_arguments(windows: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def qa_logits(output: Any) -> tuple[Any, Any]:
-    """Start and end logits, [N, L] each, of a transformers output, a dict or a tuple."""
+    """Start and end logits, [N, L] each, of a transformers output, a mapping or a tuple."""
     if hasattr(output, "start_logits"):
         return output.start_logits, output.end_logits
     if isinstance(output, Mapping):
@@ -63,42 +66,48 @@ def qa_logits(output: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Classification:
-    """Pictures into one of C classes.
+    """Assigns each picture to one of C classes.
 
     Attributes:
-        preprocess: an RGB ``PIL.Image`` to a float tensor [3, H, W].
-        labels: the C class names, in the order of the model's outputs.
-        wnids: the C WordNet ids in that order, or ``None`` where the classes are not ImageNet's.
-        scores: the model's output to logits [N, C].
-        arguments: prepared pictures to the model's positional arguments.
+        preprocess: converts an RGB ``PIL.Image`` to a float tensor [3, H, W].
+        labels: returns the C class names, in the order of the model's outputs.
+        wnids: returns the C WordNet ids in that order, or ``None`` if the classes are not ImageNet's.
+        scores: extracts the logits [N, C] from the model's output.
+        arguments: makes the model's positional arguments of preprocessed pictures.
         published: the published quality of the weights in per cent, ``{"top1": 80.858}``.
-        layers: which module names see the same thing in both models.
+        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
     """
 
     preprocess: Callable[[Any], Any]
     labels: Callable[[], Sequence[str]]
-    wnids: Callable[[], Sequence[str] | None] = lambda: None
-    scores: Callable[[Any], Any] = same
+    wnids: Callable[[], Optional[Sequence[str]]] = lambda: None
+    scores: Callable[[Any], Any] = unchanged
     arguments: Callable[[Sequence[Any]], tuple[Any, ...]] = stacked
     published: Mapping[str, float] = field(default_factory=dict)
     layers: Callable[[str], bool] = any_layer
 
+    def bind(self, context: TaskContext) -> JudgingTask:
+        """Return the task with the items of its data set; raises ``InputError`` if that cannot be read."""
+        from modelzoo.validity.classification import ClassificationTask
+
+        return ClassificationTask(self, context)
+
 
 @dataclass(frozen=True)
 class Detection:
-    """Pictures into boxes with labels and scores, and masks where the model has them.
+    """Detects objects in pictures: boxes with labels and scores, and masks if the model computes them.
 
     Attributes:
-        preprocess: an RGB ``PIL.Image`` to a float tensor [3, H, W].
-        detections: ``(model output, sizes)`` to one dict a picture: ``boxes`` [K, 4] as x0, y0, x1, y1 in
-            pixels of the picture that ``preprocess`` was given, ``scores`` [K], ``labels`` [K], and
-            ``masks`` [K, 1, H, W] or [K, H, W] as probabilities; ``sizes`` are their (height, width).
-        categories: the model's label to ``(COCO category id, name)``.
-        arguments: prepared pictures to the model's positional arguments (a list, or ``stacked``).
-        masks: whether there are masks.
-        shown: detections from this score on are drawn and matched.
-        published: the published quality in per cent, ``{"box_ap": 25.1}``.
-        layers: which module names see the same thing in both models.
+        preprocess: converts an RGB ``PIL.Image`` to a float tensor [3, H, W].
+        categories: returns ``(COCO category id, name)`` by the model's label.
+        detections: converts ``(model output, sizes)`` to one mapping per picture: ``boxes`` [K, 4] as x0, y0, x1, y1
+            in pixels of the picture that ``preprocess`` was given, ``scores`` [K], ``labels`` [K], and ``masks``
+            [K, 1, H, W] or [K, H, W] as probabilities. ``sizes`` are the (height, width) of the pictures.
+        arguments: makes the model's positional arguments of preprocessed pictures.
+        masks: whether the model computes masks.
+        shown: score from which a detection is drawn and matched.
+        published: the published quality of the weights in per cent, ``{"box_ap": 25.1}``.
+        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
     """
 
     preprocess: Callable[[Any], Any]
@@ -110,22 +119,28 @@ class Detection:
     published: Mapping[str, float] = field(default_factory=dict)
     layers: Callable[[str], bool] = before_the_proposals
 
+    def bind(self, context: TaskContext) -> JudgingTask:
+        """Return the task with the items of its data set; raises ``InputError`` if that cannot be read."""
+        from modelzoo.validity.detection import DetectionTask
+
+        return DetectionTask(self, context)
+
 
 @dataclass(frozen=True)
 class Answers:
-    """Questions about a paragraph into a span of it, scored by SQuAD's rules.
+    """Answers questions about a paragraph by a span of it, scored by SQuAD's rules.
 
     Attributes:
-        tokenizer: the checkpoint's directory (``None``: the workload's own choice) to a fast tokenizer.
-        arguments: a mapping of stacked windows (``input_ids`` … [N, L]) to the model's positional arguments.
-        logits: the model's output to (start, end) logits, [N, L] each.
-        max_length: tokens in a window; longer paragraphs are cut into several.
+        tokenizer: returns a fast tokenizer, given the checkpoint's directory (``None`` if there is none).
+        arguments: makes the model's positional arguments of windows (name to tensor [N, L]).
+        logits: extracts (start, end) logits, [N, L] each, from the model's output.
+        max_length: tokens per window; longer paragraphs are cut into several.
         stride: tokens that neighbouring windows share.
-        n_best: start and end candidates that are combined.
-        max_answer_length: tokens in an answer at most. The four defaults are those of transformers'
+        n_best: number of start and of end candidates that are combined.
+        max_answer_length: maximum number of tokens in an answer. The four defaults are those of transformers'
             ``run_qa.py`` and BERT's ``run_squad.py``.
-        published: the published quality in per cent, ``{"f1": 93.15}``.
-        layers: which module names see the same thing in both models.
+        published: the published quality of the weights in per cent, ``{"f1": 93.15}``.
+        layers: whether the module of that name computes the same rows in both models, so that it can be compared.
     """
 
     tokenizer: Callable[[Any], Any]
@@ -137,3 +152,9 @@ class Answers:
     max_answer_length: int = 30
     published: Mapping[str, float] = field(default_factory=dict)
     layers: Callable[[str], bool] = any_layer
+
+    def bind(self, context: TaskContext) -> JudgingTask:
+        """Return the task with the items of its data set; raises ``InputError`` if that cannot be read."""
+        from modelzoo.validity.answers import AnswersTask
+
+        return AnswersTask(self, context)

@@ -1,105 +1,129 @@
-"""The default thresholds, each with its source, and how a figure is held against one.
+"""The default thresholds, each with its source, and the check of a value against one.
 
-``--tolerance name=value`` replaces a default; the replaced value is taken as it stands, without the
-allowance for a small set.
+``--tolerance name=value`` replaces a default. The replaced value is used as given, without the allowance for a
+small data set.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Optional
 
 from modelzoo.errors import UsageError
-from modelzoo.validity.outcome import Check
+from modelzoo.records.validity import Check, Relation
 
 BF16_STEP = 2.0**-8
-"""Largest relative error of rounding one number to bf16 (8 significant bits)."""
+"""Largest relative error of rounding a number to bf16 (8 significant bits)."""
 FP32_DRIFT = 1e-5
-"""Relative error that fp32 in another order of summation explains: 8 times ``torch.testing``'s rtol (1.3e-6)
-for one operation. Other kernels and memory formats part by 2e-6 over whole networks."""
+"""Relative error that a different order of summation explains in fp32: 8 times ``torch.testing``'s rtol for one
+operation (1.3e-6). Between kernels and memory formats, whole networks differ by 2e-6."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A threshold: ``relation`` is ``>=`` or ``<=``."""
+    """A default threshold, with what it applies to and its source."""
 
     title: str
-    relation: str
+    relation: Relation
     value: float
     source: str
 
 
 MLPERF = "MLPerf Inference: 99 % of the fp32 metric"
+SAME_DIRECTION = "two operands, each rounded by 2⁻⁸ in the same direction, give 0.8 %"
 LIMITS: dict[str, Limit] = {
-    "accuracy": Limit("task metric ÷ fp32's", ">=", 0.99, MLPERF),
-    "mask_ap": Limit("mask AP ÷ fp32's", ">=", 0.99, MLPERF),
+    "accuracy": Limit("task metric ÷ fp32's", Relation.AT_LEAST, 0.99, MLPERF),
+    "mask_ap": Limit("mask AP ÷ fp32's", Relation.AT_LEAST, 0.99, MLPERF),
     "top1_agreement": Limit(
-        "top-1 agreement, near ties aside",
-        ">=",
+        "top-1 agreement, near ties excused",
+        Relation.AT_LEAST,
         0.99,
-        "accuracy falls by no more than what flips (MLPerf's 99 %); a near tie is one bf16 step of a logit",
+        "accuracy cannot fall by more than what changes (MLPerf's 99 %); a near tie is within one bf16 step",
     ),
     "kl": Limit(
         "mean KL divergence, nats",
-        "<=",
+        Relation.AT_MOST,
         0.01,
         "Pinsker: no class's probability is off by more than √(KL/2) = 7 % on average",
     ),
     "detection_agreement": Limit(
         "detections in common ÷ all",
-        ">=",
+        Relation.AT_LEAST,
         0.95,
-        "1 in 20 may appear or vanish; bf16 changes 1 in 250 on a trained SSDLite",
+        "1 object in 20 may appear or vanish; bf16 changes 1 in 250 on a trained SSDLite",
     ),
-    "box_iou": Limit("mean IoU of matched boxes", ">=", 0.95, "COCO's strictest IoU threshold"),
+    "box_iou": Limit("mean IoU of matched boxes", Relation.AT_LEAST, 0.95, "COCO's strictest IoU threshold"),
     "box_bias": Limit(
         "mean shift or growth of boxes ÷ their size",
-        "<=",
+        Relation.AT_MOST,
         0.01,
-        "rounding has no direction: 2⁻⁷ is what two operands rounded the same way would give",
+        "rounding has no preferred direction; two operands rounded the same way would give 2⁻⁷",
     ),
     "score_drift": Limit(
         "median change of a matched score",
-        "<=",
+        Relation.AT_MOST,
         0.02,
         "about 5 bf16 steps (2⁻⁸) of a probability near 1",
     ),
     "answer_agreement": Limit(
         "F1 of the answers with fp32's as gold",
-        ">=",
+        Relation.AT_LEAST,
         0.95,
-        "bf16 keeps 99 % of a trained model's answers; near ties may jump to another span",
+        "bf16 preserves 99 % of a trained model's answers; near ties may select another span",
     ),
     "layer_scale": Limit(
         "largest change of scale of a layer",
-        "<=",
+        Relation.AT_MOST,
         0.01,
-        "two operands rounded by 2⁻⁸ each, all the same way, give 0.8 %",
+        SAME_DIRECTION,
     ),
     "layer_drift": Limit(
         "largest error of a layer ÷ what rounding explains",
-        "<=",
+        Relation.AT_MOST,
         3.0,
-        "the same model in fp32 with every operand rounded to bf16 by hand",
+        "the same model in fp32 with every operand rounded to bf16",
     ),
     "tensor_error": Limit(
         "error of the outputs ÷ what rounding explains",
-        "<=",
+        Relation.AT_MOST,
         3.0,
-        "the same model in fp32 with every operand rounded to bf16 by hand",
+        "the same model in fp32 with every operand rounded to bf16",
     ),
     "published": Limit(
-        "published quality − fp32's, in margins of this set",
-        "<=",
+        "published quality − fp32's, in margins of this data set",
+        Relation.AT_MOST,
         1.0,
-        "a margin is three standard errors of a mean over the set",
+        "a margin is three standard errors of the mean over the data set",
     ),
 }
 
 
-def verified(tolerance: Mapping[str, float]) -> None:
-    """Raise ``UsageError`` for a name that is no threshold or a value that is not finite."""
+@dataclass(frozen=True)
+class Allowance:
+    """How far a default threshold is relaxed because the data set cannot resolve smaller differences, and why."""
+
+    value: float = 0.0
+    reason: str = ""
+
+
+NO_ALLOWANCE = Allowance()
+
+
+def one_item_of(count: int, metric: float) -> Allowance:
+    """The allowance on a ratio to ``metric``, a mean over ``count`` items: the contribution of one item."""
+    if not count or not metric:
+        return NO_ALLOWANCE
+    return Allowance(1 / (count * metric), f"less one item of {count}, the least that this data set can resolve")
+
+
+def check_tolerances(tolerance: Mapping[str, float]) -> None:
+    """Check the names and values given by ``--tolerance``.
+
+    Raises:
+        UsageError: a name that is no threshold, or a value that is not finite.
+    """
     for name, value in tolerance.items():
         if name not in LIMITS:
             raise UsageError(f"--tolerance {name}: there is no such threshold (there are: {', '.join(LIMITS)})")
@@ -107,47 +131,41 @@ def verified(tolerance: Mapping[str, float]) -> None:
             raise UsageError(f"--tolerance {name} must be a number, not {value}")
 
 
-def hold(
+def check_value(
     name: str,
-    seen: float | None,
+    seen: Optional[float],
     tolerance: Mapping[str, float],
-    allowance: float = 0.0,
-    allowed_for: str = "",
+    allowance: Allowance = NO_ALLOWANCE,
     source: str = "",
 ) -> Check:
-    """Hold ``seen`` against the threshold ``name``.
+    """Compare ``seen`` with the threshold ``name``.
 
     Args:
-        seen: the figure; ``None`` or NaN never passes.
-        tolerance: the user's values by name.
-        allowance: how much the default is relaxed, because the set cannot resolve more.
-        allowed_for: why, in words.
-        source: replaces the limit's source.
+        seen: the observed value; ``None`` or NaN never passes.
+        tolerance: the user's thresholds by name.
+        allowance: relaxes the default, not the user's threshold.
+        source: replaces the threshold's source.
     """
     limit = LIMITS[name]
     origin = source or limit.source
+    at_least = limit.relation is Relation.AT_LEAST
     if name in tolerance:
         required, origin = float(tolerance[name]), "--tolerance"
     else:
-        sign = -1 if limit.relation == ">=" else 1
-        required = limit.value + sign * allowance
-        if allowance:
-            origin = f"{origin}; {allowed_for}"
+        required = limit.value - allowance.value if at_least else limit.value + allowance.value
+        if allowance.value:
+            origin = f"{origin}; {allowance.reason}"
     if seen is None or not math.isfinite(seen):
         return Check(name, limit.title, None, limit.relation, required, origin, False, None)
-    passed = seen >= required if limit.relation == ">=" else seen <= required
-    return Check(name, limit.title, seen, limit.relation, required, origin, passed, _just(seen, limit.relation))
+    passed = seen >= required if at_least else seen <= required
+    would_pass_at = _round_to_passing_side(seen, limit.relation)
+    return Check(name, limit.title, seen, limit.relation, required, origin, passed, would_pass_at)
 
 
-def _just(seen: float, relation: str) -> float:
-    """``seen`` rounded to 4 decimals (or 3 digits, where it is small) to the side on which it passes."""
+def _round_to_passing_side(seen: float, relation: Relation) -> float:
+    """``seen`` rounded to 4 decimals (3 digits if it is small), towards the side on which it passes."""
     if seen == 0:
         return 0.0
     digits = max(4, 2 - math.floor(math.log10(abs(seen))))
     factor = 10.0**digits
-    return (math.floor if relation == ">=" else math.ceil)(seen * factor) / factor
-
-
-def failed(checks: Iterable[Check]) -> list[Check]:
-    """The checks that did not pass."""
-    return [check for check in checks if not check.passed]
+    return (math.floor if relation is Relation.AT_LEAST else math.ceil)(seen * factor) / factor

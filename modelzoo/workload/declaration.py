@@ -114,7 +114,8 @@ class Workload:
         batch: the default batch size.
         script: how ``--mode script`` gets its graph, ``"trace"`` or ``"script"``.
         defaults: the default inputs as text, for ``--help``.
-        judge: how predictions are judged (an object of ``modelzoo.validity``), or ``None``.
+        judge: ``(options)`` to the declaration of how predictions are judged, such as
+            ``modelzoo.validity.Classification``; ``None`` if they cannot be judged.
         directory: the workload's directory, set when it is loaded.
     """
 
@@ -131,7 +132,7 @@ class Workload:
     batch: int = 1
     script: str = "trace"
     defaults: str = ""
-    judge: Any = None
+    judge: Callable[[Mapping[str, Any]], Any] | None = None
     directory: Path = field(default=Path(), compare=False)
 
     def option_values(self, given: Mapping[str, Any]) -> dict[str, Any]:

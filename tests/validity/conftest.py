@@ -1,9 +1,10 @@
-"""Sides and trained relatives for the tests of the judgements."""
+"""Predictors and trained models for the tests of the judgements."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ from typing import Any, Callable
 import hypothesis
 import pytest
 
-from modelzoo.validity import Side
+from modelzoo.records import codec
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.validity import Predictor
 from modelzoo.workload import discovery
 
 # Importing torch inside the first example, and other load, take longer than hypothesis allows an example.
@@ -33,7 +36,7 @@ def _needs(path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Small models gain nothing from more, and lose much beside other load."""
+    """Small models gain nothing from more threads, and lose much under load."""
     import torch
 
     before = torch.get_num_threads()
@@ -43,10 +46,10 @@ def _one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def side() -> Callable[..., Side]:
-    """Make a side of a model: ``side(model, "bf16")`` runs it under autocast, ``via`` wraps the call."""
+def predictor() -> Callable[..., Predictor]:
+    """Make a predictor: ``predictor(model, "bf16")`` runs the model under autocast; ``via`` replaces the call."""
 
-    def make(model: Any, precision: str = "fp32", via: Callable[..., Any] | None = None) -> Side:
+    def make(model: Any, precision: str = "fp32", via: Callable[..., Any] | None = None) -> Predictor:
         import torch
 
         call = via or model
@@ -56,31 +59,33 @@ def side() -> Callable[..., Side]:
             with torch.autocast("cpu", torch.bfloat16) if bf16 else contextlib.nullcontext():
                 return call(*args)
 
-        return Side("fp32" if precision == "fp32" else "bf16 autocast", run, precision, model)
+        return Predictor("fp32" if precision == "fp32" else "bf16 autocast", run, precision, model)
 
     return make
 
 
 @pytest.fixture(scope="session")
 def classifier() -> Any:
-    """The trained EfficientNet-Lite0: ``workload``, ``model`` and ``data``."""
+    """The trained EfficientNet-Lite0: ``workload``, its ``task``, ``model`` and ``data``."""
     import torch
 
     loaded = discovery.load_workload(WORKLOADS / "efficientnet_lite0")
-    module = sys.modules[loaded.judge.preprocess.__module__]
+    task = loaded.judge({})
+    module = sys.modules[task.preprocess.__module__]
     model = loaded.build({}) if _needs(module.WEIGHTS) else None
     assert model is not None
     model.load_state_dict(torch.load(module.WEIGHTS, weights_only=True))
-    return SimpleNamespace(workload=loaded, model=model, data=_needs(DATA / "data" / "imagenet"))
+    return SimpleNamespace(workload=loaded, task=task, model=model, data=_needs(DATA / "data" / "imagenet"))
 
 
 @pytest.fixture(scope="session")
 def detector() -> Any:
-    """The trained SSDLite: ``workload``, ``model``, ``data`` and its ``module``."""
+    """The trained SSDLite: ``workload``, its ``task``, ``model`` and ``data``."""
     loaded = discovery.load_workload(WORKLOADS / "ssdlite")
-    module = sys.modules[loaded.judge.preprocess.__module__]
+    task = loaded.judge({})
+    module = sys.modules[task.preprocess.__module__]
     model = loaded.load({}, _needs(module.WEIGHTS))
-    return SimpleNamespace(workload=loaded, model=model, data=_needs(DATA / "data" / "coco"), module=module)
+    return SimpleNamespace(workload=loaded, task=task, model=model, data=_needs(DATA / "data" / "coco"))
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +106,28 @@ def reader() -> Any:
     task = Answers(tokenizer=lambda _: tokenizer, max_length=192, stride=64)
     data = _needs(DATA / "data" / "squad" / "xquad.en.json")
     return SimpleNamespace(task=task, model=model, call=call, path=path, data=data, tokenizer=tokenizer)
+
+
+class Recorder:
+    """Collects exhibits, after a round trip through JSON as between worker and parent."""
+
+    def __init__(self) -> None:
+        self.exhibits: list[Exhibit] = []
+
+    def __call__(self, exhibit: Exhibit) -> None:
+        self.exhibits.append(codec.decode(Exhibit, json.loads(codec.encode_json(exhibit))))
+
+    def rows(self, name: str) -> list[tuple[str, ...]]:
+        """All rows of a CSV file."""
+        return [row for each in self.exhibits if each.name == name and each.csv for row in each.csv.rows]
+
+    @property
+    def pictures(self) -> list[Exhibit]:
+        """The exhibits with detections."""
+        return [each for each in self.exhibits if each.detections is not None]
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    """What a judge hands over for writing."""
+    return Recorder()

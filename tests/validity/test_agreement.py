@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from modelzoo.validity.agreement import bf16_step, guess, kl_divergence, share, softmax, top5_overlap
+from modelzoo.records.partial import ClassifiedPicture
+from modelzoo.validity.agreement import bf16_step, compare_logits, fraction, kl_divergence, softmax, top5_overlap
+
+
+def compared(p: np.ndarray, q: np.ndarray, near_ties: bool = False) -> ClassifiedPicture:
+    return compare_logits(0, "x", (p, q), None, near_ties)
+
 
 LOGITS = arrays("float64", st.integers(5, 12), elements=st.floats(-30, 30))
 
@@ -16,18 +22,18 @@ LOGITS = arrays("float64", st.integers(5, 12), elements=st.floats(-30, 30))
 @given(LOGITS)
 def test_a_picture_agrees_with_itself(logits: np.ndarray) -> None:
     """The same logits on both sides: agreement, no divergence, no drift, no margin."""
-    one = guess("x", logits, logits, None, ties=False)
+    one = compared(logits, logits)
     assert one.agrees
-    assert (one.kl, one.drift, one.margin, one.spread) == (0, 0, 0, 0)
+    assert (one.kl, one.probability_change, one.margin, one.logit_error) == (0, 0, 0, 0)
     assert top5_overlap(one) == 1
 
 
 @given(LOGITS, st.floats(-50, 50))
 def test_a_constant_added_to_all_logits_changes_nothing(logits: np.ndarray, constant: float) -> None:
     """Softmax ignores a common shift, and so do KL and the drift."""
-    one = guess("x", logits, logits + constant, None, ties=False)
+    one = compared(logits, logits + constant)
     assert one.kl == pytest.approx(0, abs=1e-9)
-    assert one.drift == pytest.approx(0, abs=1e-9)
+    assert one.probability_change == pytest.approx(0, abs=1e-9)
 
 
 @given(st.integers(5, 12).flatmap(lambda n: st.tuples(*[arrays("float64", n, elements=st.floats(-30, 30))] * 2)))
@@ -42,7 +48,7 @@ def test_divergence_bounds_the_change_of_a_probability(pair: tuple[np.ndarray, n
 @given(st.integers(5, 12).flatmap(lambda n: st.tuples(*[arrays("float64", n, elements=st.floats(-30, 30))] * 2)))
 def test_margin_is_never_negative_and_zero_when_both_agree(pair: tuple[np.ndarray, np.ndarray]) -> None:
     """The margin is what the reference's winner leads by over the other side's."""
-    one = guess("x", *pair, None, ties=False)
+    one = compared(*pair)
     assert one.margin >= 0
     assert not one.agrees or one.margin == 0
 
@@ -52,10 +58,10 @@ def test_nan_never_agrees(logits: np.ndarray) -> None:
     """One NaN among the tested logits: no agreement, no classes, not finite."""
     broken = logits.copy()
     broken[1] = np.nan
-    one = guess("x", logits, broken, 0, ties=True)
+    one = compared(logits, broken, True)
     assert not one.agrees
-    assert one.finite == (True, False)
-    assert one.top == ((), ())
+    assert (one.reference.finite, one.tested.finite) == (True, False)
+    assert (one.tested.classes, one.kl, one.logit_error) == ((), None, None)
 
 
 def test_a_flip_within_one_bf16_step_is_a_near_tie_only_for_bf16() -> None:
@@ -63,10 +69,10 @@ def test_a_flip_within_one_bf16_step_is_a_near_tie_only_for_bf16() -> None:
     for lead, ties, expected in ((0.1, True, True), (0.1, False, False), (0.2, True, False)):
         p = np.array([20 + lead, 20.0, 0, 0, 0])
         q = np.array([20.0, 20 + lead, 0, 0, 0])
-        one = guess("x", p, q, None, ties)
+        one = compared(p, q, ties)
         assert not one.agrees
         assert one.margin == pytest.approx(lead)
-        assert one.tie is expected
+        assert one.near_tie is expected
 
 
 @given(st.floats(1e-30, 1e30))
@@ -81,6 +87,6 @@ def test_bf16_step_is_the_distance_to_the_next_bf16_number(value: float) -> None
     assert bf16_step(at) == pytest.approx(following - at)
 
 
-def test_share_of_nothing_is_zero() -> None:
+def test_the_fraction_of_nothing_is_zero() -> None:
     """An empty set agrees in nothing."""
-    assert share([]) == 0
+    assert fraction([]) == 0

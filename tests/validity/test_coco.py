@@ -1,4 +1,4 @@
-"""COCO files as people have them, and AP against pycocotools called directly."""
+"""COCO files in their usual layouts, and AP compared with pycocotools called directly."""
 
 from __future__ import annotations
 
@@ -79,6 +79,14 @@ def test_ap_is_pycocotools_own(tmp_path: Path) -> None:
         ours = coco.average_precision(annotations, chosen, results, kind)
         assert list(ours.values()) == pytest.approx(list(evaluation.stats[:6]))
         assert 0 < ours["ap"] < 1
+
+
+def test_malformed_image_ids_are_refused(tmp_path: Path) -> None:
+    """An id must be a number or text, because results are stored by it."""
+    content = dataset()
+    content["images"][0]["id"] = [1]
+    with pytest.raises(InputError, match="the 'id' of 0001.jpg is neither a number nor text"):
+        coco.read(stored(tmp_path, content), CATEGORIES)
 
 
 def test_no_detections_have_no_ap(tmp_path: Path) -> None:

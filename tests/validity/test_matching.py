@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.validity.matching import Found, agreement, bias, iou, match
+from modelzoo.validity.matching import Detections, agreement, box_bias, iou, match
 
 
-def found(boxes: list[Any], scores: list[float], labels: list[int] | None = None) -> Found:
-    return Found(
+def found(boxes: list[Any], scores: list[float], labels: list[int] | None = None) -> Detections:
+    return Detections(
         np.array(boxes, dtype="float64").reshape(-1, 4), np.array(scores), np.array(labels or [1] * len(scores))
     )
 
@@ -46,7 +46,7 @@ def test_detections_match_themselves(boxes: list[Any], data: st.DataObject) -> N
     assert (len(matched.pairs), matched.lost, matched.new) == (len(boxes), (), ())
     assert not any(pair.moved for pair in matched.pairs)
     assert agreement([matched]) == (1 if boxes else 0)
-    assert bias([matched]) == 0
+    assert box_bias(matched.pairs) == 0
 
 
 @given(BOXES, BOXES)
@@ -54,15 +54,17 @@ def test_every_strong_detection_is_matched_lost_or_new_once(first: list[Any], se
     """Rows are used once, and none is forgotten."""
     a, b = found(first, [0.9] * len(first)), found(second, [0.8] * len(second))
     matched = match(a, b, 0.5)
-    assert sorted([p.reference for p in matched.pairs] + list(matched.lost)) == list(range(len(first)))
-    assert sorted([p.tested for p in matched.pairs] + list(matched.new)) == list(range(len(second)))
+    assert sorted([p.reference_row for p in matched.pairs] + [u.row for u in matched.lost]) == list(range(len(first)))
+    assert sorted([p.tested_row for p in matched.pairs] + [u.row for u in matched.new]) == list(range(len(second)))
 
 
 def test_another_class_is_lost_and_new() -> None:
     """A box whose class changed is no common object."""
     box = [(0, 0, 10, 10)]
     matched = match(found(box, [0.9], [1]), found(box, [0.9], [2]), 0.5)
-    assert (matched.pairs, matched.lost, matched.new) == ((), (0,), (0,))
+    assert matched.pairs == ()
+    assert [(each.row, each.label, each.score) for each in matched.lost] == [(0, 1, 0.9)]
+    assert [(each.row, each.label, each.score) for each in matched.new] == [(0, 2, 0.9)]
 
 
 def test_a_score_that_only_crosses_the_threshold_loses_nothing() -> None:
@@ -71,7 +73,7 @@ def test_a_score_that_only_crosses_the_threshold_loses_nothing() -> None:
     kept = match(found(box, [0.51]), found(box, [0.49]), 0.5)
     assert (len(kept.pairs), kept.lost, kept.new) == (1, (), ())
     assert kept.pairs[0].score_change == pytest.approx(-0.02)
-    assert match(found(box, [0.51]), found(box, [0.2]), 0.5).lost == (0,)
+    assert match(found(box, [0.51]), found(box, [0.2]), 0.5).lost[0].row == 0
 
 
 def test_a_shift_of_all_boxes_is_a_bias_and_jitter_is_none() -> None:
@@ -85,5 +87,5 @@ def test_a_shift_of_all_boxes_is_a_bias_and_jitter_is_none() -> None:
     scores = [0.9] * 60
     labels = list(range(60))
     right = found(list(boxes), scores, labels)
-    assert bias([match(right, found(list(shifted), scores, labels), 0.5)]) == pytest.approx(0.02, abs=1e-3)
-    assert bias([match(right, found(list(jitter), scores, labels), 0.5)]) < 0.005
+    assert box_bias(match(right, found(list(shifted), scores, labels), 0.5).pairs) == pytest.approx(0.02, abs=1e-3)
+    assert box_bias(match(right, found(list(jitter), scores, labels), 0.5).pairs) < 0.005

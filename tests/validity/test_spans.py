@@ -9,7 +9,7 @@ import pytest
 
 from modelzoo.errors import InputError
 from modelzoo.validity import Answers
-from modelzoo.validity.spans import Windows, best, score_of, windows
+from modelzoo.validity.spans import Windows, best_span, cut_into_windows, span_score
 from modelzoo.validity.squad import Question
 
 CONTEXT = "Marta baked rye bread in the old house."
@@ -38,45 +38,45 @@ def logits(*peaks: tuple[int, int, int, float]) -> Any:
 
 def test_the_best_span_over_all_windows_wins() -> None:
     """The second window holds the larger sum."""
-    span = best(made(), logits((0, 0, 3, 4), (1, 0, 3, 4), (0, 1, 6, 5), (1, 1, 7, 5)), TASK, False)
+    span = best_span(made(), logits((0, 0, 3, 4), (1, 0, 3, 4), (0, 1, 6, 5), (1, 1, 7, 5)), TASK, False)
     assert (span.text, span.window, span.score) == ("old house", 1, 10)
     assert 0 < span.probability < 1
 
 
 def test_spans_in_the_question_or_backwards_are_no_answers() -> None:
     """The largest logits lie on [CLS] and on an end before the start: neither is taken."""
-    span = best(made(), logits((0, 0, 0, 9), (1, 0, 0, 9), (0, 0, 6, 3), (1, 0, 4, 8), (1, 0, 7, 2)), TASK, False)
+    span = best_span(made(), logits((0, 0, 0, 9), (1, 0, 0, 9), (0, 0, 6, 3), (1, 0, 4, 8), (1, 0, 7, 2)), TASK, False)
     assert span.text == "bread in"
 
 
 def test_answers_are_no_longer_than_allowed() -> None:
     """With two tokens at most the whole sentence is no answer."""
     short = Answers(tokenizer=lambda _: None, max_answer_length=2)
-    span = best(made(), logits((0, 0, 3, 5), (1, 0, 7, 5), (1, 0, 4, 1)), short, False)
+    span = best_span(made(), logits((0, 0, 3, 5), (1, 0, 7, 5), (1, 0, 4, 1)), short, False)
     assert span.text == "Marta baked"
 
 
-def test_no_answer_wins_only_where_it_may_and_every_window_says_so() -> None:
+def test_no_answer_wins_only_if_allowed_and_in_every_window() -> None:
     """SQuAD 2.0: the lowest null score over the windows counts."""
     everywhere = logits((0, 0, 0, 6), (1, 0, 0, 6), (0, 1, 0, 6), (1, 1, 0, 6), (0, 0, 3, 4), (1, 0, 3, 4))
-    assert best(made(), everywhere, TASK, True).text == ""
-    assert best(made(), everywhere, TASK, False).text == "Marta"
+    assert best_span(made(), everywhere, TASK, True).text == ""
+    assert best_span(made(), everywhere, TASK, False).text == "Marta"
     one = logits((0, 0, 0, 6), (1, 0, 0, 6), (0, 0, 3, 4), (1, 0, 3, 4))
-    assert best(made(), one, TASK, True).text == "Marta"
+    assert best_span(made(), one, TASK, True).text == "Marta"
 
 
 def test_the_score_of_a_span_under_other_logits() -> None:
-    """That is what a flip's margin is made of."""
+    """The margin of a changed answer is computed from it."""
     ours = logits((0, 0, 3, 4), (1, 0, 3, 4))
-    span = best(made(), ours, TASK, False)
-    assert score_of(span, ours) == span.score
-    assert score_of(span, logits((0, 0, 3, 1))) == -4
+    span = best_span(made(), ours, TASK, False)
+    assert span_score(span, ours) == span.score
+    assert span_score(span, logits((0, 0, 3, 1))) == -4
 
 
 def test_long_paragraphs_are_cut_into_overlapping_windows(reader: Any) -> None:
     """Every word of a paragraph of 900 words is in a window; neighbours share the stride's tokens."""
     context = " ".join(f"word{number}" for number in range(900))
-    cut = windows(Question("1", "Which word?", context, ()), reader.tokenizer, TASK)
+    cut = cut_into_windows(Question("1", "Which word?", context, ()), reader.tokenizer, TASK)
     assert len(cut.offsets) > 3
     assert cut.fields["input_ids"].shape == (len(cut.offsets), 384)
     covered = sorted({place for window in cut.offsets for place in window if place})
@@ -87,7 +87,7 @@ def test_long_paragraphs_are_cut_into_overlapping_windows(reader: Any) -> None:
 
 
 def test_a_question_that_fills_the_window_is_refused(reader: Any) -> None:
-    """In one line that names it."""
+    """In one line that names the question."""
     long = Question("q7", "why " * 400, CONTEXT, ())
     with pytest.raises(InputError, match="question q7 takes"):
-        windows(long, reader.tokenizer, TASK)
+        cut_into_windows(long, reader.tokenizer, TASK)

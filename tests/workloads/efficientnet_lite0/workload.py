@@ -62,5 +62,5 @@ WORKLOAD = Workload(
     build=build,
     inputs=inputs,
     batch=1,
-    judge=Classification(preprocess=preprocess, labels=labels, wnids=wnids, published={"top1": 75.1}),
+    judge=lambda options: Classification(preprocess=preprocess, labels=labels, wnids=wnids, published={"top1": 75.1}),
 )

@@ -11,18 +11,18 @@ import pytest
 from PIL import Image
 
 from modelzoo.errors import InputError, UsageError
-from modelzoo.validity import Classification, Side, Validity, ValidityRequest, judge, line, tables
+from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest, judge
 
 
 @pytest.fixture
-def run(classifier: Any, side: Callable[..., Side], tmp_path: Path) -> Callable[..., Validity]:
+def run(classifier: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
     """Judge ``tested`` (default: the trained model under autocast) against the trained model in fp32."""
 
-    def go(tested: Side | None = None, task: Classification | None = None, **request: Any) -> Validity:
-        request = {"output": tmp_path / "out", "batch": 4, **request}
-        tested = tested or side(classifier.model, "bf16")
-        task = task or classifier.workload.judge
-        return judge("lite0", task, side(classifier.model), tested, ValidityRequest(**request))
+    def go(tested: Predictor | None = None, task: Classification | None = None, **request: Any) -> Validity:
+        request = {"batch": 4, **request}
+        tested = tested or predictor(classifier.model, "bf16")
+        task = task or classifier.task
+        return judge("lite0", task, predictor(classifier.model), tested, ValidityRequest(**request), exhibit=recorder)
 
     return go
 
@@ -30,43 +30,43 @@ def run(classifier: Any, side: Callable[..., Side], tmp_path: Path) -> Callable[
 @pytest.mark.slow
 def test_the_whole_sample_set(run: Callable[..., Validity], classifier: Any) -> None:
     """About 90 % top-1 on the 100 pictures, 98 % agreement or more, VALID."""
-    judged = run(data=classifier.data)
+    judged = run(data=str(classifier.data))
     assert judged.reference == pytest.approx(0.90, abs=0.02)
     assert judged.figures["top1_agreement"] >= 0.98
     assert (judged.verdict, judged.exit_code, judged.metric) == ("VALID", 0, "top1")
 
 
-def test_a_sample_of_labelled_pictures(run: Callable[..., Validity], classifier: Any) -> None:
+def test_a_sample_of_labelled_pictures(run: Callable[..., Validity], classifier: Any, recorder: Any) -> None:
     """24 pictures: VALID, all of them in the CSV, tables by name."""
-    judged = run(data=classifier.data, limit=24, seed=1)
+    judged = run(data=str(classifier.data), limit=24, seed=1)
     assert (judged.verdict, judged.counts) == ("VALID", {"pictures": 24})
     assert judged.reference is not None
     assert judged.reference > 0.7
-    assert len(Path(judged.files[0]).read_text().splitlines()) == 1 + 24 * 5
-    assert judged == dataclasses.replace(run(data=classifier.data, limit=24, seed=1))
+    assert len(recorder.rows("top5.csv")) == 24 * 5
+    assert judged == run(data=str(classifier.data), limit=24, seed=1)
     assert {"Five most likely classes", "Over the set"} <= {table.title for table in judged.tables}
-    assert tables(judged)
 
 
 def test_the_builtin_set_gives_agreement_only_and_says_so(run: Callable[..., Validity]) -> None:
-    """Without data: crops of one photograph, and the line says how small that is."""
+    """Without data: crops of one photograph, and the scope says how small that is."""
     judged = run(limit=12)
     assert judged.exit_code == 0
-    assert line(judged).endswith("VALID (12 crops of 1 photograph: agreement only)")
+    assert judged.small
+    assert judged.scope == "12 crops of 1 photograph: agreement only"
     assert judged.metric == "top1_agreement"
 
 
 def test_one_picture_is_never_a_pass(run: Callable[..., Validity], classifier: Any) -> None:
     """Whether by --limit 1 or by naming a file."""
     assert run(limit=1).exit_code == 2
-    one = run(data=next(classifier.data.iterdir()))
+    one = run(data=str(next(classifier.data.iterdir())))
     assert (one.verdict, one.exit_code) == ("CANNOT JUDGE", 2)
 
 
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 @pytest.mark.parametrize("layer", ["_conv_stem", "_blocks.6._bn2", "_fc"])
 def test_a_scaled_layer_is_not_valid(
-    run: Callable[..., Validity], classifier: Any, side: Callable[..., Side], layer: str, factor: float
+    run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor], layer: str, factor: float
 ) -> None:
     """One layer's weights times 0.95 or 1.05: exit code 1."""
     import torch
@@ -74,23 +74,23 @@ def test_a_scaled_layer_is_not_valid(
     faulty = copy.deepcopy(classifier.model)
     with torch.no_grad():
         dict(faulty.named_modules())[layer].weight.mul_(factor)
-    judged = run(side(faulty, "bf16"), limit=4)
+    judged = run(predictor(faulty, "bf16"), limit=4)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
 def test_swapped_colours_are_not_valid(
-    run: Callable[..., Validity], classifier: Any, side: Callable[..., Side]
+    run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor]
 ) -> None:
     """BGR in place of RGB is found in eager mode, and by KL where the layers cannot be seen."""
-    swapped = side(classifier.model, "bf16", via=lambda x: classifier.model(x[:, [2, 1, 0]]))
+    swapped = predictor(classifier.model, "bf16", via=lambda x: classifier.model(x[:, [2, 1, 0]]))
     for tested in (swapped, dataclasses.replace(swapped, model=None)):
-        judged = run(tested, data=classifier.data, limit=16)
+        judged = run(tested, data=str(classifier.data), limit=16)
         assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
         assert "KL" in judged.reason
 
 
 def test_nan_is_not_valid_and_a_nan_reference_cannot_judge(
-    run: Callable[..., Validity], classifier: Any, side: Callable[..., Side], tmp_path: Path
+    run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor]
 ) -> None:
     """One NaN weight on the tested side or on both gives 1; on the reference alone 2."""
     import torch
@@ -98,47 +98,47 @@ def test_nan_is_not_valid_and_a_nan_reference_cannot_judge(
     broken = copy.deepcopy(classifier.model)
     with torch.no_grad():
         broken._fc.weight[5, 5] = torch.nan
-    request = ValidityRequest(tmp_path, limit=4)
+    request = ValidityRequest(limit=4)
     for reference, tested, code in (
         (classifier.model, broken, 1),
         (broken, broken, 1),
         (broken, classifier.model, 2),
     ):
-        judged = judge("lite0", classifier.workload.judge, side(reference), side(tested, "bf16"), request)
+        judged = judge("lite0", classifier.task, predictor(reference), predictor(tested, "bf16"), request)
         assert judged.exit_code == code
         assert judged.verdict == ("NOT VALID" if code == 1 else "CANNOT JUDGE")
 
 
 def test_nothing_in_common_is_not_valid(
-    run: Callable[..., Validity], classifier: Any, side: Callable[..., Side]
+    run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor]
 ) -> None:
     """Negated logits share no class with the reference's."""
-    judged = run(side(classifier.model, "bf16", via=lambda x: -classifier.model(x)), limit=4)
+    judged = run(predictor(classifier.model, "bf16", via=lambda x: -classifier.model(x)), limit=4)
     assert "outputs in common is 0" in judged.reason
     assert judged.exit_code == 1
 
 
 def test_a_reference_far_from_its_published_quality_cannot_judge(run: Callable[..., Validity], classifier: Any) -> None:
     """Class names in another order make fp32 itself wrong: a broken set-up, exit code 2."""
-    task = classifier.workload.judge
+    task = classifier.task
     shifted = dataclasses.replace(task, wnids=lambda: [*task.wnids()[7:], *task.wnids()[:7]])
-    judged = run(task=shifted, data=classifier.data, limit=20)
+    judged = run(task=shifted, data=str(classifier.data), limit=20)
     assert (judged.verdict, judged.exit_code) == ("CANNOT JUDGE", 2)
     assert "published" in judged.reason
-    assert run(task=shifted, data=classifier.data, limit=20, own_weights=True).verdict != "CANNOT JUDGE"
+    assert run(task=shifted, data=str(classifier.data), limit=20, own_weights=True).verdict != "CANNOT JUDGE"
 
 
-def test_random_weights_are_numeric_only(classifier: Any, side: Callable[..., Side], tmp_path: Path) -> None:
+def test_random_weights_are_numeric_only(classifier: Any, predictor: Callable[..., Predictor]) -> None:
     """Within bf16: exit code 0, and never the word VALID; beyond it: 1."""
     import torch
 
     torch.manual_seed(0)
     model = classifier.workload.build({})
-    request = ValidityRequest(tmp_path, limit=4, weights_are_random=True)
-    judged = judge("lite0", classifier.workload.judge, side(model), side(model, "bf16"), request)
+    request = ValidityRequest(limit=4, weights_are_random=True)
+    judged = judge("lite0", classifier.task, predictor(model), predictor(model, "bf16"), request)
     assert (judged.verdict, judged.exit_code, judged.metric) == ("NUMERIC ONLY", 0, "tensor_error")
-    off = side(model, "bf16", via=lambda x: 1.2 * model(x))
-    judged = judge("lite0", classifier.workload.judge, side(model), off, request)
+    off = predictor(model, "bf16", via=lambda x: 1.2 * model(x))
+    judged = judge("lite0", classifier.task, predictor(model), off, request)
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 1)
 
 
@@ -156,17 +156,17 @@ def test_bad_pictures_in_a_set_are_input_errors(run: Callable[..., Validity], tm
     folder = tmp_path / "set"
     folder.mkdir()
     with pytest.raises(InputError, match="no pictures"):
-        run(data=folder)
+        run(data=str(folder))
     for number in range(3):
         Image.effect_noise((300, 200), 80).save(folder / f"{number}.jpg")
     whole = (folder / "2.jpg").read_bytes()
     (folder / "2.jpg").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"2\.jpg cannot be read"):
-        run(data=folder)
+        run(data=str(folder))
 
 
-def test_progress_shows_the_running_metric(classifier: Any, side: Callable[..., Side], tmp_path: Path) -> None:
-    """Called after every batch with done, total and the metric in words; each side's context is entered."""
+def test_progress_shows_the_running_metric(classifier: Any, predictor: Callable[..., Predictor]) -> None:
+    """Called after every batch with done, total and the metric as text; each model runs in its own context."""
     import contextlib
 
     entered: list[str] = []
@@ -176,13 +176,13 @@ def test_progress_shows_the_running_metric(classifier: Any, side: Callable[..., 
         entered.append(name)
         yield
 
-    sides = [
-        dataclasses.replace(side(classifier.model, precision), active=lambda p=precision: active(p))
+    predictors = [
+        dataclasses.replace(predictor(classifier.model, precision), active=lambda p=precision: active(p))
         for precision in ("fp32", "bf16")
     ]
     seen: list[tuple[int, int, str]] = []
-    request = ValidityRequest(tmp_path, limit=5, batch=2)
-    judge("lite0", classifier.workload.judge, *sides, request, lambda *args: seen.append(args))
+    request = ValidityRequest(limit=5, batch=2)
+    judge("lite0", classifier.task, *predictors, request, lambda *args: seen.append(args))
     assert [call[:2] for call in seen] == [(2, 5), (4, 5), (5, 5)]
     assert "agreement" in seen[-1][2]
     assert entered.count("bf16") == 1 + 3
@@ -190,7 +190,7 @@ def test_progress_shows_the_running_metric(classifier: Any, side: Callable[..., 
 
 
 def test_every_batch_has_the_same_shape(
-    run: Callable[..., Validity], classifier: Any, side: Callable[..., Side]
+    run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor]
 ) -> None:
     """A model that cannot be hooked (compiled, traced) sees one shape only, the last batch filled up."""
     shapes = set()
@@ -199,6 +199,6 @@ def test_every_batch_has_the_same_shape(
         shapes.add(tuple(x.shape))
         return classifier.model(x)
 
-    judged = run(Side("compiled", call, "fp32", None), limit=7)
+    judged = run(Predictor("compiled", call, "fp32", None), limit=7)
     assert judged.exit_code == 0
     assert shapes == {(4, 3, 224, 224)}

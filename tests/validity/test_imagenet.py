@@ -22,8 +22,9 @@ def put(root: Path, *names: str) -> Path:
 
 
 def labels(root: Path) -> tuple[list[int | None], bool]:
-    items, known = imagenet.read(root, NAMES, IDS)
-    return [item.label for item in items], known
+    labelled = [item.label for item in imagenet.read(root, NAMES, IDS)]
+    assert None not in labelled or set(labelled) == {None}
+    return labelled, None not in labelled
 
 
 def test_directories_named_by_wordnet_id(tmp_path: Path) -> None:

@@ -10,17 +10,19 @@ import pytest
 from PIL import Image
 
 from modelzoo.errors import InputError
-from modelzoo.validity import Detection, Side, Validity, ValidityRequest, judge, line
+from modelzoo.validity import Detection, Predictor, Validity, ValidityRequest, judge
 
 
 @pytest.fixture
-def run(detector: Any, side: Callable[..., Side], tmp_path: Path) -> Callable[..., Validity]:
+def run(detector: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
     """Judge ``tested`` (default: the trained model under autocast) against the trained model in fp32."""
 
-    def go(tested: Side | None = None, **request: Any) -> Validity:
-        request = {"output": tmp_path / "out", "batch": 4, "pictures": 0, **request}
-        tested = tested or side(detector.model, "bf16")
-        return judge("ssdlite", detector.workload.judge, side(detector.model), tested, ValidityRequest(**request))
+    def go(tested: Predictor | None = None, **request: Any) -> Validity:
+        request = {"batch": 4, "pictures": 0, **request}
+        tested = tested or predictor(detector.model, "bf16")
+        return judge(
+            "ssdlite", detector.task, predictor(detector.model), tested, ValidityRequest(**request), exhibit=recorder
+        )
 
     return go
 
@@ -28,7 +30,7 @@ def run(detector: Any, side: Callable[..., Side], tmp_path: Path) -> Callable[..
 @pytest.mark.slow
 def test_the_whole_sample_set(run: Callable[..., Validity], detector: Any) -> None:
     """AP .345 and AP50 .507 in fp32, .347 and .507 in bf16, VALID."""
-    judged = run(data=detector.data)
+    judged = run(data=str(detector.data))
     assert judged.reference == pytest.approx(0.345, abs=0.0015)
     assert judged.tested == pytest.approx(0.347, abs=0.003)
     assert judged.figures["box_ap50_reference"] == pytest.approx(0.507, abs=0.0015)
@@ -36,23 +38,23 @@ def test_the_whole_sample_set(run: Callable[..., Validity], detector: Any) -> No
     assert (judged.verdict, judged.metric, judged.counts["pictures"]) == ("VALID", "box_ap", 79)
 
 
-def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: Any) -> None:
+def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: Any, recorder: Any) -> None:
     """12 pictures: VALID, with AP by size and pictures of two of them."""
-    judged = run(data=detector.data / "instances_val2017.json", limit=12, pictures=2)
+    judged = run(data=str(detector.data / "instances_val2017.json"), limit=12, pictures=2)
     assert (judged.verdict, judged.exit_code) == ("VALID", 0)
     assert 0.2 < judged.figures["box_ap_reference"] < 0.6
     assert any("AP small" in row[0] for table in judged.tables for row in table.rows)
-    written = [Path(file) for file in judged.files]
-    assert len(written) == 4
-    with Image.open(written[0]) as single, Image.open(written[1]) as both:
-        assert both.size[0] > 2 * single.size[0]
+    assert len(recorder.pictures) == 2
+    drawn = recorder.pictures[0].detections
+    assert Path(drawn.source.path).is_file()
+    assert len(drawn.tested.boxes) == len(drawn.tested.names) >= len(drawn.matches.pairs)
 
 
 def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> None:
     """Without data: 8 crops of one photograph."""
     judged = run()
     assert judged.exit_code == 0
-    assert line(judged).endswith(" VALID (8 crops of 1 photograph: agreement only)")
+    assert judged.scope == "8 crops of 1 photograph: agreement only"
     assert judged.figures["matched"] >= 8
     assert run(limit=1).exit_code == 2
 
@@ -60,7 +62,7 @@ def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> N
 @pytest.mark.parametrize("factor", [0.95, 1.05])
 @pytest.mark.parametrize("layer", ["stem.0", "blocks.6.project.1", "cls.1.1"])
 def test_a_scaled_layer_is_not_valid(
-    run: Callable[..., Validity], detector: Any, side: Callable[..., Side], layer: str, factor: float
+    run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor], layer: str, factor: float
 ) -> None:
     """One layer's weights times 0.95 or 1.05: exit code 1."""
     import torch
@@ -68,13 +70,13 @@ def test_a_scaled_layer_is_not_valid(
     faulty = copy.deepcopy(detector.model)
     with torch.no_grad():
         dict(faulty.named_modules())[layer].weight.mul_(factor)
-    judged = run(side(faulty, "bf16"), limit=4)
+    judged = run(predictor(faulty, "bf16"), limit=4)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
 @pytest.mark.parametrize("fault", ["shift", "colours", "nan", "nothing"])
 def test_planted_faults_are_not_valid(
-    run: Callable[..., Validity], detector: Any, side: Callable[..., Side], fault: str
+    run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor], fault: str
 ) -> None:
     """A shifted box decoder, BGR for RGB, a NaN among the boxes, and no detections at all."""
     import torch
@@ -90,35 +92,33 @@ def test_planted_faults_are_not_valid(
             scores = scores - 100
         return boxes, scores
 
-    judged = run(side(detector.model, "bf16", via=call), data=detector.data, limit=12)
+    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=12)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
     expected = {"shift": "shift", "colours": "score", "nan": "NaN", "nothing": "in common"}[fault]
     assert expected in judged.reason
 
 
-def test_a_reference_that_detects_nothing_cannot_judge(
-    detector: Any, side: Callable[..., Side], tmp_path: Path
-) -> None:
+def test_a_reference_that_detects_nothing_cannot_judge(detector: Any, predictor: Callable[..., Predictor]) -> None:
     """fp32 itself finds no object: exit code 2."""
 
     def call(x: Any) -> Any:
         boxes, scores = detector.model(x)
         return boxes, scores - 100
 
-    blind = side(detector.model, via=call)
-    request = ValidityRequest(tmp_path, limit=4, pictures=0)
-    judged = judge("ssdlite", detector.workload.judge, blind, side(detector.model, "bf16", via=call), request)
+    blind = predictor(detector.model, via=call)
+    request = ValidityRequest(limit=4, pictures=0)
+    judged = judge("ssdlite", detector.task, blind, predictor(detector.model, "bf16", via=call), request)
     assert (judged.verdict, judged.exit_code) == ("CANNOT JUDGE", 2)
 
 
-def test_random_weights_are_numeric_only(detector: Any, side: Callable[..., Side], tmp_path: Path) -> None:
+def test_random_weights_are_numeric_only(detector: Any, predictor: Callable[..., Predictor]) -> None:
     """Never VALID, whatever the numbers say."""
     import torch
 
     torch.manual_seed(0)
     model = detector.workload.build({})
-    request = ValidityRequest(tmp_path, limit=2, pictures=0, weights_are_random=True)
-    judged = judge("ssdlite", detector.workload.judge, side(model), side(model, "bf16"), request)
+    request = ValidityRequest(limit=2, pictures=0, weights_are_random=True)
+    judged = judge("ssdlite", detector.task, predictor(model), predictor(model, "bf16"), request)
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
 
 
@@ -129,7 +129,7 @@ def test_an_annotation_file_without_its_pictures_is_an_input_error(
     path = tmp_path / "instances_val2017.json"
     path.write_text((detector.data / "instances_val2017.json").read_text())
     with pytest.raises(InputError, match="names 79 pictures and 79 of them are missing"):
-        run(data=path)
+        run(data=str(path))
 
 
 def squares(output: Any, sizes: Any) -> Any:
@@ -147,7 +147,7 @@ def squares(output: Any, sizes: Any) -> Any:
 
 
 @pytest.mark.parametrize(("shift", "code"), [(0.0, 0), (30.0, 1)])
-def test_masks_reach_the_mask_ap(tmp_path: Path, shift: float, code: int) -> None:
+def test_masks_reach_the_mask_ap(tmp_path: Path, recorder: Any, shift: float, code: int) -> None:
     """A toy with perfect masks has mask AP 1, also on a picture that was reduced; shifted masks fail."""
     import json
 
@@ -172,13 +172,13 @@ def test_masks_reach_the_mask_ap(tmp_path: Path, shift: float, code: int) -> Non
         detections=squares,
         masks=True,
     )
-    reference = Side("fp32", lambda pictures: [0.0] * len(pictures))
-    tested = Side("bf16", lambda pictures: [shift] * len(pictures), "bf16")
-    judged = judge("toy", task, reference, tested, ValidityRequest(tmp_path / "out", data=tmp_path, batch=2))
+    reference = Predictor("fp32", lambda pictures: [0.0] * len(pictures))
+    tested = Predictor("bf16", lambda pictures: [shift] * len(pictures), "bf16")
+    judged = judge("toy", task, reference, tested, ValidityRequest(data=str(tmp_path), batch=2), exhibit=recorder)
     assert judged.exit_code == code
     assert judged.figures["mask_ap_reference"] == pytest.approx(1, abs=0.01)
     assert judged.figures["box_ap_reference"] == pytest.approx(1, abs=0.01)
     if code:
         assert judged.figures["mask_ap_tested"] < 0.99
     assert any("reduced" in note for note in judged.notes)
-    assert len(judged.files) == 6
+    assert [each.detections.tested.mask_size for each in recorder.pictures] == [(400, 400), (952, 1333), (300, 600)]

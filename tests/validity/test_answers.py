@@ -9,19 +9,19 @@ from typing import Any, Callable
 
 import pytest
 
-from modelzoo.validity import Answers, Side, Validity, ValidityRequest, judge, line
+from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest, judge
 
 
 @pytest.fixture
-def run(reader: Any, side: Callable[..., Side], tmp_path: Path) -> Callable[..., Validity]:
+def run(reader: Any, predictor: Callable[..., Predictor], recorder: Any) -> Callable[..., Validity]:
     """Judge a call (default: the trained model under autocast) against the trained model in fp32."""
 
     def go(via: Callable[..., Any] | None = None, model: Any = None, **request: Any) -> Validity:
-        request = {"output": tmp_path, "batch": 4, "model_path": reader.path, **request}
-        reference = side(reader.model, via=reader.call)
-        tested = side(model or reader.model, "bf16", via=via or reader.call)
+        request = {"batch": 4, "model_path": str(reader.path), **request}
+        reference = predictor(reader.model, via=reader.call)
+        tested = predictor(model or reader.model, "bf16", via=via or reader.call)
         task = request.pop("task", reader.task)
-        return judge("bert", task, reference, tested, ValidityRequest(**request))
+        return judge("bert", task, reference, tested, ValidityRequest(**request), exhibit=recorder)
 
     return go
 
@@ -37,21 +37,22 @@ def test_the_sample_questions(run: Callable[..., Validity], reader: Any, tmp_pat
             left -= len(paragraph["qas"])
     path = tmp_path / "first.json"
     path.write_text(json.dumps(stored))
-    judged = run(data=path, task=Answers(tokenizer=lambda _: reader.tokenizer))
+    judged = run(data=str(path), task=Answers(tokenizer=lambda _: reader.tokenizer))
     assert judged.counts["questions"] == 150
     assert judged.reference == pytest.approx(0.633, abs=0.01)
     assert judged.tested == pytest.approx(0.624, abs=0.015)
     assert (judged.verdict, judged.metric) == ("VALID", "f1")
 
 
-def test_the_builtin_questions(run: Callable[..., Validity]) -> None:
-    """A sample of them: VALID, nearly all answered rightly, and the line says how small the set is."""
+def test_the_builtin_questions(run: Callable[..., Validity], recorder: Any) -> None:
+    """A sample of them: VALID, nearly all answered correctly, and the scope says how small the set is."""
     judged = run(limit=12)
     assert (judged.verdict, judged.exit_code) == ("VALID", 0)
     assert judged.reference is not None
     assert judged.reference > 0.7
-    assert "(12 questions on " in line(judged)
-    assert len(Path(judged.files[0]).read_text().splitlines()) == 13
+    assert judged.small
+    assert judged.scope.startswith("12 questions on ")
+    assert len(recorder.rows("answers.csv")) == 12
     assert {"Answers", "Over the set"} <= {table.title for table in judged.tables}
 
 
@@ -92,9 +93,9 @@ def test_a_faulty_layer_is_not_valid(run: Callable[..., Validity], reader: Any, 
 
 
 def test_long_contexts_and_questions_without_an_answer(
-    run: Callable[..., Validity], reader: Any, tmp_path: Path
+    run: Callable[..., Validity], recorder: Any, tmp_path: Path
 ) -> None:
-    """SQuAD 2.0 with a paragraph of several windows: every question comes out once, in its order."""
+    """SQuAD 2.0 with a paragraph of several windows: every question is in the CSV once, in its order."""
     filler = "The weather was mild and nothing of note happened in the valley that week. " * 60
     context = filler + "The bridge was designed by Clara Whitfield in 1911. " + filler
     qas = [
@@ -106,8 +107,24 @@ def test_long_contexts_and_questions_without_an_answer(
     ]  # fmt: skip
     path = tmp_path / "v2.json"
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}))
-    judged = run(data=path)
-    rows = Path(judged.files[0]).read_text().splitlines()
-    assert [row.split(",")[0] for row in rows[1:]] == ["a", "b", "c"]
-    assert "Clara Whitfield" in rows[1]
+    judged = run(data=str(path))
+    rows = recorder.rows("answers.csv")
+    assert [row[0] for row in rows] == ["a", "b", "c"]
+    assert "Clara Whitfield" in rows[0][2]
     assert judged.exit_code == 0
+
+
+def test_the_limit_on_the_answer_and_the_window_come_from_the_declaration(
+    run: Callable[..., Validity], reader: Any
+) -> None:
+    """With windows of 96 tokens the model sees 96 tokens in every call."""
+    import dataclasses
+
+    lengths = set()
+
+    def call(*args: Any) -> Any:
+        lengths.add(args[0].shape[1])
+        return reader.call(*args)
+
+    run(call, task=dataclasses.replace(reader.task, max_length=96, stride=32), limit=2)
+    assert lengths == {96}

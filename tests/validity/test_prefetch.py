@@ -1,4 +1,4 @@
-"""Work ahead of the model: order, bounds and errors."""
+"""Preparing items ahead of the model: order, bounds and errors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from modelzoo.validity.ahead import ahead, batches, padded
+from modelzoo.validity.prefetch import batches, padded, prefetch
 
 
 def test_order_is_kept() -> None:
-    """Whatever finishes first, results come in the order of the items."""
+    """Whichever finishes first, results come in the order of the items."""
     release = threading.Event()
 
     def prepare(item: int) -> int:
@@ -20,18 +20,18 @@ def test_order_is_kept() -> None:
             release.set()
         return item * 10
 
-    assert list(ahead(range(20), prepare, 4, 2)) == [item * 10 for item in range(20)]
+    assert list(prefetch(range(20), prepare, 4, 2)) == [item * 10 for item in range(20)]
 
 
 @pytest.mark.parametrize(("batch", "workers", "chunk"), [(1, 2, 8), (3, 2, 9), (32, 4, 32)])
 def test_no_more_than_a_chunk_is_prepared_ahead(batch: int, workers: int, chunk: int) -> None:
-    """Memory is bounded: whole batches, at least four items a thread, and nothing while the caller works."""
+    """Memory is bounded: whole batches, at least four items per thread, and nothing while the caller works."""
     started: list[int] = []
-    for place, _ in enumerate(ahead(range(100), started.append, batch, workers)):
+    for place, _ in enumerate(prefetch(range(100), started.append, batch, workers)):
         assert len(started) == min(100, chunk * (place // chunk + 1))
 
 
-def test_an_error_comes_where_its_item_would_have_come() -> None:
+def test_an_error_is_raised_when_its_item_is_due() -> None:
     """Items before it are delivered, and the threads end."""
 
     def prepare(item: int) -> int:
@@ -41,7 +41,7 @@ def test_an_error_comes_where_its_item_would_have_come() -> None:
 
     seen = []
     with pytest.raises(ValueError, match="item 3"):
-        for value in ahead(range(100), prepare, 2, 2):
+        for value in prefetch(range(100), prepare, 2, 2):
             seen.append(value)
     assert seen == [0, 1, 2]
     assert not [t for t in threading.enumerate() if t.name.startswith("prepare")]
@@ -60,5 +60,5 @@ def test_preparing_threads_start_no_openmp_team() -> None:
 
     before = torch.get_num_threads()
     torch.set_num_threads(before)  # as a worker does: from then on torch gives every new thread so many
-    assert list(ahead(range(3), lambda _: torch.get_num_threads(), 1, 2)) == [1, 1, 1]
+    assert list(prefetch(range(3), lambda _: torch.get_num_threads(), 1, 2)) == [1, 1, 1]
     assert torch.get_num_threads() == before

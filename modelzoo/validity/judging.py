@@ -1,0 +1,184 @@
+"""Judge a setting: run both models over the items of a data set, compare them, and conclude.
+
+``judge`` does all of it. A data set may also be judged in shards: ``compare`` each shard, store the
+``PartialResult``s, ``merge`` them and ``conclude``. Merging gives exactly the result of one pass over all items.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Optional
+
+from modelzoo.errors import UsageError
+from modelzoo.records.partial import PartialResult
+from modelzoo.records.validity import Validity, ValidityRequest
+from modelzoo.validity import explain, verdict
+from modelzoo.validity.predictor import Predictor
+from modelzoo.validity.prefetch import batches, padded, prefetch
+from modelzoo.validity.protocol import (
+    ExhibitSink,
+    ItemComparison,
+    ItemResult,
+    JudgingTask,
+    PreparedItem,
+    Progress,
+    TaskContext,
+    TaskDeclaration,
+    no_exhibit,
+    no_progress,
+)
+from modelzoo.validity.thresholds import check_tolerances
+from modelzoo.workload.images import large_pictures_allowed
+
+
+def judge(
+    workload: str,
+    declaration: Optional[TaskDeclaration],
+    reference: Predictor,
+    tested: Predictor,
+    request: ValidityRequest,
+    progress: Progress = no_progress,
+    exhibit: ExhibitSink = no_exhibit,
+) -> Validity:
+    """Run both models over the same inputs and judge ``tested`` by the metrics of its task.
+
+    Args:
+        workload: its name in the ``[VALID]`` line.
+        declaration: what ``Workload.judge(options)`` returns.
+        reference: fp32, eager. Its layers are hooked, and its weights are rounded during one pass.
+        tested: the setting under test, with the same weights.
+        request: data, limits and tolerances.
+        progress: called after every batch.
+        exhibit: called with each file or picture to write, as soon as it is complete.
+
+    Raises:
+        InputError: the data is missing, unreadable, empty or malformed.
+        UsageError: no declaration, an unknown tolerance, a limit or batch below 1.
+    """
+    task = bind(workload, declaration, reference, tested, request)
+    return conclude(task, compare(task, reference, tested, progress=progress, exhibit=exhibit), exhibit)
+
+
+def bind(
+    workload: str,
+    declaration: Optional[TaskDeclaration],
+    reference: Predictor,
+    tested: Predictor,
+    request: ValidityRequest,
+) -> JudgingTask:
+    """Return the task that ``declaration`` describes, with the items of its data set.
+
+    Raises:
+        InputError: the data is missing or malformed.
+        UsageError: no declaration, an unknown tolerance, a limit or batch below 1.
+    """
+    check_tolerances(request.tolerance)
+    for name, value in (("limit", request.limit), ("batch", request.batch)):
+        if value is not None and value < 1:
+            raise UsageError(f"--{name} must be 1 or more, not {value}")
+    if declaration is None:
+        raise UsageError(f"workload {workload} does not say how its predictions are judged: set judge in workload.py")
+    return declaration.bind(TaskContext(workload, request, reference.name, tested.name, tested.precision == "bf16"))
+
+
+def compare(
+    task: JudgingTask,
+    reference: Predictor,
+    tested: Predictor,
+    indices: Optional[Sequence[int]] = None,
+    progress: Progress = no_progress,
+    exhibit: ExhibitSink = no_exhibit,
+) -> PartialResult:
+    """Compare both models' predictions for the items at ``indices`` (default: all).
+
+    The shard that holds the first item also compares the layers. Every batch has the same shape, the last one
+    padded, so that traced and compiled models see one shape only.
+    """
+    chosen = range(len(task.items)) if indices is None else indices
+    results: list[ItemResult] = []
+    notes: set[str] = set()
+    sums: list[float] = []
+    with large_pictures_allowed():
+        layers = explain.compare_layers(task, reference, tested) if 0 in chosen else ()
+        for done in _compared_batches(task, reference, tested, chosen):
+            for prepared, comparison in done:
+                results.append(comparison.result)
+                notes.update(prepared.notes)
+                sums = [a + b for a, b in zip(sums or [0.0] * len(comparison.running), comparison.running)]
+                for each in comparison.exhibits:
+                    exhibit(each)
+            progress(len(results), len(chosen), task.running_metric(sums, len(results)))
+    return replace(task.partial_result(results, sorted(notes)), layers=layers)
+
+
+def _compared_batches(
+    task: JudgingTask, reference: Predictor, tested: Predictor, indices: Sequence[int]
+) -> Iterator[list[tuple[PreparedItem, ItemComparison]]]:
+    """Run both models batch by batch; yield the items that each batch completed."""
+    batch = task.context.request.batch
+    waiting: deque[tuple[int, PreparedItem]] = deque()
+    predictions: tuple[deque[Any], deque[Any]] = (deque(), deque())
+
+    def prepare(index: int) -> tuple[int, PreparedItem]:
+        return index, task.prepare(task.items[index])
+
+    def rows() -> Iterator[Any]:
+        for index, prepared in prefetch(indices, prepare, batch, task.preparing_threads()):
+            waiting.append((index, prepared))
+            yield from prepared.rows
+
+    for group in batches(rows(), batch):
+        full = padded(group, batch)
+        args = task.arguments(full)
+        for predictor, collected in zip((reference, tested), predictions):
+            collected.extend(_predict(predictor, task, args, full)[: len(group)])
+        completed = []
+        while waiting and len(waiting[0][1].rows) <= len(predictions[0]):
+            index, prepared = waiting.popleft()
+            pair = [[collected.popleft() for _ in prepared.rows] for collected in predictions]
+            completed.append((prepared, task.compare(index, prepared, *pair)))
+        if completed:
+            yield completed
+
+
+def _predict(predictor: Predictor, task: JudgingTask, args: tuple[Any, ...], rows: Sequence[Any]) -> Sequence[Any]:
+    import torch
+
+    with torch.no_grad(), predictor.active():
+        return task.predictions(predictor.call(*args), rows)
+
+
+def merge(results: Sequence[PartialResult]) -> PartialResult:
+    """Merge the results of shards, in any order, into that of one pass over all their items.
+
+    Raises:
+        ValueError: nothing to merge, results of different tasks, or an item that two shards hold.
+    """
+    tasks = {result.task for result in results}
+    if len(tasks) != 1:
+        raise ValueError(f"cannot merge the results of {len(tasks)} tasks")
+    classified = sorted((each for result in results for each in result.classified), key=lambda each: each.index)
+    detected = sorted((each for result in results for each in result.detected), key=lambda each: each.index)
+    answered = sorted((each for result in results for each in result.answered), key=lambda each: each.index)
+    results_of_items: tuple[ItemResult, ...] = (*classified, *detected, *answered)
+    indices = [each.index for each in results_of_items]
+    if len(set(indices)) < len(indices):
+        raise ValueError("an item is in more than one shard")
+    return PartialResult(
+        task=tasks.pop(),
+        classified=tuple(classified),
+        detected=tuple(detected),
+        answered=tuple(answered),
+        layers=next((result.layers for result in results if result.layers), ()),
+        notes=tuple(sorted({note for result in results for note in result.notes})),
+    )
+
+
+def conclude(task: JudgingTask, result: PartialResult, exhibit: ExhibitSink = no_exhibit) -> Validity:
+    """Judge the results of all items, and hand over the files that list them."""
+    for each in chain(task.exhibits(result), explain.exhibits(result.layers, task.context)):
+        exhibit(each)
+    return verdict.conclude(task, result, task.findings(result))

@@ -1,0 +1,87 @@
+"""The pictures of a data set: where each one is, how to read it, and what is known about it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Optional, TypeVar, Union
+
+from modelzoo.records.exhibits import PictureSource
+from modelzoo.workload.images import Picture, read_picture
+from modelzoo.workload.inputs import photograph, photograph_crops
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PictureItem:
+    """A picture of a data set.
+
+    Attributes:
+        name: what tables call it.
+        source: where it is and how it is read.
+        label: index of its class, if known.
+        image_id: its id in an annotation file, if there is one.
+    """
+
+    name: str
+    source: PictureSource
+    label: Optional[int] = None
+    image_id: Union[int, str, None] = None
+
+    def read(self) -> Picture:
+        """Read the picture as RGB; raises ``InputError`` if that is impossible."""
+        return read(self.source)
+
+
+def read(source: PictureSource) -> Picture:
+    """Read a picture as RGB, cropped, mirrored and reduced as ``source`` says.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    from PIL import ImageOps
+
+    if source.path is None:
+        image = photograph()
+        picture = Picture("photograph", image, image.size)
+    else:
+        picture = read_picture(Path(source.path), upright=source.upright)
+        image = picture.image
+    size, notes = picture.size, picture.notes
+    if source.crop is not None:
+        image = image.crop(source.crop)
+        size = image.size
+    if source.mirrored:
+        image = ImageOps.mirror(image)
+    if source.longest is not None and max(image.size) > source.longest:
+        image.thumbnail((source.longest, source.longest))
+        notes = (*notes, f"reduced to {source.longest} pixels, as the model does")
+    return Picture(picture.name, image, size, notes)
+
+
+def sampled(items: Sequence[T], limit: Optional[int], seed: int) -> Sequence[T]:
+    """At most ``limit`` of ``items``, sampled with ``seed``, in their order; the same on every machine."""
+    if limit is None or limit >= len(items):
+        return items
+    chosen = sorted(random.Random(seed).sample(range(len(items)), limit))
+    return [items[index] for index in chosen]
+
+
+def builtin_crops(count: int, seed: int, min_scale: float) -> list[PictureItem]:
+    """Different crops of the built-in photograph; see ``photograph_crops``."""
+    width, height = photograph().size
+    items = []
+    for crop in photograph_crops(count, seed, min_scale):
+        size = (round(width * crop.scale), round(height * crop.scale))
+        left, top = round((width - size[0]) * crop.offset[0]), round((height - size[1]) * crop.offset[1])
+        box = (left, top, left + size[0], top + size[1])
+        items.append(PictureItem(crop.name, PictureSource(crop=box, mirrored=crop.is_mirrored)))
+    return items
+
+
+def reduced(items: Sequence[PictureItem], longest: Optional[int]) -> list[PictureItem]:
+    """``items``, each reduced to ``longest`` pixels on its longer side when it is read."""
+    return [replace(item, source=replace(item.source, longest=longest)) for item in items]

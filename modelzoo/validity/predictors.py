@@ -1,0 +1,118 @@
+"""Judge a setting in a worker process: load the fp32 reference and the setting under test side by side.
+
+Both models live in one process, with the same weights and inputs. Each has a session of its own, whose process-wide
+switches (fast math, the backend) are in force while its model runs; a canary checks that they take effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Optional
+
+from modelzoo.engines.protocol import Engine, Model, Observed, Session, value_and_problem
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.records.canary import Canary, CanaryVerdict
+from modelzoo.records.evidence import Evidence
+from modelzoo.records.validity import Validity, ValidityRequest
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting
+from modelzoo.validity.judging import judge
+from modelzoo.validity.predictor import Predictor
+from modelzoo.validity.protocol import ExhibitSink, Progress, no_exhibit, no_progress
+from modelzoo.workload.declaration import Inputs, Workload
+
+
+@dataclass(frozen=True)
+class LoadedPredictor:
+    """A model that is ready to predict, with what its canary showed (``None`` and the reason if it has none)."""
+
+    predictor: Predictor
+    setting: ResolvedSetting
+    session: Session
+    model: Model
+    canary: Optional[Canary]
+    canary_problem: Optional[str] = None
+
+    def audit(self, inputs: Inputs) -> Observed[Evidence]:
+        """Prove which kernels the model runs, in which precision, by observing one pass on ``inputs``."""
+        with self.session.active():
+            return self.model.audit(self.model.prepare(inputs.args), passes=1, canary=self.canary)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The judgement and the two models that it compares."""
+
+    validity: Validity
+    reference: LoadedPredictor
+    tested: LoadedPredictor
+
+
+def validate(
+    engine: Engine,
+    workload: Workload,
+    setting: ResolvedSetting,
+    weights: Weights,
+    inputs: Inputs,
+    request: ValidityRequest,
+    *,
+    progress: Progress = no_progress,
+    exhibit: ExhibitSink = no_exhibit,
+) -> Judgement:
+    """Judge the predictions of ``setting``.
+
+    Args:
+        engine: loaded.
+        inputs: a batch that determines the shapes for compiling and tracing.
+        request: what the user asked for; seed, batch and everything about the weights are filled in here.
+
+    Raises:
+        UsageError: the workload does not say how its predictions are judged.
+        EnvironmentProblem: this process cannot compute in fp32, so there is no reference.
+    """
+    if workload.judge is None:
+        raise UsageError(
+            f"workload {workload.name} does not say how its predictions are judged: set judge in workload.py"
+        )
+    reference = load_predictor(engine, workload, engine.reference(setting), weights, inputs, name="fp32")
+    if reference.canary is not None and reference.canary.verdict("fp32") is not CanaryVerdict.FP32:
+        raise EnvironmentProblem(
+            f"no fp32 reference in this process, its operators compute otherwise: {reference.canary.summary}; "
+            "unset fast-math variables, or use a torch with torch.backends.mkldnn.conv.fp32_precision (2.9 or newer)"
+        )
+    tested = load_predictor(engine, workload, setting, weights, inputs, name=setting.label)
+    validity = judge(
+        workload.name,
+        workload.judge(setting.options),
+        reference.predictor,
+        tested.predictor,
+        complete_request(request, setting, weights),
+        progress,
+        exhibit,
+    )
+    return Judgement(validity, reference, tested)
+
+
+def complete_request(request: ValidityRequest, setting: ResolvedSetting, weights: Weights) -> ValidityRequest:
+    """Fill in what follows from the setting and the weights."""
+    return replace(
+        request,
+        seed=setting.seed,
+        batch=setting.batch,
+        weights_are_random=weights.kind == WeightsKind.RANDOM,
+        own_weights=weights.kind == WeightsKind.PATH,
+        model_path=weights.path if Path(weights.path).is_dir() else None,
+    )
+
+
+def load_predictor(
+    engine: Engine, workload: Workload, setting: ResolvedSetting, weights: Weights, inputs: Inputs, *, name: str
+) -> LoadedPredictor:
+    """Load one of the two models as ``setting`` says, and run its canary."""
+    session = engine.open(setting)
+    with session.active():
+        model = session.load(workload, weights, inputs)
+        canary, problem = value_and_problem(session.canary())
+    predictor = Predictor(name, model.predict, setting.precision, model.module, session.active)
+    return LoadedPredictor(predictor, setting, session, model, canary, problem)

@@ -1,0 +1,168 @@
+"""What a judging task provides: the protocol between the driver (``judging``) and the three tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, Protocol, Union
+
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, DetectedPicture, PartialResult
+from modelzoo.records.validity import Check, Table, ValidityRequest
+
+Progress = Callable[[int, int, str], None]
+"""Called with (items done, number of items, the metric so far as text)."""
+ExhibitSink = Callable[[Exhibit], None]
+"""Called with each exhibit as soon as it is complete."""
+ItemResult = Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion]
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """What a task must know besides its declaration.
+
+    Attributes:
+        workload: its name, as the ``[VALID]`` line prints it.
+        reference_name: what tables call the reference. tested_name: what they call the setting under test.
+        near_ties: whether near ties are excused, which they are only if bf16 is under test.
+    """
+
+    workload: str
+    request: ValidityRequest
+    reference_name: str = "fp32"
+    tested_name: str = "tested"
+    near_ties: bool = False
+
+
+@dataclass(frozen=True)
+class PreparedItem:
+    """An item as the model takes it.
+
+    Attributes:
+        rows: one or more inputs; batches are made of rows (a picture has one, a question one per window).
+        notes: how an unusual input was read.
+        source: whatever the task needs to interpret the predictions.
+    """
+
+    rows: Sequence[Any]
+    notes: tuple[str, ...] = ()
+    source: Any = None
+
+
+@dataclass(frozen=True)
+class ItemComparison:
+    """Both models' predictions for one item, compared.
+
+    Attributes:
+        running: numbers that the driver adds up for ``JudgingTask.running_metric``.
+        exhibits: what to write about this item.
+    """
+
+    result: ItemResult
+    running: tuple[float, ...]
+    exhibits: tuple[Exhibit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a task concludes from its results, before the verdict.
+
+    Attributes:
+        metric: name of the metric. reference, tested: its values.
+        checks: the task's own checks; not used with random weights.
+        in_common: whether the two models' predictions have anything in common.
+        nonfinite: number of items for which the tested output holds NaN or Inf.
+        reference_problem: why the reference itself cannot serve as one; empty if it can.
+        scope: what was judged on, as text. counts: the same as numbers.
+    """
+
+    metric: str
+    reference: Optional[float]
+    tested: Optional[float]
+    checks: Sequence[Check]
+    in_common: bool
+    nonfinite: int
+    reference_problem: str
+    scope: str
+    counts: Mapping[str, int]
+    figures: Mapping[str, float]
+    tables: Sequence[Table] = ()
+
+
+class JudgingTask(Protocol):
+    """How the predictions of one kind of model are judged.
+
+    The driver prepares items ahead of the model, makes batches of their rows, calls both models and has the task
+    compare the predictions item by item. The results are records: shards of a data set may be compared apart,
+    stored, and merged. Only ``findings`` looks at all of them.
+    """
+
+    name: str
+    """``classification``, ``detection`` or ``answers``."""
+    item_name: str
+    """What is counted: ``picture``, ``question``."""
+    context: TaskContext
+    items: Sequence[Any]
+    """The data set, in an order that is the same in every process."""
+    probe_items: int
+    """Number of items whose layers are compared."""
+    compares_output: bool
+    """Whether the output is judged beside the layers; if not, it stands in only where no layer can be observed."""
+
+    def comparable_layer(self, name: str) -> bool:
+        """Whether the layer ``name`` computes the same rows in the same order in both models."""
+
+    def preparing_threads(self) -> int:
+        """Number of threads that may call ``prepare``."""
+
+    def prepare(self, item: Any) -> PreparedItem:
+        """Read an item and preprocess it.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+
+    def arguments(self, rows: Sequence[Any]) -> tuple[Any, ...]:
+        """The model's positional arguments for one batch."""
+
+    def output_tensor(self, output: Any, rows: Sequence[Any]) -> Any:
+        """The model's output as one tensor, for the comparison number by number."""
+
+    def predictions(self, output: Any, rows: Sequence[Any]) -> Sequence[Any]:
+        """One prediction per row, without torch."""
+
+    def compare(
+        self, index: int, prepared: PreparedItem, reference: Sequence[Any], tested: Sequence[Any]
+    ) -> ItemComparison:
+        """Compare the predictions for the rows of the item at ``index``."""
+
+    def running_metric(self, sums: Sequence[float], count: int) -> str:
+        """The metric so far as text, from the sums of ``ItemComparison.running`` over ``count`` items."""
+
+    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[str]) -> PartialResult:
+        """The results as one record."""
+
+    def exhibits(self, result: PartialResult) -> Iterator[Exhibit]:
+        """The files that list all items."""
+
+    def findings(self, result: PartialResult) -> Findings:
+        """Figures, checks and tables over all items."""
+
+
+class TaskDeclaration(Protocol):
+    """What ``Workload.judge(options)`` returns: one of the declarations in ``modelzoo.validity.task``, or another."""
+
+    def bind(self, context: TaskContext) -> JudgingTask:
+        """Read the data set's list of items and return the task.
+
+        Raises:
+            InputError: the data set is missing or malformed.
+        """
+
+
+def no_progress(done: int, total: int, running: str) -> None:
+    """Show nothing."""
+
+
+def no_exhibit(exhibit: Exhibit) -> None:
+    """Write nothing."""

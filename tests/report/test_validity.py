@@ -1,0 +1,54 @@
+"""A judgement as a line, as tables, and what was written for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from modelzoo.records.validity import Check, Relation, Validity, ValidityVerdict
+from modelzoo.report.validity import check_table, tables, valid_line, written_lines
+
+GOOD = Check("kl", "mean KL divergence", 0.001, Relation.AT_MOST, 0.01, "Pinsker", True, 0.001)
+BAD = Check("accuracy", "task metric", 0.5, Relation.AT_LEAST, 0.99, "MLPerf", False, 0.5)
+NEVER = Check("finite", "outputs with NaN", 3.0, Relation.AT_MOST, 0.0, "never passes", False, None)
+VALIDITY = Validity(
+    "resnet50", "classification", "top1", 0.8, 0.79, ValidityVerdict.VALID, 0, "100 pictures", "", (GOOD, BAD, NEVER)
+)
+
+
+def test_the_line_has_six_fields_and_says_how_small_the_data_set_was() -> None:
+    """The verdict is last; the built-in data set, or why nothing could be judged, follows in parentheses."""
+    assert valid_line(VALIDITY) == "[VALID] resnet50 top1 0.8 0.79 VALID"
+    small = replace(VALIDITY, small=True, scope="32 crops of 1 photograph: agreement only")
+    assert valid_line(small).endswith(" VALID (32 crops of 1 photograph: agreement only)")
+    unjudged = replace(VALIDITY, verdict=ValidityVerdict.CANNOT_JUDGE, exit_code=2, reason="no", reference=None)
+    assert valid_line(unjudged) == "[VALID] resnet50 top1 - 0.79 CANNOT JUDGE (no)"
+
+
+def test_the_checks_show_what_would_have_passed() -> None:
+    """Observed, required, the tolerance that would have passed, and the source; brackets are not markup."""
+    from rich.console import Console
+
+    console = Console(width=140, force_terminal=False)
+    with console.capture() as captured:
+        for table in tables(replace(VALIDITY, notes=("a [note] in brackets",))):
+            console.print(table)
+    shown = captured.get()
+    for text in ("FAIL", "pass", "would pass at", "0.5", "≥ 0.99", "MLPerf", "[note]", "--tolerance accuracy="):
+        assert text in shown
+
+
+def test_a_check_without_tolerance_offers_none() -> None:
+    """NaN never passes, so no ``--tolerance`` is suggested."""
+    row = check_table(VALIDITY).rows[2]
+    assert row == ("outputs with NaN", "3", "≤ 0", "no value", "FAIL", "never passes")
+
+
+def test_two_hundred_pictures_are_one_line() -> None:
+    """Pictures by number and directory, other files by name, at most two lines."""
+    pictures = [f"out/ssd_pictures/{number}.jpg" for number in range(200)]
+    assert written_lines([*pictures, "out/ssd_layers.csv", "out/ssd_layers.png"]) == [
+        "written: 200 pictures in out/ssd_pictures",
+        "written: out/ssd_layers.csv, out/ssd_layers.png",
+    ]
+    assert written_lines(["out/bert_answers.csv"]) == ["written: out/bert_answers.csv"]
+    assert written_lines([]) == []

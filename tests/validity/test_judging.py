@@ -1,0 +1,99 @@
+"""The driver: shards that merge into the result of one pass, what it asks of a task, and wrong calls."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from validity import toys
+
+from modelzoo.errors import UsageError
+from modelzoo.records import codec
+from modelzoo.records.partial import PartialResult
+from modelzoo.validity import Classification, Predictor, ValidityRequest, judge
+from modelzoo.validity.judging import bind, compare, conclude, merge
+
+
+def stored(result: PartialResult) -> PartialResult:
+    """A result that was written to JSON and read again."""
+    return codec.decode(PartialResult, json.loads(codec.encode_json(result)))
+
+
+@pytest.mark.parametrize("kind", ["classification", "detection", "answers"])
+def test_shards_merge_into_the_result_of_one_pass(kind: str, tmp_path: Path) -> None:
+    """Stored, in any order and of unequal size: the same record, and the same judgement to the last bit."""
+    declaration, reference, tested, request = toys.declared(kind, tmp_path, 9)
+    task = bind("toy", declaration, reference, tested, request)
+    every = list(range(len(task.items)))
+    whole = compare(task, reference, tested)
+    shards = [compare(task, reference, tested, indices) for indices in (every[5:], every[:2], every[2:5])]
+    assert stored(whole) == whole
+    merged = merge([stored(shard) for shard in shards])
+    assert merged == whole
+    validity = conclude(task, merged)
+    assert validity == conclude(task, whole) == judge("toy", declaration, reference, tested, request)
+    assert len(validity.figures) > 5
+    assert 0 < (validity.tested or 0) < 1
+    if kind == "detection":
+        assert 0 < validity.figures["mask_ap_tested"] < 1
+
+
+def test_only_the_first_shard_compares_the_layers(tmp_path: Path) -> None:
+    """They are compared on the first items, whoever holds these."""
+    declaration, reference, tested, request = toys.classification(tmp_path, 6)
+    task = bind("toy", declaration, reference, tested, request)
+    assert compare(task, reference, tested, [0, 1]).layers
+    assert not compare(task, reference, tested, [2, 3]).layers
+
+
+def test_an_item_in_two_shards_is_refused(tmp_path: Path) -> None:
+    """So are results of different tasks, and nothing at all."""
+    declaration, reference, tested, request = toys.classification(tmp_path, 4)
+    task = bind("toy", declaration, reference, tested, request)
+    shard = compare(task, reference, tested, [0, 1])
+    with pytest.raises(ValueError, match="more than one shard"):
+        merge([shard, compare(task, reference, tested, [1, 2])])
+    with pytest.raises(ValueError, match="2 tasks"):
+        merge([shard, PartialResult("answers")])
+    with pytest.raises(ValueError, match="0 tasks"):
+        merge([])
+
+
+def test_csv_files_come_in_chunks_that_hold_every_item(
+    tmp_path: Path, recorder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message between processes stays small however large the data set is."""
+    from modelzoo.validity import classification
+
+    monkeypatch.setattr(classification, "CSV_CHUNK", 3)
+    judge("toy", *toys.classification(tmp_path, 8), exhibit=recorder)
+    assert [len(each.csv.rows) for each in recorder.exhibits] == [15, 15, 10]
+    assert len({row[0] for row in recorder.rows("top5.csv")}) == 8
+
+
+def test_another_declaration_is_judged_by_its_own_task(tmp_path: Path) -> None:
+    """The driver knows the protocol only: a task that a workload brings along is driven like the others."""
+    declaration, reference, tested, request = toys.classification(tmp_path, 4)
+
+    class Brought:
+        def bind(self, context: Any) -> Any:
+            task = declaration.bind(context)
+            task.name = "brought along"  # type: ignore[misc]
+            return task
+
+    assert judge("toy", Brought(), reference, tested, request).task == "brought along"
+
+
+def test_wrong_calls_are_refused_before_anything_is_read() -> None:
+    """No declaration, an unknown tolerance, a limit or batch below 1."""
+    predictor = Predictor("fp32", lambda x: x)
+    declaration = Classification(lambda picture: picture, lambda: [])
+    with pytest.raises(UsageError, match="set judge in workload.py"):
+        judge("toy", None, predictor, predictor, ValidityRequest())
+    with pytest.raises(UsageError, match="no such threshold"):
+        judge("toy", declaration, predictor, predictor, ValidityRequest(tolerance={"nosuch": 1.0}))
+    for wrong in (ValidityRequest(limit=0), ValidityRequest(batch=0)):
+        with pytest.raises(UsageError, match="must be 1 or more, not 0"):
+            judge("toy", declaration, predictor, predictor, wrong)

@@ -1,0 +1,47 @@
+"""Observing layers: what is kept, and what counts as finite."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from modelzoo.validity import Predictor
+from modelzoo.validity.layer_outputs import MAXIMUM_SAMPLE, all_finite, observe
+
+
+def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -> None:
+    """A sample, not a view that would keep the whole output of every layer in memory."""
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 24, 3), torch.nn.ReLU())
+    observed = observe(predictor(model), (torch.rand(4, 3, 64, 64),), lambda name: True)
+    assert list(observed.samples) == ["0", "1"]
+    for name, output in observed.samples.items():
+        assert output.numel() <= MAXIMUM_SAMPLE + 1, name
+        storage = output.untyped_storage() if hasattr(output, "untyped_storage") else output.storage()
+        assert len(storage) <= 4 * (MAXIMUM_SAMPLE + 1), name
+
+
+def test_a_layer_that_is_called_twice_has_two_entries(predictor: Callable[..., Predictor]) -> None:
+    """The second call does not replace the first."""
+    import torch
+
+    class Twice(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(self.layer(x))
+
+    observed = observe(predictor(Twice()), (torch.ones(1, 4),), lambda name: True)
+    assert list(observed.samples) == ["layer", "layer#2"]
+    assert observed.kinds["layer"] == "Linear"
+
+
+def test_all_finite_looks_into_nested_outputs() -> None:
+    """Lists, tuples and dicts of tensors."""
+    import torch
+
+    good = ({"a": [torch.ones(2)]}, torch.tensor([1]))
+    assert all_finite(good)
+    assert not all_finite((good, [torch.tensor([1.0, torch.inf])]))

@@ -1,0 +1,47 @@
+"""Pictures of a data set: reading them again as a record says, crops, and samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from modelzoo.records.exhibits import PictureSource
+from modelzoo.validity.picture_sets import PictureItem, builtin_crops, read, reduced, sampled
+from modelzoo.workload.inputs import photograph_crops
+
+
+def test_builtin_crops_are_those_of_the_photograph() -> None:
+    """Pixel for pixel what ``photograph_crops`` cuts, from a record that says where."""
+    items = builtin_crops(4, 3, 0.5)
+    for item, crop in zip(items, photograph_crops(4, 3, 0.5)):
+        picture = item.read()
+        assert item.name == crop.name
+        assert picture.size == picture.image.size
+        assert np.array_equal(np.asarray(picture.image), np.asarray(crop().image))
+    assert len({item.source for item in items}) == 4
+    assert all(item.label is None and item.image_id is None for item in items)
+
+
+def test_a_source_crops_mirrors_and_reduces(tmp_path: Path) -> None:
+    """In this order; the size is that before the reduction, which is noted."""
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype="uint8")
+    path = tmp_path / "a.png"
+    Image.fromarray(pixels).save(path)
+    picture = read(PictureSource(str(path), crop=(10, 20, 50, 40), mirrored=True))
+    assert np.array_equal(np.asarray(picture.image), pixels[20:40, 10:50][:, ::-1])
+    (item,) = reduced([PictureItem("a", PictureSource(str(path)))], 40)
+    small = item.read()
+    assert (small.size, small.image.size) == ((80, 60), (40, 30))
+    assert "reduced to 40 pixels" in small.notes[0]
+
+
+def test_samples_are_reproducible_and_in_order() -> None:
+    """The same seed draws the same items; a limit over the size takes all."""
+    items = list(range(1000))
+    drawn = list(sampled(items, 50, 7))
+    assert drawn == sampled(items, 50, 7) == sorted(drawn)
+    assert len(set(drawn)) == 50
+    assert drawn != sampled(items, 50, 8)
+    assert sampled(items, 5000, 7) == items

@@ -1,0 +1,132 @@
+"""Cheap tasks and models for the tests of judging: pictures of squares, and a tokenizer without a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from modelzoo.records.validity import ValidityRequest
+from modelzoo.validity import Answers, Classification, Detection, Predictor
+from modelzoo.validity.protocol import TaskDeclaration
+
+CLASSES = 7
+
+
+def classification(folder: Path, count: int) -> tuple[Classification, Predictor, Predictor, ValidityRequest]:
+    """Pictures of noise in a directory per class; two linear models that differ a little."""
+    import numpy as np
+    import torch
+    from PIL import Image
+
+    random = np.random.default_rng(0)
+    for number in range(count):
+        place = folder / f"c{number % CLASSES}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (16, 16, 3), dtype="uint8")).save(place / f"{number:03}.png")
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(CLASSES, 3 * 16 * 16, generator=generator) / 10
+    other = weight + torch.randn(weight.shape, generator=generator) / 200
+
+    def preprocess(picture: Any) -> Any:
+        return torch.from_numpy(np.array(picture)).permute(2, 0, 1).float() / 255
+
+    task = Classification(preprocess, lambda: [f"c{i}" for i in range(CLASSES)])
+    reference = Predictor("fp32", lambda x: x.flatten(1) @ weight.T)
+    tested = Predictor("bf16", lambda x: x.flatten(1) @ other.T, "bf16")
+    return task, reference, tested, ValidityRequest(data=str(folder), batch=2)
+
+
+def squares(output: Any, sizes: Any) -> Any:
+    """Detections of the toy detector: two squares per picture with masks, shifted as the model's output says."""
+    import torch
+
+    found = []
+    for shift, (height, width) in zip(output, sizes):
+        boxes, masks = [], torch.zeros(2, 1, height, width)
+        for row, start in enumerate((1 / 8, 5 / 8)):
+            left, top, side = width * start + float(shift), height * start, min(height, width) / 4
+            boxes.append([left, top, left + side, top + side])
+            masks[row, 0, round(top) : round(top + side), max(0, round(left)) : round(left + side)] = 0.9
+        scores = torch.tensor([0.9 - float(shift) / 100, 0.6])
+        found.append({"boxes": torch.tensor(boxes), "scores": scores, "labels": torch.tensor([1, 2]), "masks": masks})
+    return found
+
+
+def write_annotations(folder: Path, sizes: list[tuple[int, int]]) -> None:
+    """Black pictures of these sizes, annotated with what the toy detector finds without a shift."""
+    from PIL import Image
+
+    (folder / "val").mkdir(parents=True)
+    images, annotations = [], []
+    for number, size in enumerate(sizes, start=1):
+        Image.new("RGB", size, (5 * number, 0, 0)).save(folder / "val" / f"{number}.png")
+        images.append({"id": number, "file_name": f"{number}.png", "width": size[0], "height": size[1]})
+        for category, start in ((1, 1 / 8), (2, 5 / 8)):
+            x, y, side = size[0] * start, size[1] * start, min(size) / 4
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    "category_id": category,
+                    "bbox": [x, y, side, side],
+                    "area": side * side,
+                    "iscrowd": 0,
+                    "segmentation": [[x, y, x + side, y, x + side, y + side, x, y + side]],
+                }
+            )
+    categories = [{"id": 1, "name": "square"}, {"id": 2, "name": "quadrangle"}]
+    content = {"images": images, "annotations": annotations, "categories": categories}
+    (folder / "instances_val.json").write_text(json.dumps(content))
+
+
+def detection(folder: Path, count: int) -> tuple[Detection, Predictor, Predictor, ValidityRequest]:
+    """Annotated squares; the models shift them differently from picture to picture."""
+    import torch
+
+    write_annotations(folder, [(200 + 8 * number, 160) for number in range(count)])
+
+    def preprocess(picture: Any) -> Any:
+        return torch.tensor([picture.size[0] / 8 % 5])
+
+    task = Detection(preprocess, lambda: {1: (1, "square"), 2: (2, "quadrangle")}, detections=squares, masks=True)
+    reference = Predictor("fp32", lambda pictures: [x / 4 for x in pictures])
+    tested = Predictor("bf16", lambda pictures: [x / 2 for x in pictures], "bf16")
+    return task, reference, tested, ValidityRequest(data=str(folder), batch=2, pictures=1)
+
+
+def tokenizer() -> Any:
+    """A fast tokenizer trained on the built-in questions."""
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import BertTokenizerFast
+
+    from modelzoo.validity import squad
+
+    trained = BertWordPieceTokenizer(lowercase=True)
+    texts = [text for q in squad.read(squad.BUILTIN) for text in (q.context, q.question)]
+    trained.train_from_iterator(texts, vocab_size=2000, min_frequency=1, show_progress=False)
+    return BertTokenizerFast(tokenizer_object=trained._tokenizer, do_lower_case=True)
+
+
+def answers() -> tuple[Answers, Predictor, Predictor, ValidityRequest]:
+    """The built-in questions in short windows; the models' logits are functions of the token ids."""
+    import torch
+
+    shared = tokenizer()
+
+    def model(factor: float) -> Any:
+        def call(ids: Any, mask: Any, types: Any) -> Any:
+            start = torch.sin(ids.double() * 1.3) * 4
+            return start, torch.cos(ids.double() * factor) * 4
+
+        return call
+
+    task = Answers(lambda path: shared, max_length=96, stride=32)
+    return task, Predictor("fp32", model(0.7)), Predictor("bf16", model(0.7005), "bf16"), ValidityRequest(batch=4)
+
+
+def declared(kind: str, folder: Path, count: int) -> tuple[TaskDeclaration, Predictor, Predictor, ValidityRequest]:
+    """The toy of a kind of task with ``count`` items (all questions for ``answers``)."""
+    if kind == "answers":
+        return answers()
+    return classification(folder, count) if kind == "classification" else detection(folder, count)
