@@ -10,7 +10,7 @@ from modelzoo.files import write_atomically
 from modelzoo.machine.ceiling_benchmark import measure_ceilings
 from modelzoo.machine.directories import cache_directory
 from modelzoo.machine.fingerprint import fingerprint
-from modelzoo.machine.installation import import_torch
+from modelzoo.machine.installation import installed_version
 from modelzoo.records.ceilings import CEILINGS_VERSION, Ceilings
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.machine import Machine
@@ -34,17 +34,24 @@ def find_ceilings(
         fresh: measure even if ceilings were kept.
         progress: called with the name of each step.
     """
+    kept = None if fresh else kept_ceilings(machine, threads)
+    if kept is not None:
+        return kept, True
     count = threads or machine.threads.count
-    torch = import_torch()
-    path = ceilings_path(machine, torch.__version__, count)
-    if not fresh:
-        kept = read_ceilings(path)
-        if kept is not None:
-            return kept, True
     measured = measure_ceilings(count, machine, progress=progress)
     if measured.quiet:
-        write_ceilings(measured, path)
+        write_ceilings(measured, ceilings_path(machine, _torch_version(), count))
     return measured, False
+
+
+def kept_ceilings(machine: Machine, threads: int | None = None) -> Ceilings | None:
+    """Return the ceilings that ``find_ceilings`` measured earlier for the installed torch, if there are any."""
+    return read_ceilings(ceilings_path(machine, _torch_version(), threads or machine.threads.count))
+
+
+def _torch_version() -> str:
+    # The installed version, so that torch need not be imported.
+    return installed_version("torch") or "none"
 
 
 def ceilings_path(machine: Machine, torch_version: str, threads: int) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.run import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +41,24 @@ class _Limits:
     right: float
     bottom: float
     top: float
+
+
+def plot_result(result: Result, path: Path) -> Path | None:
+    """Plot one run of each setting in ``result``; return ``None`` if none can be placed under a roofline."""
+    points: dict[int, RooflinePoint] = {}
+    ceilings: Ceilings | None = None
+    for run in result.runs:
+        report = run.report
+        bound = report.bound if report is not None else None
+        if report is None or bound is None or not bound.intensity:
+            continue
+        label = f"{run.workload} {result.label(run.group)}"
+        points.setdefault(run.group, RooflinePoint(label, bound.precision, bound.intensity, bound.gflops))
+        ceilings = ceilings or report.ceilings
+    if ceilings is None:
+        return None
+    plot_roofline(list(points.values()), ceilings, path)
+    return path
 
 
 def plot_roofline(points: Sequence[RooflinePoint], ceilings: Ceilings, path: Path, title: str = "") -> None:

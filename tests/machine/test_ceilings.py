@@ -10,7 +10,7 @@ import pytest
 from example_machine import SERVER, TWO_CORES
 
 from modelzoo.machine import ceilings
-from modelzoo.machine.ceilings import ceilings_path, find_ceilings, read_ceilings, write_ceilings
+from modelzoo.machine.ceilings import ceilings_path, find_ceilings, kept_ceilings, read_ceilings, write_ceilings
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.machine import Machine
 
@@ -49,7 +49,9 @@ def test_find_keeps_quiet_figures_only(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(ceilings, "measure_ceilings", measure)
     assert find_ceilings(SERVER, 2)[1] is False
+    assert kept_ceilings(SERVER, 2) is None
     assert find_ceilings(SERVER, 2)[1] is False
+    assert kept_ceilings(SERVER, 2) == TWO_CORES
     assert find_ceilings(SERVER, 2) == (TWO_CORES, True)
     assert find_ceilings(SERVER, 2, fresh=True)[1] is False
     assert next(calls) == 3

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from example_machine import TWO_CORES
+from fake_runs import make, result_of
 
+from modelzoo.records.roofline import Bound, BoundBy
+from modelzoo.report import roofline
 from modelzoo.report.roofline import RooflinePoint, _label_sides, _Limits, plot_roofline
 
 POINTS = [
@@ -40,3 +43,15 @@ def test_labels_do_not_overlap() -> None:
     """Two neighbouring marks have their labels on different sides."""
     sides = _label_sides(POINTS[:2], _Limits(0.1, 1000, 1, 1000))
     assert sides[0] != sides[1]
+
+
+def test_a_result_has_one_mark_per_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes of a setting share a mark, a failed one has none, and without any there is no plot."""
+    bound = Bound("fp32", 150.0, 300.0, 0.5, 40.0, 15.0, 0.5, BoundBy.COMPUTE)
+    runs = [make([1.0], round=number, bound=bound, ceilings=TWO_CORES) for number in range(2)]
+    drawn: list[RooflinePoint] = []
+    monkeypatch.setattr(roofline, "plot_roofline", lambda points, ceilings, path: drawn.extend(points))
+    path = tmp_path / "roof.svg"
+    assert roofline.plot_result(result_of(make(None, error="killed"), *runs), path) == path
+    assert drawn == [RooflinePoint("toy fp32", "fp32", 40.0, 150.0)]
+    assert roofline.plot_result(result_of(make([1.0])), path) is None
