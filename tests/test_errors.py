@@ -18,5 +18,5 @@ def test_every_error_class_can_cross() -> None:
 
 
 def test_a_damaged_checkpoint_is_a_problem_of_weights() -> None:
-    """Who handles missing weights handles damaged ones, unless it tells them apart."""
+    """Code that handles ``WeightsError`` handles damaged checkpoints as well."""
     assert issubclass(errors.DamagedWeightsError, errors.WeightsError)
