@@ -1,4 +1,4 @@
-"""Read the recordings of oneDNN's output that the tests of parser and evidence share."""
+"""Load the recordings of oneDNN's output that several tests share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from modelzoo.records.codec import decode
 from modelzoo.records.evidence import LogSource
 
 DATA = Path(__file__).parent / "data"
-HERE = sorted(DATA.glob("onednn_x86_64_*.json"))
+OWN_RECORDINGS = sorted(DATA.glob("onednn_x86_64_*.json"))
 """Recorded by tests/data/record_onednn.py: x86 with AVX-512 bf16, no AMX."""
 
 MATRIX, BIAS = (128, 256), (128,)
 IMAGE, FILTER = (4, 32, 56, 56), (64, 32, 3, 3)
-
 
 LOGS = (
     "neoverse-n1_torch2.10.0_fpmath-strict",
@@ -42,7 +41,7 @@ def log_path(shared: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Recording:
-    """One of this repository's own recordings."""
+    """One of ``OWN_RECORDINGS``: what ran, and what the canary showed."""
 
     mode: str
     requested: str
@@ -53,17 +52,23 @@ class Recording:
 
 
 def load_recording(path: Path) -> Recording:
+    """Load one of ``OWN_RECORDINGS``."""
     data = json.loads(path.read_text())
     observation = decode(Observation, data["observation"])
     canary = decode(Canary, data["canary"])
     return Recording(
-        data["mode"], data["requested"], data["way"], observation.onednn_output, parse_observation(observation), canary
+        mode=data["mode"],
+        requested=data["requested"],
+        bf16_method=data["bf16_method"],
+        output=observation.onednn_output,
+        audit=parse_observation(observation),
+        canary=canary,
     )
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One operator of a probe's log: what was asked, oneDNN's lines, and the true precision (by its error)."""
+    """One operator of a log of ``LOGS``: the bf16 method, its error and oneDNN's lines."""
 
     section: str
     operator: str
@@ -73,12 +78,13 @@ class Probe:
 
     @property
     def truth(self) -> str:
+        """The precision that the error proves."""
         assert self.error >= 1e-3 or self.error < 1e-5
         return "bf16" if self.error >= 1e-3 else "fp32"
 
 
 def probes(path: Path) -> list[Probe]:
-    """Cut a probe's log at its ``MARK`` and ``ERR`` lines: what stands before an ``ERR`` belongs to it."""
+    """Split a log at its ``MARK`` and ``ERR`` lines; the lines before an ``ERR`` belong to it."""
     fast = "fpmath-bf16" in path.name
     found = []
     lines: list[str] = []
@@ -103,7 +109,7 @@ def fp32_probes(shared: Path, name: str) -> list[Probe]:
 
 
 def event_of(probe: Probe, seconds: float = 100.0) -> Event:
-    """The profiler's event for a probe's operator; autocast and cast hand bf16 tensors to it."""
+    """The profiler's event for a probe's operator, which gets bf16 tensors from autocast and cast."""
     dtype = "float" if probe.section == "fp32" else "c10::BFloat16"
     name, shapes = {
         "matmul": ("aten::mm", (MATRIX, MATRIX[::-1])),
@@ -116,12 +122,13 @@ def event_of(probe: Probe, seconds: float = 100.0) -> Event:
 
 
 def audit_of(probe: Probe) -> Audit:
+    """An audit of this operator alone."""
     event = event_of(probe)
     return Audit(1, event.seconds, (event,), probe.log, LogSource.ENVIRONMENT, "openblas")
 
 
 def canary_of(all_probes: list[Probe], probe: Probe) -> Canary:
-    """What the canary would have said under the same setting: the section's errors."""
+    """The canary under the same setting, from the errors of the probe's section."""
     return Canary(
         tuple(
             OperatorCheck(each.operator, each.error, CanaryLevel(each.truth))

@@ -115,13 +115,7 @@ def parse_onednn(text: str) -> OneDnnLog:
         start = _MARKER.search(line)
         if start is None:
             continue
-        fields = line[start.end() :].strip().split(",")
-        if fields and re.fullmatch(r"v\d+", fields[0]):
-            fields = fields[1:]
-        if fields and re.fullmatch(r"\d+(\.\d+)?", fields[0]):
-            fields = fields[1:]  # the timestamp
-        if fields[:1] == ["primitive"]:
-            fields = fields[1:]
+        fields = _without_prefix(line[start.end() :].strip().split(","))
         if fields[:1] == ["info"]:
             _read_info(parsed, fields[1:])
         elif fields[:1] == ["exec"]:
@@ -131,6 +125,14 @@ def parse_onednn(text: str) -> OneDnnLog:
             else:
                 parsed.primitives.append(primitive)
     return OneDnnLog(parsed.version, parsed.isa, parsed.runtime, tuple(parsed.primitives), parsed.unparsed)
+
+
+def _without_prefix(fields: list[str]) -> list[str]:
+    """Drop the fields that only some versions print: format version, timestamp, ``primitive``."""
+    for pattern in (r"v\d+", r"\d+(\.\d+)?", r"primitive"):
+        if fields and re.fullmatch(pattern, fields[0]):
+            fields = fields[1:]
+    return fields
 
 
 def _read_info(parsed: _Parsed, fields: list[str]) -> None:

@@ -1,13 +1,12 @@
 """Record what the audit of a small network observes on this machine: ``record_onednn.py OUTPUT_DIR [MODE …]``.
 
-Each mode runs in its own process, with 1 thread, and writes ``onednn_<machine>_torch<version>_<mode>.json``:
-oneDNN's and MKL's raw output, the profiler's events, and the canary's errors under the same setting.
+Each mode runs in its own process, with 1 thread, and writes ``onednn_<machine>_torch<version>_<mode>.json``: oneDNN's
+and MKL's raw output, the profiler's events, and the canary's errors under the same setting.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import platform
@@ -24,15 +23,15 @@ MODES = {
     "cast": ("bf16", "cast"),
     "fastmath": ("bf16", "fastmath"),  # torch's own switch, fp32_precision
     "variable": ("bf16", "fastmath"),  # DNNL_DEFAULT_FPMATH_MODE=BF16
-    "overridden": ("bf16", "fastmath"),  # the variable, overridden by torch's switch
-    "off": ("fp32", None),  # oneDNN disabled
+    "overridden": ("bf16", "fastmath"),  # the variable is set and torch's switch overrides it
+    "off": ("fp32", None),  # oneDNN switched off
     "compile": ("fp32", None),
     "frozen": ("fp32", None),  # TorchScript, optimized for inference
 }
 
 
 def small_network() -> Any:
-    """Return a network with a 3×3 and a 1×1 convolution, Linear, a plain matrix product and attention."""
+    """One of each: 3×3 and 1×1 convolution, Linear, a plain matrix product, attention."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -55,50 +54,59 @@ def small_network() -> Any:
     return Small().eval()
 
 
-def prepared(mode: str, model: Any, x: Any) -> tuple[Any, Any]:
-    """Return the network and its input as ``mode`` runs them; set torch's switches for it."""
+def set_switches(mode: str) -> None:
+    """Set torch's global switches as ``mode`` requires."""
     import torch
 
-    if mode == "cast":
-        return model.bfloat16(), x.bfloat16()
     if mode in ("fastmath", "overridden"):
         value = "bf16" if mode == "fastmath" else "ieee"
         torch.backends.mkldnn.conv.fp32_precision = value
         torch.backends.mkldnn.matmul.fp32_precision = value
     elif mode == "off":
         torch.backends.mkldnn.enabled = False
-    elif mode == "compile":
-        model = torch.compile(model)
-    elif mode == "frozen":
+
+
+def prepared(mode: str, model: Any, x: Any) -> tuple[Any, Any]:
+    """The model and its input as ``mode`` requires."""
+    import torch
+
+    if mode == "cast":
+        return model.bfloat16(), x.bfloat16()
+    if mode == "compile":
+        return torch.compile(model), x
+    if mode == "frozen":
         with torch.no_grad():
-            model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x)))
+            return torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x))), x
     return model, x
 
 
 def record(mode: str) -> dict[str, object]:
-    """Observe a few calls of the network in ``mode``, and run the canary in the same setting."""
+    """Observe two passes under ``mode``; return what the recording's file holds."""
     import torch
 
     from modelzoo.evidence.audit import observe
     from modelzoo.evidence.canary import run_canary
+    from modelzoo.records.codec import encode
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    model, x = prepared(mode, small_network(), torch.randn(1, 16, 56, 56))
-    context = torch.autocast("cpu", torch.bfloat16) if mode == "autocast" else contextlib.nullcontext()
-    with torch.no_grad(), context:
+    model, x = small_network(), torch.randn(1, 16, 56, 56)
+    set_switches(mode)
+    model, x = prepared(mode, model, x)
+    autocast = torch.autocast("cpu", torch.bfloat16) if mode == "autocast" else contextlib.nullcontext()
+    with torch.no_grad(), autocast:
         for _ in range(3):
             model(x)
-        seen = observe(lambda: model(x), 2)
+        observation = observe(lambda: model(x), 2)
         canary = run_canary(is_cast=mode == "cast")
     requested, bf16_method = MODES[mode]
     return {
         "torch": torch.__version__,
         "mode": mode,
         "requested": requested,
-        "way": bf16_method,
-        "observation": dataclasses.asdict(seen),
-        "canary": dataclasses.asdict(canary),
+        "bf16_method": bf16_method,
+        "observation": encode(observation),
+        "canary": encode(canary),
     }
 
 
@@ -115,10 +123,10 @@ def main() -> None:
         done = subprocess.run(
             [sys.executable, __file__, "--child", mode], env=environment, stdout=subprocess.PIPE, check=True
         )
-        found = json.loads(done.stdout.decode().strip().splitlines()[-1])
-        version = found["torch"].split("+")[0]
+        recording = json.loads(done.stdout.decode().strip().splitlines()[-1])
+        version = recording["torch"].split("+")[0]
         path = folder / f"onednn_{platform.machine()}_torch{version}_{mode}.json"
-        path.write_text(json.dumps(found, indent=None, separators=(",", ":")) + "\n")
+        path.write_text(json.dumps(recording, indent=None, separators=(",", ":")) + "\n")
         print(path, path.stat().st_size)
 
 

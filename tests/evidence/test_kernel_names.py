@@ -28,7 +28,9 @@ from modelzoo.records.evidence import LogSource, OperatorClass
 def test_recordings_name_the_library() -> None:
     """With oneDNN switched off, convolutions run MKL's sgemm; with it on, oneDNN's kernels."""
     by_mode = {
-        path.stem.split("_")[-1]: recordings.load_recording(path) for path in recordings.HERE if "2.10" in path.name
+        path.stem.split("_")[-1]: recordings.load_recording(path)
+        for path in recordings.OWN_RECORDINGS
+        if "2.10" in path.name
     }
 
     def kernels(mode: str) -> set[str]:

@@ -1,3 +1,5 @@
+"""oneDNN's and MKL's verbose output is parsed, in the formats of all versions."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -26,7 +28,7 @@ V37 = (
 
 
 def test_formats_of_all_versions() -> None:
-    """The line formats of oneDNN 2.6, 3.5 and 3.7 give the same fields."""
+    """The line formats of oneDNN 2.6, 3.5 and 3.7 have the same fields."""
     two, five, seven = parse_onednn("\n".join((V2, V35, V37))).primitives
     assert (two.kind, two.implementation, two.prop) == ("convolution", "gemm:acl", "forward_training")
     assert two.tensors == {"src": "f32", "wei": "f32", "bia": "f32", "dst": "f32"}
@@ -47,14 +49,14 @@ def test_formats_of_all_versions() -> None:
     ],
 )
 def test_prefixes(line: str) -> None:
-    """Timestamps, the older name and other output on the same line are passed over."""
+    """Timestamps, the older name and other output on the same line are ignored."""
     log = parse_onednn(line)
     assert len(log.primitives) == 1
     assert log.unparsed == 0
 
 
 def test_garbage_does_not_crash() -> None:
-    """Other kinds of lines are ignored, and exec lines that are cut short are counted."""
+    """Other lines are ignored; incomplete exec lines are counted."""
     text = "\n".join(
         (
             "hello, world",
@@ -81,7 +83,7 @@ def test_header() -> None:
 
 
 def test_precision_of_a_primitive() -> None:
-    """Stored bf16 proves bf16; an allowance proves it only where the kernel's name does."""
+    """Operands stored as bf16 prove bf16; if it is only allowed, the kernel's name must show it."""
     allowed = parse_onednn(V2).primitives[0]
     assert logged_precision(allowed) == BF16_ALLOWED
     assert logged_precision(parse_onednn(V2.replace("attr-fpmath_mode:fpmath_mode_bf16", "")).primitives[0]) == "fp32"
@@ -94,7 +96,7 @@ def test_precision_of_a_primitive() -> None:
 
 
 def test_reference_kernels() -> None:
-    """A plain kernel counts as reference for products, not for reorders, where it is normal."""
+    """Slow kernels count for products, not for reorders, which use them normally."""
     assert parse_onednn(V2.replace("gemm:acl", "ref:any")).primitives[0].is_reference
     assert not parse_onednn(V2).primitives[0].is_reference
     assert (
@@ -107,7 +109,7 @@ def test_reference_kernels() -> None:
 
 
 def test_dimensions() -> None:
-    """Sizes come out as an operator's shapes give them."""
+    """Sizes have the form that an operator's shapes give."""
     assert problem_dimensions(parse_onednn(V2).primitives[0]) == (4, 32, 64, 3, 3, 56, 56)
     assert problem_dimensions(parse_onednn(V35).primitives[0]) == (1, 128, 256, 128)
     assert problem_dimensions(parse_onednn(V37).primitives[0]) == (12, 384, 64, 384)
@@ -116,7 +118,7 @@ def test_dimensions() -> None:
 
 
 def test_mkl() -> None:
-    """MKL's calls are counted by function; addresses in their arguments do not matter."""
+    """MKL's calls are counted by function, whatever their arguments."""
     text = (
         "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture\n"
         "MKL_VERBOSE SGEMM(T,N,384,64,64,0x7fff,0x55d4) 1.50ms CNR:OFF Dyn:0 FastMM:1 TID:0  NThr:2\n"
@@ -128,7 +130,7 @@ def test_mkl() -> None:
 
 
 def test_shared_recordings(shared: Path) -> None:
-    """Every exec line of every recorded ARM log is read."""
+    """Every exec line of every ARM recording is parsed."""
     logs = sorted((shared / "data" / "onednn_verbose").glob("*.log"))
     assert len(logs) >= 9
     for path in logs:
@@ -140,9 +142,9 @@ def test_shared_recordings(shared: Path) -> None:
         assert "AArch64" in log.isa
 
 
-@pytest.mark.parametrize("path", recordings.HERE, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
+@pytest.mark.parametrize("path", recordings.OWN_RECORDINGS, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
 def test_own_recordings(path: Path) -> None:
-    """Every exec line that was recorded on x86 is read, with a precision."""
+    """Every exec line recorded on x86 is parsed, and every product has a precision."""
     found = recordings.load_recording(path)
     log = parse_onednn(found.output)
     assert log.unparsed == 0

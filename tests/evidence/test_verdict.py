@@ -98,7 +98,7 @@ def test_reference_kernel(shared: Path) -> None:
     assert not evidence.proven
 
 
-@pytest.mark.parametrize("path", recordings.HERE, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
+@pytest.mark.parametrize("path", recordings.OWN_RECORDINGS, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
 def test_own_recordings(path: Path) -> None:
     """On x86 without AMX only autocast and cast run bf16; shares add up and little is unattributed."""
     found = recordings.load_recording(path)
