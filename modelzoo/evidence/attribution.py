@@ -218,7 +218,7 @@ def _place_unclaimed(
     hosts.sort(key=lambda index: -parts[index].seconds)
     if needed > sum(parts[index].seconds for index in hosts):
         kernels = ", ".join(sorted({primitive.implementation for primitive in unclaimed}))
-        return parts, [f"{len(unclaimed)} oneDNN primitives ({kernels}) could not be joined with an operator"]
+        return parts, [f"{len(unclaimed)} oneDNN primitives ({kernels}) could not be matched with an operator"]
     parts = list(parts)
     for index in hosts:
         taken = min(parts[index].seconds, needed)

@@ -62,7 +62,7 @@ def _count(call: Callable[[], object], problems: list[str]) -> tuple[list[Call],
         return [], None
     if not any(each.flop for each in calls):
         if not problems:
-            problems.append("no operations were seen: a compiled pass must be counted through its eager model")
+            problems.append("no operations were recorded: count a compiled pass through its eager model")
         return calls, None
     flops = sum_flops(calls)
     if flops.missing:

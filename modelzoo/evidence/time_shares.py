@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Callable
 
 from modelzoo.evidence.attribution import AttributedTime
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, TimeShare

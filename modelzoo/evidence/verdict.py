@@ -22,7 +22,7 @@ save another 5 % of the compute time, less than the difference between machines 
 INACTIVE_SHARE = 0.01
 """bf16 is NOT ACTIVE below this share: 1 % is not measurable (samples are taken to ± 1 %)."""
 
-_NO_PRODUCTS = "no convolution, matrix product or attention was seen"
+_NO_PRODUCTS = "no convolution, matrix product or attention was observed"
 
 
 @dataclass(frozen=True)

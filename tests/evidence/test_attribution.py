@@ -53,7 +53,7 @@ def test_unmatched_primitives_that_do_not_fit_are_reported() -> None:
     log = parse_onednn("\n".join([conv_line("jit:avx512_core", "f32", 100.0)] * 2))
     audit = Audit(1, 0.1, (Event(PASS_EVENT, 0.0, -1), conv_event(0.1)), log, LogSource.RUNTIME_SWITCH, "mkl")
     evidence = build_evidence(audit, ALL_FP32, "fp32")
-    assert evidence.problems == ("1 oneDNN primitives (jit:avx512_core) could not be joined with an operator",)
+    assert evidence.problems == ("1 oneDNN primitives (jit:avx512_core) could not be matched with an operator",)
     assert adds_up(evidence)
 
 

@@ -35,18 +35,18 @@ def forward() -> Callable[[], Any]:
 
 def test_operators_and_primitives(forward: Callable[[], Any]) -> None:
     """Profiler and log describe the same passes, and self times add up to the passes' time."""
-    seen = run_audit(forward, 3)
-    names = [event.name for event in seen.events]
-    assert names.count(PASS_EVENT) == seen.iterations == 3
-    convolutions = [event for event in seen.events if event.name == "aten::mkldnn_convolution"]
+    audit = run_audit(forward, 3)
+    names = [event.name for event in audit.events]
+    assert names.count(PASS_EVENT) == audit.iterations == 3
+    convolutions = [event for event in audit.events if event.name == "aten::mkldnn_convolution"]
     assert len(convolutions) == 3
     assert convolutions[0].shapes[:2] == ((2, 8, 40, 40), (32, 8, 3, 3))
     assert convolutions[0].dtypes[:2] == ("float", "float")
-    assert sum(each.kind == "convolution" for each in seen.log.primitives) == 3
-    assert seen.log.version == onednn_version() != ""
-    assert seen.log_source is LogSource.RUNTIME_SWITCH
-    assert seen.seconds == pytest.approx(sum(event.seconds for event in seen.events))
-    assert seen.problems == ()
+    assert sum(each.kind == "convolution" for each in audit.log.primitives) == 3
+    assert audit.log.version == onednn_version() != ""
+    assert audit.log_source is LogSource.RUNTIME_SWITCH
+    assert audit.seconds == pytest.approx(sum(event.seconds for event in audit.events))
+    assert audit.problems == ()
 
 
 def test_nothing_is_left_switched_on(forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]) -> None:
@@ -65,11 +65,11 @@ def test_what_the_model_prints_is_kept(forward: Callable[[], Any], capfd: pytest
         forward()
         os.write(1, b"from the model\n")
 
-    seen = run_audit(talking, 1)
+    audit = run_audit(talking, 1)
     out, err = capfd.readouterr()
     assert out == ""
     assert "from the model" in err
-    assert any(each.kind == "convolution" for each in seen.log.primitives)
+    assert any(each.kind == "convolution" for each in audit.log.primitives)
 
 
 def test_failure_restores_the_output(forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]) -> None:
@@ -95,10 +95,10 @@ def test_build_without_the_switch(forward: Callable[[], Any], monkeypatch: pytes
         raise AssertionError("Failed to set MKLDNN into verbose mode.")
 
     monkeypatch.setattr(mkldnn, "verbose", refuse)
-    seen = run_audit(forward, 1)
-    assert seen.log_source is LogSource.NONE
-    assert seen.log.primitives == ()
-    assert any("ONEDNN_VERBOSE=1" in problem for problem in seen.problems)
+    audit = run_audit(forward, 1)
+    assert audit.log_source is LogSource.NONE
+    assert audit.log.primitives == ()
+    assert any("ONEDNN_VERBOSE=1" in problem for problem in audit.problems)
 
 
 def test_variable_set_by_the_caller(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +115,8 @@ def test_build_without_a_profiler(forward: Callable[[], Any], monkeypatch: pytes
         raise RuntimeError("no Kineto\nin this build")
 
     monkeypatch.setattr(torch.autograd.profiler, "profile", refuse)
-    seen = run_audit(forward, 2)
-    assert seen.events == ()
-    assert sum(each.kind == "convolution" for each in seen.log.primitives) == 2
-    assert seen.seconds > 0
-    assert seen.problems == ("this PyTorch build has no working profiler (no Kineto)",)
+    audit = run_audit(forward, 2)
+    assert audit.events == ()
+    assert sum(each.kind == "convolution" for each in audit.log.primitives) == 2
+    assert audit.seconds > 0
+    assert audit.problems == ("this PyTorch build has no working profiler (no Kineto)",)
