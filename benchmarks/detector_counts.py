@@ -53,12 +53,14 @@ def main() -> int:
     files = sorted(parser.parse_args().data.glob("*.jpg"))
     import torch
 
+    assert workload.judge is not None
+    preprocess = workload.judge({}).preprocess
     model = workload.build({})
     load_state_dict(model, read_state_dict(module.WEIGHTS), module.WEIGHTS)
     observed: dict[str, list[tuple[int, int]]] = {name: [] for name in RULES}
     for path in files:
         with torch.inference_mode():
-            coded, logits = model(workload.judge.preprocess(read_picture(path, upright=True).image)[None])
+            coded, logits = model(preprocess(read_picture(path, upright=True).image)[None])
             boxes = model.decode(coded)[0][:, [1, 0, 3, 2]] * module.SIZE
             scores = logits[0].sigmoid()[:, 1:]
             for name, rule in RULES.items():

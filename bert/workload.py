@@ -68,7 +68,7 @@ def answering(bert: Any) -> Any:
     """
     import torch
 
-    class Answering(torch.nn.Module):
+    class Answering(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
         def __init__(self, bert: Any) -> None:
             super().__init__()
             self.bert = bert
