@@ -25,8 +25,8 @@ from common import compare_alternating
 from modelzoo.engines import create_engine
 from modelzoo.machine.limits import usable_threads
 from modelzoo.setting import Setting
-from modelzoo.validity import Side, ValidityRequest, judge
-from modelzoo.validity.items import builtin_items
+from modelzoo.validity import Predictor, ValidityRequest, judge
+from modelzoo.validity.picture_sets import builtin_crops
 from modelzoo.workload import InputRequest, Workload
 from modelzoo.workload.discovery import find_workload, load_workload
 from modelzoo.workload.weights import resolve_weights
@@ -40,61 +40,62 @@ MEMORY_BATCH = 8
 def make_images(folder: Path, count: int) -> None:
     """Write ``count`` distinct JPEGs of 500 × 375 pixels into ``folder/images``."""
     (folder / "images").mkdir()
-    for number, item in enumerate(builtin_items(count, 0, 0.3)):
+    for number, item in enumerate(builtin_crops(count, 0, 0.3)):
         item.read().image.resize(SIZE).save(folder / "images" / f"{number:04}.jpg", quality=90)
 
 
-def make_sides(batch: int) -> tuple[Workload, tuple[Side, Side], tuple[Any, ...]]:
+def make_predictors(batch: int) -> tuple[Workload, tuple[Predictor, Predictor], tuple[Any, ...]]:
     """Create ResNet50 with random weights in fp32 and bf16, and the arguments for one batch."""
     engine = create_engine()
     engine.load()
     workload = load_workload(find_workload("resnet50"))
     weights = resolve_weights(workload, {}, "random", 0)
     inputs = workload.inputs(InputRequest(batch, 0, None, {}))
-    sides = []
+    predictors = []
     for precision in ("fp32", "bf16"):
         setting = engine.resolve(Setting(precision), batch=batch, threads=usable_threads().count)
         session = engine.open(setting)
         with session.active():
             model = session.load(workload, weights, inputs)
-        sides.append(Side(setting.label, model.predict, precision, model.module, session.active))
-    return workload, (sides[0], sides[1]), inputs.args
+        predictors.append(Predictor(setting.label, model.predict, precision, model.module, session.active))
+    return workload, (predictors[0], predictors[1]), inputs.args
 
 
-def judge_images(workload: Workload, sides: tuple[Side, Side], folder: Path, count: int, batch: int) -> float:
+def judge_images(
+    workload: Workload, predictors: tuple[Predictor, Predictor], folder: Path, count: int, batch: int
+) -> float:
     """Judge ``count`` images; return seconds."""
     import torch
 
-    request = ValidityRequest(
-        folder / "output", data=folder / "images", limit=count, batch=batch, weights_are_random=True
-    )
+    request = ValidityRequest(data=str(folder / "images"), limit=count, batch=batch, weights_are_random=True)
+    assert workload.judge is not None
     started = perf_counter()
     with torch.inference_mode():
-        judge(workload.name, workload.judge, *sides, request)
+        judge(workload.name, workload.judge({}), *predictors, request)
     return perf_counter() - started
 
 
-def run_models(sides: tuple[Side, Side], args: tuple[Any, ...], count: int, batch: int) -> float:
+def run_models(predictors: tuple[Predictor, Predictor], args: tuple[Any, ...], count: int, batch: int) -> float:
     """Run both models on as many prepared batches as ``count`` images make; return seconds."""
     started = perf_counter()
     for _ in range(-(-count // batch)):
-        for side in sides:
-            with side.active():
-                side.call(*args)
+        for predictor in predictors:
+            with predictor.active():
+                predictor.call(*args)
     return perf_counter() - started
 
 
 def check_speed(folder: Path, count: int, batch: int, blocks: int) -> bool:
     """Print the ratio; return whether the claim holds."""
-    workload, sides, args = make_sides(batch)
-    run_models(sides, args, 4 * batch, batch)
+    workload, predictors, args = make_predictors(batch)
+    run_models(predictors, args, 4 * batch, batch)
     judging: list[float] = []
 
     def judged() -> list[float]:
-        judging.append(judge_images(workload, sides, folder, count, batch))
+        judging.append(judge_images(workload, predictors, folder, count, batch))
         return judging[-1:]
 
-    found = compare_alternating(blocks, lambda: [run_models(sides, args, count, batch)], judged)
+    found = compare_alternating(blocks, lambda: [run_models(predictors, args, count, batch)], judged)
     holds = found.value >= MIN_RATIO
     print(
         f"batch {batch}: whole path / models alone = {found.value:.3f} [{found.low:.3f}, {found.high:.3f}] in images "
@@ -112,8 +113,8 @@ def peak_memory(folder: Path, count: int) -> int:
 
 
 def _judge_alone(folder: Path, count: int) -> int:
-    workload, sides, _ = make_sides(MEMORY_BATCH)
-    judge_images(workload, sides, folder, count, MEMORY_BATCH)
+    workload, predictors, _ = make_predictors(MEMORY_BATCH)
+    judge_images(workload, predictors, folder, count, MEMORY_BATCH)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
