@@ -160,7 +160,13 @@ class WarningCode(Enum):
 
 @dataclass(frozen=True)
 class WarningMessage:
-    """One warning of one run: the name of its code, and its message and hint with all values filled in."""
+    """One warning of one run.
+
+    Attributes:
+        code: name of a ``WarningCode``.
+        message: what may distort the result.
+        hint: how to fix it.
+    """
 
     code: str
     message: str

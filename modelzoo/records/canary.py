@@ -43,8 +43,12 @@ class CanaryVerdict(str, Enum):
 class OperatorCheck:
     """One operator's result.
 
-    ``error`` is the root-mean-square error against fp64, relative to the root mean square of the exact output; it is
-    ``None`` if the operator failed or its output is not finite, and ``detail`` then says why.
+    Attributes:
+        operator: ``matmul``, ``linear`` or ``conv``.
+        error: root-mean-square error against fp64, relative to the root mean square of the exact output; ``None`` if
+            the operator failed or its output is not finite.
+        level: the precision that the error shows.
+        detail: why there is no error.
     """
 
     operator: str
@@ -55,7 +59,11 @@ class OperatorCheck:
 
 @dataclass(frozen=True)
 class Canary:
-    """The results of all canary operators."""
+    """The results of all canary operators.
+
+    Attributes:
+        operators: one result per operator.
+    """
 
     operators: tuple[OperatorCheck, ...]
 

@@ -68,7 +68,11 @@ class LogSource(str, Enum):
 class TimeShare:
     """One line of a table.
 
-    ``seconds`` and ``count`` (calls) are summed over all audited passes; ``share`` is of their total time, 0 to 1.
+    Attributes:
+        name: of the kernel, precision or operator.
+        seconds: summed over all audited passes.
+        share: of the total time of these passes, 0 to 1.
+        count: number of calls in all audited passes.
     """
 
     name: str
@@ -81,8 +85,16 @@ class TimeShare:
 class OperatorUse:
     """One operator that multiplies matrices, with one set of shapes and one kernel.
 
-    ``seconds`` is its self time over all passes, of which ``kernel_seconds`` were spent inside the kernel that
-    ``implementation`` names.
+    Attributes:
+        operator: name of the operator.
+        operator_class: what it computes.
+        shapes: the shapes of its inputs.
+        implementation: the kernel that ran.
+        precision: the precision that it ran in.
+        decided_by: what decided ``precision``.
+        count: number of calls in all audited passes.
+        seconds: self time in all audited passes.
+        kernel_seconds: the part of ``seconds`` that was spent inside the kernel.
     """
 
     operator: str
@@ -98,7 +110,17 @@ class OperatorUse:
 
 @dataclass(frozen=True)
 class ClassVerdict:
-    """How one class of operators ran; ``bf16_share`` is of this class's time, 0 to 1."""
+    """How one class of operators ran.
+
+    Attributes:
+        operator_class: what these operators compute.
+        seconds: their time in all audited passes.
+        bf16_share: the part of ``seconds`` in bf16, 0 to 1.
+        precisions: all precisions that they ran in.
+        decided_by: what decided that.
+        canary_error: the error of the canary's operator of this class; ``None`` if there is none.
+        canary_level: the precision that this error shows.
+    """
 
     operator_class: OperatorClass
     seconds: float
@@ -113,9 +135,32 @@ class ClassVerdict:
 class Evidence:
     """The verdict on one audit, and what it is based on.
 
-    Seconds are sums over ``iterations`` passes. Shares (0 to 1) are of ``seconds``, except ``compute_bf16_share``,
-    which is of ``compute_seconds``: the time in convolutions, matrix products and attention. ``detail`` gives the
-    reason for the verdict and ``line`` the sentence to print. ``problems`` lists what the audit could not do.
+    Seconds are sums over all audited passes. Shares are from 0 to 1.
+
+    Attributes:
+        requested: the precision asked for.
+        bf16_method: how bf16 was enabled.
+        verdict: whether the requested precision ran.
+        detail: the reason for the verdict.
+        line: the sentence to print.
+        decided_by: what decided the precisions.
+        iterations: number of audited passes.
+        seconds: their total time.
+        compute_seconds: the part of ``seconds`` in convolutions, matrix products and attention.
+        compute_bf16_share: the part of ``compute_seconds`` in bf16.
+        unattributed_share: the part of ``seconds`` in no operator or kernel.
+        reference_share: the part of ``seconds`` in reference kernels, the slowest.
+        reference_kernels: their names.
+        classes: the classes of operators that multiply matrices.
+        by_implementation: the time by kernel.
+        by_precision: the time by precision.
+        by_operator: the time by operator.
+        operators: the operators that multiply matrices.
+        onednn_version: as oneDNN reports it; empty if it did not.
+        onednn_isa: the instruction set that oneDNN uses; empty if it did not report it.
+        blas: the BLAS library of torch.
+        log_source: how oneDNN's verbose mode was switched on.
+        problems: what the audit could not do.
     """
 
     requested: str

@@ -123,7 +123,13 @@ class Machine:
 
 @dataclass(frozen=True)
 class ClockFrequency:
-    """Current frequencies of the CPUs in the affinity mask, read when a period began and when it ended, in MHz."""
+    """Current frequencies of the CPUs in the affinity mask, read when a period began and when it ended, in MHz.
+
+    Attributes:
+        mean_mhz: the mean of all readings.
+        min_mhz: the lowest reading.
+        max_mhz: the highest reading.
+    """
 
     mean_mhz: float
     min_mhz: float

@@ -12,9 +12,12 @@ Shape = tuple[int, ...]
 class Flops:
     """The floating-point operations of one pass.
 
-    ``bytes`` counts the inputs and outputs of every call, so data that stays in a cache between two calls is counted
-    twice. ``by_operator`` maps operator names to operations. ``missing`` names the operators that multiply matrices
-    and for which no formula is known.
+    Attributes:
+        total: number of operations.
+        bytes: size of the inputs and outputs of every call; data that stays in a cache between two calls is counted
+            twice.
+        by_operator: operations by name of the operator.
+        missing: operators that multiply matrices and for which no formula is known.
     """
 
     total: int
@@ -27,8 +30,16 @@ class Flops:
 class OperatorRow:
     """One operator with one set of shapes, over all passes.
 
-    ``seconds`` is self time and ``share`` its part of the passes' time (0 to 1). ``flop`` and ``bytes`` are sums over
-    all calls, ``None`` if unknown. ``kernel`` and ``precision`` come from the audit, empty if it did not see the call.
+    Attributes:
+        name: name of the operator.
+        shapes: the shapes of its inputs.
+        count: number of calls.
+        seconds: self time.
+        share: the part of the passes' time, 0 to 1.
+        flop: operations of all calls; ``None`` if unknown.
+        bytes: inputs and outputs of all calls; ``None`` if unknown.
+        kernel: the kernel that ran; empty if the audit did not see the call.
+        precision: the precision that it ran in; empty likewise.
     """
 
     name: str
@@ -59,7 +70,17 @@ class OperatorRow:
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One module, by its path: ``seconds`` includes its children, ``own_seconds`` does not; over all passes."""
+    """One module of the model, over all passes.
+
+    Attributes:
+        path: the module's name, such as ``layer1.0.conv1``.
+        kind: its class.
+        count: number of calls.
+        seconds: its time, children included.
+        own_seconds: its time without its children.
+        share: the part of the passes' time, 0 to 1.
+        flop: operations of all calls; ``None`` if unknown.
+    """
 
     path: str
     kind: str
@@ -72,10 +93,16 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class Profile:
-    """The profile of ``iterations`` passes.
+    """The profile of some passes.
 
-    ``seconds`` is their total time under the profiler, which is slower than without it. ``trace`` is the path of the
-    Chrome trace, if one was written. ``problems`` lists what could not be measured.
+    Attributes:
+        iterations: number of passes.
+        seconds: their total time under the profiler, which is slower than without it.
+        operators: the operators, by shapes.
+        layers: the model's modules.
+        flops: the operations of one pass.
+        trace: path of the Chrome trace, if one was written.
+        problems: what could not be measured.
     """
 
     iterations: int

@@ -34,7 +34,12 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class EnvironmentChanges:
-    """What was done to a worker's environment variables: names with the values removed and the values set."""
+    """What was done to a worker's environment variables.
+
+    Attributes:
+        removed: variables that were removed, with their values.
+        applied: variables that were set.
+    """
 
     removed: dict[str, str] = field(default_factory=dict)
     applied: dict[str, str] = field(default_factory=dict)
@@ -42,7 +47,12 @@ class EnvironmentChanges:
 
 @dataclass(frozen=True)
 class Turn:
-    """One stretch of sampling: seconds since the worker began to sample, at its start and at its end."""
+    """A stretch in which this worker sampled while the other workers of its round waited.
+
+    Attributes:
+        start: seconds since the worker began to time.
+        end: likewise.
+    """
 
     start: float
     end: float
@@ -53,22 +63,43 @@ class RunReport:
     """What a worker reports of the setting that it ran. Times in seconds, memory in bytes.
 
     Attributes:
-        workload, title, unit: the workload's name, what it is, and what its throughput counts.
-        digest: SHA-256 of the workload's file; together with ``weights`` and ``inputs_digest`` it says what ran.
+        workload: the workload's name.
+        title: what the workload is.
+        unit: what its throughput counts, for example ``images``.
         setting: as resolved: every value is filled in.
+        plan: how long it was to measure.
+        weights: the weights that it used.
         items: what each item of the batch is.
-        inputs_digest: SHA-256 of the input tensors.
         timing: ``None`` under an emulator, where nothing is timed.
-        canary: the operators' errors against fp64; ``canary_verdict`` says in a word what they show.
+        import_seconds: time to import the engine and the workload's libraries.
+        build_seconds: time to build the model and load its weights.
+        compile_seconds: time to compile or trace the model, ``None`` in eager mode.
+        canary: the operators' errors against fp64; ``None`` if the engine has no canary.
+        canary_verdict: what the errors show.
         switches: process-wide switches that were set, by name.
+        environment: what was done to the environment variables.
         counts: numbers that the model's work depends on.
         peak_memory: of this process.
+        machine: the machine it ran on.
+        libraries: the numerical libraries in the process.
+        usage: how busy the CPUs were while it sampled.
+        warnings: what may distort the result.
+        evidence: which kernels ran in which precision.
+        evidence_problem: why there is no evidence.
+        flops: the operations of one pass; one process per setting counts them.
+        flops_problem: why there are none.
+        bound: how near the run came to this machine's ceilings.
+        ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
+        profile: operator and layer times, with ``--profiling``.
+        profile_problem: why there is no profile.
+        engine: name of the inference framework.
+        versions: the versions of all libraries that affect the result, by name; empty if not recorded.
+        digest: SHA-256 of the workload's file; together with the digests of the weights and the inputs it says what
+            ran.
+        inputs_digest: SHA-256 of the inputs.
+        machine_fingerprint: equal on machines of equal speed; see ``modelzoo.machine.fingerprint``.
         cpus: the logical CPUs that the process could run on.
-        usage: what else used the CPUs meanwhile.
-        evidence: which kernels ran in which precision; ``evidence_problem`` says why there is none.
-        flops: the operations of one pass; ``flops_problem`` says why there are none.
-        bound: how near the run came to this machine's ``ceilings``, which are stored with it.
-        turns: when this process sampled.
+        turns: when it sampled, if other workers took turns with it.
     """
 
     workload: str
@@ -104,6 +135,7 @@ class RunReport:
     versions: dict[str, str] = field(default_factory=dict)
     digest: Optional[str] = None
     inputs_digest: Optional[str] = None
+    machine_fingerprint: Optional[str] = None
     cpus: Optional[tuple[int, ...]] = None
     turns: Optional[tuple[Turn, ...]] = None
 
@@ -112,8 +144,16 @@ class RunReport:
 class Run:
     """One process that measured one workload under one setting.
 
-    ``group`` is the index in ``Result.asked`` of what was asked for. ``report`` is ``None`` if the run failed;
-    ``error`` is then the reason, in one line, and ``error_kind`` its class in ``modelzoo.errors``.
+    Attributes:
+        workload: the workload's name.
+        group: index in ``Result.asked`` of what was asked for.
+        asked: the setting as asked for.
+        round: number of the round, from 0; the processes of a round sample in alternating turns.
+        started: when its process was started; UTC, ISO 8601.
+        ended: when it ended.
+        report: what was measured; ``None`` if the run failed.
+        error: why it failed, in one line.
+        error_kind: class of the error in ``modelzoo.errors``.
     """
 
     workload: str
@@ -134,7 +174,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Asked:
-    """One workload under one setting, as asked for."""
+    """One workload under one setting, as asked for.
+
+    Attributes:
+        workload: the workload's name.
+        setting: ``None`` stands for what the suite was to decide.
+    """
 
     workload: str
     setting: Setting
@@ -144,7 +189,13 @@ class Asked:
 class SideReport:
     """One of the two models of a judgement: how it ran, and what proves its precision.
 
-    ``evidence_problem`` says why there is no evidence.
+    Attributes:
+        setting: as resolved.
+        canary_verdict: what the canary shows.
+        canary_summary: the canary's errors as text.
+        canary: the operators' errors against fp64.
+        evidence: which kernels ran in which precision.
+        evidence_problem: why there is no evidence.
     """
 
     setting: Optional[ResolvedSetting] = None
@@ -162,9 +213,16 @@ class ValidityReport:
     Attributes:
         validity: the judgement itself.
         setting: the setting under test, as resolved.
+        weights: the weights of both models.
         tested: the model under test.
         reference: the fp32 model that it was compared with.
+        engine: name of the inference framework.
+        versions: the versions of all libraries that affect the result, by name; empty if not recorded.
         digest: SHA-256 of the workload's file.
+        machine: the machine that it ran on.
+        libraries: the numerical libraries in the process.
+        machine_fingerprint: as in ``RunReport``.
+        cpus: the logical CPUs that the process could run on.
     """
 
     validity: Validity
@@ -177,12 +235,18 @@ class ValidityReport:
     digest: Optional[str] = None
     machine: Optional[Machine] = None
     libraries: Optional[Libraries] = None
+    machine_fingerprint: Optional[str] = None
     cpus: Optional[tuple[int, ...]] = None
 
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """A small copy of a written picture, as JPEG (base64 in JSON), so that a report can show it anywhere."""
+    """A small copy of a written picture, so that a report can show it anywhere.
+
+    Attributes:
+        name: name of the picture's file.
+        jpeg: a JPEG file (base64 in JSON).
+    """
 
     name: str
     jpeg: bytes
@@ -193,10 +257,16 @@ class ValidityEntry:
     """One setting's judgement, or the reason why there is none.
 
     Attributes:
-        group: index in ``Result.asked``.
+        workload: the workload's name.
+        group: index in ``Result.asked`` of what was asked for.
+        asked: the setting as asked for.
         exit_code: 0 valid, 1 not valid, 2 could not be judged.
-        files: what was written.
-        thumbnails: of the first pictures written, at most ``THUMBNAILS``.
+        report: the judgement; ``None`` if there is none.
+        error: why there is none, in one line.
+        started: when its process was started; UTC, ISO 8601.
+        ended: when it ended.
+        files: paths of the pictures and tables that were written.
+        thumbnails: of the first pictures, at most 8.
     """
 
     workload: str
@@ -215,8 +285,15 @@ class ValidityEntry:
 class Result:
     """Everything that one call of the suite measured and judged, with the call itself.
 
-    ``asked`` lists all that was asked for, the baseline of each workload first; runs come in the order in which they
-    ended. ``commit`` is the suite's git commit if it ran from a checkout.
+    Attributes:
+        command: the command line.
+        created: when the call began; UTC, ISO 8601.
+        asked: all that was asked for, the baseline of each workload first.
+        runs: in the order in which they ended.
+        validity: in the order in which they were judged.
+        version: version of the suite.
+        commit: the suite's git commit if it ran from a checkout, with ``+`` if files had been changed.
+        format: name and version of the format.
     """
 
     command: tuple[str, ...]

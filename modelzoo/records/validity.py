@@ -70,6 +70,7 @@ class Check:
         relation: how ``seen`` must relate to ``required``.
         required: the threshold in force.
         source: where ``required`` comes from.
+        passed: whether ``seen`` relates to ``required`` as it must.
         would_pass_at: the ``--tolerance`` at which this check would just pass; ``None`` if no value would.
     """
 
@@ -85,7 +86,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of text: one cell per column in each row, and a note below it."""
+    """A table of text.
+
+    Attributes:
+        title: printed above the table.
+        columns: their headings.
+        rows: one cell per column in each row.
+        note: printed below the table; may be empty.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -98,14 +106,18 @@ class Validity:
     """The judgement of one setting of one workload.
 
     Attributes:
+        workload: the workload's name.
         task: the kind of task: ``classification``, ``detection``, ``answers``.
         metric: name of the metric that decides: ``top1``, ``top1_agreement``, ``box_ap``,
             ``detection_agreement``, ``f1``, ``tensor_error``.
         reference: the metric in fp32 (1 for an agreement); ``None`` if it has no value.
         tested: the metric of the setting under test.
+        verdict: the verdict on the predictions.
         exit_code: 0 valid (or numerical agreement only), 1 not valid, 2 could not be judged.
         scope: what was judged on, as text: "32 crops of 1 photograph: agreement only".
         reason: why the verdict is not VALID; empty if it is.
+        checks: every value that was compared with a threshold.
+        tables: what is printed, as text.
         counts: number of pictures, crops, photographs, questions ….
         figures: every figure by name, from 0 to 1 for accuracies; figures that are not finite are left out.
         notes: how unusual inputs were read.

@@ -17,7 +17,7 @@ import msgspec
 from modelzoo.errors import KINDS
 from modelzoo.files import write_atomically
 from modelzoo.records.run import FORMAT, THUMBNAILS, Result
-from modelzoo.setting import BACKENDS, BF16_METHODS, MODES, PRECISIONS
+from modelzoo.setting import BACKENDS, BF16_METHODS, MODES, PRECISIONS, ResolvedSetting, Setting
 
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 Json = dict[str, Any]
@@ -69,6 +69,8 @@ def result_schema() -> Json:
 def _strict(name: str, record: Json) -> Json:
     """The schema of one record, without unknown fields, and with its docstring as descriptions."""
     summary, described = split_docstring(record.get("description", ""))
+    if name == ResolvedSetting.__name__:  # has the fields of Setting, and only says what is different
+        described = split_docstring(Setting.__doc__ or "")[1]
     record = {**record, "description": summary} if summary else record
     if "properties" not in record:  # an enum
         return record
