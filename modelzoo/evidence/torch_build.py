@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import mmap
-import re
 from pathlib import Path
+
+from modelzoo.machine.torch_config import parse_torch_config
 
 
 def blas_name() -> str:
@@ -15,12 +16,10 @@ def blas_name() -> str:
     """
     import torch
 
-    config = torch.__config__.show()
-    mkl = re.search(r"(?:oneAPI )?Math Kernel Library Version ([\d.]+)", config)
-    info = re.search(r"BLAS_INFO=(\w+)", config)
-    kind = info.group(1).lower() if info else ("mkl" if mkl else "unknown")
+    build = parse_torch_config(torch.__config__.show())
+    kind = (build.blas or ("mkl" if build.mkl else "unknown")).lower()
     if kind == "mkl":
-        return f"mkl {mkl.group(1)}" if mkl else "mkl"
+        return f"mkl {build.mkl}" if build.mkl else "mkl"
     return _loaded_blas() or {"open": "openblas"}.get(kind, kind)
 
 
@@ -72,5 +71,4 @@ def onednn_version() -> str:
     """Return the version of oneDNN that torch was built with; empty without oneDNN."""
     import torch
 
-    match = re.search(r"(?:MKL-DNN|oneDNN) v([\d.]+)", torch.__config__.show())
-    return match.group(1) if match else ""
+    return parse_torch_config(torch.__config__.show()).onednn or ""
