@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import onednn_recordings as recordings
 import pytest
-from evidence_samples import ALL_BF16, ALL_FP32, blas_audit, gemm_event
+from evidence_samples import ALL_BF16, blas_audit, gemm_event
 
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
@@ -48,9 +48,10 @@ def test_recordings_name_the_library() -> None:
 
 
 def test_mkl_names_its_function() -> None:
-    """MKL's own log names the function; without a matching call the product is native."""
-    audit = blas_audit(gemm_event("aten::mm", "float"), blas="mkl 2024.2", blas_calls=(BlasCall("SGEMM", 1, 0.1),))
-    assert build_evidence(audit, ALL_FP32, "fp32").by_implementation[0].name == "mkl sgemm"
+    """MKL's own log names the function; if no function of that type was called, the product is native."""
+    audit = blas_audit(blas="mkl 2024.2", blas_calls=(BlasCall("SGEMM", 1, 0.1),))
+    assert library_kernel(gemm_event("aten::mm", "float"), OperatorClass.MATMUL, audit) == "mkl sgemm"
+    assert library_kernel(gemm_event("aten::mm", "double"), OperatorClass.MATMUL, audit) == "native fp64"
 
 
 @pytest.mark.parametrize(
