@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Optional
@@ -50,7 +49,7 @@ class ValidityRequest:
     data: Optional[str] = None
     limit: Optional[int] = None
     seed: int = 0
-    tolerance: Mapping[str, float] = field(default_factory=dict)
+    tolerance: dict[str, float] = field(default_factory=dict)
     batch: int = 1
     explain: bool = False
     weights_are_random: bool = False
@@ -137,8 +136,8 @@ class Validity:
     reason: str
     checks: tuple[Check, ...] = ()
     tables: tuple[Table, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
-    figures: Mapping[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     reference_name: str = "fp32"
     tested_name: str = "tested"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
 from modelzoo.validity.imagenet import wnids
-from modelzoo.validity.judging import compare, conclude, judge, merge
+from modelzoo.validity.judging import bind, compare, conclude, judge, merge
 from modelzoo.validity.predictor import Predictor
 from modelzoo.validity.protocol import JudgingTask, TaskContext, TaskDeclaration
 from modelzoo.validity.task import Answers, Classification, Detection, listed, stacked
@@ -27,6 +27,7 @@ __all__ = [
     "Validity",
     "ValidityRequest",
     "ValidityVerdict",
+    "bind",
     "compare",
     "conclude",
     "judge",
