@@ -49,7 +49,9 @@ def test_command_is_understood(command: str) -> None:
         assert (ROOT / script).is_file()
 
 
-PAGES = sorted({path for pattern in ("*.md", "docs/*.md", "*/README.md") for path in ROOT.glob(pattern)})
+PAGES = sorted(
+    {path for pattern in ("*.md", "docs/*.md", "*/README.md", "examples/*/README.md") for path in ROOT.glob(pattern)}
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
