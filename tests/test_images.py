@@ -34,8 +34,8 @@ def docker(
 
 
 USABLE = (
-    "import dataclasses, json; from modelzoo.machine import facts; "
-    "print(json.dumps({**dataclasses.asdict(facts.usable_threads()), 'memory': facts.memory_limit()}))"
+    "import dataclasses, json; from modelzoo.machine import limits; "
+    "print(json.dumps({**dataclasses.asdict(limits.usable_threads()), 'memory': limits.memory_limit()}))"
 )
 
 
