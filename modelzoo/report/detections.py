@@ -31,7 +31,7 @@ LEGEND = (
     (COMMON, "in both"),
     (LOST, "LOST: fp32 only"),
     (NEW, "NEW: tested only"),
-    (MOVED, "MOVED: IoU under 0.9"),
+    (MOVED, "MOVED: IoU below 0.9"),
 )
 BAR, GAP = 34, 8
 """Pixels: height of the title and of the legend, and distance between the two panels."""

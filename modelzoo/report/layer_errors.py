@@ -28,13 +28,13 @@ def write_plot(plot: LayerErrorPlot, workload: str, path: Path) -> None:
     # A logarithmic axis has no place for 0: layers with equal outputs get no point.
     errors = [layer.error or math.nan for layer in layers]
     baseline = [layer.baseline for layer in layers]
-    axes.semilogy(order, errors, ".-", label=f"{plot.tested_name} against fp32 (no point: equal)")
+    axes.semilogy(order, errors, ".-", label=f"{plot.tested_name} compared with fp32 (no point: equal)")
     axes.semilogy(order, baseline, color="grey", label="explained by rounding")
     limits = [plot.limit * each for each in baseline]
     axes.semilogy(order, limits, "--", color="grey", label=f"{plot.limit:g} × that")
     if plot.first_suspect is not None:
         name = layers[plot.first_suspect].name
-        axes.axvline(plot.first_suspect, color="tab:red", label=f"first beyond: {name}")
+        axes.axvline(plot.first_suspect, color="tab:red", label=f"first beyond the limit: {name}")
     step = max(1, len(layers) // NAMED_LAYERS)
     axes.set_xticks(list(order)[::step], [layer.name for layer in layers[::step]], rotation=90, fontsize=6)
     axes.set_ylabel("relative error of the layer's output")

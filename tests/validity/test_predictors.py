@@ -1,186 +1,96 @@
-"""Judging through the commands: verdicts, exit codes, and speed and validity in one table."""
+"""Loading both models through an engine that is not torch, and what is refused."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from cli.test_app import MLP, MODELZOO, SHORT, TARGET, only_line, run, valid
+from engines.fake_engine import FakeEngine, FakeSession
+from validity import toys
 
-CLASSIFIER = """
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.validity import ValidityRequest, ValidityVerdict
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.validity import Classification
-from modelzoo.workload.declaration import Inputs, Workload
+from modelzoo.validity.predictors import complete_request, validate
+from modelzoo.workload import Inputs, Workload
 
-FAULT = {fault}
+# torch's tensors trigger it in numpy 2.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+WEIGHTS = Weights(WeightsKind.PATH, "toy", "toy.npz", "0" * 64, "named by --weights")
 
-def build(options):
-    import torch
-    from torch import nn
 
-    class Tiny(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.body = nn.Sequential(
-                nn.Conv2d(3, 16, 7, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(5), nn.Flatten(), nn.Linear(400, 10)
-            )
+def forward(pictures: Any, *, weight: Any) -> Any:
+    """Logits of a linear model."""
+    return pictures.reshape(len(pictures), -1) @ weight.T
 
-        def forward(self, x):
-            found = self.body(x)
-            return -found if FAULT and torch.is_autocast_cpu_enabled() else found
 
-    return Tiny()
+def workload(folder: Path, asked: list[Mapping[str, Any]]) -> Workload:
+    """A numpy classifier on 6 pictures; ``asked`` collects the options that its judge is called with."""
+    declaration, _, _, request = toys.classification(folder / "pictures", 6)
+    assert request.data is not None
 
-def preprocess(picture):
-    from torchvision.transforms import functional
-    return functional.resize(functional.pil_to_tensor(picture).float() / 255, [64, 64], antialias=True)
+    def judge(options: Mapping[str, Any]) -> Classification:
+        asked.append(options)
+        return declaration
 
-def inputs(request):
-    import torch
-    return Inputs((torch.rand(request.batch, 3, 64, 64, generator=torch.Generator().manual_seed(0)),), ("noise",))
-
-def names():
-    return [f"class {{i}}" for i in range(10)]
-
-WORKLOAD = Workload(
-    "tiny", "a tiny classifier", "images", build, inputs, judge=lambda options: Classification(preprocess, names)
-)
-"""
+    return Workload("toy", "a toy", "pictures", lambda options: forward, lambda request: Inputs((), ()), judge=judge)
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Path:
-    """A workload directory, with weights of the user's own beside it."""
-    return written(tmp_path / "tiny")
+def weights(tmp_path: Path) -> Weights:
+    """A trained linear model in a file of the user's."""
+    path = tmp_path / "toy.npz"
+    np.savez(path, weight=np.random.default_rng(0).normal(size=(toys.CLASSES, 768)).astype("float32") / 100)
+    return replace(WEIGHTS, path=str(path))
 
 
-def written(folder: Path, fault: bool = False) -> Path:
-    """Write a classifier that, with ``fault``, is wrong under autocast; its weights lie in ``own.pt``."""
-    import torch
-
-    from modelzoo.workload import discovery
-
-    folder.mkdir()
-    (folder / "workload.py").write_text(CLASSIFIER.format(fault=fault))
-    torch.manual_seed(0)
-    torch.save(discovery.load_workload(folder).build({}).state_dict(), folder / "own.pt")
-    return folder
+def resolved(**changes: Any) -> ResolvedSetting:
+    return FakeEngine().resolve(Setting(precision="bf16", **changes), batch=2, threads=1)
 
 
-def judging(folder: Path, *options: str) -> list[str]:
-    """The command that judges bf16 by autocast on ``own.pt``."""
-    return [*MODELZOO, "validate", str(folder), "--weights", str(folder / "own.pt"), "--bf16=autocast", *options]
+def test_a_setting_is_judged_through_the_engine_protocol(tmp_path: Path, weights: Weights) -> None:
+    """The judge gets the setting's options, the reference is fp32, and both models predict."""
+    asked: list[Mapping[str, Any]] = []
+    work = workload(tmp_path, asked)
+    request = ValidityRequest(data=str(tmp_path / "pictures"))
+    found = validate(FakeEngine(), work, resolved(options={"size": 3}), weights, Inputs((), ()), request)
+    assert asked == [{"size": 3}]
+    assert (found.reference.setting.precision, found.tested.setting.precision) == ("fp32", "bf16")
+    assert found.validity.verdict in (ValidityVerdict.VALID, ValidityVerdict.NOT_VALID)
+    assert found.validity.figures["kl_max"] > 0
+    assert (found.validity.reference_name, found.validity.tested_name) == ("fp32", resolved().label)
+    assert found.tested.canary is None
+    assert found.tested.canary_problem
 
 
-def test_good_predictions_are_valid(tiny: Path, tmp_path: Path) -> None:
-    """stdout is the VALID line alone, exit code 0, and the result holds what the line says."""
-    path = tmp_path / "r.json"
-    done = run(judging(tiny, "--json", str(path)))
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
-    assert line.startswith("[VALID] tiny top1_agreement 1 ")
-    assert " VALID (32 crops of 1 photograph" in line
-    (entry,) = valid(path)["validity"]
-    assert entry["report"]["validity"]["verdict"] == "VALID"
-    assert "would pass at" in done.stderr
+def test_without_fp32_there_is_no_reference(tmp_path: Path, weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A canary that shows bf16 in the reference ends the judgement before anything is compared."""
+    rounded = Canary((OperatorCheck("matmul", 2e-3, CanaryLevel.BF16),))
+    monkeypatch.setattr(FakeSession, "canary", lambda self: rounded)
+    with pytest.raises(EnvironmentProblem, match=r"no fp32 reference .* matmul bf16 \(2.0e-03\)"):
+        validate(FakeEngine(), workload(tmp_path, []), resolved(), weights, Inputs((), ()), ValidityRequest())
 
 
-def test_wrong_predictions_are_not_valid(tmp_path: Path) -> None:
-    """A model that negates its scores under autocast ends with exit code 1."""
-    done = run(judging(written(tmp_path / "tiny", fault=True)))
-    assert done.returncode == 1, done.stderr
-    assert " NOT VALID" in done.stdout
+def test_a_workload_without_a_judge_is_refused(tmp_path: Path, weights: Weights) -> None:
+    """Before its models are loaded."""
+    silent = replace(workload(tmp_path, []), judge=None)
+    with pytest.raises(UsageError, match="set judge in workload.py"):
+        validate(FakeEngine(), silent, resolved(), WEIGHTS, Inputs((), ()), ValidityRequest())
 
 
-def test_random_weights_give_numbers_only(tiny: Path) -> None:
-    """Untrained weights are never called valid."""
-    done = run([*MODELZOO, "validate", str(tiny), "--weights", "random", "--bf16=autocast"])
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("[VALID] tiny tensor_error - ")
-    assert "NUMERIC ONLY" in done.stdout
-
-
-@pytest.mark.parametrize("options", [["--mode", "script"], ["--channels-last"], ["--backend", "blas"]])
-def test_every_setting_that_is_timed_can_be_judged(tiny: Path, options: list[str]) -> None:
-    """Traced, channels-last and without oneDNN: each is compared with plain fp32."""
-    done = run([*MODELZOO, "validate", str(tiny), "--precision", "fp32", "--weights", str(tiny / "own.pt"), *options])
-    assert done.returncode == 0, done.stderr
-    assert " VALID (" in done.stdout
-
-
-@pytest.mark.slow
-def test_a_compiled_model_can_be_judged(tiny: Path) -> None:
-    """The model that inductor compiled is compared with the eager one."""
-    done = run([*MODELZOO, "validate", str(tiny), "--precision", "fp32", "--weights", "random", "--mode", "compile"])
-    assert done.returncode == 0, done.stderr
-    assert "NUMERIC ONLY" in done.stdout
-
-
-def test_speed_and_validity_in_one_table(tiny: Path, tmp_path: Path) -> None:
-    """``run --validate``: TARGET lines last, the table has the verdict, the reference is not judged against itself."""
-    path = tmp_path / "r.json"
-    command = [*MODELZOO, "run", str(tiny), "--weights", str(tiny / "own.pt"), "--validate", *SHORT]
-    done = run([*command, "--json", str(path)])
-    assert done.returncode == 0, done.stderr
-    judged, *targets = done.stdout.splitlines()
-    assert judged.startswith("[VALID] tiny top1_agreement")
-    assert len(targets) == 2
-    assert all(TARGET.fullmatch(line) for line in targets)
-    assert "predictions" in done.stderr
-    assert "VALID: top1_agreement" in done.stderr
-    data = valid(path)
-    assert [entry["asked"]["precision"] for entry in data["validity"]] == ["bf16"]
-
-
-def test_speed_of_wrong_predictions_ends_with_1(tmp_path: Path) -> None:
-    """A fast wrong answer is no success: ``run --validate`` says so by its exit code too."""
-    folder = written(tmp_path / "tiny", fault=True)
-    done = run([*MODELZOO, "run", str(folder), "--weights", str(folder / "own.pt"), "--validate", *SHORT])
-    assert done.returncode == 1, done.stderr
-    assert "[TARGET] tiny Time" in done.stdout
-    assert "NOT VALID" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--data", "/nowhere"], "--data /nowhere does not exist"),
-        (["--limit", "0"], "--limit must be 1 or more, not 0"),
-        (["--tolerance", "kl"], "must have the form NAME=NUMBER"),
-        (["--tolerance", "nosuch=1"], "nosuch"),
-    ],
-)
-@pytest.mark.parametrize("command", ["validate", "run"])
-def test_mistakes_end_at_once_in_one_line(tiny: Path, command: str, options: list[str], words: str) -> None:
-    """Also under ``run --validate``: before anything is measured, not after minutes."""
-    more = ["--validate"] if command == "run" else []
-    assert words in only_line(run([*MODELZOO, command, str(tiny), *more, *options]))
-
-
-def test_another_models_checkpoint_is_named(tiny: Path, tmp_path: Path) -> None:
-    """Weights of another architecture cannot be judged: exit code 2, and the mismatch in one line."""
-    import torch
-
-    torch.save(torch.nn.Linear(3, 4).state_dict(), tmp_path / "other.pt")
-    done = run([*MODELZOO, "validate", str(tiny), "--weights", str(tmp_path / "other.pt")])
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    assert "other.pt" in done.stderr
-    assert "this workload" in done.stderr
-
-
-def test_a_workload_that_names_no_judge(tmp_path: Path) -> None:
-    """It can be timed but not judged; the error says what to add."""
-    done = run([*MODELZOO, "validate", MLP, "--weights", "random", "--output", str(tmp_path)])
-    assert done.returncode == 2
-    assert "set judge in workload.py" in done.stderr
-
-
-def test_the_script_of_a_directory(shared: Path, tmp_path: Path) -> None:
-    """``python3 validate.py --bf16 --data FILE`` in bert/, on trained weights and real questions: VALID."""
-    command = [sys.executable, "validate.py", "--bf16", "--data", str(shared / "data" / "squad" / "xquad.en.json")]
-    own = ["--weights", str(shared / "weights" / "bert" / "minilm-l6-squad"), "--limit", "40"]
-    done = run([*command, *own, "--output", str(tmp_path)], Path(MLP).parents[1] / "bert")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("[VALID] bert f1 ")
+def test_the_request_is_completed_from_setting_and_weights(tmp_path: Path) -> None:
+    """Batch, seed, and whether the weights are random, the user's, or a checkpoint directory."""
+    asked = ValidityRequest(limit=3)
+    own = complete_request(asked, resolved(seed=5), WEIGHTS)
+    assert own == ValidityRequest(limit=3, seed=5, batch=2, own_weights=True)
+    random = complete_request(asked, resolved(), replace(WEIGHTS, kind=WeightsKind.RANDOM))
+    assert (random.weights_are_random, random.own_weights, random.model_path) == (True, False, None)
+    directory = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, path=str(tmp_path))
+    assert complete_request(asked, resolved(), directory).model_path == str(tmp_path)

@@ -1,0 +1,186 @@
+"""Judging through the commands, whole processes included: verdicts, exit codes, speed and validity in one table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from cli.test_app import MLP, MODELZOO, SHORT, TARGET, only_line, run, valid
+
+CLASSIFIER = """
+from modelzoo.validity import Classification
+from modelzoo.workload.declaration import Inputs, Workload
+
+FAULT = {fault}
+
+def build(options):
+    import torch
+    from torch import nn
+
+    class Tiny(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(
+                nn.Conv2d(3, 16, 7, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(5), nn.Flatten(), nn.Linear(400, 10)
+            )
+
+        def forward(self, x):
+            found = self.body(x)
+            return -found if FAULT and torch.is_autocast_cpu_enabled() else found
+
+    return Tiny()
+
+def preprocess(picture):
+    from torchvision.transforms import functional
+    return functional.resize(functional.pil_to_tensor(picture).float() / 255, [64, 64], antialias=True)
+
+def inputs(request):
+    import torch
+    return Inputs((torch.rand(request.batch, 3, 64, 64, generator=torch.Generator().manual_seed(0)),), ("noise",))
+
+def names():
+    return [f"class {{i}}" for i in range(10)]
+
+WORKLOAD = Workload(
+    "tiny", "a tiny classifier", "images", build, inputs, judge=lambda options: Classification(preprocess, names)
+)
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A workload directory, with weights of the user's own beside it."""
+    return written(tmp_path / "tiny")
+
+
+def written(folder: Path, fault: bool = False) -> Path:
+    """Write a classifier that, with ``fault``, is wrong under autocast; its weights lie in ``own.pt``."""
+    import torch
+
+    from modelzoo.workload import discovery
+
+    folder.mkdir()
+    (folder / "workload.py").write_text(CLASSIFIER.format(fault=fault))
+    torch.manual_seed(0)
+    torch.save(discovery.load_workload(folder).build({}).state_dict(), folder / "own.pt")
+    return folder
+
+
+def judging(folder: Path, *options: str) -> list[str]:
+    """The command that judges bf16 by autocast on ``own.pt``."""
+    return [*MODELZOO, "validate", str(folder), "--weights", str(folder / "own.pt"), "--bf16=autocast", *options]
+
+
+def test_good_predictions_are_valid(tiny: Path, tmp_path: Path) -> None:
+    """stdout is the VALID line alone, exit code 0, and the result holds what the line says."""
+    path = tmp_path / "r.json"
+    done = run(judging(tiny, "--json", str(path)))
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("[VALID] tiny top1_agreement 1 ")
+    assert " VALID (32 crops of 1 photograph" in line
+    (entry,) = valid(path)["validity"]
+    assert entry["report"]["validity"]["verdict"] == "VALID"
+    assert "would pass at" in done.stderr
+
+
+def test_wrong_predictions_are_not_valid(tmp_path: Path) -> None:
+    """A model that negates its scores under autocast ends with exit code 1."""
+    done = run(judging(written(tmp_path / "tiny", fault=True)))
+    assert done.returncode == 1, done.stderr
+    assert " NOT VALID" in done.stdout
+
+
+def test_random_weights_give_numbers_only(tiny: Path) -> None:
+    """Untrained weights are never called valid."""
+    done = run([*MODELZOO, "validate", str(tiny), "--weights", "random", "--bf16=autocast"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[VALID] tiny tensor_error - ")
+    assert "NUMERIC ONLY" in done.stdout
+
+
+@pytest.mark.parametrize("options", [["--mode", "script"], ["--channels-last"], ["--backend", "blas"]])
+def test_every_setting_that_is_timed_can_be_judged(tiny: Path, options: list[str]) -> None:
+    """Traced, channels-last and without oneDNN: each is compared with plain fp32."""
+    done = run([*MODELZOO, "validate", str(tiny), "--precision", "fp32", "--weights", str(tiny / "own.pt"), *options])
+    assert done.returncode == 0, done.stderr
+    assert " VALID (" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_compiled_model_can_be_judged(tiny: Path) -> None:
+    """The model that inductor compiled is compared with the eager one."""
+    done = run([*MODELZOO, "validate", str(tiny), "--precision", "fp32", "--weights", "random", "--mode", "compile"])
+    assert done.returncode == 0, done.stderr
+    assert "NUMERIC ONLY" in done.stdout
+
+
+def test_speed_and_validity_in_one_table(tiny: Path, tmp_path: Path) -> None:
+    """``run --validate``: TARGET lines last, the table has the verdict, the reference is not judged against itself."""
+    path = tmp_path / "r.json"
+    command = [*MODELZOO, "run", str(tiny), "--weights", str(tiny / "own.pt"), "--validate", *SHORT]
+    done = run([*command, "--json", str(path)])
+    assert done.returncode == 0, done.stderr
+    judged, *targets = done.stdout.splitlines()
+    assert judged.startswith("[VALID] tiny top1_agreement")
+    assert len(targets) == 2
+    assert all(TARGET.fullmatch(line) for line in targets)
+    assert "predictions" in done.stderr
+    assert "VALID: top1_agreement" in done.stderr
+    data = valid(path)
+    assert [entry["asked"]["precision"] for entry in data["validity"]] == ["bf16"]
+
+
+def test_speed_of_wrong_predictions_ends_with_1(tmp_path: Path) -> None:
+    """A fast wrong answer is not a success: the exit code of ``run --validate`` is 1."""
+    folder = written(tmp_path / "tiny", fault=True)
+    done = run([*MODELZOO, "run", str(folder), "--weights", str(folder / "own.pt"), "--validate", *SHORT])
+    assert done.returncode == 1, done.stderr
+    assert "[TARGET] tiny Time" in done.stdout
+    assert "NOT VALID" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--data", "/nowhere"], "--data /nowhere does not exist"),
+        (["--limit", "0"], "--limit must be 1 or more, not 0"),
+        (["--tolerance", "kl"], "must have the form NAME=NUMBER"),
+        (["--tolerance", "nosuch=1"], "nosuch"),
+    ],
+)
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_mistakes_end_at_once_in_one_line(tiny: Path, command: str, options: list[str], words: str) -> None:
+    """With ``run --validate`` too, before anything is measured."""
+    more = ["--validate"] if command == "run" else []
+    assert words in only_line(run([*MODELZOO, command, str(tiny), *more, *options]))
+
+
+def test_another_models_checkpoint_is_named(tiny: Path, tmp_path: Path) -> None:
+    """Weights of another architecture cannot be judged: exit code 2, and the mismatch in one line."""
+    import torch
+
+    torch.save(torch.nn.Linear(3, 4).state_dict(), tmp_path / "other.pt")
+    done = run([*MODELZOO, "validate", str(tiny), "--weights", str(tmp_path / "other.pt")])
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert "other.pt" in done.stderr
+    assert "this workload" in done.stderr
+
+
+def test_a_workload_that_names_no_judge(tmp_path: Path) -> None:
+    """It can be timed but not judged; the error says what to add."""
+    done = run([*MODELZOO, "validate", MLP, "--weights", "random", "--output", str(tmp_path)])
+    assert done.returncode == 2
+    assert "set judge in workload.py" in done.stderr
+
+
+def test_the_script_of_a_directory(shared: Path, tmp_path: Path) -> None:
+    """``python3 validate.py --bf16 --data FILE`` in bert/, on trained weights and real questions: VALID."""
+    command = [sys.executable, "validate.py", "--bf16", "--data", str(shared / "data" / "squad" / "xquad.en.json")]
+    own = ["--weights", str(shared / "weights" / "bert" / "minilm-l6-squad"), "--limit", "40"]
+    done = run([*command, *own, "--output", str(tmp_path)], Path(MLP).parents[1] / "bert")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[VALID] bert f1 ")
