@@ -14,6 +14,8 @@ MODES = ("eager", "compile", "script")
 BACKENDS = ("auto", "onednn", "blas")
 BACKEND_VARIABLE = "MODELZOO_BACKEND"
 """The environment variable that supplies the default of ``--backend``."""
+PROCESSES = 3
+"""Default number of fresh processes per setting: the fewest that show how much processes differ."""
 TARGET_HALF_WIDTH = 0.01
 """Sampling stops when the 95 % interval of the median is within ± this fraction of the median."""
 
@@ -35,6 +37,7 @@ class Setting:
         device: ``cpu``, ``cuda``, ``cuda:1``, ``npu`` ….
         batch: items per forward pass.
         threads: intra-operator threads.
+        channels_last: whether tensors have the channels-last memory format.
         weights: ``auto``, ``pretrained``, ``random`` or the path of a checkpoint.
         seed: seeds random weights, crops and samples.
         input: path of the user's own input.
@@ -151,10 +154,13 @@ def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """How long to measure in one process. ``None`` for a count means that it is adaptive.
+    """How long to measure in one process.
 
-    ``max_seconds`` limits the steady phase only, in wall-clock seconds; ``half_width`` is the precision, relative to
-    the median, at which sampling stops.
+    Attributes:
+        warmup: number of warm-up calls; ``None``: until timings stabilise.
+        iterations: number of samples; ``None``: until the interval of the median is narrow enough.
+        max_seconds: limit of the steady phase, in wall-clock seconds.
+        half_width: half width of the interval, relative to the median, at which sampling stops.
     """
 
     warmup: Optional[int] = None

@@ -1,53 +1,61 @@
-"""A worker process as its parent sees it: started, let go on until it pauses or ends, asked for its result."""
+"""A worker process as seen by its parent: started, resumed until it pauses or ends, and asked for its result."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Callable
+from typing import Callable, Optional, TypeVar
+
+import msgspec
 
 from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, WorkerError
+from modelzoo.measure.launcher import Launcher
+from modelzoo.records.protocol import (
+    PROTOCOL,
+    Exhibited,
+    Failed,
+    Hello,
+    Job,
+    Message,
+    Paused,
+    Progress,
+    decode_message,
+    encode_line,
+)
 
-Progress = Callable[[Mapping[str, Any]], None]
+OnMessage = Callable[[Message], None]
+"""Called with each ``Progress`` and ``Exhibited`` message of a worker."""
+T = TypeVar("T")
 
 
-class Child:
-    """One worker at work. Leaving the ``with`` block ends it, whatever it is doing.
+class WorkerProcess:
+    """A running worker. Leaving the ``with`` block kills it, whatever it is doing.
 
     Attributes:
-        precise: what it said at its last pause: whether its interval is narrow enough.
+        is_precise: whether the interval was narrow enough when the worker last paused.
     """
 
-    def __init__(self, work: Mapping[str, Any], progress: Progress) -> None:
-        self.precise = False
-        self._progress = progress
-        self._last: dict[str, Any] = {}
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
-        variables = work["environment"]["variables"]
-        sent = {**work, "environment": {k: v for k, v in work["environment"].items() if k != "variables"}}
-        reading, writing = os.pipe()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "modelzoo.measure.worker", str(writing)],
-            stdin=subprocess.PIPE,
-            stdout=self._said,
-            stderr=self._said,
-            env=dict(variables),
-            pass_fds=(writing,),
-            start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends the worker
-        )
-        os.close(writing)
-        self._stream = os.fdopen(reading, "rb")
-        self._messages = messages(self._stream)
-        self._tell(json.dumps(sent))
+    def __init__(self, launcher: Launcher, job: Job, environment: Mapping[str, str], on_message: OnMessage) -> None:
+        self.is_precise = False
+        self._on_message = on_message
+        self._last: Optional[Message] = None
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
+        self._launcher = launcher
+        try:
+            self._process = launcher.start(environment, self._stderr)
+        except BaseException:
+            self._stderr.close()
+            raise
+        assert self._process.stdout is not None
+        self._messages = messages(self._process.stdout)
+        self._send(encode_line(job))
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> WorkerProcess:
         return self
 
     def __exit__(
@@ -56,78 +64,96 @@ class Child:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        with suppress(BrokenPipeError):  # what was not read by a worker that has died
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        self._stream.close()
-        self._said.close()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            with suppress(BrokenPipeError):  # a worker that died has left input unread
+                stream.close()
+        self._stderr.close()
 
     def advance(self) -> bool:
-        """Wait until it pauses (True) or has ended (False), and pass its progress on."""
+        """Wait until the worker pauses (``True``) or has ended (``False``)."""
         for message in self._messages:
-            self._last = message
-            if message.get("phase") == "pause":
-                self.precise = message["precise"]
+            if isinstance(message, Hello):
+                self._check(message)
+            elif isinstance(message, (Progress, Exhibited)):
+                self._on_message(message)
+            elif isinstance(message, Paused):
+                self.is_precise = message.precise
                 return True
-            if "phase" in message:
-                self._progress(message)
+            else:
+                self._last = message
         self._process.wait()
         return False
 
-    def resume(self, on: bool = True) -> None:
-        """End its pause: another turn, or, with ``on`` false, no more sampling."""
-        self._tell("turn" if on else "stop")
+    def resume(self, go_on: bool = True) -> None:
+        """End the pause: sample for another turn, or stop sampling if ``go_on`` is false."""
+        self._send(b"turn" if go_on else b"stop")
 
-    def result(self) -> dict[str, Any]:
-        """What it has done.
+    def result(self, kind: type[T]) -> T:
+        """Return the worker's final message, which must be of ``kind``.
 
         Raises:
-            WorkerError: it died; the message holds the signal or the last line it wrote.
-            ModelzooError: the error it reported, as its own class.
+            WorkerError: the worker died; the message gives the signal or the last line that it printed.
+            ModelzooError: the error that it reported, as the class that it was there.
         """
-        if "done" in self._last:
-            return dict(self._last["done"])
-        if "error" in self._last:
-            raise KINDS.get(self._last["error_kind"], ModelzooError)(self._last["error"])
-        self._said.seek(0)
-        raise death(self._process.returncode, self._said.read().decode(errors="replace"))
+        if isinstance(self._last, kind):
+            return self._last
+        if isinstance(self._last, Failed):
+            raise KINDS.get(self._last.error_kind, ModelzooError)(self._last.error)
+        self._stderr.seek(0)
+        raise death(self._process.returncode, self._stderr.read().decode(errors="replace"), self._launcher.name)
 
-    def _tell(self, line: str) -> None:
+    def _check(self, hello: Hello) -> None:
+        if hello.protocol != PROTOCOL:
+            raise EnvironmentProblem(
+                f"the suite in {self._launcher.name} is version {hello.version} and speaks protocol {hello.protocol}, "
+                f"this one speaks {PROTOCOL}: use the same version of the suite on both sides"
+            )
+
+    def _send(self, line: bytes) -> None:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it died; ``result`` says of what
-            self._process.stdin.write(line.encode() + b"\n")
+        with suppress(BrokenPipeError):  # it died; ``result`` says why
+            self._process.stdin.write(line + b"\n")
             self._process.stdin.flush()
 
 
-def call(work: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Start a worker, pass its progress on, and return what it has done; raises as ``Child.result``."""
-    with Child(work, progress) as child:
-        while child.advance():
-            child.resume()
-        return child.result()
+def call(launcher: Launcher, job: Job, environment: Mapping[str, str], kind: type[T], on_message: OnMessage) -> T:
+    """Run one job in a worker of its own and return its final message; raises as ``WorkerProcess.result``."""
+    with WorkerProcess(launcher, job, environment, on_message) as worker:
+        while worker.advance():
+            worker.resume()
+        return worker.result(kind)
 
 
-def messages(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The JSON objects, one a line, that arrive on a pipe until it closes."""
+def messages(stream: Iterable[bytes]) -> Iterator[Message]:
+    """Decode messages, one JSON object per line, until the stream closes.
+
+    A worker that is killed while it writes leaves an incomplete line, which ends the iteration.
+    """
     for line in stream:
         try:
-            yield json.loads(line)
-        except ValueError:
-            return  # a worker killed while it wrote leaves half a line
+            yield decode_message(line)
+        except msgspec.DecodeError:
+            return
 
 
-def death(code: int, output: str) -> ModelzooError:
-    """Why a worker that reported nothing ended."""
+def death(code: int, output: str, interpreter: str = sys.executable) -> ModelzooError:
+    """Explain why a worker ended without a final message.
+
+    Args:
+        code: its exit code; a negative one is the number of a signal.
+        output: what it printed.
+    """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if code < 0:
         name = signal.Signals(-code).name
         hint = " (out of memory? try a smaller --batch)" if name == "SIGKILL" else ""
         if name == "SIGILL":
-            hint = " (this build of torch has instructions that this CPU lacks)"
+            hint = " (this build of torch uses instructions that this CPU lacks)"
         return WorkerError(f"the worker process was ended by {name}{hint}")
     if any("No module named" in line for line in lines[-1:]):
         missing = lines[-1].split("No module named", 1)[1].strip()
         return EnvironmentProblem(
-            f"{sys.executable} has no module {missing}: run ./scripts/run once, then use .venv/bin/python"
+            f"{interpreter} has no module {missing}: run ./scripts/run once, then use .venv/bin/python"
         )
     return WorkerError(f"the worker process ended with code {code}: {lines[-1] if lines else 'no output'}")

@@ -1,50 +1,76 @@
-"""Run settings in fresh processes, interleaved, and store each run as it comes. The parent's side.
+"""Run settings in fresh processes, interleaved, and yield each run as it ends. The parent's side.
 
-Rounds go A B, B A, A B …, and within a round A and B sample by turns, so that a machine which drifts slows both
-alike.
+Rounds go A B, B A, A B …. The workers of a round are alive at the same time and sample in alternating half-second
+turns, so that a machine whose speed drifts affects all settings alike.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, Optional
 
-from modelzoo.engines.torch import switches
-from modelzoo.engines.torch.bf16_method import requested_bf16_method, resolve_bf16_method
-from modelzoo.errors import ModelzooError, WorkerError
-from modelzoo.machine import limits
-from modelzoo.machine.worker_environment import MATH_MODE_VARIABLE, inherited_math_mode, worker_environment
-from modelzoo.measure.process import Child, Progress, call
-from modelzoo.results.store import Run, now
-from modelzoo.setting import Plan, Setting
-from modelzoo.workload.declaration import Workload
-from modelzoo.workload.discovery import CHECKOUT
+from modelzoo.errors import KINDS, ModelzooError, WorkerError
+from modelzoo.measure.jobs import JobEnvironment, job_environment, prepare_environment, prepare_job
+from modelzoo.measure.launcher import Launcher, LocalLauncher
+from modelzoo.measure.process import WorkerProcess, call
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.protocol import (
+    Exhibited,
+    Judged,
+    Measured,
+    MeasureJob,
+    Message,
+    Preparation,
+    Prepared,
+    Progress,
+    ValidateJob,
+)
+from modelzoo.records.run import Run, ValidityReport, now
+from modelzoo.records.validity import ValidityRequest
+from modelzoo.records.workload import Weights
+from modelzoo.setting import PROCESSES, Plan, ResolvedSetting, Setting, labels
+from modelzoo.workload import Workload
 
-PROCESSES = 3
-"""Fresh processes for each setting: the fewest that show how much processes differ."""
+
+@dataclass(frozen=True)
+class Event:
+    """Progress of one worker: which workload, setting (by its label) and round, and its message."""
+
+    workload: str
+    label: str
+    round: int
+    message: Progress
+
+
+OnEvent = Callable[[Event], None]
 
 
 @dataclass(frozen=True)
 class Request:
-    """One workload with the settings to compare, the first being the baseline."""
+    """One workload with the settings to compare; the first is the baseline.
+
+    ``first_group`` is the number of the first setting's group in the result; ``engine`` is what ``create_engine``
+    takes.
+    """
 
     workload: Workload
     settings: tuple[Setting, ...]
     plan: Plan
     processes: int = PROCESSES
     profiling: bool = False
-    trace: str | None = None
+    trace: Optional[str] = None
     audit: bool = True
+    first_group: int = 0
+    engine: str = "torch"
+    launcher: Launcher = field(default_factory=LocalLauncher)
 
 
 def order(settings: int, rounds: int) -> Iterator[tuple[int, int]]:
-    """(round, index of the setting): forwards in even rounds, backwards in odd ones."""
+    """Yield (round, index of the setting): forwards in even rounds, backwards in odd ones."""
     for round_number in range(rounds):
         for index in _indices(settings, round_number):
             yield round_number, index
@@ -54,156 +80,200 @@ def _indices(settings: int, round_number: int) -> Sequence[int]:
     return range(settings) if round_number % 2 == 0 else range(settings)[::-1]
 
 
-def run(request: Request, progress: Progress) -> Iterator[Run]:
-    """Yield each run as it ends; one that fails is yielded too, with its reason.
+def run(request: Request, on_event: OnEvent) -> Iterator[Run]:
+    """Yield each run as it ends; a run that failed is yielded too, with its reason.
 
-    The workers of a round live at the same time and sample by turns, one at a time, so that each moment of
-    the machine is shared by all of them. A setting that the user's call made impossible is not tried again in
-    later rounds; a worker that died is.
+    The settings are resolved first, in one process. A setting that cannot run because of how the suite was called is
+    not tried again in later rounds; a worker that died is replaced in the next round.
     """
-    hopeless: set[int] = set()
-    weights: dict[str, Any] = {}
+    prepared = prepare(request, on_event)
+    state = _State()
     for round_number in range(request.processes):
         with ExitStack() as stack:
-            paused: list[_Entrant] = []
+            paused: list[WorkerRun] = []
             for index in _indices(len(request.settings), round_number):
-                if index in hopeless:
+                if index in state.impossible:
                     continue
-                entrant = _Entrant(request, index, round_number, hopeless, progress)
-                try:
-                    entrant.start(weights, stack)
-                    if entrant.child.advance():
-                        paused.append(entrant)
-                        continue
-                    done = entrant.run()
-                except ModelzooError as problem:
-                    done = entrant.failed(problem)
+                worker = WorkerRun(request, index, round_number, on_event)
+                done = worker.start(prepared[index], index not in state.measured, stack)
+                if done is None:
+                    paused.append(worker)
+                    continue
+                state.remember(index, done)
                 yield done
-            for entrant in by_turns(paused):
-                yield entrant.run()
+            for worker in alternate(paused):
+                done = worker.finish()
+                state.remember(worker.index, done)
+                yield done
 
 
-def by_turns(paused: Sequence[_Entrant]) -> Iterator[_Entrant]:
-    """Let workers sample one after another, turn by turn, until each knows enough; yield each that ends."""
+@dataclass
+class _State:
+    """Indices of the settings that have been measured, and of those that cannot run because of the call."""
+
+    measured: set[int] = field(default_factory=set)
+    impossible: set[int] = field(default_factory=set)
+
+    def remember(self, index: int, done: Run) -> None:
+        if done.error is None:
+            self.measured.add(index)
+        elif done.error_kind != WorkerError.__name__:
+            self.impossible.add(index)
+
+
+def prepare(request: Request, on_event: OnEvent) -> tuple[Preparation, ...]:
+    """Resolve all settings of ``request`` and their weights in one process.
+
+    If the process itself fails, each setting gets its error.
+    """
+    label = labels(request.settings)[0] if request.settings else ""
+    listener = _listener(request.workload.name, label, 0, on_event)
+    try:
+        job = prepare_job(request.workload, request.settings, request.engine)
+        return call(request.launcher, job, prepare_environment().variables, Prepared, listener).settings
+    except ModelzooError as problem:
+        return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(request.settings)
+
+
+def _required(prepared: Preparation) -> tuple[ResolvedSetting, Weights]:
+    """Return the resolved setting and its weights, or raise the reason why there are none."""
+    if prepared.resolved is None or prepared.weights is None:
+        raise KINDS.get(prepared.error_kind, ModelzooError)(prepared.error or "the setting was not resolved")
+    return prepared.resolved, prepared.weights
+
+
+def alternate(paused: Sequence[WorkerRun]) -> Iterator[WorkerRun]:
+    """Let workers sample in alternating turns until all are precise enough; yield each as it ends."""
     waiting = list(paused)
     while waiting:
-        go_on = not all(entrant.child.precise for entrant in waiting)
-        for entrant in list(waiting):
-            entrant.child.resume(go_on)
-            if not entrant.child.advance():
-                waiting.remove(entrant)
-                yield entrant
+        go_on = not all(worker.process.is_precise for worker in waiting)
+        for worker in list(waiting):
+            worker.process.resume(go_on)
+            if not worker.process.advance():
+                waiting.remove(worker)
+                yield worker
 
 
-class _Entrant:
+class WorkerRun:
     """One setting in one round."""
 
-    child: Child
+    process: WorkerProcess
 
-    def __init__(self, request: Request, index: int, round_number: int, hopeless: set[int], progress: Progress) -> None:
-        self._request, self._index, self._round, self._hopeless = request, index, round_number, hopeless
-        self._setting = request.settings[index]
+    def __init__(self, request: Request, index: int, round_number: int, on_event: OnEvent) -> None:
+        self.index = index
+        self._request, self._round = request, round_number
         self._started = now()
-        context = {"workload": request.workload.name, "setting": self._setting.label, "round": round_number}
-        self._tell: Progress = lambda message: progress({**context, **message})
+        label = labels(request.settings)[index]
+        self._listener = _listener(request.workload.name, label, round_number, on_event)
 
-    def start(self, weights: dict[str, Any], stack: ExitStack) -> None:
-        """Start the worker; ``weights`` keeps what was resolved for all rounds."""
-        setting, request = self._setting, self._request
-        key = json.dumps([setting.weights, setting.seed, setting.options], sort_keys=True)
-        if key not in weights:
-            weights[key] = call(job(request, setting, "prepare"), self._tell)
-        work = {
-            **job(request, setting, "measure"),
-            "weights": weights[key],
-            "audit": request.audit,
-            # One process a setting is enough for what costs passes and does not vary.
-            "first": self._round == 0,
-            "profiling": request.profiling,
-            "trace": _trace(request, self._index),
-            "turns": len(request.settings) > 1,
-        }
-        self.child = stack.enter_context(Child(work, self._tell))
+    def start(self, prepared: Preparation, extras: bool, stack: ExitStack) -> Run | None:
+        """Start the worker and wait until it pauses; return its run if it has ended already.
 
-    def run(self) -> Run:
-        """The run of a worker that has ended."""
+        Args:
+            prepared: the setting as resolved.
+            extras: also take what one process per setting is enough for.
+            stack: kills the worker when it is closed.
+        """
         try:
-            report = self.child.result()
+            job, environment = self._job(prepared, extras)
+            self.process = stack.enter_context(
+                WorkerProcess(self._request.launcher, job, environment.variables, self._listener)
+            )
+            return None if self.process.advance() else self.finish()
         except ModelzooError as problem:
-            return self.failed(problem)
-        return self._run(report, None, None)
+            return self._failed(problem)
 
-    def failed(self, problem: ModelzooError) -> Run:
-        """The run of a worker that failed; what the call itself made impossible is remembered."""
-        if not isinstance(problem, WorkerError):
-            self._hopeless.add(self._index)
-        return self._run(None, str(problem), type(problem).__name__)
+    def _job(self, prepared: Preparation, extras: bool) -> tuple[MeasureJob, JobEnvironment]:
+        request = self._request
+        resolved, weights = _required(prepared)
+        environment = job_environment(prepared.variables)
+        job = MeasureJob(
+            directory=str(request.workload.directory),
+            asked=request.settings[self.index],
+            resolved=resolved,
+            weights=weights,
+            plan=request.plan,
+            parent=os.getpid(),
+            changes=environment.changes,
+            math_mode=prepared.math_mode,
+            engine=request.engine,
+            audit=request.audit,
+            extras=extras,
+            profiling=request.profiling,
+            trace=_trace(request.trace, self.index),
+            turns=len(request.settings) > 1,
+        )
+        return job, environment
 
-    def _run(self, report: dict[str, Any] | None, error: str | None, kind: str | None) -> Run:
-        name, asked = self._request.workload.name, self._setting.to_json()
-        return Run(name, asked, self._round, self._started, report, error, kind)
+    def finish(self) -> Run:
+        """Return the run of the worker, which has ended."""
+        try:
+            report = self.process.result(Measured).report
+        except ModelzooError as problem:
+            return self._failed(problem)
+        return self._run(report=report)
+
+    def _failed(self, problem: ModelzooError) -> Run:
+        """Return the run of a worker that failed."""
+        return self._run(error=str(problem), error_kind=type(problem).__name__)
+
+    def _run(self, **outcome: Any) -> Run:
+        return Run(
+            workload=self._request.workload.name,
+            group=self._request.first_group + self.index,
+            asked=self._request.settings[self.index],
+            round=self._round,
+            started=self._started,
+            ended=now(),
+            **outcome,
+        )
 
 
-def validate(request: Request, setting: Setting, judging: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
-    """Judge one setting in a fresh process; ``judging`` holds what ``ValidityRequest`` takes.
-
-    oneDNN's math mode is set by variable only where torch has no switch for it: it reaches the fp32 reference too,
-    which then has to do without oneDNN.
+def validate(
+    request: Request, validity: ValidityRequest, on_event: OnEvent, on_exhibit: Callable[[Exhibit], None]
+) -> ValidityReport:
+    """Judge the only setting of ``request`` in a fresh process, with fp32 as the reference.
 
     Raises:
         ModelzooError: it could not be judged.
     """
-    context = {"workload": request.workload.name, "setting": setting.label, "round": 0}
-
-    def tell(message: Mapping[str, Any]) -> None:
-        progress({**context, **message})
-
-    weights = call(job(request, setting, "prepare"), tell)
-    work = job(request, setting, "validate")
-    for name in () if switches.needs_math_mode_variable() else work["environment"]["applied"]:
-        work["environment"]["variables"].pop(name, None)
-    return call({**work, "weights": weights, "request": dict(judging)}, tell)
-
-
-def _trace(request: Request, index: int) -> str | None:
-    """One file a setting: ``trace.json``, ``trace-1.json`` …."""
-    if request.trace is None or index == 0:
-        return request.trace
-    path = Path(request.trace)
-    return str(path.with_name(f"{path.stem}-{index}{path.suffix}"))
-
-
-def job(request: Request, setting: Setting, kind: str) -> dict[str, Any]:
-    """What a worker needs to know, and the environment it will be given."""
-    inherited = inherited_math_mode(os.environ)
-    # Whether torch has oneDNN is not known here; without it the variable has no effect.
-    bf16_method = resolve_bf16_method(
-        setting, architecture=platform.machine(), has_onednn=True, inherited_mode=inherited
+    (setting,) = request.settings
+    (prepared,) = prepare(request, on_event)
+    resolved, weights = _required(prepared)
+    environment = job_environment(prepared.validation_variables)
+    job = ValidateJob(
+        directory=str(request.workload.directory),
+        asked=setting,
+        resolved=resolved,
+        weights=weights,
+        parent=os.getpid(),
+        changes=environment.changes,
+        math_mode=prepared.math_mode,
+        engine=request.engine,
+        request=validity,
     )
-    wanted = {MATH_MODE_VARIABLE: "BF16"} if bf16_method == "fastmath" else {}
-    inherited_variables, changes = worker_environment(os.environ, wanted)
-    threads = setting.threads or limits.usable_threads().count
-    variables = {
-        **inherited_variables,
-        # Read when the OpenMP and BLAS libraries load, before torch can say anything.
-        "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
-        "OPENBLAS_NUM_THREADS": str(threads),
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")])),
-        "PYTHONUNBUFFERED": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    return {
-        "kind": kind,
-        "directory": str(request.workload.directory),
-        "setting": setting.to_json(),
-        "plan": asdict(request.plan),
-        "threads": threads,
-        "parent": os.getpid(),
-        "environment": {
-            "variables": variables,
-            "removed": changes.removed,
-            "applied": changes.applied,
-            "bf16_method": requested_bf16_method(setting, inherited),
-        },
-    }
+    listener = _listener(request.workload.name, setting.label, 0, on_event, on_exhibit)
+    return call(request.launcher, job, environment.variables, Judged, listener).report
+
+
+def _listener(
+    workload: str,
+    label: str,
+    round_number: int,
+    on_event: OnEvent,
+    on_exhibit: Optional[Callable[[Exhibit], None]] = None,
+) -> Callable[[Message], None]:
+    def listen(message: Message) -> None:
+        if isinstance(message, Progress):
+            on_event(Event(workload, label, round_number, message))
+        elif isinstance(message, Exhibited) and on_exhibit is not None:
+            on_exhibit(message.exhibit)
+
+    return listen
+
+
+def _trace(path: Optional[str], index: int) -> Optional[str]:
+    """One file per setting: ``trace.json``, ``trace-1.json`` …."""
+    if path is None or index == 0:
+        return path
+    return str(Path(path).with_name(f"{Path(path).stem}-{index}{Path(path).suffix}"))

@@ -1,8 +1,7 @@
 """Partial results of a judgement: the comparison of each item, which shards of a data set store and merge.
 
 A data set may be judged in shards: each gives one ``PartialResult``, and merging them gives exactly the result of
-judging all items at once (``modelzoo.validity.judging.merge``). In every record the first of two values belongs to the
-fp32 reference, the second to the setting under test.
+judging all items at once (``modelzoo.validity.judging.merge``).
 """
 
 from __future__ import annotations

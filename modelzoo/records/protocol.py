@@ -24,13 +24,14 @@ class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
     """Resolve settings and their weights, once for all processes of a call.
 
     ``directory`` is the workload's, ``parent`` the process id with which the worker ends, ``math_mode`` the oneDNN
-    math mode that the user's environment asked for (empty: none).
+    math mode that the user's environment asked for (empty: none), ``engine`` what ``create_engine`` takes.
     """
 
     directory: str
     settings: tuple[Setting, ...]
     parent: int
     math_mode: str = ""
+    engine: str = "torch"
 
 
 class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
@@ -54,6 +55,7 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
     parent: int
     changes: EnvironmentChanges
     math_mode: str = ""
+    engine: str = "torch"
     audit: bool = True
     extras: bool = False
     profiling: bool = False
@@ -72,6 +74,7 @@ class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
     changes: EnvironmentChanges
     request: ValidityRequest
     math_mode: str = ""
+    engine: str = "torch"
 
 
 Job = Union[PrepareJob, MeasureJob, ValidateJob]
@@ -107,14 +110,17 @@ class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
 class Preparation(msgspec.Struct, frozen=True):
     """One setting as resolved, with its weights, or the reason why it cannot run.
 
-    ``math_mode`` is the job's; ``needs_math_mode_variable`` says that the engine can enable fast math by environment
-    variable only.
+    Attributes:
+        math_mode: as in the job.
+        variables: environment variables that a worker needs to time the setting, before libraries are loaded.
+        validation_variables: the same for a worker that also runs the fp32 reference.
     """
 
     resolved: Optional[ResolvedSetting] = None
     weights: Optional[Weights] = None
     math_mode: str = ""
-    needs_math_mode_variable: bool = False
+    variables: dict[str, str] = {}
+    validation_variables: dict[str, str] = {}
     error: Optional[str] = None
     error_kind: str = ""
 

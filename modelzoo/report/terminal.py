@@ -1,34 +1,59 @@
-"""Tables, warnings and the progress line, on stderr, with rich. Plain where stderr is no terminal."""
+"""Tables, warnings and progress on stderr, with rich; plain text if stderr is not a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from modelzoo import formatting, stats
 from modelzoo.formatting import MISSING, percent, seconds, seconds_within, significant
-from modelzoo.results.summary import Row
+from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.protocol import Progress
+from modelzoo.records.run import Result, ValidityEntry
+from modelzoo.report import kernel_tables, validity
+from modelzoo.results.summary import SummaryRow
+from modelzoo.stats import SpeedVerdict
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 VERDICT_STYLE = {
-    "FASTER": "green",
-    "SLOWER": "red",
-    "SAME": "cyan",
-    "AMBIGUOUS": "yellow",
-    "REFUSED": "bold red",
+    SpeedVerdict.FASTER: "green",
+    SpeedVerdict.SLOWER: "red",
+    SpeedVerdict.SAME: "cyan",
+    SpeedVerdict.AMBIGUOUS: "yellow",
+    SpeedVerdict.REFUSED: "bold red",
 }
 PROOF = {
-    "FP32": "fp32",
-    "NOT_FP32": "NOT fp32",
-    "ACTIVE": "bf16 active",
-    "PARTLY": "bf16 partly",
-    "NOT_ACTIVE": "bf16 NOT active",
+    ProofVerdict.FP32: "fp32",
+    ProofVerdict.NOT_FP32: "NOT fp32",
+    ProofVerdict.ACTIVE: "bf16 active",
+    ProofVerdict.PARTLY: "bf16 partly",
+    ProofVerdict.NOT_ACTIVE: "bf16 NOT active",
 }
-"""What the table says of an audit's verdict."""
+"""What the table says for the verdict of an audit."""
+QUIET_PHASES = ("weights", "load", "load and compile")
+"""Until a model is loaded, a failure should be the only line that is printed."""
 
 
-def console() -> Any:
-    """The console for people: stderr. rich honours NO_COLOR and drops colours without a terminal."""
+class ProgressEvent(Protocol):
+    """What the progress line shows: which worker, and its message."""
+
+    @property
+    def workload(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def round(self) -> int: ...
+    @property
+    def message(self) -> Progress: ...
+
+
+def console() -> Console:
+    """Return the console for people: stderr. rich honours NO_COLOR and drops colours without a terminal."""
     from rich.console import Console
 
     wanted = Console(stderr=True, highlight=False)
@@ -37,28 +62,24 @@ def console() -> Any:
 
 
 def interval(found: stats.Interval | None) -> str:
-    """``56.12 ms ±1.3 %``; the larger side where the two differ."""
-    if found is None:
-        return MISSING
-    return seconds_within(found.value, found.half_width)
+    """``56.12 ms ±1.3 %``; the larger side if the two differ."""
+    return MISSING if found is None else seconds_within(found.value, found.half_width)
 
 
 def ratio(found: stats.Interval | None) -> str:
     """``0.620× [0.600, 0.640]``."""
-    if found is None:
-        return MISSING
-    return formatting.ratio(found.value, found.low, found.high)
+    return MISSING if found is None else formatting.ratio(found.value, found.low, found.high)
 
 
-def proof(row: Row) -> str:
-    """What the audit found, in a word or two; without one, what the canary said."""
-    if not row.proof_verdict:
-        return f"canary: {row.canary}" if row.canary else "–"
+def proof(row: SummaryRow) -> str:
+    """What the audit found, in a word or two; without an audit, what the canary showed."""
+    if row.proof_verdict is None:
+        return f"canary: {row.canary}" if row.canary else MISSING
     return PROOF.get(row.proof_verdict, "unknown")
 
 
-def results_table(rows: Sequence[Row]) -> Any:
-    """The one table of a call."""
+def results_table(rows: Sequence[SummaryRow]) -> Table:
+    """Return the one table of a call."""
     from rich.table import Table
     from rich.text import Text
 
@@ -71,31 +92,35 @@ def results_table(rows: Sequence[Row]) -> Any:
     for name in ("batch", "latency", "throughput", "first call", "samples"):
         table.add_column(name, justify="right")
     compared = any(row.verdict for row in rows)
+    judged = any(row.valid for row in rows)
     if compared:
         table.add_column("speedup", justify="right")
         table.add_column("verdict")
     table.add_column("proof")
-    if any(row.valid for row in rows):
+    if judged:
         table.add_column("predictions")
     for row in rows:
-        word = row.verdict.outcome.value if row.verdict else ""
-        comparison = [ratio(row.speedup) if row.verdict else "", Text(word, VERDICT_STYLE.get(word, ""))]
-        table.add_row(
+        cells = [
             row.workload,
             row.label,
-            str(row.batch or "–"),
+            str(row.batch or MISSING),
             interval(row.latency) if row.latency else Text("failed" if row.errors else "not timed", "red"),
-            f"{significant(row.throughput)} {row.unit}/s" if row.throughput else "–",
-            seconds(row.cold),
+            f"{significant(row.throughput)} {row.unit}/s" if row.throughput else MISSING,
+            seconds(row.cold_start),
             f"{row.processes} × {row.samples // max(1, row.processes)}",
-            *(comparison if compared else ()),
-            proof(row),
-            *([row.valid or "–"] if any(each.valid for each in rows) else []),
-        )
+        ]
+        if compared:
+            verdict = row.verdict.outcome if row.verdict else None
+            cells.append(ratio(row.speedup) if verdict else "")
+            cells.append(Text(str(verdict), VERDICT_STYLE[verdict]) if verdict else "")
+        cells.append(proof(row))
+        if judged:
+            cells.append(row.valid or MISSING)
+        table.add_row(*cells)
     return table
 
 
-def detail_lines(rows: Sequence[Row]) -> list[str]:
+def detail_lines(rows: Sequence[SummaryRow]) -> list[str]:
     """What does not fit into the table: percentiles, compile time, evidence, reasons of verdicts."""
     lines = []
     for row in rows:
@@ -109,24 +134,24 @@ def detail_lines(rows: Sequence[Row]) -> list[str]:
         if row.compile_seconds is not None:
             lines.append(f"{name}: compiling took {seconds(row.compile_seconds)}")
         if row.verdict:
-            lines.append(f"{name}: {row.verdict.outcome.value}, {row.verdict.reason}")
+            lines.append(f"{name}: {row.verdict.outcome}, {row.verdict.reason}")
         if len(row.percentiles) > 1:
             lines.append(f"{name}: " + ", ".join(f"{k} {seconds(v)}" for k, v in row.percentiles.items()))
     return lines
 
 
-def show(rows: Sequence[Row], out: Any) -> None:
+def show(rows: Sequence[SummaryRow], out: Console) -> None:
     """Print table, details, warnings and errors."""
     from rich.markup import escape
 
     out.print(results_table(rows))
     for line in detail_lines(rows):
         out.print(escape(line), soft_wrap=True)
-    said: dict[tuple[str, str], list[str]] = {}
+    names_by_warning: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        for item in row.advice:
-            said.setdefault((item.message, item.hint), []).append(f"{row.workload} {row.label}")
-    for (message, hint), names in said.items():
+        for item in row.warnings:
+            names_by_warning.setdefault((item.message, item.hint), []).append(f"{row.workload} {row.label}")
+    for (message, hint), names in names_by_warning.items():
         out.print(f"[yellow]warning:[/] {escape(', '.join(names))}: {escape(message)}", soft_wrap=True)
         out.print(f"         → {escape(hint)}", soft_wrap=True)
     for row in rows:
@@ -134,10 +159,30 @@ def show(rows: Sequence[Row], out: Any) -> None:
             out.print(f"[bold red]failed:[/] {escape(row.workload)} {row.label}: {escape(error)}", soft_wrap=True)
 
 
-class Progress:
-    """A line that shows workload, phase and the interval so far; a plain line a run without a terminal."""
+def show_kernels(result: Result, out: Console) -> None:
+    """Print the kernel evidence and the operator tables of each setting's first process that has them."""
+    for group, runs in result.groups().items():
+        title = f"{runs[0].workload} {result.label(group)}"
+        reports = [run.report for run in runs if run.report is not None]
+        evidence = next((report.evidence for report in reports if report.evidence is not None), None)
+        profile = next((report.profile for report in reports if report.profile is not None), None)
+        if evidence is not None:
+            out.print(f"\n{title}: kernels of {evidence.iterations} audited passes")
+            _print_all(kernel_tables.evidence_tables(evidence), out)
+        if profile is not None:
+            out.print(f"\n{title}: operators, profiled after the timing")
+            _print_all(kernel_tables.profile_tables(profile), out)
 
-    def __init__(self, out: Any, total: int) -> None:
+
+def _print_all(tables: Iterable[Table], out: Console) -> None:
+    for table in tables:
+        out.print(table)
+
+
+class LiveProgress:
+    """A line that shows workload, phase and the interval so far; without a terminal, one plain line per run."""
+
+    def __init__(self, out: Console, total: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
@@ -152,9 +197,9 @@ class Progress:
             disable=not out.is_terminal,
         )
         self._task = self._bar.add_task("starting", total=total)
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> LiveProgress:
         self._bar.start()
         return self
 
@@ -163,29 +208,34 @@ class Progress:
     ) -> None:
         self._bar.stop()
 
-    def update(self, message: Mapping[str, Any]) -> None:
-        """A worker's message."""
-        where = f"{message['workload']} {message['setting']}, process {message['round'] + 1}"
+    def update(self, event: ProgressEvent) -> None:
+        """Show what a worker is doing."""
+        where = f"{event.workload} {event.label}, process {event.round + 1}"
+        message = event.message
         if not self._out.is_terminal:
-            # Only what has its weights and inputs is on its way; what has not ends in one line, the error's.
-            if where not in self._said and message["phase"] not in ("weights", "load"):
+            if where not in self._printed and message.phase not in QUIET_PHASES:
                 self._out.print(f"{where} …", soft_wrap=True)
-                self._said.add(where)
+                self._printed.add(where)
             return
-        words = [message["phase"]]
-        if message.get("count"):
-            words.append(f"{message['count']} calls")
-        if message.get("half_width") is not None:
-            words.append(f"±{percent(message['half_width'])}")
-        self._bar.update(self._task, description=f"{where}: {', '.join(words)}")
+        self._bar.update(self._task, description=f"{where}: {progress_text(message)}")
 
     def advance(self) -> None:
-        """A run has ended."""
+        """Count a run as finished."""
         self._bar.advance(self._task)
 
 
-def show_weights(rows: Sequence[tuple[str, ...]], out: Any) -> None:
-    """The checkpoints: workload, name, size, state and place."""
+def progress_text(message: Progress) -> str:
+    """``steady, 120 calls, ±1.2 %``; an interval wider than its value says nothing and is left out."""
+    words = [message.phase]
+    if message.count:
+        words.append(f"{message.count} calls")
+    if message.half_width is not None and message.half_width < 1:
+        words.append(f"±{percent(message.half_width)}")
+    return ", ".join(words)
+
+
+def show_weights(rows: Sequence[tuple[str, ...]], out: Console) -> None:
+    """Print the checkpoints: workload, name, size, state and place."""
     from rich.table import Table
 
     table = Table("workload", "checkpoint", "MB", "state", "place")
@@ -194,33 +244,20 @@ def show_weights(rows: Sequence[tuple[str, ...]], out: Any) -> None:
     out.print(table)
 
 
-def show_validity(entry: Mapping[str, Any], out: Any) -> str:
-    """Print a stored verdict's tables; return its ``[VALID]`` line, or an empty text where there is none."""
+def show_validity(entry: ValidityEntry, out: Console) -> None:
+    """Print a judgement's tables, what was written, and a warning if bf16 did not run."""
     from rich.markup import escape
 
-    from modelzoo import validity
-
-    if entry["report"] is None:
+    if entry.report is None:
+        error = escape(entry.error or "it could not be judged")
+        out.print(f"[bold red]modelzoo: error:[/] {escape(entry.workload)}: {error}", soft_wrap=True)
+        return
+    _print_all(validity.tables(entry.report.validity), out)
+    for line in validity.written_lines(entry.files):
+        out.print(escape(line), soft_wrap=True)
+    tested = entry.report.tested
+    if entry.asked.precision == "bf16" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
         out.print(
-            f"[bold red]modelzoo: error:[/] {escape(entry['workload'])}: {escape(entry['error'])}", soft_wrap=True
-        )
-        return ""
-    found = validity.from_json(entry["report"]["validity"])
-    for table in validity.tables(found):
-        out.print(table)
-    for file in found.files:
-        out.print(f"written: {file}", soft_wrap=True)
-    word = entry["report"]["canary_word"]
-    if entry["asked"]["precision"] == "bf16" and word != "active":
-        out.print(
-            f"[yellow]warning:[/] bf16 is {word} in this process: {escape(entry['report']['canary_summary'])}",
+            f"[yellow]warning:[/] bf16 is {tested.canary_verdict} in this process: {escape(tested.canary_summary)}",
             soft_wrap=True,
         )
-    return valid_line(entry)
-
-
-def valid_line(entry: Mapping[str, Any]) -> str:
-    """The ``[VALID]`` line of a stored judgement, or an empty text where there is none."""
-    from modelzoo import validity
-
-    return validity.line(validity.from_json(entry["report"]["validity"])) if entry["report"] else ""

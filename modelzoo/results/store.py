@@ -1,175 +1,169 @@
-"""What is stored: runs as versioned JSON. Knows nothing of torch.
+"""Results on disk: one JSON file per call, written again, whole, after every run.
 
-One file holds one call of the suite. It is written again, atomically, after every run, so that
-whatever happens to the next run the file on disk is complete.
+Whatever happens to the next run, the file on disk is complete. docs/results.md describes the format; the JSON schema
+is generated from the records by ``modelzoo.results.schema``.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timezone
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from modelzoo.errors import InputError, UsageError
+import msgspec
+
+from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import write_atomically
-from modelzoo.version import __version__
+from modelzoo.records.codec import decode, encode, encode_json
+from modelzoo.records.run import FORMAT, Result, Run, ValidityEntry
+from modelzoo.results import format1
+from modelzoo.results.privacy import mask
 
-SCHEMA = "modelzoo-result/1"
-Key = tuple[str, str]
-"""Workload, and setting as JSON text."""
-SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
+_FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
+MAJOR, MINOR = 2, 0
+"""The version of the format. A newer minor version only adds fields; a newer major version cannot be read."""
+_HINT = "give a file that modelzoo wrote"
+_LONGEST = 1e9
+"""Seconds; no call takes 30 years."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """One process that measured one workload under one setting.
+class ResultFile:
+    """A result and the file that holds it. Every change is written at once.
 
-    ``report`` is what the worker said (see ``modelzoo.measure.worker.Report``), or ``None`` where it failed;
-    ``error`` is then the reason, in one line, and ``error_kind`` its class in ``modelzoo.errors``.
-    ``asked`` is the setting as it was asked for.
+    Raises:
+        UsageError: the file or its directory cannot be written to.
     """
 
-    workload: str
-    asked: dict[str, Any]
-    round: int
-    started: str
-    report: dict[str, Any] | None = None
-    error: str | None = None
-    error_kind: str | None = None
+    def __init__(self, path: Path, result: Result) -> None:
+        self.path, self.result = path, result
+        write(result, path)
 
-    @property
-    def steady(self) -> list[float]:
-        """Seconds of the steady samples; empty where the run failed or could not time."""
-        return list(self.report["phases"]["steady"]) if self.report and self.report["phases"] else []
+    def add_run(self, run: Run) -> None:
+        """Append a run."""
+        self._store(self.result.plus(run))
 
-    @property
-    def advice(self) -> list[dict[str, str]]:
-        return list(self.report["advice"]) if self.report else []
+    def add_validity(self, entry: ValidityEntry) -> None:
+        """Append a judgement."""
+        self._store(self.result.plus_validity(entry))
 
-
-@dataclass(frozen=True)
-class Result:
-    """All runs of one call, with the call itself.
-
-    ``asked`` lists ``workload`` and ``setting`` of all that was asked for, each workload's baseline first; runs come
-    in the order in which they ended.
-    """
-
-    command: tuple[str, ...]
-    created: str
-    runs: tuple[Run, ...] = ()
-    version: str = __version__
-    schema: str = SCHEMA
-    validity: tuple[dict[str, Any], ...] = field(default=())
-    asked: tuple[dict[str, Any], ...] = field(default=())
-
-    def plus(self, run: Run) -> Result:
-        return replace(self, runs=(*self.runs, run))
-
-    def plus_validity(self, entry: dict[str, Any]) -> Result:
-        return replace(self, validity=(*self.validity, entry))
-
-    def judged(self) -> dict[Key, dict[str, Any]]:
-        """The entries of ``validity``, under the same keys as ``groups``."""
-        return {key(entry["workload"], entry["asked"]): entry for entry in self.validity}
-
-    def groups(self) -> dict[Key, list[Run]]:
-        """Runs by workload and setting, in the order in which these were asked for; by round."""
-        found: dict[Key, list[Run]] = {key(entry["workload"], entry["setting"]): [] for entry in self.asked}
-        for run in sorted(self.runs, key=lambda run: run.round):
-            found.setdefault(key(run.workload, run.asked), []).append(run)
-        return {each: runs for each, runs in found.items() if runs}
-
-
-def key(workload: str, asked: dict[str, Any]) -> Key:
-    """What tells the rows of a table apart: the workload and its setting as JSON text."""
-    return workload, json.dumps(asked, sort_keys=True)
-
-
-def now() -> str:
-    """The time in UTC, ISO 8601, to the second."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def plain(value: Any) -> Any:
-    """``value`` as JSON can hold it: infinities and NaN become ``None``, paths and tuples plain."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, Path):
-        return str(value)
-    return value
+    def _store(self, result: Result) -> None:
+        self.result = result
+        write(result, self.path)
 
 
 def write(result: Result, path: Path) -> None:
     """Write ``result`` to ``path`` atomically: a reader sees the old file or the new one, whole.
 
+    Private names in paths are masked. The file has this version of the format, whatever ``result`` was read from.
+
     Raises:
         UsageError: the file or its directory cannot be written to.
     """
-    text = json.dumps(plain(asdict(result)), indent=1, allow_nan=False)
+    data = mask(encode(replace(result, format=FORMAT), keep_bytes=True))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write results to {path.parent}: {error.strerror}; name another place by --json FILE"
-        ) from error
-    try:
-        write_atomically(path, text + "\n")
-    except OSError as error:  # no permission, the disk is full, or ``path`` is a directory
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another place by --json FILE") from error
-
+        write_atomically(path, encode_json(data) + b"\n")
+    except OSError as error:  # no permission, the disk is full, ``path`` is a directory …
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --json FILE") from error
 
 
 def read(path: Path) -> Result:
-    """Read a stored result.
+    """Read a stored result of this format or of an older one.
+
+    Fields that an older format did not have are unset; fields of a newer minor version are ignored.
 
     Raises:
-        InputError: there is no such file, or it is not a result of this version.
+        InputError: the file cannot be read, is damaged, or is of a newer format.
     """
+    data = _parse(path)
+    major, minor = _version(data, path)
     try:
-        data = json.loads(path.read_text())
+        _check_numbers(data)
+        result = decode(Result, format1.upgrade(data) if major == 1 else data)
+        _check(result)
+    except (msgspec.MsgspecError, ModelzooError, LookupError, TypeError, ValueError, AttributeError) as error:
+        if (major, minor) > (MAJOR, MINOR):
+            raise InputError(
+                f"{path} has format {major}.{minor}, newer than this suite's {MAJOR}.{MINOR}, and cannot be read as "
+                f"such ({_one_line(error)}); update modelzoo"
+            ) from error
+        raise InputError(f"{path} is damaged ({_one_line(error)}); {_HINT}") from error
+    except RecursionError as error:
+        raise InputError(f"{path} is nested too deeply to be a result of modelzoo; {_HINT}") from error
+    return result
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON ({error}); give a file that modelzoo wrote") from error
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, dict) else None
-        raise InputError(f"{path} is not a result of {SCHEMA} (its schema: {found})")
-    for entry in (*data.get("runs", ()), *data.get("validity", ()), *data.get("asked", ())):
-        _rename_bf16_method(entry)
+    except ValueError as error:  # the name contains a null character
+        raise InputError(f"cannot read {path}: {error}") from error
     try:
-        return Result(
-            command=tuple(data["command"]),
-            created=data["created"],
-            runs=tuple(Run(**run) for run in data["runs"]),
-            version=data["version"],
-            schema=data["schema"],
-            validity=tuple(data.get("validity", ())),
-            asked=tuple(data.get("asked", ())),
-        )
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path} is no whole result ({error}); give a file that modelzoo wrote") from error
+        data = msgspec.json.decode(content)
+    except RecursionError as error:
+        raise InputError(f"{path} is nested too deeply to be a result of modelzoo; {_HINT}") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InputError(f"{path} is not JSON ({_one_line(error)}); {_HINT}") from error
+    if not isinstance(data, dict):
+        raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
+    return data
 
 
-def _rename_bf16_method(entry: Any) -> None:
-    """Results written before the field had its present name call it ``way``."""
-    if not isinstance(entry, dict):
-        return
-    report = entry.get("report")
-    inside = report.get("setting") if isinstance(report, dict) else None
-    for setting in (entry.get("asked"), entry.get("setting"), inside):
-        if isinstance(setting, dict) and "way" in setting:
-            setting["bf16_method"] = setting.pop("way")
+def _version(data: dict[str, Any], path: Path) -> tuple[int, int]:
+    """Return the major and minor version of the file's format, if it can be read.
+
+    Raises:
+        InputError: it is of another format.
+    """
+    # Format 1 stored its version under another name.
+    stored = data.get("format", data.get("schema"))
+    found = _FORMAT.fullmatch(stored) if isinstance(stored, str) else None
+    if found is None:
+        raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
+    major, minor = int(found[1]), int(found[2] or 0)
+    if major > MAJOR:
+        raise InputError(f"{path} has format {major}, newer than this suite's {MAJOR}; update modelzoo to read it")
+    if major == MAJOR and "version" not in data:
+        raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
+    if major < 1:
+        raise InputError(f"{path} has format {major}, which this suite cannot read; measure again")
+    return major, minor
 
 
-def merged(results: Iterable[Result]) -> tuple[Run, ...]:
-    """All runs of several results, in order."""
-    return tuple(run for result in results for run in result.runs)
+def _check(result: Result) -> None:
+    """Check what types cannot express and what reading code relies on.
+
+    Raises:
+        ValueError: something contradicts itself.
+    """
+    members = [(entry.workload, entry.group) for entry in result.runs]
+    members += [(entry.workload, entry.group) for entry in result.validity]
+    for workload, group in members:
+        if not 0 <= group < len(result.asked):
+            raise ValueError(f"{workload} belongs to group {group}, and there are {len(result.asked)}")
+        if workload != result.asked[group].workload:
+            raise ValueError(f"{workload} belongs to group {group}, which is of {result.asked[group].workload}")
+    for run in result.runs:
+        if not all(0 < value < _LONGEST for value in run.steady):
+            raise ValueError(f"{run.workload} has a time that is not possible")
+
+
+def _check_numbers(data: Any) -> None:
+    """Refuse integers that no other JSON library could read and that no record needs.
+
+    Raises:
+        ValueError: there is one.
+    """
+    if isinstance(data, int) and not -(2**63) <= data < 2**64:
+        raise ValueError("an integer has more than 64 bits")
+    if isinstance(data, (dict, list)):
+        for value in data.values() if isinstance(data, dict) else data:
+            _check_numbers(value)
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else text[:200] + "…"

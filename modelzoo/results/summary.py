@@ -1,38 +1,57 @@
-"""From runs to rows: what the table and the ``[TARGET]`` lines say. Pure, and without torch."""
+"""From runs to the rows of the table and the ``[TARGET]`` lines. Pure, and without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
-from types import MappingProxyType
-from typing import Any
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Optional
 
 from modelzoo import stats
 from modelzoo.formatting import significant
-from modelzoo.records.canary import Canary
-from modelzoo.records.codec import decode
-from modelzoo.records.evidence import REFERENCE_SHARE
-from modelzoo.results.store import Key, Run
-from modelzoo.setting import Setting
+from modelzoo.records.evidence import REFERENCE_SHARE, ProofVerdict
+from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.results.comparable import not_comparable
+from modelzoo.results.proof import Proof, merged_proof
+from modelzoo.setting import labels
+from modelzoo.stats import SpeedVerdict
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 SPREAD = 0.1
-"""Processes whose medians spread over more than this share of their median are warned of; the same
-limit at which torch.utils.benchmark warns of a measurement's spread."""
-
-WORK_DIFFERENCE = 0.25
-"""Sides whose counts (of boxes, say) differ by more than this share did different work. Rounding moves a
-few boxes over a threshold; a quarter of them is no rounding."""
+"""Processes whose medians spread over more than this fraction of their median cause a warning; the same limit at
+which torch.utils.benchmark warns of a measurement's spread."""
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """One workload under one setting.
 
-    ``asked`` is the setting's short name as it was asked for, ``label`` as it was run (with the way of bf16).
-    ``latency`` is the median seconds of one forward batch with its interval, ``None`` where nothing
-    could be timed; ``throughput`` is items per second; ``speedup`` is against the workload's first setting.
+    Attributes:
+        asked: label of the setting as asked for.
+        label: label of the setting as it was run, with the bf16 method that was chosen.
+        batch: items per forward pass; 0 if it was left open and nothing ran.
+        processes: how many processes were timed.
+        failed: how many processes failed.
+        samples: number of steady samples of all processes.
+        latency: median seconds of one forward batch with its interval; ``None`` if nothing was timed.
+        throughput: items per second.
+        cold_start: median seconds of the first call.
+        percentiles: of the samples, in seconds, by name (``p90``).
+        speedup: ratio to the workload's first setting; above 1 is faster.
+        verdict: what the speedup allows to conclude.
+        canary: verdict of the canary; several, if the processes disagree.
+        canary_summary: the canary's errors.
+        proof: what the kernel evidence of all processes says, as a sentence.
+        proof_verdict: the least favourable verdict of all processes; ``None`` if there is no evidence.
+        reference_share: the largest share of the time in reference kernels.
+        limit: how near the run came to the machine's measured ceiling, as a sentence.
+        valid: verdict on the predictions.
+        valid_detail: its reason and scope.
+        weights: the kind of weights.
+        peak_memory: of the largest process, in bytes.
+        errors: why processes failed.
+        is_baseline: whether this is the setting that the workload's other settings are compared with.
     """
 
     workload: str
@@ -44,200 +63,225 @@ class Row:
     processes: int
     failed: int
     samples: int
-    latency: stats.Interval | None
-    throughput: float | None
-    cold: float | None
-    compile_seconds: float | None
+    latency: Optional[stats.Interval]
+    throughput: Optional[float]
+    cold_start: Optional[float]
+    compile_seconds: Optional[float]
     percentiles: dict[str, float]
-    speedup: stats.Interval | None
-    verdict: stats.Verdict | None
+    speedup: Optional[stats.Interval]
+    verdict: Optional[stats.Verdict]
     canary: str
     canary_summary: str
     proof: str
-    proof_verdict: str
+    proof_verdict: Optional[ProofVerdict]
     reference_share: float
     limit: str
     valid: str
     valid_detail: str
     weights: str
     peak_memory: int
-    advice: tuple[WarningMessage, ...]
+    warnings: tuple[WarningMessage, ...]
     errors: tuple[str, ...]
+    is_baseline: bool = False
 
 
-def rows(groups: Mapping[Key, list[Run]], judged: Mapping[Key, dict[str, Any]] = MappingProxyType({})) -> list[Row]:
-    """One row for each workload and setting; the first setting of a workload is its baseline.
-
-    ``judged`` holds the stored judgements, under the same keys as ``groups``.
-    """
-    found: list[Row] = []
-    baselines: dict[str, list[Run]] = {}
-    for key, runs in groups.items():
-        baseline = baselines.setdefault(key[0], runs)
-        found.append(_row(runs, None if baseline is runs else baseline, judged.get(key)))
+def rows(result: Result) -> list[SummaryRow]:
+    """Return one row per workload and setting that has runs; what was asked for first of a workload is its baseline."""
+    groups, judged, run_labels = result.groups(), result.judged(), labels_as_run(result)
+    workloads = [asked.workload for asked in result.asked]
+    found: list[SummaryRow] = []
+    for group, runs in groups.items():
+        first = workloads.index(workloads[group])
+        speedup, verdict = (None, None) if group == first else _against(groups.get(first, []), runs)
+        row = _row(runs, (result.label(group), run_labels[group]), speedup, verdict, judged.get(group))
+        found.append(replace(row, is_baseline=group == first))
     return found
 
 
-def _row(runs: Sequence[Run], baseline: Sequence[Run] | None, judged: dict[str, Any] | None) -> Row:
+def labels_as_run(result: Result) -> list[str]:
+    """The label of each group, with the bf16 method that its first finished run resolved."""
+    resolved = [entry.setting for entry in result.asked]
+    for run in reversed(result.runs):
+        if run.report is not None:
+            method = run.report.setting.bf16_method
+            resolved[run.group] = resolved[run.group].replace(bf16_method=method)
+    found = [""] * len(resolved)
+    for workload in {entry.workload for entry in result.asked}:
+        groups = [group for group, entry in enumerate(result.asked) if entry.workload == workload]
+        for group, label in zip(groups, labels([resolved[group] for group in groups])):
+            found[group] = label
+    return found
+
+
+def _row(
+    runs: Sequence[Run],
+    names: tuple[str, str],
+    speedup: Optional[stats.Interval],
+    verdict: Optional[stats.Verdict],
+    judged: Optional[ValidityEntry],
+) -> SummaryRow:
     timed = [run for run in runs if run.steady]
     reports = [run.report for run in runs if run.report is not None]
-    first: dict[str, Any] = reports[0] if reports else {}
-    asked = Setting(**runs[0].asked)
+    first = reports[0] if reports else None
+    asked = runs[0].asked
     latency = stats.setting_interval([run.steady for run in timed]) if timed else None
-    speedup = verdict = None
-    if baseline is not None and timed:
-        speedup, verdict = _against(baseline, timed, first)
-    batch = first.get("setting", {}).get("batch") or asked.batch or 0
-    bf16_method = first.get("setting", {}).get("bf16_method")
-    evidence = first.get("evidence") or {}
-    valid, valid_detail = valid_words(judged)
+    batch = first.setting.batch if first is not None else asked.batch or 0
     samples = [sample for run in timed for sample in run.steady]
-    return Row(
+    valid, valid_detail = validity_text(judged)
+    proof = merged_proof(reports)
+    return SummaryRow(
         workload=runs[0].workload,
-        asked=asked.label,
-        label=asked.replace(bf16_method=bf16_method).label if bf16_method else asked.label,
+        asked=names[0],
+        label=names[1],
         precision=asked.precision,
         batch=batch,
-        unit=first.get("unit", ""),
+        unit=first.unit if first is not None else "",
         processes=len(timed),
         failed=sum(run.error is not None for run in runs),
         samples=len(samples),
         latency=latency,
         throughput=batch / latency.value if latency else None,
-        cold=median([run.report["phases"]["cold"] for run in timed if run.report]) if timed else None,
-        compile_seconds=first.get("compile_seconds"),
+        cold_start=_cold_start(reports),
+        compile_seconds=first.compile_seconds if first is not None else None,
         percentiles=stats.percentiles(samples),
         speedup=speedup,
         verdict=verdict,
-        canary=first.get("canary_word", ""),
-        canary_summary=decode(Canary, first["canary"]).summary if first else "",
-        proof=evidence.get("line", ""),
-        proof_verdict=evidence.get("verdict", ""),
-        reference_share=evidence.get("reference_share", 0.0),
-        limit=limit_words(first),
+        canary=proof.canary,
+        canary_summary=proof.canary_summary,
+        proof=proof.sentence,
+        proof_verdict=proof.verdict,
+        reference_share=proof.reference_share,
+        limit=limit_text(reports),
         valid=valid,
         valid_detail=valid_detail,
-        weights=first.get("weights", {}).get("kind", ""),
-        peak_memory=max((report["peak_memory"] for report in reports), default=0),
-        advice=(*_merged(runs), *_between(timed)),
+        weights=first.weights.kind.value if first is not None else "",
+        peak_memory=max((report.peak_memory for report in reports), default=0),
+        warnings=_warnings(runs, timed, proof),
         errors=tuple(dict.fromkeys(run.error for run in runs if run.error)),
     )
 
 
-def valid_words(judged: dict[str, Any] | None) -> tuple[str, str]:
-    """A stored judgement in a few words and in a sentence; empty where nothing was judged."""
-    if judged is None:
-        return "", ""
-    if judged["report"] is None:
-        return "CANNOT JUDGE", judged["error"]
-    found = judged["report"]["validity"]
-    values = " | ".join(significant(value) for value in (found["reference"], found["tested"]) if value is not None)
-    words = f"{found['verdict']}: {found['metric']} {values}" if values else found["verdict"]
-    return words, "; ".join(filter(None, (found["reason"], found["scope"])))
+def _cold_start(reports: Sequence[RunReport]) -> Optional[float]:
+    """The median of the first calls of the processes that were timed."""
+    found = [report.timing.cold_start for report in reports if report.timing is not None and report.timing.steady]
+    return statistics.median(found) if found else None
 
 
-def limit_words(report: dict[str, Any]) -> str:
-    """How near the run came to the machine's measured limit, in words; empty where nothing was counted."""
-    if not report or not report.get("flops"):
-        return ""
-    counted = f"{report['flops']['total'] / 1e9:.1f} GFLOP a batch"
-    if report["machine"]["emulator"]:
-        return counted
-    bound = report.get("bound")
-    if not bound:
-        return f"{counted}; its share of this machine's limit is shown once 'modelzoo doctor' has measured that"
-    words = f"{counted}, {bound['gflops']:.0f} GFLOP/s"
-    if bound["share_of_ceiling"] is not None:
-        words += f", {bound['share_of_ceiling']:.0%} of this machine's measured {bound['precision']} ceiling"
-    limit = bound.get("bound_by", bound.get("word"))  # "word" in results of format 1
-    return words + (f", bound by {limit}" if limit else "")
-
-
-def _against(
-    baseline: Sequence[Run], timed: Sequence[Run], first: dict[str, Any]
-) -> tuple[stats.Interval | None, stats.Verdict]:
-    """The ratio by rounds that both sides have, or the reason why there is none."""
-    refused = not_comparable(baseline, first)
+def _against(baseline: Sequence[Run], runs: Sequence[Run]) -> tuple[Optional[stats.Interval], Optional[stats.Verdict]]:
+    """The ratio over the rounds that both sides have, or the reason why there is none."""
+    if not any(run.steady for run in runs):
+        return None, None
+    refused = not_comparable(baseline, runs)
     if refused:
-        return None, stats.Verdict(stats.SpeedVerdict.REFUSED, refused)
+        return None, stats.Verdict(SpeedVerdict.REFUSED, refused)
     other = {run.round: run.steady for run in baseline if run.steady}
-    own = {run.round: run.steady for run in timed}
+    own = {run.round: run.steady for run in runs if run.steady}
     shared = sorted(set(other) & set(own))
     if not shared:
-        return None, stats.Verdict(stats.SpeedVerdict.AMBIGUOUS, "the baseline has no runs")
+        reason = "no round has both settings" if other else "the baseline has no runs"
+        return None, stats.Verdict(SpeedVerdict.AMBIGUOUS, reason)
     return stats.compare([other[i] for i in shared], [own[i] for i in shared], paired=True)
 
 
-def not_comparable(baseline: Sequence[Run], report: dict[str, Any]) -> str:
-    """Why a speedup over ``baseline`` would mean nothing; empty where it means something."""
-    reports = [run.report for run in baseline if run.report is not None]
-    if not reports:
-        return ""
-    base = reports[0]
-    if base["setting"]["precision"] == "fp32" and base["canary_word"] != "fp32":
-        return f"the fp32 baseline is not fp32 by the canary: {decode(Canary, base['canary']).summary}"
-    evidence = base.get("evidence") or {}
-    if evidence.get("verdict") == "NOT_FP32":
-        return f"the fp32 baseline is not fp32 by its kernels: {evidence['line']}"
-    if report and base["weights"]["sha256"] != report["weights"]["sha256"]:
-        return "the two sides ran different weights"
-    for mine, other in zip(base["counts"], report["counts"] if report else ()):
-        if abs(other["value"] - mine["value"]) > WORK_DIFFERENCE * max(mine["value"], other["value"]):
-            return f"the two sides did different work: {mine['name']} {mine['value']:.0f} and {other['value']:.0f}"
-    return ""
+# Text
 
 
-def _merged(runs: Sequence[Run]) -> list[WarningMessage]:
-    """Each warning code once: the first run's words, and in how many runs it was given."""
-    seen: dict[str, list[dict[str, str]]] = {}
-    for run in runs:
-        for item in run.advice:
-            seen.setdefault(item["code"], []).append(item)
-    merged = []
-    for code, items in seen.items():
-        several = f" (in {len(items)} of {len(runs)} processes)" if 1 < len(runs) != len(items) else ""
-        merged.append(WarningMessage(code, items[0]["message"] + several, items[0]["hint"]))
-    return merged
+def validity_text(judged: Optional[ValidityEntry]) -> tuple[str, str]:
+    """Return a stored judgement in a few words and in a sentence; empty if nothing was judged."""
+    if judged is None:
+        return "", ""
+    if judged.report is None:
+        return "CANNOT JUDGE", judged.error or ""
+    found = judged.report.validity
+    values = " | ".join(significant(value) for value in (found.reference, found.tested) if value is not None)
+    verdict = found.verdict.value
+    return f"{verdict}: {found.metric} {values}" if values else verdict, "; ".join(
+        filter(None, (found.reason, found.scope))
+    )
 
 
-def _between(timed: Sequence[Run]) -> list[WarningMessage]:
-    if len(timed) == 1:
-        return [warning_for(WarningCode.ONE_PROCESS)]
-    if not timed:
-        return []
-    medians = [median(run.steady) for run in timed]
-    spread = (max(medians) - min(medians)) / median(medians)
-    return [warning_for(WarningCode.PROCESSES_DIFFER, percent=100 * spread)] if spread > SPREAD else []
+def limit_text(reports: Sequence[RunReport]) -> str:
+    """Say how near the runs came to the machine's measured ceiling; empty if no operations were counted.
 
-
-def target_lines(found: Sequence[Row]) -> list[str]:
-    """``[TARGET] <workload> Time <seconds>`` for every row that was timed.
-
-    A workload's first setting carries its plain name; others append what differs (``resnet50-bf16``).
+    Operations are counted in one process only, so the first report that has them is used.
     """
-    lines: list[str] = []
-    seen: set[str] = set()
-    for row in found:
-        # A first setting that failed keeps its name to itself: another's time must not be taken for its.
-        name = row.workload
-        if name in seen:
-            name = f"{name}-{row.asked.replace(' ', '-').replace('=', '-')}"
-        seen.add(row.workload)
-        if row.latency is not None:
-            lines.append(f"[TARGET] {name} Time {significant(row.latency.value)}")
-    return lines
+    report = next((each for each in reports if each.flops is not None), None)
+    if report is None or report.flops is None:
+        problem = next((each.flops_problem for each in reports if each.flops_problem), "")
+        return f"operations were not counted: {problem}" if problem else ""
+    if not report.flops.total:
+        return ""
+    counted = f"{report.flops.total / 1e9:.1f} GFLOP per batch"
+    if report.machine.emulator:
+        return counted
+    bound = report.bound
+    if bound is None:
+        return f"{counted}; run 'modelzoo doctor' once to compare it with this machine's ceiling"
+    text = f"{counted}, {bound.gflops:.0f} GFLOP/s"
+    if bound.share_of_ceiling is not None:
+        text += f", {bound.share_of_ceiling:.0%} of this machine's measured {bound.precision} ceiling"
+    return text + (f", bound by {bound.bound_by.value}" if bound.bound_by else "")
 
 
-def unproven(found: Sequence[Row]) -> list[str]:
-    """What ``--strict`` objects to, one line each: a precision not fully proven, a reference kernel."""
+def unproven(found: Sequence[SummaryRow]) -> list[str]:
+    """Return what ``--strict`` objects to, one line each: a precision that is not proven, a reference kernel."""
     reasons = []
     for row in found:
         name = f"{row.workload} {row.label}"
         if row.errors and not row.processes:
             continue
-        wanted = "FP32" if row.precision == "fp32" else "ACTIVE"
-        if row.proof_verdict != wanted:
+        wanted = ProofVerdict.FP32 if row.precision == "fp32" else ProofVerdict.ACTIVE
+        if row.proof_verdict is not wanted:
             reasons.append(f"{name}: {row.proof or 'no kernel evidence was taken (--no-audit?)'}")
         if row.reference_share > REFERENCE_SHARE:
             reasons.append(f"{name}: reference kernels took {row.reference_share:.1%} of the time")
     return reasons
+
+
+def target_lines(found: Sequence[SummaryRow]) -> list[str]:
+    """Return ``[TARGET] <workload> Time <seconds>`` for every row that was timed.
+
+    A workload's baseline carries its plain name, which no other setting gets, even if the baseline failed; the others
+    append their label (``resnet50-bf16``).
+    """
+    return [
+        f"[TARGET] {_target_name(row)} Time {significant(row.latency.value)}"
+        for row in found
+        if row.latency is not None
+    ]
+
+
+def _target_name(row: SummaryRow) -> str:
+    """A name without spaces: ``toy-fp32-2`` for the label ``fp32 #2``."""
+    return row.workload if row.is_baseline else f"{row.workload}-{re.sub(r'[ =#]+', '-', row.asked)}"
+
+
+# Warnings
+
+
+def _warnings(runs: Sequence[Run], timed: Sequence[Run], proof: Proof) -> tuple[WarningMessage, ...]:
+    disagreement = (proof.warning,) if proof.warning is not None else ()
+    return (*_merged_warnings(runs), *disagreement, *_between_processes(timed))
+
+
+def _merged_warnings(runs: Sequence[Run]) -> list[WarningMessage]:
+    """Each warning code once: the first run's message, and in how many runs it occurred."""
+    seen: dict[str, list[WarningMessage]] = {}
+    for run in runs:
+        for warning in run.report.warnings if run.report is not None else ():
+            seen.setdefault(warning.code, []).append(warning)
+    merged = []
+    for code, found in seen.items():
+        several = f" (in {len(found)} of {len(runs)} processes)" if 1 < len(runs) != len(found) else ""
+        merged.append(WarningMessage(code, found[0].message + several, found[0].hint))
+    return merged
+
+
+def _between_processes(timed: Sequence[Run]) -> list[WarningMessage]:
+    if len(timed) == 1:
+        return [warning_for(WarningCode.ONE_PROCESS)]
+    if not timed:
+        return []
+    medians = [statistics.median(run.steady) for run in timed]
+    spread = (max(medians) - min(medians)) / statistics.median(medians)
+    return [warning_for(WarningCode.PROCESSES_DIFFER, percent=100 * spread)] if spread > SPREAD else []

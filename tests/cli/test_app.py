@@ -21,7 +21,7 @@ import pytest
 from modelzoo.cli import app as cli
 from modelzoo.cli import options as arguments
 from modelzoo.machine import facts as machine
-from modelzoo.results import store as result
+from modelzoo.results import schema, store
 from modelzoo.workload import discovery
 
 ROOT = discovery.CHECKOUT
@@ -29,7 +29,7 @@ MLP = str(ROOT / "examples" / "mlp")
 MODELZOO = [sys.executable, "-m", "modelzoo"]
 TARGET = re.compile(r"\[TARGET\] \S+ Time [0-9.]+")
 SHORT = ["--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit", "--threads", "1"]
-SCHEMA = json.loads(result.SCHEMA_FILE.read_text())
+SCHEMA = json.loads(schema.SCHEMA_FILE.read_text())
 
 
 def run(command: Sequence[str], folder: Path = ROOT, /, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -64,7 +64,7 @@ def valid(path: Path) -> dict[str, Any]:
 def test_an_emulated_machine_runs_each_setting_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More processes make a time more certain, and there nothing is timed."""
     facts = machine.read_machine()
-    monkeypatch.setattr(machine, "facts", lambda: replace(facts, emulator="qemu"))
+    monkeypatch.setattr(machine, "read_machine", lambda: replace(facts, emulator="qemu"))
     path = tmp_path / "r.json"
     assert cli.main(["run", MLP, *SHORT, "--processes", "3", "--json", str(path)]) == 0
     assert [run["asked"]["precision"] for run in valid(path)["runs"]] == ["fp32", "bf16"]
@@ -85,9 +85,10 @@ def test_a_whole_call(tmp_path: Path) -> None:
         (1, "bf16"),
         (1, "fp32"),
     ]
-    assert all(len(run["report"]["phases"]["steady"]) == 6 for run in data["runs"])
+    runs = store.read(path).runs
+    assert [len(run.steady) for run in runs] == [6] * 4
     assert all(run["report"]["evidence"] for run in data["runs"])
-    assert result.read(path).runs[0].steady == data["runs"][0]["report"]["phases"]["steady"]
+    assert [run.group for run in runs] == [0, 1, 1, 0]
     assert f"result: {path}" in done.stderr
     for words in ("latency", "speedup", "canary", "warning:", "mlp bf16, process 2 …"):
         assert words in done.stderr
@@ -182,11 +183,12 @@ def test_a_killed_worker_loses_only_its_run(tmp_path: Path) -> None:
     worker.kill()
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1
-    first, second, third = valid(path)["runs"]
-    assert first["report"]["phases"]["steady"]
-    assert third["report"]["phases"]["steady"]
-    assert second["report"] is None
-    assert second["error"].startswith("the worker process was ended by SIGKILL")
+    valid(path)
+    first, second, third = store.read(path).runs
+    assert first.steady
+    assert third.steady
+    assert second.report is None
+    assert (second.error or "").startswith("the worker process was ended by SIGKILL")
     assert TARGET.fullmatch(out.strip())
     assert "failed: mlp fp32: the worker process was ended by SIGKILL" in err
 
@@ -203,8 +205,9 @@ def test_control_c_keeps_what_is_finished(tmp_path: Path) -> None:
     assert "Traceback" not in err
     assert f"modelzoo: interrupted; 1 finished runs are in {path}" in err
     assert TARGET.fullmatch(out.strip())
-    (only,) = valid(path)["runs"]
-    assert only["report"]["phases"]["steady"]
+    valid(path)
+    (only,) = store.read(path).runs
+    assert only.steady
     # One that was just being started when the signal came ends by itself, once it sees its parent gone.
     _, alive = psutil.wait_procs([worker], timeout=10)
     assert not alive
@@ -257,7 +260,7 @@ def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
         (["run", MLP, "--option", "depth=0"], "--depth must be 1 or more, not 0"),
         (["run", "bert", "--option", "sequence=5"], "--sequence must be 16 or more, not 5"),
         (["run", "bert", "--option", "sequence=100000"], "--sequence must be 512 or less, not 100000"),
-        (["run", MLP, "--json", "/etc/passwd/r.json"], "cannot write results to /etc/passwd"),
+        (["run", MLP, "--json", "/etc/passwd/r.json"], "cannot write /etc/passwd/"),
         (["run", MLP, "--json", "/"], "cannot write /"),
         (["run", MLP, "--trace", "/nonexistent/t.json"], "--trace /nonexistent/t.json: its directory does not exist"),
         (["weights", "list", "nosuch"], "no workload 'nosuch'"),
@@ -280,10 +283,10 @@ def test_a_mistake_is_one_line(options: list[str], message: str, capfd: pytest.C
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
-        ("OMP_NUM_THREADS", "abc", "OMP_NUM_THREADS=abc is no number of threads"),
-        ("OMP_NUM_THREADS", "0", "OMP_NUM_THREADS=0 is no number of threads"),
+        ("OMP_NUM_THREADS", "abc", "OMP_NUM_THREADS=abc is not a number of threads"),
+        ("OMP_NUM_THREADS", "0", "OMP_NUM_THREADS=0 is not a number of threads"),
         ("DNNL_DEFAULT_FPMATH_MODE", "BF17", "DNNL_DEFAULT_FPMATH_MODE=BF17 is unknown to oneDNN"),
-        ("MODELZOO_RESULTS", "/etc/passwd", "cannot write results to /etc/passwd"),
+        ("MODELZOO_RESULTS", "/etc/passwd", "cannot write /etc/passwd/"),
     ],
 )
 def test_a_bad_environment_value_is_one_line(variable: str, value: str, message: str) -> None:
@@ -312,7 +315,7 @@ def test_the_first_thread_count_of_a_list_is_taken(
     [
         (["--weights", "/nonexistent"], "--weights /nonexistent: it does not exist; give auto, pretrained"),
         (["--weights", "EMPTY"], "it holds no weights"),
-        (["--weights", "TEXT"], "cannot be read as weights: it is no checkpoint"),
+        (["--weights", "TEXT"], "cannot be read as weights: it is not a checkpoint"),
         (["--weights", "pretrained"], "is not cached and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set"),
         (["--input", "TEXT"], "is not a picture that Pillow can read"),
         (["--input", "EMPTY"], "no pictures in"),

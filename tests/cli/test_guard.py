@@ -13,7 +13,7 @@ def test_missing_package_is_one_line(capsys: pytest.CaptureFixture[str]) -> None
     def do() -> int:
         raise ModuleNotFoundError("No module named 'rich'", name="rich")
 
-    assert cli._guard(do) == 2
+    assert cli.guard(do) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "'rich'" in error
@@ -27,4 +27,4 @@ def test_own_missing_module_is_a_bug() -> None:
         raise ModuleNotFoundError("No module named 'modelzoo.nothing'", name="modelzoo.nothing")
 
     with pytest.raises(ModuleNotFoundError):
-        cli._guard(do)
+        cli.guard(do)

@@ -44,7 +44,7 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the variable, not an option that nobody gave."""
     monkeypatch.setenv("MODELZOO_BACKEND", "openblas")
     with pytest.raises(
-        UsageError, match="MODELZOO_BACKEND=openblas is no backend; set it to one of auto, onednn, blas"
+        UsageError, match="MODELZOO_BACKEND=openblas is not a backend; set it to one of auto, onednn, blas"
     ):
         setting()
 
@@ -54,9 +54,9 @@ def test_output_goes_beside_the_results(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "results"))
     parser = argparse.ArgumentParser()
     arguments.add_validity(parser)
-    request = arguments.make_request(parser.parse_args([]), MLP)
-    assert request["output"] == str(tmp_path / "results" / "output" / "mlp")
-    request = arguments.make_request(parser.parse_args(["--output", str(tmp_path / "own")]), MLP)
-    assert request["output"] == str(tmp_path / "own" / "mlp")
+    judging = arguments.make_judging(parser.parse_args([]), MLP)
+    assert judging.output == tmp_path / "results" / "output" / "mlp"
+    judging = arguments.make_judging(parser.parse_args(["--output", str(tmp_path / "own")]), MLP)
+    assert judging.output == tmp_path / "own" / "mlp"
     monkeypatch.delenv("MODELZOO_RESULTS")
     assert arguments._output(None, MLP) == MLP.directory / "output"

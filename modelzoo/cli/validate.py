@@ -1,0 +1,83 @@
+"""``modelzoo validate``: judge the predictions of a setting, with fp32 as the reference."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from modelzoo.cli import options
+from modelzoo.cli.output import new_result, print_lines, result_path
+from modelzoo.cli.selection import Jobs, select_settings
+from modelzoo.errors import ModelzooError
+from modelzoo.setting import Plan, Setting
+from modelzoo.workload import Workload
+
+if TYPE_CHECKING:
+    from modelzoo.measure.schedule import OnEvent
+    from modelzoo.records.run import ValidityEntry
+
+
+def validate_command(args: argparse.Namespace) -> int:
+    """Do what ``modelzoo validate`` was asked for; returns the exit code."""
+    return judge_settings(select_settings(args, "bf16"), args)
+
+
+def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
+    """Judge every setting of ``jobs`` and store each judgement at once; return the worst exit code.
+
+    Returns:
+        0 valid, 1 not valid, 2 could not be judged: worse than 1, since there the question was at least answered.
+    """
+    from modelzoo.report import terminal
+    from modelzoo.report.validity import valid_line
+    from modelzoo.results.store import ResultFile
+
+    judging = [options.make_judging(args, work) for work, _ in jobs]
+    result = new_result(jobs)
+    stored = ResultFile(result_path(args.json, result.created), result)
+    out = terminal.console()
+    group = 0
+    with terminal.LiveProgress(out, sum(len(settings) for _, settings in jobs)) as progress:
+        for (work, settings), how in zip(jobs, judging):
+            for setting in settings:
+                entry = judge_setting(work, setting, group, how, progress.update)
+                stored.add_validity(entry)
+                progress.advance()
+                terminal.show_validity(entry, out)
+                group += 1
+    out.print(f"result: {stored.path}", soft_wrap=True)
+    entries = stored.result.validity
+    print_lines(valid_line(entry.report.validity) for entry in entries if entry.report is not None)
+    return max(entry.exit_code for entry in entries)
+
+
+def judge_setting(
+    work: Workload, setting: Setting, group: int, judging: options.Judging, on_event: OnEvent
+) -> ValidityEntry:
+    """Judge one setting in a fresh process, and write its pictures and tables.
+
+    What goes wrong is part of the entry.
+    """
+    from modelzoo.measure import schedule
+    from modelzoo.records.run import ValidityEntry, now
+    from modelzoo.report.exhibits import ExhibitWriter
+
+    started = now()
+    writer = ExhibitWriter(judging.output, work.name)
+    try:
+        report = schedule.validate(
+            schedule.Request(work, (setting,), Plan(), 1), judging.request, on_event, writer.write
+        )
+    except ModelzooError as error:
+        return ValidityEntry(work.name, group, setting, exit_code=2, error=str(error), started=started, ended=now())
+    return ValidityEntry(
+        work.name,
+        group,
+        setting,
+        exit_code=report.validity.exit_code,
+        report=report,
+        started=started,
+        ended=now(),
+        files=tuple(map(str, writer.files)),
+        thumbnails=writer.thumbnails(),
+    )

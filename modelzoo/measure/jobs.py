@@ -1,0 +1,58 @@
+"""What the parent gives its workers: jobs, and the environment variables that they need from the start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from modelzoo.machine import worker_environment
+from modelzoo.machine.limits import usable_threads
+from modelzoo.records.protocol import PrepareJob
+from modelzoo.records.run import EnvironmentChanges
+from modelzoo.setting import Setting
+from modelzoo.workload import Workload
+from modelzoo.workload.discovery import CHECKOUT
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class JobEnvironment:
+    """All environment variables of a worker, and what was changed in those of the call."""
+
+    variables: Mapping[str, str]
+    changes: EnvironmentChanges
+
+
+def prepare_job(workload: Workload, settings: tuple[Setting, ...], engine: str) -> PrepareJob:
+    """Return the job that resolves ``settings`` for ``engine``.
+
+    Raises:
+        UsageError: the environment sets a math mode that oneDNN does not know.
+    """
+    return PrepareJob(
+        directory=str(workload.directory),
+        settings=settings,
+        engine=engine,
+        parent=os.getpid(),
+        math_mode=worker_environment.inherited_math_mode(os.environ),
+    )
+
+
+def prepare_environment() -> JobEnvironment:
+    """Return the environment of a process that times nothing: plain fp32, with this machine's number of threads."""
+    return job_environment(dict.fromkeys(THREAD_VARIABLES, str(usable_threads().count)))
+
+
+def job_environment(wanted: Mapping[str, str]) -> JobEnvironment:
+    """Return the environment of a worker: that of the call without its fast-math variables, and ``wanted``.
+
+    Args:
+        wanted: what the engine needs for the setting. Fast math is among them only if it was asked for.
+    """
+    variables, changes = worker_environment.worker_environment(os.environ, wanted)
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
+    variables["PYTHONUNBUFFERED"] = "1"
+    variables["TOKENIZERS_PARALLELISM"] = "false"
+    return JobEnvironment(variables, changes)

@@ -1,0 +1,75 @@
+"""The ``validate`` job: judge one setting's predictions, with fp32 as the reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable
+
+from modelzoo.engines import create_engine
+from modelzoo.engines.protocol import value_and_problem
+from modelzoo.machine.facts import read_machine
+from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.linux import allowed_cpus
+from modelzoo.measure.inputs import make_inputs
+from modelzoo.measure.preparation import check_resolution
+from modelzoo.records.protocol import Exhibited, Judged, Message, Progress, ValidateJob
+from modelzoo.records.run import SideReport, ValidityReport
+from modelzoo.validity.predictors import LoadedPredictor, validate
+from modelzoo.workload import Inputs
+from modelzoo.workload.checkpoints import file_sha256
+from modelzoo.workload.discovery import load_workload
+
+
+def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
+    """Judge the setting of ``job`` in this process, and record what both models ran.
+
+    Raises:
+        ModelzooError: the setting cannot run, or its predictions cannot be judged.
+    """
+    engine = create_engine(job.engine)
+    engine.load()
+    work = load_workload(Path(job.directory))
+    check_resolution(engine, work, job.asked, job.resolved, job.math_mode)
+    send(Progress("load"))
+    with engine.explained_errors():
+        inputs = make_inputs(work, job.resolved, job.weights)
+        found = validate(
+            engine,
+            work,
+            job.resolved,
+            job.weights,
+            inputs,
+            job.request,
+            progress=lambda done, total, running: send(Progress(f"{done} of {total}: {running}")),
+            exhibit=lambda exhibit: send(Exhibited(exhibit)),
+        )
+        tested, reference = _side(found.tested, inputs), _side(found.reference, inputs)
+    machine = read_machine()
+    report = ValidityReport(
+        validity=found.validity,
+        setting=job.resolved,
+        weights=job.weights,
+        tested=tested,
+        reference=reference,
+        engine=engine.name,
+        versions=dict(engine.versions()),
+        digest=file_sha256(work.directory / "workload.py"),
+        machine=machine,
+        libraries=engine.libraries(),
+        machine_fingerprint=fingerprint(machine),
+        cpus=tuple(sorted(allowed_cpus())),
+    )
+    return Judged(report)
+
+
+def _side(loaded: LoadedPredictor, inputs: Inputs) -> SideReport:
+    evidence, problem = value_and_problem(loaded.audit(inputs))
+    canary = loaded.canary
+    return SideReport(
+        setting=loaded.setting,
+        canary_verdict=None if canary is None else canary.verdict(loaded.setting.precision),
+        canary_summary=(loaded.canary_problem or "") if canary is None else canary.summary,
+        canary=canary,
+        evidence=evidence,
+        evidence_problem=problem,
+    )

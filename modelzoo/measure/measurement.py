@@ -1,0 +1,252 @@
+"""The ``measure`` job: build, time, and only then look at what ran."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any, Callable, Optional
+
+from modelzoo.engines import create_engine
+from modelzoo.engines.protocol import Engine, Model, Session, value_and_problem
+from modelzoo.machine.ceilings import kept_ceilings
+from modelzoo.machine.facts import read_machine
+from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.linux import allowed_cpus
+from modelzoo.machine.roofline import roofline_bound
+from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.measure import sampler
+from modelzoo.measure.clock import clock_for
+from modelzoo.measure.inputs import inputs_digest, make_inputs
+from modelzoo.measure.preparation import check_resolution
+from modelzoo.measure.run_warnings import run_warnings
+from modelzoo.records.canary import Canary
+from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.evidence import Evidence
+from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.protocol import Measured, MeasureJob, Message, Paused, Progress
+from modelzoo.records.roofline import Bound
+from modelzoo.records.run import RunReport, Turn
+from modelzoo.records.timing import Timing
+from modelzoo.setting import ResolvedSetting
+from modelzoo.workload import Inputs, Workload
+from modelzoo.workload.checkpoints import file_sha256
+from modelzoo.workload.discovery import load_workload
+
+Send = Callable[[Message], None]
+AUDIT_SECONDS = 2.0
+"""The audit observes two passes, or one if two would take longer than this."""
+
+
+def measure(job: MeasureJob, send: Send, take_turn: Callable[[], bool]) -> Measured:
+    """Time the setting of ``job`` in this process, and record what ran.
+
+    Args:
+        send: sends progress to the parent.
+        take_turn: waits for this process's turn; returns whether there is one.
+
+    Raises:
+        ModelzooError: the setting cannot run.
+    """
+    started = perf_counter()
+    engine = create_engine(job.engine)
+    engine.load()
+    import_seconds = perf_counter() - started
+    work = load_workload(Path(job.directory))
+    check_resolution(engine, work, job.asked, job.resolved, job.math_mode)
+    machine = read_machine()
+    session = engine.open(job.resolved)
+    send(Progress("load" if job.resolved.mode == "eager" else "load and compile"))
+    with session.active() as switches:
+        built = _build(engine, session, work, job)
+        timed = _time(built, session, machine, job, send, take_turn)
+        send(Progress("audit"))
+        observed = _observe(built, session, timed.timing, job, send)
+    report = _report(job, engine, work, machine, built, timed, observed)
+    report = replace(report, import_seconds=import_seconds, switches=switches)
+    return Measured(replace(report, warnings=run_warnings(report)))
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A model that is ready to run, its inputs as the workload made them and as the model takes them."""
+
+    model: Model
+    inputs: Inputs
+    args: tuple[Any, ...]
+    seconds: float
+
+
+def _build(engine: Engine, session: Session, work: Workload, job: MeasureJob) -> _Built:
+    started = perf_counter()
+    with engine.explained_errors():
+        inputs = make_inputs(work, job.resolved, job.weights)
+        model = session.load(work, job.weights, inputs)
+    args = model.prepare(inputs.args)
+    seconds = perf_counter() - started - (model.compile_seconds or 0.0)
+    return _Built(model, inputs, args, seconds)
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """The samples, what else used the CPUs meanwhile, and when this process sampled."""
+
+    timing: Optional[Timing]
+    usage: CpuUsage
+    turns: tuple[Turn, ...]
+
+
+def _time(
+    built: _Built, session: Session, machine: Machine, job: MeasureJob, send: Send, take_turn: Callable[[], bool]
+) -> _Timed:
+    turns = _Turns(send, take_turn)
+    monitor = CpuUsageMonitor(job.parent).start()
+    with built.model.explained_errors():
+        if machine.emulator:
+            timing = None
+            built.model.call(*built.args)
+        else:
+            timing = sampler.measure(
+                lambda: built.model.call(*built.args),
+                clock_for(session.device),
+                job.plan,
+                lambda phase, count, half_width: send(Progress(phase, count, half_width)),
+                turns.pause if job.turns else None,
+            )
+    return _Timed(timing, monitor.stop(turns.waited), turns.finished())
+
+
+class _Turns:
+    """Alternates with other workers, and records when this process sampled."""
+
+    def __init__(self, send: Send, take_turn: Callable[[], bool]) -> None:
+        self._send, self._take_turn = send, take_turn
+        self._origin = perf_counter()
+        self._began: Optional[float] = None
+        self._turns: list[Turn] = []
+        self.waited = 0.0
+
+    def pause(self, precise: bool) -> bool:
+        """End a turn and wait for the next; return whether there is one."""
+        self._end_turn()
+        self._send(Paused(precise))
+        since = perf_counter()
+        go_on = self._take_turn()
+        now = perf_counter()
+        self.waited += now - since
+        self._began = now - self._origin if go_on else None
+        return go_on
+
+    def finished(self) -> tuple[Turn, ...]:
+        """Return all turns; without other workers there are none."""
+        self._end_turn()
+        return tuple(self._turns)
+
+    def _end_turn(self) -> None:
+        if self._began is not None:
+            self._turns.append(Turn(self._began, perf_counter() - self._origin))
+            self._began = None
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """What was looked at after the timing; each observation may be missing for a reason."""
+
+    canary: Optional[Canary]
+    counts: tuple[Any, ...]
+    evidence: Optional[Evidence] = None
+    evidence_problem: Optional[str] = None
+    flops: Optional[Flops] = None
+    flops_problem: Optional[str] = None
+    profile: Optional[Profile] = None
+    profile_problem: Optional[str] = None
+
+
+def _observe(built: _Built, session: Session, timing: Optional[Timing], job: MeasureJob, send: Send) -> _Observed:
+    model, args = built.model, built.args
+    canary, canary_problem = value_and_problem(session.canary())
+    found = _Observed(canary, model.counts(args, built.inputs.items), evidence_problem=canary_problem)
+    if job.audit:
+        slow = timing is None or 2 * median(timing.steady) > AUDIT_SECONDS
+        evidence, problem = value_and_problem(model.audit(args, passes=1 if slow else 2, canary=canary))
+        found = replace(found, evidence=evidence, evidence_problem=problem)
+    if job.audit and job.extras:
+        flops, problem = value_and_problem(model.flops(args))
+        found = replace(found, flops=flops, flops_problem=problem)
+    if job.profiling and job.extras:
+        send(Progress("profile"))
+        trace = Path(job.trace) if job.trace else None
+        profile, problem = value_and_problem(model.profile(args, trace=trace, evidence=found.evidence))
+        found = replace(found, profile=profile, profile_problem=problem)
+    return found
+
+
+def _report(
+    job: MeasureJob,
+    engine: Engine,
+    work: Workload,
+    machine: Machine,
+    built: _Built,
+    timed: _Timed,
+    observed: _Observed,
+) -> RunReport:
+    setting = job.resolved
+    ceilings = kept_ceilings(machine) if setting.device == "cpu" else None
+    return RunReport(
+        workload=work.name,
+        title=work.title,
+        unit=work.unit,
+        setting=setting,
+        plan=job.plan,
+        weights=job.weights,
+        items=built.inputs.items,
+        timing=timed.timing,
+        import_seconds=0.0,
+        build_seconds=built.seconds,
+        compile_seconds=built.model.compile_seconds,
+        canary=observed.canary,
+        canary_verdict=None if observed.canary is None else observed.canary.verdict(setting.precision),
+        switches=(),
+        environment=job.changes,
+        counts=observed.counts,
+        peak_memory=_peak_memory(),
+        machine=machine,
+        libraries=engine.libraries(),
+        usage=timed.usage,
+        warnings=(),
+        evidence=observed.evidence,
+        evidence_problem=observed.evidence_problem,
+        flops=observed.flops,
+        flops_problem=observed.flops_problem,
+        bound=_bound(observed.flops, timed.timing, ceilings, setting),
+        ceilings=ceilings,
+        profile=observed.profile,
+        profile_problem=observed.profile_problem,
+        engine=engine.name,
+        versions=dict(engine.versions()),
+        digest=file_sha256(work.directory / "workload.py"),
+        inputs_digest=inputs_digest(built.inputs),
+        machine_fingerprint=fingerprint(machine),
+        cpus=tuple(sorted(allowed_cpus())),
+        turns=timed.turns,
+    )
+
+
+def _bound(
+    flops: Optional[Flops], timing: Optional[Timing], ceilings: Optional[Ceilings], setting: ResolvedSetting
+) -> Optional[Bound]:
+    """How near the run came to the ceilings."""
+    if flops is None or not flops.total or timing is None or ceilings is None:
+        return None
+    seconds = median(timing.steady)
+    return roofline_bound(flops.total, flops.bytes, seconds, ceilings, setting.precision, setting.threads)
+
+
+def _peak_memory() -> int:
+    import resource
+
+    # Kilobytes on Linux, bytes on macOS.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,92 @@
+"""The ``prepare`` job: everything that is decided once, before any process is timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable
+
+from modelzoo.engines import create_engine
+from modelzoo.engines.protocol import Engine
+from modelzoo.errors import EnvironmentProblem, ModelzooError
+from modelzoo.machine.limits import usable_threads
+from modelzoo.records.protocol import Message, Preparation, Prepared, PrepareJob, Progress
+from modelzoo.records.workload import Weights
+from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.workload import InputRequest, Workload
+from modelzoo.workload.discovery import load_workload
+from modelzoo.workload.weights import resolve_weights
+
+
+def prepare(job: PrepareJob, send: Callable[[Message], None]) -> Prepared:
+    """Resolve every setting of ``job`` and its weights.
+
+    A setting that cannot run does not keep the others from running.
+
+    Raises:
+        ModelzooError: nothing can run: the workload or the engine cannot be loaded.
+    """
+    work = load_workload(Path(job.directory))
+    engine = create_engine(job.engine)
+    engine.load()
+    known: dict[tuple[object, ...], Weights] = {}
+    found = []
+    for asked in job.settings:
+        try:
+            found.append(_prepared(engine, work, asked, job.math_mode, known, send))
+        except ModelzooError as error:
+            found.append(Preparation(error=str(error), error_kind=type(error).__name__))
+    return Prepared(tuple(found))
+
+
+def _prepared(
+    engine: Engine,
+    work: Workload,
+    asked: Setting,
+    math_mode: str,
+    known: dict[tuple[object, ...], Weights],
+    send: Callable[[Message], None],
+) -> Preparation:
+    # What the user may have got wrong comes first: making weights takes longest.
+    resolved = resolve(engine, work, asked, math_mode)
+    send(Progress("weights"))
+    with engine.explained_errors():
+        if resolved.input is not None:
+            work.inputs(InputRequest(1, resolved.seed, Path(resolved.input), resolved.options))
+        key = (resolved.weights, resolved.seed, tuple(sorted(resolved.options.items())))
+        if key not in known:
+            known[key] = resolve_weights(work, resolved.options, resolved.weights, resolved.seed)
+    return Preparation(
+        resolved=resolved,
+        weights=known[key],
+        math_mode=math_mode,
+        variables=dict(engine.variables(resolved)),
+        validation_variables=dict(engine.variables(resolved, with_reference=True)),
+    )
+
+
+def resolve(engine: Engine, work: Workload, asked: Setting, math_mode: str) -> ResolvedSetting:
+    """Decide everything that ``asked`` leaves open; the only place where that happens.
+
+    Raises:
+        UsageError: an option of the workload is not valid.
+        EnvironmentProblem: this machine or engine cannot run the setting.
+    """
+    complete = asked.replace(options=work.option_values(asked.options))
+    engine.check(complete)
+    return engine.resolve(complete, batch=work.batch, threads=usable_threads().count, math_mode=math_mode)
+
+
+def check_resolution(engine: Engine, work: Workload, asked: Setting, resolved: ResolvedSetting, math_mode: str) -> None:
+    """Check that this process would resolve ``asked`` as the ``prepare`` process did.
+
+    Raises:
+        EnvironmentProblem: it would not; the message names the first difference.
+    """
+    here = resolve(engine, work, asked, math_mode)
+    for name in resolved.__dataclass_fields__:
+        expected, found = getattr(resolved, name), getattr(here, name)
+        if expected != found:
+            raise EnvironmentProblem(
+                f"this process would run {asked.label} with {name} {found}, but {expected} was decided for all "
+                "processes of the call; did the machine or its limits change meanwhile?"
+            )

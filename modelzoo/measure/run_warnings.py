@@ -1,0 +1,101 @@
+"""The warnings of one run: what may distort its numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.formatting import percent
+from modelzoo.machine.diagnosis import usage_warnings
+from modelzoo.measure import sampler
+from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.run import RunReport
+from modelzoo.records.timing import StopReason, Timing, WarmUpEnd
+from modelzoo.records.workload import WeightsKind
+from modelzoo.setting import BACKEND_VARIABLE
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
+
+
+def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
+    """Every warning that a finished report gives rise to, in the order of the report."""
+    return (
+        *_weights_warnings(report),
+        *_environment_warnings(report),
+        *_precision_warnings(report),
+        *_machine_warnings(report),
+        *_timing_warnings(report.timing),
+        *(report.evidence.warnings if report.evidence is not None else ()),
+    )
+
+
+def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    if report.weights.kind is not WeightsKind.RANDOM:
+        return
+    yield warning_for(WarningCode.RANDOM_WEIGHTS, reason=report.weights.reason)
+    for count in report.counts:
+        if not count.is_typical:
+            yield warning_for(
+                WarningCode.MISMATCHED_COUNTS,
+                what=count.name,
+                seen=f"{count.value:.0f}",
+                low=f"{count.low:.0f}",
+                high=f"{count.high:.0f}",
+            )
+
+
+def _environment_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    removed = report.environment.removed
+    if removed:
+        names = ", ".join(f"{name}={value}" for name, value in sorted(removed.items()))
+        yield warning_for(WarningCode.SCRUBBED_VARIABLES, names=names)
+    backend = report.setting.backend
+    if backend != "auto" and backend == os.environ.get(BACKEND_VARIABLE):
+        meaning = "oneDNN is off" if backend == "blas" else "oneDNN is on"
+        yield warning_for(WarningCode.BACKEND_VARIABLE, value=backend, meaning=meaning)
+    policy = os.environ.get("OMP_WAIT_POLICY")
+    if policy:
+        yield warning_for(WarningCode.WAIT_POLICY, value=policy)
+
+
+def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    setting, canary = report.setting, report.canary
+    detail = canary.summary if canary is not None else ""
+    if setting.precision == "fp32" and canary is not None and report.canary_verdict is not CanaryVerdict.FP32:
+        yield warning_for(WarningCode.FP32_NOT_FP32, detail=detail)
+    if setting.precision != "bf16":
+        return
+    if not report.machine.has_bf16 and setting.device == "cpu":
+        features = ", ".join(report.machine.features) or "none known"
+        yield warning_for(WarningCode.NO_BF16_HARDWARE, features=features)
+    if canary is not None and report.canary_verdict is not CanaryVerdict.ACTIVE:
+        partly = report.canary_verdict is CanaryVerdict.PARTLY
+        code = WarningCode.BF16_PARTLY if partly else WarningCode.BF16_NOT_ACTIVE
+        yield warning_for(code, method=setting.bf16_method, detail=detail)
+
+
+def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    machine, threads = report.machine, report.setting.threads
+    if machine.emulator:
+        yield warning_for(WarningCode.EMULATED)
+    if threads > machine.threads.count:
+        yield warning_for(WarningCode.OVERSUBSCRIBED, threads=threads, cores=machine.threads.count)
+    if report.usage is not None:
+        yield from usage_warnings(report.usage, machine)
+
+
+def _timing_warnings(timing: Optional[Timing]) -> Iterator[WarningMessage]:
+    if timing is None:
+        return
+    if timing.warmup_end is WarmUpEnd.CAP:
+        yield warning_for(WarningCode.WARMUP_CAP, seconds=sampler.WARMUP_MAX_SECONDS, count=len(timing.warmup))
+    samples = timing.steady
+    if len(samples) < sampler.MIN_SAMPLES:
+        yield warning_for(WarningCode.FEW_SAMPLES, count=len(samples))
+    elif timing.stop is StopReason.TIME_LIMIT:
+        half_width = stats.process_interval(samples).half_width
+        yield warning_for(WarningCode.TIME_LIMIT, percent=percent(half_width))
+    outliers = stats.outliers(samples)
+    if outliers:
+        yield warning_for(WarningCode.OUTLIERS, count=outliers, total=len(samples))

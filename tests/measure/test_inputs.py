@@ -1,0 +1,25 @@
+"""Inputs are identified by a digest of what the model is given."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from modelzoo.measure.inputs import inputs_digest
+from modelzoo.workload import Inputs
+
+
+def digest(*args: object) -> str:
+    """The digest of these arguments."""
+    return inputs_digest(Inputs(args, ("item",)))
+
+
+def test_the_digest_follows_values_shapes_types_and_order() -> None:
+    """Equal arrays of any library give the same digest, and every difference another one."""
+    array = np.arange(6, dtype="float32").reshape(2, 3)
+    same = digest(torch.from_numpy(array))
+    assert digest(array) == same
+    assert digest([array]) == same, "lists are flattened"
+    others = [array.reshape(3, 2), array.astype("float64"), array + 1]
+    assert len({same, *map(digest, others)}) == 4
+    assert digest(array, array + 1) != digest(array + 1, array)

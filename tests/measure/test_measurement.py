@@ -1,0 +1,176 @@
+"""What a worker reports of a setting, measured in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_workloads import BF16, RANDOM, SHORT, mlp, odd
+
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine.facts import read_machine
+from modelzoo.measure import measurement
+from modelzoo.measure.preparation import prepare
+from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.protocol import MeasureJob, Message, PrepareJob, Progress
+from modelzoo.records.run import EnvironmentChanges, RunReport
+from modelzoo.records.workload import WeightsKind
+from modelzoo.setting import Plan, Setting
+from modelzoo.workload import Workload
+from modelzoo.workload.discovery import find_workload, load_workload
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """Measuring here sets this process's threads."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def job_for(setting: Setting, work: Workload, plan: Plan, **changes: Any) -> MeasureJob:
+    """The job that measures ``setting``, prepared here."""
+    (prepared,) = prepare(PrepareJob(str(work.directory), (setting,), 0), lambda message: None).settings
+    assert prepared.resolved is not None, prepared.error
+    assert prepared.weights is not None
+    values: dict[str, Any] = {"audit": False, "extras": True, **changes}
+    return MeasureJob(
+        directory=str(work.directory),
+        asked=setting,
+        resolved=prepared.resolved,
+        weights=prepared.weights,
+        plan=plan,
+        parent=0,
+        changes=EnvironmentChanges(),
+        **values,
+    )
+
+
+def report_of(
+    setting: Setting = RANDOM, work: Workload | None = None, plan: Plan = SHORT, **changes: Any
+) -> tuple[RunReport, list[Message]]:
+    """The report of a measurement in this process, and its messages."""
+    sent: list[Message] = []
+    job = job_for(setting, work or mlp(), plan, **changes)
+    return measurement.measure(job, sent.append, lambda: True).report, sent
+
+
+def codes(report: RunReport) -> list[str]:
+    """The codes of its warnings."""
+    return [warning.code for warning in report.warnings]
+
+
+def test_a_report_is_complete() -> None:
+    """Every value that was left open is filled in, phases are apart, and what ran can be identified."""
+    report, sent = report_of(RANDOM.replace(options={"depth": 2}), plan=Plan(2, 5))
+    assert (report.setting.batch, report.setting.threads) == (16, 1)
+    assert report.setting.options == {"width": 256, "depth": 2}
+    assert report.timing is not None
+    assert (len(report.timing.warmup), len(report.timing.steady)) == (2, 5)
+    assert report.canary_verdict is CanaryVerdict.FP32
+    assert report.weights.kind is WeightsKind.RANDOM
+    assert report.peak_memory > 1 << 20
+    assert codes(report)[:1] == ["RANDOM_WEIGHTS"]
+    assert report.digest is not None
+    assert report.inputs_digest is not None
+    assert report.cpus
+    assert torch.__version__.startswith(report.versions["torch"])
+    phases = list(dict.fromkeys(message.phase for message in sent if isinstance(message, Progress)))
+    assert phases == ["load", "cold", "warm-up", "steady", "audit"]
+
+
+def test_observations_come_with_the_audit_and_the_extras() -> None:
+    """Evidence from every process; operations and the profile only from those that are asked for extras."""
+    report, _ = report_of(audit=True, extras=True, profiling=True)
+    assert report.evidence is not None
+    assert report.flops is not None
+    assert report.profile is not None
+    report, _ = report_of(audit=True, extras=False, profiling=True)
+    assert report.evidence is not None
+    assert (report.flops, report.profile) == (None, None)
+
+
+def test_operations_that_cannot_be_counted_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is recorded instead of vanishing."""
+    monkeypatch.setattr("torch.utils._python_dispatch.TorchDispatchMode.__enter__", None)
+    report, _ = report_of(audit=True)
+    assert report.flops is None
+    assert report.flops_problem
+
+
+@pytest.mark.parametrize("method", ["autocast", "cast"])
+def test_bf16_is_reported_with_its_method_and_the_canary(method: str) -> None:
+    """The method that was used, and that bf16 was active."""
+    report, _ = report_of(BF16.replace(bf16_method=method))
+    assert report.setting.bf16_method == method
+    assert report.canary_verdict is CanaryVerdict.ACTIVE
+
+
+def test_a_worker_that_would_decide_otherwise_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings are resolved once: another answer in a worker is an error, not another run."""
+    job = job_for(BF16, mlp(), SHORT)
+    changed = replace(job.resolved, bf16_method="cast")
+    values = {name: getattr(job, name) for name in job.__struct_fields__}
+    with pytest.raises(EnvironmentProblem, match="bf16_method autocast, but cast was decided"):
+        measurement.measure(MeasureJob(**{**values, "resolved": changed}), lambda message: None, lambda: True)
+
+
+def test_under_an_emulator_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs, for correctness; there is no timing, and a warning says why."""
+    facts = read_machine()
+    monkeypatch.setattr(measurement, "read_machine", lambda: replace(facts, emulator="qemu-user"))
+    report, _ = report_of()
+    assert report.timing is None
+    assert "EMULATED" in codes(report)
+    assert report.canary_verdict is CanaryVerdict.FP32
+
+
+def test_no_bf16_in_the_cpu_is_a_warning_and_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Emulated bf16 is slow, not impossible."""
+    facts = read_machine()
+    monkeypatch.setattr(measurement, "read_machine", lambda: replace(facts, has_bf16=False, features=("avx2",)))
+    report, _ = report_of(BF16)
+    warned = {warning.code: warning for warning in report.warnings}
+    assert warned["NO_BF16_HARDWARE"].message == "this CPU has no bf16 instructions (avx2)"
+    assert report.timing is not None
+
+
+def test_an_operator_that_torch_refuses_is_a_usage_error(tmp_path: Path) -> None:
+    """The workload, the setting and torch's own reason in one line."""
+    work = odd(tmp_path / "odd", inputs="return Inputs((torch.ones(1, 5),), ('five',))")
+    with pytest.raises(UsageError, match="odd cannot run with fp32: .*shapes cannot be multiplied"):
+        report_of(work=work)
+
+
+def test_bert_runs_on_a_trained_checkpoint(shared: Path) -> None:
+    """``--weights PATH`` with its own tokenizer, on few tokens."""
+    work = load_workload(find_workload("bert"))
+    path = str(shared / "weights/bert/minilm-l6-squad")
+    report, _ = report_of(RANDOM.replace(weights=path, options={"sequence": 32}), work, Plan(0, 2))
+    assert (report.weights.kind, report.weights.path) == (WeightsKind.PATH, path)
+    assert "RANDOM_WEIGHTS" not in codes(report)
+    assert report.timing is not None
+    assert len(report.timing.steady) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resnet50",
+        pytest.param("ssd", marks=pytest.mark.slow),
+        pytest.param("maskrcnn", marks=pytest.mark.slow),
+    ],
+)
+def test_standard_workloads_run_in_both_precisions(name: str) -> None:
+    """With random weights, bf16 by autocast; detectors report counts like a trained model's."""
+    work = load_workload(find_workload(name))
+    for setting in (RANDOM, BF16.replace(bf16_method="autocast")):
+        report, _ = report_of(setting, work, Plan(0, 1))
+        assert report.timing is not None
+        assert len(report.timing.steady) == 1
+        assert bool(report.counts) == (name != "resnet50")
+        assert "MISMATCHED_COUNTS" not in codes(report)

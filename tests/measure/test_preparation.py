@@ -1,0 +1,85 @@
+"""Settings are resolved once, and mistakes are found before minutes go into weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toy_workloads import BF16, RANDOM, mlp, odd
+
+from modelzoo.measure.preparation import prepare
+from modelzoo.records.protocol import Prepared, PrepareJob, Progress
+from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.workload import Workload
+from modelzoo.workload.discovery import find_workload, load_workload
+
+
+def prepared(work: Workload, *settings: Setting, math_mode: str = "") -> Prepared:
+    """What preparing ``settings`` gives, in this process."""
+    job = PrepareJob(str(work.directory), settings, 0, math_mode)
+    return prepare(job, lambda message: None)
+
+
+def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
+    """Threads, batch, options and the bf16 method; both precisions share one weights file."""
+    first, second = prepared(mlp(), RANDOM, BF16.replace(batch=2)).settings
+    assert isinstance(first.resolved, ResolvedSetting)
+    assert (first.resolved.batch, first.resolved.threads, first.resolved.bf16_method) == (16, 1, None)
+    assert first.resolved.options == {"width": 256, "depth": 8}
+    assert second.resolved is not None
+    assert (second.resolved.batch, second.resolved.bf16_method is None) == (2, False)
+    assert first.weights == second.weights
+
+
+def test_an_inherited_math_mode_asks_for_fast_math() -> None:
+    """``DNNL_DEFAULT_FPMATH_MODE=BF16 … --bf16``; fp32 stays fp32."""
+    fp32, bf16 = prepared(mlp(), RANDOM, BF16, math_mode="bf16").settings
+    assert fp32.resolved is not None
+    assert bf16.resolved is not None
+    assert (fp32.resolved.bf16_method, bf16.resolved.bf16_method) == (None, "fastmath")
+    assert "DNNL_DEFAULT_FPMATH_MODE" not in fp32.variables
+    assert bf16.variables["DNNL_DEFAULT_FPMATH_MODE"] == "BF16"
+
+
+def test_a_setting_that_cannot_run_does_not_stop_the_others() -> None:
+    """Its reason is reported with its class; the other is resolved."""
+    first, second = prepared(mlp(), RANDOM.replace(device="tpu"), RANDOM).settings
+    assert (first.resolved, first.error_kind) == (None, "EnvironmentProblem")
+    assert first.error is not None
+    assert "'tpu'" in first.error
+    assert second.resolved is not None
+
+
+def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
+    """A device or picture that is not there, while making weights would fail loudly."""
+    work = odd(tmp_path / "odd", build="raise AssertionError('weights were made')")
+    (found,) = prepared(work, RANDOM.replace(device="tpu")).settings
+    assert found.error is not None
+    text = tmp_path / "text.txt"
+    text.write_text("no picture")
+    (found,) = prepared(load_workload(find_workload("resnet50")), RANDOM.replace(input=str(text))).settings
+    assert found.error_kind == "InputError"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_progress_is_reported_while_weights_are_made() -> None:
+    """Downloading may take minutes."""
+    sent: list[object] = []
+    prepare(PrepareJob(str(mlp().directory), (RANDOM,), 0), sent.append)
+    assert sent == [Progress("weights")]
+
+
+@pytest.mark.parametrize(
+    ("device", "architecture", "expected"),
+    [("cpu", "aarch64", "fastmath"), ("cuda", "aarch64", "autocast"), ("cpu", "x86_64", "autocast")],
+)
+def test_one_rule_decides_the_bf16_method(
+    device: str, architecture: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ARM host with a CUDA device runs autocast there, and gets no fast-math variable."""
+    monkeypatch.setattr("platform.machine", lambda: architecture)
+    monkeypatch.setattr("modelzoo.engines.torch.devices.device_module", lambda name: None)
+    (found,) = prepared(mlp(), BF16.replace(device=device)).settings
+    assert found.resolved is not None
+    assert found.resolved.bf16_method == expected
+    assert ("DNNL_DEFAULT_FPMATH_MODE" in found.variables) == (expected == "fastmath")

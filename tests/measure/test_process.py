@@ -1,0 +1,173 @@
+"""Worker processes as their parent sees them: messages, and every way in which they end badly."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from toy_workloads import RANDOM, SHORT, odd
+
+from modelzoo.errors import EnvironmentProblem, WorkerError
+from modelzoo.measure import process, schedule
+from modelzoo.measure.jobs import prepare_environment, prepare_job
+from modelzoo.measure.launcher import LocalLauncher
+from modelzoo.measure.schedule import Request
+from modelzoo.records.protocol import PROTOCOL, Hello, Message, Prepared, Progress, encode_line
+from modelzoo.records.run import RunReport
+from modelzoo.workload import Workload
+from modelzoo.workload.discovery import CHECKOUT
+
+
+def measured(work: Workload) -> RunReport:
+    """Prepare and measure in real workers."""
+    (run,) = schedule.run(Request(work, (RANDOM,), SHORT, 1, audit=False), lambda event: None)
+    assert run.error is None, run.error
+    assert run.report is not None
+    return run.report
+
+
+def failure(work: Workload) -> tuple[str, str]:
+    """Error and its kind of a run whose inputs must fail; with an input named, its preparation fails."""
+    request = Request(work, (RANDOM.replace(input="/"),), SHORT, 1, audit=False)
+    (run,) = schedule.run(request, lambda event: None)
+    assert run.report is None
+    assert run.error is not None
+    assert run.error_kind is not None
+    assert "\n" not in run.error
+    return run.error, run.error_kind
+
+
+def test_what_libraries_print_is_not_taken_for_messages(tmp_path: Path) -> None:
+    """Lines on stdout and stderr, also ones that look like messages, disturb nothing."""
+    messages = """print('{"type": "measured"}'); import sys; sys.stderr.write('{"type": "failed"}')"""
+    noise = f'{messages}; os.write(1, b"x" * 100000)'
+    report = measured(odd(tmp_path / "odd", build=noise))
+    assert report.workload == "odd"
+    assert report.timing is not None
+    assert len(report.timing.steady) == 3
+
+
+def test_a_killed_worker_is_named_by_its_signal(tmp_path: Path) -> None:
+    """SIGKILL most often means out of memory."""
+    error, kind = failure(odd(tmp_path / "odd", inputs="os.kill(os.getpid(), 9)"))
+    assert error == "the worker process was ended by SIGKILL (out of memory? try a smaller --batch)"
+    assert kind == "WorkerError"
+
+
+def test_a_crash_gives_its_last_line(tmp_path: Path) -> None:
+    """An unforeseen exception: one line of it, not the traceback."""
+    error, kind = failure(odd(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')"))
+    assert error == "the worker process ended with code 1: ArithmeticError: seven is not eight"
+    assert kind == "WorkerError"
+
+
+@pytest.mark.parametrize("line", ["torch.empty(10**15)", "raise MemoryError"])
+def test_out_of_memory_is_reported_as_such(line: str, tmp_path: Path) -> None:
+    """A failed allocation of torch's and one of Python's give the same hint."""
+    error, kind = failure(odd(tmp_path / "odd", inputs=line))
+    assert (error, kind) == ("out of memory; use a smaller --batch", "WorkerError")
+
+
+def test_errors_keep_their_class_across_the_pipe(tmp_path: Path) -> None:
+    """A worker's InputError is an InputError in the parent, with the same message."""
+    line = "from modelzoo.errors import InputError; raise InputError('no such picture: x')"
+    assert failure(odd(tmp_path / "odd", inputs=line)) == ("no such picture: x", "InputError")
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "kind", "message"),
+    [
+        (-signal.SIGSEGV, "", WorkerError, "ended by SIGSEGV"),
+        (-signal.SIGILL, "", WorkerError, r"SIGILL \(this build of torch uses instructions that this CPU lacks\)"),
+        (3, "", WorkerError, "ended with code 3: no output"),
+        (1, "Traceback\nModuleNotFoundError: No module named 'torch'\n", EnvironmentProblem, "no module 'torch': run"),
+    ],
+)
+def test_every_death_is_explained(code: int, output: str, kind: type[Exception], message: str) -> None:
+    """Signals by name, with the likely cause; a missing module with what to do."""
+    error = process.death(code, output)
+    assert type(error) is kind
+    with pytest.raises(kind, match=message):
+        raise error
+
+
+def test_an_incomplete_message_is_dropped() -> None:
+    """A worker killed while it writes leaves half a line; what came before counts."""
+    complete = encode_line(Progress("build"))
+    stream = io.BytesIO(complete + b"\n" + complete[:-3])
+    assert list(process.messages(stream)) == [Progress("build")]
+
+
+class OtherVersion(LocalLauncher):
+    """Starts a worker of a suite that speaks a newer protocol."""
+
+    def start(self, environment: object, stderr: object) -> subprocess.Popen[bytes]:
+        hello = encode_line(Hello(PROTOCOL + 1, "9.9")).decode()
+        return subprocess.Popen(
+            [sys.executable, "-c", f"input(); print('''{hello}''')"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+
+def test_a_suite_of_another_protocol_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Sides whose suites would misunderstand each other are not compared."""
+    job = prepare_job(odd(tmp_path / "odd"), (RANDOM,), "torch")
+    launcher = OtherVersion()
+    with pytest.raises(EnvironmentProblem, match="version 9.9 and speaks protocol .*: use the same version"):
+        process.call(launcher, job, prepare_environment().variables, Prepared, lambda message: None)
+
+
+def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
+    """Ctrl-C while a worker runs is passed on, and no process is left behind."""
+    job = prepare_job(
+        odd(tmp_path / "odd", inputs="import time; time.sleep(60)"), (RANDOM.replace(input="/"),), "torch"
+    )
+
+    def interrupt(message: Message) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        process.call(LocalLauncher(), job, prepare_environment().variables, Prepared, interrupt)
+    commands = [" ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)]
+    assert not [command for command in commands if "modelzoo.measure.worker" in command]
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from modelzoo.measure.jobs import prepare_environment, prepare_job
+from modelzoo.measure.launcher import LocalLauncher
+from modelzoo.measure.process import call
+from modelzoo.records.protocol import Prepared
+from modelzoo.setting import Setting
+from modelzoo.workload.discovery import load_workload
+job = prepare_job(load_workload(Path(sys.argv[1])), (Setting(input="/"),), "torch")
+call(LocalLauncher(), job, prepare_environment().variables, Prepared, lambda message: print(message, flush=True))
+"""
+
+
+def test_a_killed_parent_takes_its_worker_along(tmp_path: Path) -> None:
+    """kill -9 on the command leaves no worker that goes on loading the machine."""
+    work = odd(tmp_path / "odd", inputs="import time; time.sleep(60)")
+    command = [sys.executable, "-c", PARENT, str(work.directory)]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=CHECKOUT, env=os.environ)
+    try:
+        assert parent.stdout is not None
+        assert b"weights" in parent.stdout.readline()
+        (child,) = psutil.Process(parent.pid).children()
+        parent.kill()
+        gone, alive = psutil.wait_procs([child], timeout=10)
+        assert not alive, gone
+    finally:
+        parent.kill()
+        parent.wait()
+        if parent.stdout is not None:
+            parent.stdout.close()
