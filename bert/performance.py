@@ -1,9 +1,9 @@
-"""Time this workload: python3 performance.py [--bf16] [--profiling]; --help tells the rest."""
+"""Time this workload: python3 performance.py [--bf16] [--profiling]; see --help for all options."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run from a checkout, nothing installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that it runs from a checkout without installation
 
 from modelzoo.cli import performance
 

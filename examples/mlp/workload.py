@@ -1,4 +1,4 @@
-"""A fifth workload in one directory: a stack of equal linear layers, for trying the harness out."""
+"""A small workload to try the suite with: a stack of equal linear layers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def inputs(request: InputRequest) -> Inputs:
 
     generator = torch.Generator().manual_seed(request.seed)
     rows = torch.randn(request.batch, request.options["width"], generator=generator)
-    return Inputs((rows,), tuple(f"row {i}" for i in range(request.batch)))
+    return Inputs(args=(rows,), items=tuple(f"row {i}" for i in range(request.batch)))
 
 
 WORKLOAD = Workload(
@@ -33,8 +33,8 @@ WORKLOAD = Workload(
     inputs=inputs,
     batch=16,
     options=(
-        Option("width", 256, "inputs and outputs of each layer", int, minimum=1),
-        Option("depth", 8, "number of layers", int, minimum=1),
+        Option(name="width", default=256, help="inputs and outputs of each layer", type=int, minimum=1),
+        Option(name="depth", default=8, help="number of layers", type=int, minimum=1),
     ),
     defaults="8 layers of 256 × 256, batch 16",
 )

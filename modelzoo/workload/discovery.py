@@ -72,4 +72,7 @@ def load_workload(directory: Path) -> Workload:
     workload = getattr(module, "WORKLOAD", None)
     if not isinstance(workload, Workload):
         raise UsageError(f"{path} must define WORKLOAD = modelzoo.workload.Workload(...)")
+    if workload.judge is not None and not callable(workload.judge):
+        name = type(workload.judge).__name__
+        raise UsageError(f"{path}: judge must be a function; write judge=lambda options: {name}(...)")
     return replace(workload, directory=directory)

@@ -162,12 +162,16 @@ def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights)
     Raises:
         WeightsError: the weights cannot be read or do not fit the model.
     """
+    import torch
+
     path = Path(weights.path)
-    if weights.kind != WeightsKind.RANDOM and workload.load is not None:
-        return workload.load(options, path).eval()
-    file = weights_file(path)
-    if file is None:
-        raise WeightsError(f"{path} holds no weights any more; run again")
-    model = workload.build(options).eval()
-    load_state_dict(model, read_state_dict(file), file)
-    return model
+    # Parameters that are created in inference mode cannot be compiled or traced outside of it.
+    with torch.inference_mode(False):
+        if weights.kind != WeightsKind.RANDOM and workload.load is not None:
+            return workload.load(options, path).eval()
+        file = weights_file(path)
+        if file is None:
+            raise WeightsError(f"{path} holds no weights any more; run again")
+        model = workload.build(options).eval()
+        load_state_dict(model, read_state_dict(file), file)
+        return model

@@ -72,6 +72,7 @@ def test_a_loaded_workload_knows_its_directory(tmp_path: Path) -> None:
         ("1 / 0\n", "cannot be imported: ZeroDivisionError"),
         ("", "must define WORKLOAD"),
         ("WORKLOAD = 3\n", "must define WORKLOAD"),
+        (DECLARATION.replace("None, None", "None, None, judge='yes'"), "write judge=lambda options: str(...)"),
     ],
 )
 def test_a_bad_declaration_is_one_sentence(text: str, message: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Convolutions and Linear layers of about the same work: shows a precision that reaches only one of them."""
+"""Convolutions and Linear layers with about the same amount of work: shows if only one kind runs in bf16."""
 
 from __future__ import annotations
 

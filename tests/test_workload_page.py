@@ -1,0 +1,87 @@
+"""docs/workload.md: a workload from an empty directory to a judged result, as the page says."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+PAGE = (ROOT / "docs" / "workload.md").read_text()
+LISTINGS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+COMMANDS = [line.strip() for line in PAGE.splitlines() if line.startswith("    modelzoo ")]
+SHORT = {
+    "run": ["--processes", "1", "--warmup", "0", "--iterations", "2", "--no-audit", "--threads", "1"],
+    "validate": ["--limit", "3", "--threads", "1"],
+    "weights": [],
+}
+"""Options that shorten a command without changing what it does."""
+
+
+def run(command: str, folder: Path, *more: str) -> str:
+    """Run a command of the page that must succeed, shortened; its standard output."""
+    words = command.split()[1:]
+    if "--validate" in words:
+        more = (*more, "--limit", "3")
+    done = subprocess.run(
+        [sys.executable, "-m", "modelzoo", *words, *SHORT[words[0]], *more],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_listings_are_python_that_uses_public_modules() -> None:
+    """Every listing is valid, and imports only what the page recommends."""
+    for listing in LISTINGS:
+        modules = {node.module for node in ast.walk(ast.parse(listing)) if isinstance(node, ast.ImportFrom)}
+        assert modules <= {"modelzoo.workload", "modelzoo.validity", "torchvision.models"}
+    assert [command.split()[1] for command in COMMANDS] == ["run", "weights", "validate", "run"]
+
+
+def test_the_first_listing_runs(tmp_path: Path) -> None:
+    """The smallest workload: two functions and five fields."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "workload.py").write_text(LISTINGS[0])
+    out = run(COMMANDS[0], tmp_path, "--precision", "fp32")
+    assert out.startswith("[TARGET] mobilenet Time ")
+
+
+def test_the_second_listing_is_judged(tmp_path: Path) -> None:
+    """Its checkpoint is listed, and without network the verdict is the one that the page shows."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "workload.py").write_text(LISTINGS[1])
+    run(COMMANDS[1], tmp_path)
+    (line,) = run(COMMANDS[2], tmp_path).splitlines()
+    assert re.match(r"\[VALID\] mobilenet tensor_error - [\d.]+ NUMERIC ONLY \(3 crops of 1 photograph", line)
+
+
+@pytest.mark.slow
+def test_speed_and_validity_in_one_call(tmp_path: Path) -> None:
+    """The last command of the page, as it stands."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "workload.py").write_text(LISTINGS[1])
+    valid, *times = run(COMMANDS[3], tmp_path).splitlines()
+    assert valid.startswith("[VALID] mobilenet ")
+    assert [line.split()[1] for line in times] == ["mobilenet", "mobilenet-bf16"]
+
+
+def test_options_are_declared_as_the_page_says(tmp_path: Path) -> None:
+    """The third listing, with the fields of the first in place of the dots."""
+    from modelzoo.workload.discovery import load_workload
+
+    fields = LISTINGS[0].partition("WORKLOAD = Workload(\n")[2].rpartition(")")[0].strip().rstrip(",")
+    head = LISTINGS[0].partition("WORKLOAD")[0].replace("import Inputs,", "import Inputs, Option,")
+    (tmp_path / "workload.py").write_text(head + LISTINGS[2].replace("...", fields))
+    workload = load_workload(tmp_path)
+    assert workload.option_values({"pixels": "160"}) == {"pixels": 160}
