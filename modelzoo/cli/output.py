@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from modelzoo.cli.selection import Jobs
 from modelzoo.errors import UsageError
-from modelzoo.workload.discovery import CHECKOUT
+from modelzoo.workload.discovery import CHECKOUT, is_checkout
 
 if TYPE_CHECKING:
     from modelzoo.records.run import Result
@@ -34,10 +34,14 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def result_path(named: str | None, created: str) -> Path:
-    """``named``, or a new file called after the time of the call, in MODELZOO_RESULTS or the checkout's ``results``."""
+    """Return ``named``, or a new file called after the time of the call.
+
+    It is in MODELZOO_RESULTS, or else in ``results`` of the checkout or, if there is none, of the current directory.
+    """
     if named:
         return Path(named)
-    directory = Path(os.environ.get("MODELZOO_RESULTS") or CHECKOUT / "results")
+    parent = CHECKOUT if is_checkout() else Path.cwd()
+    directory = Path(os.environ.get("MODELZOO_RESULTS") or parent / "results")
     stem = created.replace(":", "").replace("+0000", "Z")
     candidates = (f"{stem}{'' if i == 0 else f'-{i}'}.json" for i in range(1000))
     return next(directory / name for name in candidates if not (directory / name).exists())

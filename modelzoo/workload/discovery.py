@@ -15,9 +15,14 @@ from modelzoo.workload.declaration import Workload
 from modelzoo.workload.imports import check_imports
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-"""The directory that holds the package and, in a checkout, the standard workloads."""
+"""The directory that holds the package: the checkout's root, or site-packages (see ``is_checkout``)."""
 STANDARD_WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
 """The workloads that run if none is named."""
+
+
+def is_checkout() -> bool:
+    """Whether the package runs from a checkout, which holds the standard workloads, or was installed without one."""
+    return any((CHECKOUT / name / "workload.py").is_file() for name in STANDARD_WORKLOADS)
 
 
 def find_workload(name: str) -> Path:
@@ -47,8 +52,8 @@ def available_workloads() -> list[str]:
 
     The list is empty if the package is installed without a checkout.
     """
-    if not any((CHECKOUT / name / "workload.py").is_file() for name in STANDARD_WORKLOADS):
-        return []  # CHECKOUT is then site-packages, and other packages may have a workload.py
+    if not is_checkout():
+        return []  # other packages in site-packages may have a workload.py
     found = {path.parent.name for path in CHECKOUT.glob("*/workload.py")}
     return [name for name in STANDARD_WORKLOADS if name in found] + sorted(found.difference(STANDARD_WORKLOADS))
 

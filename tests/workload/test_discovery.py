@@ -90,7 +90,9 @@ def test_an_installation_without_a_checkout_says_where_the_workloads_are(
 ) -> None:
     """An installed wheel has no workloads of its own; another package's workload.py is not one of them."""
     make(tmp_path / "celery")
+    assert discovery.is_checkout()
     monkeypatch.setattr(discovery, "CHECKOUT", tmp_path)
+    assert not discovery.is_checkout()
     monkeypatch.chdir(make(tmp_path / "elsewhere"))
     assert discovery.available_workloads() == []
     with pytest.raises(UsageError, match="'resnet50' is not part of the installed package: clone"):
