@@ -9,6 +9,8 @@ from modelzoo.records.exhibits import LayerErrorPlot
 
 NAMED_LAYERS = 40
 """Layers with a name on the axis."""
+INCHES_PER_CHARACTER = 0.05
+"""Of a name on the axis; the names are vertical."""
 
 
 def write_plot(plot: LayerErrorPlot, workload: str, path: Path) -> None:
@@ -20,10 +22,11 @@ def write_plot(plot: LayerErrorPlot, workload: str, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 5), layout="constrained")
+    layers = plot.layers
+    name_height = max(len(layer.name) for layer in layers) * INCHES_PER_CHARACTER
+    figure = Figure(figsize=(10, 4 + name_height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    layers = plot.layers
     order = range(len(layers))
     # A logarithmic axis has no place for 0: layers with equal outputs get no point.
     errors = [layer.error or math.nan for layer in layers]

@@ -40,6 +40,7 @@ def judge(
     reference: Predictor,
     tested: Predictor,
     request: ValidityRequest,
+    *,
     progress: Progress = no_progress,
     exhibit: ExhibitSink = no_exhibit,
 ) -> Validity:
@@ -89,6 +90,7 @@ def compare(
     reference: Predictor,
     tested: Predictor,
     indices: Optional[Sequence[int]] = None,
+    *,
     progress: Progress = no_progress,
     exhibit: ExhibitSink = no_exhibit,
 ) -> PartialResult:

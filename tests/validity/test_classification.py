@@ -81,7 +81,7 @@ def test_a_scaled_layer_is_not_valid(
 def test_swapped_colours_are_not_valid(
     run: Callable[..., Validity], classifier: Any, predictor: Callable[..., Predictor]
 ) -> None:
-    """BGR in place of RGB is found in eager mode, and by KL where the layers cannot be seen."""
+    """BGR in place of RGB is found in eager mode, and by KL if the layers cannot be observed."""
     swapped = predictor(classifier.model, "bf16", via=lambda x: classifier.model(x[:, [2, 1, 0]]))
     for tested in (swapped, dataclasses.replace(swapped, model=None)):
         judged = run(tested, data=str(classifier.data), limit=16)
@@ -182,7 +182,7 @@ def test_progress_shows_the_running_metric(classifier: Any, predictor: Callable[
     ]
     seen: list[tuple[int, int, str]] = []
     request = ValidityRequest(limit=5, batch=2)
-    judge("lite0", classifier.task, *predictors, request, lambda *args: seen.append(args))
+    judge("lite0", classifier.task, *predictors, request, progress=lambda *args: seen.append(args))
     assert [call[:2] for call in seen] == [(2, 5), (4, 5), (5, 5)]
     assert "agreement" in seen[-1][2]
     assert entered.count("bf16") == 1 + 3

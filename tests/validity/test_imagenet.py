@@ -1,4 +1,4 @@
-"""The layouts in which people keep labelled pictures."""
+"""The usual layouts of labelled pictures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_directories_named_by_class(tmp_path: Path) -> None:
 
 
 def test_an_ambiguous_name_is_no_label(tmp_path: Path) -> None:
-    """ImageNet has two cranes: their name tells no class."""
+    """ImageNet has two classes named crane."""
     put(tmp_path, "crane/a.jpg", "tench/b.jpg")
     assert labels(tmp_path)[1] is False
 
