@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from modelzoo.files import write_atomically
 from modelzoo.machine.ceiling_benchmark import measure_ceilings
 from modelzoo.machine.directories import cache_directory
@@ -64,7 +66,7 @@ def read_ceilings(path: Path) -> Ceilings | None:
     """Read kept ceilings; ``None`` if there are none, or if the file is damaged or of another version."""
     try:
         ceilings = decode(Ceilings, json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):  # msgspec.ValidationError is a ValueError
+    except (OSError, ValueError, msgspec.MsgspecError):
         return None
     return ceilings if ceilings.version == CEILINGS_VERSION else None
 

@@ -30,6 +30,7 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
     engine.load()
     work = load_workload(Path(job.directory))
     check_resolution(engine, work, job.asked, job.resolved, job.math_mode)
+    machine = read_machine()  # before libraries add environment variables of their own
     send(Progress("load"))
     with engine.explained_errors():
         inputs = make_inputs(work, job.resolved, job.weights)
@@ -44,7 +45,6 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
             exhibit=lambda exhibit: send(Exhibited(exhibit)),
         )
         tested, reference = _side(found.tested, inputs), _side(found.reference, inputs)
-    machine = read_machine()
     report = ValidityReport(
         validity=found.validity,
         setting=job.resolved,
