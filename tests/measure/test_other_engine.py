@@ -1,0 +1,119 @@
+"""An engine that is not torch goes through run, proof and judgement; measuring and judging do not know it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from places import ROOT
+from toy_workloads import SHORT
+
+from modelzoo.errors import UsageError
+from modelzoo.measure import schedule
+from modelzoo.measure.schedule import Request
+from modelzoo.records.run import Asked, Result, RunReport, now
+from modelzoo.records.validity import ValidityRequest, ValidityVerdict
+from modelzoo.results import summary
+from modelzoo.setting import Setting
+from modelzoo.workload import Workload
+from modelzoo.workload.discovery import load_workload
+
+ENGINE = "engines.fake_engine:FakeEngine"
+REASON = "the fake engine has no kernel log, so its precision cannot be proven"
+
+DECLARATION = """
+import sys
+import numpy as np
+from modelzoo.validity import Classification
+from modelzoo.workload import Inputs, Workload
+
+def build(options):
+    def model(pixels, weight):
+        assert "torch" not in sys.modules or JUDGING, "an engine's process need not import torch"
+        return pixels.reshape(len(pixels), -1) @ weight
+    return model
+
+JUDGING = False
+
+def inputs(request):
+    rows = np.linspace(-1, 1, request.batch * 48, dtype="float32").reshape(request.batch, 3, 4, 4)
+    return Inputs((rows,), tuple(f"row {i}" for i in range(request.batch)))
+
+def preprocess(picture):
+    global JUDGING
+    JUDGING = True
+    import torch
+    small = np.asarray(picture.resize((4, 4)), dtype="float32").transpose(2, 0, 1) / 255
+    return torch.from_numpy(np.ascontiguousarray(small))
+
+WORKLOAD = Workload(
+    name="linear",
+    title="a linear classifier of 4 × 4 pixels",
+    unit="rows",
+    build=build,
+    inputs=inputs,
+    batch=2,
+    judge=lambda options: Classification(preprocess=preprocess, labels=lambda: [f"class {i}" for i in range(8)]),
+)
+"""
+
+
+@pytest.fixture
+def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workload:
+    """A linear classifier for numpy, in a directory that holds its weights too; workers find the engine."""
+    weights = np.random.default_rng(0).normal(size=(48, 8)).astype("float32")
+    np.savez(tmp_path / "weights.npz", weight=weights)
+    (tmp_path / "workload.py").write_text(DECLARATION)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
+    return load_workload(tmp_path)
+
+
+def settings(workload: Workload) -> tuple[Setting, Setting]:
+    """fp32 and bf16, with the weights of the workload."""
+    fp32 = Setting(weights=str(workload.directory / "weights.npz"), threads=1)
+    return fp32, fp32.replace(precision="bf16")
+
+
+def test_it_is_timed_and_its_precision_cannot_be_proven(workload: Workload) -> None:
+    """Times, versions and the reason why nothing is proven; the summary and ``--strict`` say so."""
+    asked = settings(workload)
+    runs = tuple(schedule.run(Request(workload, asked, SHORT, 2, engine=ENGINE), lambda event: None))
+    assert [run.error for run in runs] == [None] * 4
+    reports = [run.report for run in runs if run.report is not None]
+    for report in reports:
+        _check(report)
+    result = Result(("run",), now(), tuple(Asked(workload.name, each) for each in asked), runs)
+    rows = summary.rows(result)
+    assert [row.proof_verdict for row in rows] == [None, None]
+    assert {row.proof for row in rows} == {REASON}
+    assert len(summary.unproven(rows)) == 2
+    assert len(summary.target_lines(rows)) == 2
+
+
+def _check(report: RunReport) -> None:
+    assert report.timing is not None
+    assert len(report.timing.steady) == 3
+    assert (report.engine, report.libraries, report.canary, report.evidence) == ("fake", None, None, None)
+    assert report.evidence_problem == REASON
+    assert set(report.versions) == {"python", "numpy"}
+
+
+def test_its_predictions_are_judged(workload: Workload) -> None:
+    """bf16, imitated by cutting off mantissa bits, agrees with fp32; both sides say that they prove nothing."""
+    _, bf16 = settings(workload)
+    request = Request(workload, (bf16,), SHORT, engine=ENGINE)
+    report = schedule.validate(request, ValidityRequest(), lambda event: None, lambda exhibit: None)
+    assert report.validity.verdict is ValidityVerdict.VALID, report.validity.reason
+    assert report.validity.metric == "top1_agreement"
+    assert report.reference is not None
+    assert (report.tested.evidence_problem, report.reference.evidence_problem) == (REASON, REASON)
+
+
+def test_what_it_cannot_do_is_one_line(workload: Workload) -> None:
+    """A mode that it lacks is refused by the engine, before anything is timed."""
+    fp32, _ = settings(workload)
+    request = Request(workload, (fp32.replace(mode="compile"),), SHORT, 1, engine=ENGINE)
+    (run,) = schedule.run(request, lambda event: None)
+    assert (run.error, run.error_kind) == ("--mode compile: the fake engine does not compile", UsageError.__name__)
