@@ -1,4 +1,4 @@
-"""A fifth workload is a directory: the example runs, in every way of calling it, and so does a new one."""
+"""The example workload runs, however it is called, and so does a copy of it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SHORT = ["--processes", "1", "--warmup", "0", "--iterations", "3", "--no-audit",
 
 
 def run(command: list[str], folder: Path) -> str:
-    """Run a command that must succeed; its standard output."""
+    """Run a command that must succeed, and return its standard output."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_the_example_declares_a_model_and_fitting_inputs() -> None:
-    """Its options shape both, and a batch holds distinct rows."""
+    """Options change the shapes, and the rows of a batch differ."""
     import torch
 
     work = discovery.load_workload(EXAMPLE)
@@ -40,7 +40,7 @@ def test_the_example_declares_a_model_and_fitting_inputs() -> None:
 
 
 def test_the_readmes_commands_run() -> None:
-    """Both lines of its README, shortened by options only."""
+    """The commands of its README run, shortened by options only."""
     lines = [line.strip() for line in (EXAMPLE / "README.md").read_text().splitlines() if line.startswith("    ")]
     assert lines[0] == "modelzoo run examples/mlp"
     assert all(line.startswith("modelzoo run examples/mlp") for line in lines)
@@ -50,7 +50,7 @@ def test_the_readmes_commands_run() -> None:
 
 
 def test_performance_runs_from_its_directory_and_through_a_link(tmp_path: Path) -> None:
-    """The short call, and a link to it from anywhere: the workload is where the file really is."""
+    """The short call works, also through a symbolic link from another directory."""
     out = run([sys.executable, "performance.py", *SHORT, "--depth", "2"], EXAMPLE)
     assert out.startswith("[TARGET] mlp Time ")
     (tmp_path / "go.py").symlink_to(EXAMPLE / "performance.py")
@@ -58,7 +58,7 @@ def test_performance_runs_from_its_directory_and_through_a_link(tmp_path: Path) 
 
 
 def test_a_new_workload_runs_from_anywhere(tmp_path: Path) -> None:
-    """Copied into a folder with a space and renamed: that is all it takes."""
+    """A renamed copy in a directory with a space runs."""
     folder = tmp_path / "my zoo" / "sixth"
     shutil.copytree(EXAMPLE, folder)
     declaration = folder / "workload.py"
@@ -80,7 +80,7 @@ def test_a_new_workload_runs_from_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [*discovery.STANDARD_WORKLOADS, "examples/mlp"])
 def test_every_performance_script_is_the_same_few_lines(name: str) -> None:
-    """They differ in nothing but how many folders up the package lies."""
+    """They differ only in the number of parent directories to the package."""
 
     def lines(path: Path) -> list[str]:
         return path.read_text().replace("parents[2]", "parents[1]").splitlines()

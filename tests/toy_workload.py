@@ -20,7 +20,7 @@ def build(options: Mapping[str, Any]) -> Any:
 
 
 def make_inputs(request: InputRequest) -> Inputs:
-    """Ones, as many as the option says."""
+    """A row of ``width`` values equal to ``level``."""
     return Inputs((torch.ones(1, request.options["width"]) * request.options["level"],), ("ones",))
 
 
@@ -46,7 +46,7 @@ STATE = {"weight": torch.arange(6.0).reshape(2, 3), "bias": torch.ones(2)}
 
 
 def publish(folder: Path, state: Any = None) -> tuple[Path, Checkpoint]:
-    """Save a checkpoint as torchvision's hub names it, with its checksum, and the ``Checkpoint`` for it."""
+    """Save a checkpoint under a name with its checksum, as torchvision's hub does, and declare it."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.save(STATE if state is None else state, folder / "toy.pth")
     digest = hashlib.sha256((folder / "toy.pth").read_bytes()).hexdigest()
@@ -55,10 +55,10 @@ def publish(folder: Path, state: Any = None) -> tuple[Path, Checkpoint]:
 
 
 def hub() -> Path:
-    """The folder of torch's hub for these tests."""
+    """The directory of torch's hub in these tests."""
     return Path(os.environ["TORCH_HOME"]) / "hub" / "checkpoints"
 
 
 def toy_with(checkpoint: Checkpoint) -> Workload:
-    """The toy with a published checkpoint."""
+    """Return the toy with a published checkpoint."""
     return replace(TOY, checkpoint=lambda options: checkpoint)

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of weights."""
+"""Fixtures of the workload tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _own_hubs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cache of this machine is seen."""
+    """Hide the hubs' caches of this machine."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *args, **kwargs: None)

@@ -21,7 +21,7 @@ from modelzoo.workload.state import REPOSITORY_WEIGHTS
 
 
 def test_the_hub_directory_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is worked out without importing torch, and agrees with torch for every way to set it."""
+    """The path is computed without torch, and equals torch's for every variable that sets it."""
     for name, value in (("TORCH_HOME", "/a"), ("XDG_CACHE_HOME", "/b"), ("HOME", "/c")):
         monkeypatch.delenv("TORCH_HOME", raising=False)
         monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
@@ -30,7 +30,7 @@ def test_the_hub_directory_is_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_users_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MODELZOO_WEIGHTS is looked into before the hub's cache, and the cache where it has nothing."""
+    """MODELZOO_WEIGHTS is searched before the hub's cache."""
     cached, checkpoint = publish(hub())
     own = tmp_path / "own"
     own.mkdir()
@@ -42,7 +42,7 @@ def test_the_users_folder_comes_first(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
-    """A folder and the local address under which its files can be downloaded."""
+    """Serve a directory on a local port; returns the directory and its URL."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *args: Any) -> None:
@@ -63,7 +63,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pa
 
 
 def test_a_download_with_the_wrong_checksum_is_refused(server: tuple[Path, str]) -> None:
-    """What came is not what was published: refused, and nothing is left in the cache."""
+    """A file that differs from the published one is refused, and nothing is left in the cache."""
     folder, address = server
     path, checkpoint = publish(folder)
     wrong = path.replace(path.with_name("toy-00000000.pth"))
@@ -75,7 +75,7 @@ def test_a_download_with_the_wrong_checksum_is_refused(server: tuple[Path, str])
 
 
 def test_a_download_that_is_not_there_is_one_sentence(server: tuple[Path, str]) -> None:
-    """HTTP errors and refused connections are named; auto then runs random weights."""
+    """The message gives the HTTP error or refused connection; auto falls back to random weights."""
     _, address = server
     missing = Checkpoint("toy weights", f"{address}/toy-12345678.pth", 1)
     with pytest.raises(WeightsError, match="cannot download toy weights: HTTP Error 404"):
@@ -89,7 +89,7 @@ def test_a_download_that_is_not_there_is_one_sentence(server: tuple[Path, str]) 
 
 @pytest.mark.parametrize("name", ["MODELZOO_OFFLINE", "HF_HUB_OFFLINE"])
 def test_offline_tries_no_network(name: str, server: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Either variable keeps the suite off the network; 0 means off."""
+    """Either variable disables downloads; 0 enables them."""
     folder, address = server
     path, checkpoint = publish(folder)
     checkpoint = replace(checkpoint, source=f"{address}/{path.name}")
@@ -101,7 +101,7 @@ def test_offline_tries_no_network(name: str, server: tuple[Path, str], monkeypat
 
 
 def test_a_download_is_checked_and_kept(server: tuple[Path, str]) -> None:
-    """auto downloads into the hub's own cache; the second time it is found there."""
+    """auto downloads into the hub's own cache, and finds the file there the second time."""
     folder, address = server
     path, checkpoint = publish(folder)
     work = toy_with(replace(checkpoint, source=f"{address}/{path.name}"))
@@ -112,7 +112,7 @@ def test_a_download_is_checked_and_kept(server: tuple[Path, str]) -> None:
 
 
 def repository(folder: Path, name: str = "model.safetensors") -> Path:
-    """A snapshot as Hugging Face's cache holds it: links to blobs named by their SHA-256."""
+    """Create a snapshot as in Hugging Face's cache: links to blobs named by their SHA-256."""
     from safetensors.torch import save_file
 
     blobs, snapshot = folder / "blobs", folder / "snapshots" / "abc"
@@ -130,7 +130,7 @@ MODEL = Checkpoint("someone/toy", "someone/toy", 1)
 
 
 def test_a_cached_repository_is_found_and_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blob's name is its checksum; an altered blob is named."""
+    """The name of a blob is its checksum; an altered blob is reported."""
     snapshot = repository(tmp_path)
     monkeypatch.setattr(
         "huggingface_hub.try_to_load_from_cache",
@@ -146,7 +146,7 @@ def test_a_cached_repository_is_found_and_verified(tmp_path: Path, monkeypatch: 
 
 
 def test_a_repository_without_its_tensors_is_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupted download leaves a config alone: that is no checkpoint."""
+    """A config alone, as an interrupted download leaves it, is not a checkpoint."""
     snapshot = repository(tmp_path)
     (snapshot / "model.safetensors").unlink()
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda repo, file: str(snapshot / file))
@@ -157,7 +157,7 @@ def test_a_repository_without_its_tensors_is_not_cached(tmp_path: Path, monkeypa
 def test_a_repository_is_fetched_once_and_only_what_is_needed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One file of tensors, safetensors where there is one; no copies in other frameworks' formats."""
+    """Only one weights file is downloaded, preferably safetensors, and none for other frameworks."""
     monkeypatch.delenv("MODELZOO_OFFLINE")
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     snapshot = repository(tmp_path, name)
@@ -185,7 +185,7 @@ def test_a_repository_is_fetched_once_and_only_what_is_needed(
 
 
 def test_a_repository_without_usable_tensors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A repository for another framework only is named."""
+    """A repository with weights for another framework only is an error."""
     monkeypatch.delenv("MODELZOO_OFFLINE")
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 

@@ -22,7 +22,7 @@ def options(**given: Any) -> dict[str, Any]:
 
 
 def test_options_have_their_defaults_and_types() -> None:
-    """Text from the command line becomes the declared type; what was not given is the default."""
+    """Text is converted to the declared type; options that are not given have their defaults."""
     assert options() == {"size": "base", "sequence": 384}
     assert options(sequence="16") == {"size": "base", "sequence": 16}
     assert options(sequence="512", size="large") == {"size": "large", "sequence": 512}
@@ -39,13 +39,13 @@ def test_options_have_their_defaults_and_types() -> None:
     ],
 )
 def test_option_values_are_held_to_what_is_declared(given: dict[str, str], message: str) -> None:
-    """Unknown names, wrong types, unknown choices and values out of bounds are refused by name."""
+    """Unknown names, wrong types, unknown choices and values out of bounds are errors that name the option."""
     with pytest.raises(UsageError, match=message):
         options(**given)
 
 
 def test_bert_and_maskrcnn_bound_their_sizes() -> None:
-    """A sequence that the position table has no place for is refused before anything starts."""
+    """A sequence longer than the position table is an error before anything starts."""
     bert = discovery.load_workload(discovery.find_workload("bert"))
     for value in ("5", "100000"):
         with pytest.raises(UsageError, match="--sequence must be"):

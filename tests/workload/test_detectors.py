@@ -54,6 +54,6 @@ def test_counts_are_per_image() -> None:
 
 @pytest.mark.parametrize("wanted", ["candidates into NMS per image", "detections per image"])
 def test_counts_have_the_names_that_results_store(wanted: str) -> None:
-    """Stored results and the summary's comparison go by these names."""
+    """Stored results and the summary compare counts by these names."""
     counts = detector_counts([{"boxes": []}], torch.zeros(1, 2), 0.5, candidates_range=(0, 1), detections_range=(0, 1))
     assert wanted in [count.name for count in counts]

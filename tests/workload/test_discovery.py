@@ -13,7 +13,7 @@ DECLARATION = "from modelzoo.workload import Workload\nWORKLOAD = Workload('tiny
 
 
 def make(folder: Path, text: str = DECLARATION) -> Path:
-    """A workload directory with ``text`` as its declaration."""
+    """Create a workload directory with ``text`` as its declaration."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "workload.py").write_text(text)
     return folder
@@ -21,7 +21,7 @@ def make(folder: Path, text: str = DECLARATION) -> Path:
 
 @pytest.mark.parametrize("name", discovery.STANDARD_WORKLOADS)
 def test_standard_workloads_declare_what_is_needed(name: str) -> None:
-    """The four are found by name from anywhere, and declare a checkpoint with its published quality."""
+    """The four are found by name from any directory, and declare a checkpoint with its published quality."""
     work = discovery.load_workload(discovery.find_workload(name))
     assert (work.name, work.directory.name) == (name, name)
     assert work.title
@@ -33,7 +33,7 @@ def test_standard_workloads_declare_what_is_needed(name: str) -> None:
 
 
 def test_available_lists_the_standard_four_first_and_no_package() -> None:
-    """The package has a workload.py of its own, which is none."""
+    """The list starts with the standard workloads, and the package is not in it."""
     names = discovery.available_workloads()
     assert tuple(names[:4]) == discovery.STANDARD_WORKLOADS
     assert "modelzoo" not in names
@@ -52,13 +52,13 @@ def test_a_directory_is_found_by_path_and_by_the_current_folder(
 
 
 def test_an_unknown_workload_names_those_there_are() -> None:
-    """A misspelt name is answered with the right ones."""
+    """The message lists the available workloads."""
     with pytest.raises(UsageError, match="no workload 'resnet51': give one of resnet50, ssd, maskrcnn, bert"):
         discovery.find_workload("resnet51")
 
 
 def test_a_loaded_workload_knows_its_directory(tmp_path: Path) -> None:
-    """Passages and pictures beside a workload.py are found through it."""
+    """A workload finds files beside its workload.py through it."""
     folder = make(tmp_path / "tiny")
     assert discovery.load_workload(folder).directory == folder
 
@@ -76,7 +76,7 @@ def test_a_loaded_workload_knows_its_directory(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_declaration_is_one_sentence(text: str, message: str, tmp_path: Path) -> None:
-    """Whatever is wrong with a workload.py, the file and the reason are named in one line."""
+    """The message gives the file and the reason in one line, whatever is wrong."""
     folder = make(tmp_path / "bad", text)
     with pytest.raises(UsageError) as caught:
         discovery.load_workload(folder)

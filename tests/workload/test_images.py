@@ -1,4 +1,4 @@
-"""Pictures of every kind are read as RGB, in bounded memory; what cannot be read is named."""
+"""Pictures of every kind are read as RGB in bounded memory; unreadable ones are errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def refused(path: Path, says: str) -> None:
 
 
 def test_missing_truncated_text_and_tiny_pictures_are_refused(tmp_path: Path) -> None:
-    """Each in one line that says why."""
+    """Each error is one line with the reason."""
     refused(tmp_path / "absent.jpg", "no such picture")
     whole = tmp_path / "whole.jpg"
     noise((400, 300)).save(whole)
@@ -63,7 +63,7 @@ def test_sixteen_bits_are_scaled_not_clipped(tmp_path: Path) -> None:
 
 
 def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
-    """And the note says so."""
+    """The first frame is taken, and a note says so."""
     frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
     picture = images.read_picture(tmp_path / "a.gif")
@@ -72,7 +72,7 @@ def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
 
 
 def test_orientation_is_applied_only_on_request(tmp_path: Path) -> None:
-    """Annotated sets are taken as stored; plain folders are turned upright."""
+    """By default the picture is as stored, because the boxes of annotated sets refer to that."""
     exif = Image.Exif()
     exif[0x0112] = 6
     noise((64, 48)).save(tmp_path / "turned.jpg", exif=exif)
@@ -98,7 +98,7 @@ print(*picture.size, *picture.image.size, (after - before) // 1024, picture.note
 
 
 def test_a_hundred_megapixels_cost_bounded_memory(tmp_path: Path) -> None:
-    """A 12,500×8,000 JPEG is decoded at reduced size: under 100 MB more, where the whole takes 300."""
+    """A 12,500×8,000 JPEG is decoded at reduced size: it takes less than 100 MB instead of 300."""
     noise().save(tmp_path / "small.jpg")
     Image.new("RGB", (12_500, 8_000), "teal").save(tmp_path / "big.jpg")
     command = [sys.executable, "-c", BIG, str(tmp_path / "small.jpg"), str(tmp_path / "big.jpg")]
@@ -119,7 +119,7 @@ def test_a_picture_over_every_limit_is_refused_before_decoding(tmp_path: Path) -
 
 
 def test_the_guard_of_pillow_is_restored() -> None:
-    """It is off only while pictures are read."""
+    """Pillow's limit is restored when the block ends."""
     before = Image.MAX_IMAGE_PIXELS
     with images.large_pictures_allowed():
         assert Image.MAX_IMAGE_PIXELS is None
@@ -128,7 +128,7 @@ def test_the_guard_of_pillow_is_restored() -> None:
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK"])
 def test_every_mode_becomes_rgb(mode: str, tmp_path: Path) -> None:
-    """Grey, palette, transparent and print pictures are all taken."""
+    """Grey, palette, transparent and CMYK pictures are converted."""
     path = tmp_path / ("x.tiff" if mode == "CMYK" else "x.png")
     Image.new(mode, (16, 16)).save(path)
     assert images.read_picture(path).image.mode == "RGB"

@@ -1,4 +1,4 @@
-"""Real inputs: distinct pictures and texts, the user's own, and a reason for those that cannot be read."""
+"""Inputs: different pictures and texts, the user's own, and errors for those that cannot be read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def picture(tmp_path: Path) -> Path:
 
 
 def test_the_photograph_is_real() -> None:
-    """matplotlib ships it; it is a photograph, not a blank."""
+    """matplotlib ships a photograph with many colours."""
     photograph = inputs.photograph()
     assert photograph.mode == "RGB"
     assert min(photograph.size) >= 400
@@ -42,7 +42,7 @@ def test_the_photograph_is_real() -> None:
 @given(count=st.integers(1, 12), seed=st.integers(0, 2**63 - 1))
 @example(count=12, seed=62947)  # draws the same crop twice
 def test_a_batch_never_repeats_a_picture(count: int, seed: int, picture: Path) -> None:
-    """Any batch of any seed holds that many pictures, all different, and names each."""
+    """A batch of any size and seed holds different pictures with different names."""
     chosen = inputs.pictures(count, seed, picture)
     assert len(chosen) == count
     assert len({name for _, name in chosen}) == count
@@ -57,14 +57,14 @@ def test_a_picture_with_few_crops_fills_a_large_batch(tmp_path: Path) -> None:
 
 
 def test_crops_are_those_of_the_seed() -> None:
-    """The same seed gives the same batch, another seed another."""
+    """The same seed gives the same batch; another seed gives another one."""
     first, again, other = (inputs.pictures(3, seed, None) for seed in (0, 0, 1))
     assert [i.tobytes() for i, _ in first] == [i.tobytes() for i, _ in again]
     assert first[1][1] != other[1][1]
 
 
 def test_a_folder_gives_its_pictures_in_order_and_crops_when_they_are_few(picture: Path, tmp_path: Path) -> None:
-    """Own pictures first, by name; other files are passed over."""
+    """The user's pictures come first, sorted by name; other files are ignored."""
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "notes.txt").write_text("no picture")
@@ -101,7 +101,7 @@ def test_a_large_own_picture_is_reduced(tmp_path: Path) -> None:
 
 
 def test_the_recorded_crops_are_these_pixels() -> None:
-    """Results name the crops that were timed and judged, so that a name must mean the same pixels for ever."""
+    """Stored results name the crops that were timed and judged, so a name must always mean the same pixels."""
     timed = inputs.pictures(3, 0, None)
     assert [name for _, name in timed] == TIMED_NAMES
     judged = [crop() for crop in inputs.photograph_crops(3, 0, 0.5)]
@@ -121,7 +121,7 @@ def test_judged_crops_are_distinct_and_reproducible() -> None:
 
 
 def test_pictures_that_cannot_be_read_are_named(tmp_path: Path, picture: Path) -> None:
-    """Missing, no picture, truncated, and a folder without any: each its own sentence."""
+    """A missing, truncated or non-picture file and a directory without pictures have an error each."""
     text = tmp_path / "text.jpg"
     text.write_text("hello")
     whole = tmp_path / "whole.jpg"
@@ -142,7 +142,7 @@ def test_pictures_that_cannot_be_read_are_named(tmp_path: Path, picture: Path) -
 
 
 def test_text_that_cannot_be_read_is_named(tmp_path: Path, picture: Path) -> None:
-    """Missing, a folder, a picture and an empty file are no text."""
+    """A missing file, a directory, a picture and an empty file are errors."""
     (tmp_path / "empty.txt").write_text(" \n")
     for path, message in (
         (tmp_path / "none.txt", "cannot read .*: No such file"),
@@ -156,7 +156,7 @@ def test_text_that_cannot_be_read_is_named(tmp_path: Path, picture: Path) -> Non
 
 @pytest.mark.parametrize("name", ["resnet50", "ssd", "maskrcnn"])
 def test_picture_workloads_make_distinct_normalized_batches(name: str) -> None:
-    """The model's own preprocessing: three channels of floats, each picture of a batch its own."""
+    """The model's own preprocessing gives three channels of floats, different for each picture."""
     work = discovery.load_workload(discovery.find_workload(name))
     made = work.inputs(InputRequest(3, 0, None, work.option_values({})))
     pictures = list(made.args[0])
@@ -171,7 +171,7 @@ def test_picture_workloads_make_distinct_normalized_batches(name: str) -> None:
 
 
 def test_bert_fills_every_sequence_with_its_own_text(tmp_path: Path) -> None:
-    """Three rows of full length, all different, none padded; also from a text of one line."""
+    """Three different rows of full length without padding, also from a text of one line."""
     work = discovery.load_workload(discovery.find_workload("bert"))
     own = tmp_path / "own.txt"
     own.write_text("The bridge was built by Anna in 1871. " * 3)

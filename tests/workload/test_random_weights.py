@@ -1,4 +1,4 @@
-"""Random weights behave like trained ones: levels, counts, no denormals, no NaN."""
+"""Random weights behave like trained ones: activation levels, counts, no denormals, no NaN."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TINY = torch.finfo(torch.float32).tiny
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Two spinning threads on a busy machine take many times as long as one."""
+    """Use one thread: on a busy machine two spinning threads are many times slower."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -24,7 +24,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def ready(name: str, seed: int = 0, **options: Any) -> tuple[Any, Inputs, Any]:
-    """A workload's model with its random weights, its inputs, and the workload."""
+    """Return a workload's model with random weights, its inputs, and the workload."""
     work = discovery.load_workload(discovery.find_workload(name))
     values = work.option_values(options)
     found = weights.resolve_weights(work, values, "random", seed)
@@ -33,7 +33,7 @@ def ready(name: str, seed: int = 0, **options: Any) -> tuple[Any, Inputs, Any]:
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
-    """Every tensor in nested outputs."""
+    """Return every tensor in nested outputs."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
@@ -42,7 +42,7 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 def suspicious(model: Any, inputs: Inputs) -> list[str]:
-    """Modules whose output holds NaN, infinities or denormals."""
+    """Return the modules whose output holds NaN, infinities or denormals."""
     found: list[str] = []
 
     def look(name: str) -> Any:
@@ -62,7 +62,7 @@ def suspicious(model: Any, inputs: Inputs) -> list[str]:
 
 
 def test_suspicious_values_would_be_found() -> None:
-    """The check below is able to fail: it finds a denormal and a NaN."""
+    """The check itself finds a denormal and a NaN."""
     for value in (1e-40, float("nan")):
         model = torch.nn.Linear(1, 1)
         torch.nn.init.constant_(model.weight, value)
@@ -87,13 +87,13 @@ def test_resnet50_keeps_its_level_through_all_layers(seed: int) -> None:
 
 
 def test_bert_holds_no_suspicious_values() -> None:
-    """transformers' own initialization is fine: checked on few tokens."""
+    """transformers' own initialization needs no adjustment."""
     model, inputs, _ = ready("bert", sequence=16)
     assert suspicious(model, inputs) == []
 
 
 def check_counts(name: str, seed: int) -> None:
-    """Counts into and out of NMS are within the ranges of trained detectors, and nothing is suspicious."""
+    """Check that candidates and detections are in the ranges of trained detectors, and no output is suspicious."""
     model, inputs, work = ready(name, seed)
     with torch.inference_mode():
         counts = work.count(model, inputs)
@@ -105,19 +105,19 @@ def check_counts(name: str, seed: int) -> None:
 
 
 def test_ssd_has_a_trained_detectors_counts() -> None:
-    """Untouched random weights would send 35,000 candidates into NMS."""
+    """Without adjustment, 35,000 candidates would enter NMS."""
     check_counts("ssd", 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "seed"), [("ssd", 1), ("ssd", 2), ("maskrcnn", 0), ("maskrcnn", 1)])
 def test_detectors_have_a_trained_detectors_counts(name: str, seed: int) -> None:
-    """For more seeds, and for Mask R-CNN at full size."""
+    """The same for more seeds, and for Mask R-CNN at full size."""
     check_counts(name, seed)
 
 
 def test_normalization_is_fitted_to_what_it_sees() -> None:
-    """After the fit every batch norm's output has mean 0 and variance 1, the later ones too."""
+    """Afterwards every batch norm's output has mean 0 and variance 1, that of later layers too."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.Conv2d(8, 4, 3), torch.nn.BatchNorm2d(4)
@@ -133,7 +133,7 @@ def test_normalization_is_fitted_to_what_it_sees() -> None:
 
 
 def test_a_constant_channel_is_not_blown_up() -> None:
-    """The floor of the variance keeps its rounding errors small."""
+    """The minimum variance keeps rounding errors of a constant channel small."""
     layer = torch.nn.BatchNorm2d(2).eval()
     with torch.no_grad():
         random_weights.calibrate_batch_norm(layer, Inputs((torch.full((1, 2, 4, 4), 5.0),), ("flat",)))
@@ -142,7 +142,7 @@ def test_a_constant_channel_is_not_blown_up() -> None:
 
 @pytest.mark.parametrize("layer", [torch.nn.Linear(6, 4), torch.nn.Conv2d(3, 4, 1)])
 def test_outputs_are_scaled_to_what_was_asked(layer: Any) -> None:
-    """Mean 0 and the standard deviation given, and the layer itself gives that afterwards."""
+    """Afterwards the layer's output has mean 0 and the given standard deviation."""
     torch.manual_seed(0)
     shape = (50, 6) if isinstance(layer, torch.nn.Linear) else (2, 3, 9, 9)
     inputs = Inputs((torch.randn(shape) + 3,), ("noise",))
@@ -155,7 +155,7 @@ def test_outputs_are_scaled_to_what_was_asked(layer: Any) -> None:
 
 @pytest.mark.parametrize("wanted", [50, 400])
 def test_the_background_bias_gives_the_wanted_number_of_candidates(wanted: int) -> None:
-    """Shifting the background's logit by it leaves about that many pairs over the threshold."""
+    """With the background logit shifted by it, about that many pairs exceed the threshold."""
     torch.manual_seed(0)
     logits = 2 * torch.randn(500, 11)
     moved = logits.clone()
@@ -164,13 +164,13 @@ def test_the_background_bias_gives_the_wanted_number_of_candidates(wanted: int) 
 
 
 def test_candidates_are_pairs_over_the_threshold_without_background() -> None:
-    """Class 0 is the background and never counts."""
+    """Class 0 is the background and is not counted."""
     logits = torch.log(torch.tensor([[0.90, 0.06, 0.04], [0.02, 0.49, 0.49]]))
     assert random_weights.count_candidates(logits, 0.05) == 3
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    """Made twice from scratch, bit for bit."""
+    """Two models from the same seed are equal bit for bit."""
     work = discovery.load_workload(discovery.find_workload("resnet50"))
     first, second = (weights._random_model(work, {}, 3).state_dict() for _ in range(2))
     assert all(first[key].equal(second[key]) for key in first)

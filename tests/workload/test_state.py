@@ -17,7 +17,7 @@ from modelzoo.workload.state import load_state_dict, read_state_dict
 
 
 class Payload:
-    """What a malicious checkpoint would hold: unpickling it would make a file."""
+    """The content of a malicious checkpoint: unpickling it creates a directory."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -27,7 +27,7 @@ class Payload:
 
 
 def test_code_in_a_checkpoint_never_runs(tmp_path: Path) -> None:
-    """A pickle with code, plain or in torch's format, is refused in one sentence and does nothing."""
+    """A pickle with code, plain or in torch's format, is an error and its code does not run."""
     trap = tmp_path / "trap"
     plain, saved = tmp_path / "plain.pth", tmp_path / "saved.pth"
     plain.write_bytes(pickle.dumps({"weight": Payload(trap)}, protocol=2))
@@ -42,7 +42,7 @@ def test_code_in_a_checkpoint_never_runs(tmp_path: Path) -> None:
 
 
 def test_unreadable_files_are_named_with_the_reason(tmp_path: Path) -> None:
-    """Truncated, empty, text, and safetensors cut short."""
+    """Truncated, empty and text files, and truncated safetensors, give one line with file and reason."""
     from safetensors.torch import save_file
 
     path, _ = publish(tmp_path)
@@ -66,7 +66,7 @@ def test_unreadable_files_are_named_with_the_reason(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [[1, 2], {"model": {"weight": torch.ones(1)}}, {"epoch": 3}])
 def test_what_is_no_state_dict_is_refused(content: Any, tmp_path: Path) -> None:
-    """Only names to tensors, or those under ``state_dict``, are taken."""
+    """A state dict maps names to tensors, possibly below the key ``state_dict``."""
     torch.save(content, tmp_path / "x.pth")
     with pytest.raises(WeightsError, match="is not a state dict"):
         read_state_dict(tmp_path / "x.pth")
@@ -75,7 +75,7 @@ def test_what_is_no_state_dict_is_refused(content: Any, tmp_path: Path) -> None:
 
 
 def test_every_mismatch_is_named() -> None:
-    """Missing, unknown and misshapen tensors: how many, the first of each, and the shapes."""
+    """The message counts missing, unknown and reshaped tensors and names the first of each."""
     model = torch.nn.Linear(3, 2)
     with pytest.raises(WeightsError) as caught:
         load_state_dict(model, {"weight": torch.ones(2, 4), "scale": torch.ones(1)}, Path("x.pth"))
@@ -86,7 +86,7 @@ def test_every_mismatch_is_named() -> None:
 
 
 def test_the_counter_of_old_batch_norms_may_be_missing() -> None:
-    """Checkpoints of before torch 0.4.1 load: inference never reads that counter."""
+    """Checkpoints older than torch 0.4.1 lack the counter, and load."""
     model = torch.nn.BatchNorm1d(2)
     state = {k: v for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
     load_state_dict(model, state, Path("x.pth"))
@@ -106,7 +106,7 @@ def test_the_counter_of_old_batch_norms_may_be_missing() -> None:
     ],
 )
 def test_a_checkpoint_of_another_architecture_is_refused(name: str, file: str, message: str, shared: Path) -> None:
-    """Real checkpoints of other networks: what does not fit is named."""
+    """Real checkpoints of other networks are errors that name what does not fit."""
     work = discovery.load_workload(discovery.find_workload(name))
     options = work.option_values({})
     found = weights.resolve_weights(work, options, str(shared / file), 0)
@@ -115,7 +115,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(name: str, file: str, m
 
 
 def test_bert_refuses_another_kind_of_model(tmp_path: Path) -> None:
-    """Its config says what a directory holds."""
+    """The config decides whether a directory holds a BERT model."""
     from safetensors.torch import save_file
 
     work = discovery.load_workload(discovery.find_workload("bert"))

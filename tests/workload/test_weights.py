@@ -16,7 +16,7 @@ from modelzoo.workload import checkpoints, weights
 
 @pytest.mark.parametrize("kind", ["missing", "file"])
 def test_a_users_folder_that_is_none_is_an_error(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is never passed over silently."""
+    """A wrong MODELZOO_WEIGHTS is not ignored."""
     place = tmp_path / "place"
     if kind == "file":
         place.write_text("")
@@ -26,7 +26,7 @@ def test_a_users_folder_that_is_none_is_an_error(kind: str, tmp_path: Path, monk
 
 
 def test_auto_takes_what_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cached and whole: used, with its checksum, and no network is tried."""
+    """A cached checkpoint is used without network, and its checksum recorded."""
     path, checkpoint = publish(hub())
     monkeypatch.setattr(weights, "fetch_checkpoint", None)
     found = weights.resolve_weights(toy_with(checkpoint), OPTIONS, "auto", 0)
@@ -38,14 +38,14 @@ def test_auto_takes_what_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_auto_falls_back_to_random_and_says_why(tmp_path: Path) -> None:
-    """Not cached and offline: random weights whose reason is recorded."""
+    """Without checkpoint and network the weights are random, and the reason is recorded."""
     found = weights.resolve_weights(toy_with(publish(tmp_path)[1]), OPTIONS, "auto", 5)
     assert (found.kind, found.seed) == ("random", 5)
     assert "toy weights is not cached and MODELZOO_OFFLINE" in found.reason
 
 
 def test_pretrained_never_falls_back(tmp_path: Path) -> None:
-    """Asked for by name and not to be had: an error that says where to put them."""
+    """``--weights pretrained`` without a checkpoint is an error that says where to put it."""
     path, checkpoint = publish(tmp_path)
     with pytest.raises(WeightsError, match=f"not cached .* set MODELZOO_WEIGHTS=DIR to a directory with {path.name}"):
         weights.resolve_weights(toy_with(checkpoint), OPTIONS, "pretrained", 0)
@@ -62,7 +62,7 @@ def test_only_a_wrong_checksum_counts_as_damage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["truncated", "altered"])
 @pytest.mark.parametrize("source", ["auto", "pretrained"])
 def test_a_damaged_cached_file_is_found_and_named(damage: str, source: str) -> None:
-    """The checksum in the name finds both; not even auto runs random weights instead."""
+    """The checksum in the name detects both, and auto does not fall back to random weights."""
     path, checkpoint = publish(hub())
     data = path.read_bytes()
     path.write_bytes(data[:-100] if damage == "truncated" else data[:200] + b"\x01" + data[201:])
@@ -74,7 +74,7 @@ def test_a_damaged_cached_file_is_found_and_named(damage: str, source: str) -> N
 
 @pytest.mark.parametrize("kind", ["missing", "empty"])
 def test_a_path_without_weights_is_an_error(kind: str, tmp_path: Path) -> None:
-    """What does not exist and what holds nothing are told apart."""
+    """The message says whether the path is missing or holds no weights."""
     if kind == "empty":
         (tmp_path / "x").mkdir()
     message = "it does not exist" if kind == "missing" else "it holds no weights"
@@ -83,7 +83,7 @@ def test_a_path_without_weights_is_an_error(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_path_is_used_as_it_is(tmp_path: Path) -> None:
-    """A user's own file: its place, checksum and name are in the record."""
+    """Path, checksum and name of the user's file are recorded."""
     path, _ = publish(tmp_path / "with space")
     found = weights.resolve_weights(TOY, OPTIONS, str(path), 0)
     assert (found.kind, found.path, found.reason) == ("path", str(path), "named by --weights")
@@ -91,7 +91,7 @@ def test_a_path_is_used_as_it_is(tmp_path: Path) -> None:
 
 
 def test_random_weights_are_made_once_and_are_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same call reads the same file; another seed or another shape has its own."""
+    """The same call uses the same file; another seed or shape has another one."""
     first = weights.resolve_weights(TOY, OPTIONS, "random", 0)
     monkeypatch.setattr(weights, "_random_model", lambda *args: pytest.fail("made again"))
     assert weights.resolve_weights(TOY, OPTIONS, "random", 0) == first
@@ -104,7 +104,7 @@ def test_random_weights_are_made_once_and_are_the_seeds(monkeypatch: pytest.Monk
 
 
 def test_random_weights_are_remade_when_damaged_and_come_out_the_same() -> None:
-    """A truncated file is replaced, by the very same weights."""
+    """A truncated file is replaced by the same weights."""
     first = weights.resolve_weights(TOY, OPTIONS, "random", 0)
     path = Path(first.path)
     path.write_bytes(path.read_bytes()[:-3])
@@ -121,7 +121,7 @@ def test_random_weights_have_the_permissions_of_any_file(tmp_path: Path) -> None
 
 
 def test_random_weights_do_not_depend_on_options_of_the_inputs() -> None:
-    """Whichever input size came first, the weights are those fitted to the default one."""
+    """The weights are calibrated on default inputs, whichever input size ran first."""
     large = weights.resolve_weights(TOY, TOY.option_values({"level": "7"}), "random", 0)
     Path(large.path).unlink()
     default = weights.resolve_weights(TOY, OPTIONS, "random", 0)
@@ -129,7 +129,7 @@ def test_random_weights_do_not_depend_on_options_of_the_inputs() -> None:
 
 
 def test_random_weights_of_a_changed_declaration_are_made_anew(tmp_path: Path) -> None:
-    """An edited workload.py, or another one of the same name, never runs the old one's weights."""
+    """An edited workload.py, or another one of the same name, gets new weights."""
     work = replace(TOY, directory=tmp_path)
     (tmp_path / "workload.py").write_text("# one")
     first = weights.resolve_weights(work, OPTIONS, "random", 0)
@@ -138,14 +138,14 @@ def test_random_weights_of_a_changed_declaration_are_made_anew(tmp_path: Path) -
 
 
 def test_random_weights_that_are_not_finite_are_an_error() -> None:
-    """NaN is found when the weights are made, not by a number that looks too good."""
+    """NaN is detected when the weights are generated."""
     broken = replace(TOY, randomize=lambda model, inputs, seed: model.bias.fill_(float("nan")))
     with pytest.raises(WeightsError, match="random weights of toy are not finite in bias"):
         weights.resolve_weights(broken, OPTIONS, "random", 0)
 
 
 def test_an_unwritable_cache_is_replaced_by_a_temporary_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read-only home does not stop a run; the place is in the record."""
+    """With a read-only cache, the weights are stored in a temporary directory."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
