@@ -1,7 +1,8 @@
 """Judge a setting: run both models over the items of a data set, compare them, and conclude.
 
 ``judge`` does all of it. A data set may also be judged in shards: ``compare`` each shard, store the
-``PartialResult``s, ``merge`` them and ``conclude``. Merging gives exactly the result of one pass over all items.
+``PartialResult``s, ``merge`` them and ``conclude``. Merging gives exactly the result of one pass over all items, if
+the shards are cut between batches; otherwise a kernel may round an item differently in another batch.
 """
 
 from __future__ import annotations

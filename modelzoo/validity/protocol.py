@@ -94,7 +94,7 @@ class JudgingTask(Protocol):
 
     The driver prepares items ahead of the model, makes batches of their rows, calls both models and has the task
     compare the predictions item by item. The results are records: shards of a data set may be compared apart,
-    stored, and merged. Only ``findings`` looks at all of them.
+    stored, and merged, which is the same for all tasks (``judging.merge``). Only ``findings`` looks at all of them.
     """
 
     name: str
