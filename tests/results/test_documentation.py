@@ -67,7 +67,8 @@ def test_the_jq_example_prints_one_line_per_run(tmp_path: Path) -> None:
     printed = subprocess.run(["sh", "-c", block("sh")], cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     rows = [line.split("\t") for line in printed.splitlines()]
     runs = json.loads(STORED.read_text())["runs"]
-    for row, run in zip(rows, runs, strict=True):
+    assert len(rows) == len(runs)
+    for row, run in zip(rows, runs):
         samples = sorted(run["report"]["timing"]["series"][0]["values"])
         assert row[:3] == ["mlp", str(run["group"]), str(run["round"])]
         assert float(row[3]) == samples[len(samples) // 2]
