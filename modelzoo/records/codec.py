@@ -23,8 +23,15 @@ def encode(record: object, *, keep_bytes: bool = False) -> Any:
 
 
 def encode_json(record: object) -> bytes:
-    """Return ``record`` as compact JSON. NaN and infinities become null."""
-    return msgspec.json.encode(record, enc_hook=_number)
+    """Return ``record`` as compact JSON.
+
+    NaN and infinities become null. Characters that UTF-8 cannot represent become escapes such as ``\\udcff``; names of
+    files in another encoding contain them.
+    """
+    try:
+        return msgspec.json.encode(record, enc_hook=_number)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_valid(encode(record, keep_bytes=True)))
 
 
 def decode(kind: type[T], data: Any) -> T:
@@ -36,6 +43,15 @@ def decode(kind: type[T], data: Any) -> T:
         msgspec.ValidationError: a field is missing or of another type; the message names it.
     """
     return msgspec.convert(data, kind)
+
+
+def _valid(data: Any) -> Any:
+    """Return a copy of JSON data in which every string can be encoded in UTF-8."""
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode()
+    if isinstance(data, dict):
+        return {_valid(key): _valid(value) for key, value in data.items()}
+    return [_valid(value) for value in data] if isinstance(data, (list, tuple)) else data
 
 
 def _number(value: object) -> Any:

@@ -1,4 +1,4 @@
-"""Stored results do not tell who measured them: private names are masked in every string."""
+"""Stored results do not reveal who measured them: private names are masked in every string."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from modelzoo.files import private_path
 def mask(data: Any, environ: Mapping[str, str] = os.environ) -> Any:
     """Return a copy of JSON data with home directories and user names masked in every string.
 
-    Keys and bytes stay as they are. A string that is not valid Unicode (a path in another encoding) is made valid.
+    Keys and bytes stay as they are.
 
     Args:
         data: dicts, lists, tuples, strings, bytes and numbers.
@@ -22,11 +22,7 @@ def mask(data: Any, environ: Mapping[str, str] = os.environ) -> Any:
         return {key: mask(value, environ) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
         return [mask(value, environ) for value in data]
-    return _mask_text(data, environ) if isinstance(data, str) else data
-
-
-def _mask_text(text: str, environ: Mapping[str, str]) -> str:
-    if not text.isascii():
-        text = text.encode("utf-8", "backslashreplace").decode()
-    # Most strings hold no path.
-    return private_path(text, environ) if "/" in text or "\\" in text else text
+    # Most strings contain no path.
+    if isinstance(data, str) and ("/" in data or "\\" in data):
+        return private_path(data, environ)
+    return data

@@ -131,6 +131,20 @@ def test_numbers_of_libraries_become_plain() -> None:
         encode(Figures(object()))  # type: ignore[arg-type]
 
 
+@given(st.text(alphabet=st.characters()))
+def test_every_string_can_be_encoded(text: str) -> None:
+    """Names of files in another encoding contain lone surrogates, which become escapes."""
+    thumbnail = Thumbnail(text, b"\xff")
+    expected = text.encode("utf-8", "backslashreplace").decode()
+    assert decode(Thumbnail, json.loads(encode_json(thumbnail))) == Thumbnail(expected, b"\xff")
+
+
+def test_an_undecodable_name_can_be_sent() -> None:
+    """A message with such a name is still one line that names its own type."""
+    line = protocol.encode_line(protocol.Progress("load \udcff"))
+    assert protocol.decode_message(line) == protocol.Progress("load \\udcff")
+
+
 def test_bytes_become_base64_or_stay() -> None:
     """JSON has no bytes; a function that works on the data may want them as they are."""
     picture = Thumbnail("a.jpg", b"\xff\xd8")
