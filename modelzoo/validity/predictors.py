@@ -75,9 +75,6 @@ def validate(
         raise UsageError(
             f"workload {workload.name} does not say how its predictions are judged: set judge in workload.py"
         )
-    if not callable(workload.judge):
-        kind = type(workload.judge).__name__
-        raise UsageError(f"workload {workload.name}: judge must be a function: judge=lambda options: {kind}(...)")
     reference = load_predictor(engine, workload, engine.reference(setting), weights, inputs, name="fp32")
     if reference.canary is not None and reference.canary.verdict("fp32") is not CanaryVerdict.FP32:
         raise EnvironmentProblem(
