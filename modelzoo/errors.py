@@ -1,12 +1,13 @@
-"""Errors that the user can do something about. The command line prints each as one line, and exits with code 2.
+"""Errors that the user can fix. The command line prints each as one line, and exits with code 2
+(``run`` with 1 if a worker died).
 
     ModelzooError
     ├── UsageError               the command line: an unknown workload, an invalid value
-    ├── EnvironmentProblem       the machine or the installation: no torch, no such device …
+    ├── EnvironmentProblem       the machine or the installation: torch is missing, no such device …
     ├── InputError               the user's files: missing or unreadable
     ├── WeightsError             weights: missing, unreadable, or of another model
     │   └── DamagedWeightsError  a checkpoint whose checksum is not the published one
-    └── WorkerError              the worker process: it died or ran out of memory
+    └── WorkerError              a worker process died or ran out of memory
 
 Each message is one sentence that says what is wrong and how to fix it.
 """

@@ -51,16 +51,16 @@ class WarningCode(Enum):
         "use --backend auto to leave the choice to PyTorch",
     )
     TIME_LIMIT = (
-        "the time limit stopped the sampling when the median was known only to ±{percent}",
+        "sampling reached its time limit with the interval of the median still at ±{percent}",
         "raise --max-seconds, or use a quieter machine",
     )
     WARMUP_CAP = (
         "timings had not stabilised when the warm-up reached its limit of {seconds:.0f} s ({count} calls)",
-        "raise --warmup, and check what else runs on this machine",
+        "check what else runs on this machine, or set the number of warm-up calls with --warmup",
     )
     FEW_SAMPLES = (
         "only {count} steady-state samples per process",
-        "raise --max-seconds or --iterations",
+        "raise --iterations, or omit it",
     )
     ONE_PROCESS = (
         "only one process: the variation between processes is unknown",
@@ -72,7 +72,7 @@ class WarningCode(Enum):
     )
     OTHER_LOAD = (
         "other programs used {cores:.2f} cores during the run",
-        "stop them: OpenMP threads wait for each other, so even a small load slows all of them down",
+        "stop them: OpenMP threads wait for the slowest one, so even a small load slows down all of them",
     )
     STOLEN_TIME = (
         "the hypervisor gave {percent:.1f} % of the CPU time to other guests during the run",
@@ -99,11 +99,11 @@ class WarningCode(Enum):
         "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled, then set THP_MEM_ALLOC_ENABLE=1",
     )
     SMT = (
-        "{threads} hardware threads share each core: a busy sibling slows the core down by up to half",
+        "{threads} hardware threads share each core: a busy sibling takes up to half of the core's speed",
         "keep the siblings idle: {command}; or disable SMT in the firmware",
     )
     CPU_QUOTA = (
-        "the control group allows {quota:g} of {cpus} CPUs: threads in excess of that are throttled in each period",
+        "the control group allows {quota:g} of {cpus} CPUs: if the threads use more, all of them are throttled",
         "assign whole CPUs instead of a quota: docker run --cpuset-cpus 0-{last}",
     )
     THROTTLED = (
@@ -112,11 +112,11 @@ class WarningCode(Enum):
     )
     THREADS_VARIABLE = (
         "{name}={value}, but this process may use only {cores} cores",
-        "unset {name}, or set it to {cores}: all threads wait for those that wait for a core",
+        "unset {name}, or set it to {cores}: if threads share a core, all the others wait for them",
     )
     FORCED_KERNELS = (
-        "{names} selects kernels regardless of the CPU's features",
-        "unset it: for a name of another architecture, OpenBLAS silently uses its slowest kernels",
+        "kernels are selected by {names} and not by the CPU's features",
+        "unset it; if it names another architecture, OpenBLAS silently uses its slowest kernels",
     )
     TWO_OPENMP = (
         "{count} OpenMP runtimes are loaded in one process ({names}): their threads compete for the cores",
@@ -141,15 +141,15 @@ class WarningCode(Enum):
         "or power limits; compare with --threads {half}",
     )
     FAST_MATH = (
-        "{names} lets fp32 operators compute with less precision",
-        "unset it; the suite's own fp32 runs ignore it, other programs do not",
+        "fp32 operators may compute with less precision because of {names}",
+        "unset it; the suite removes it for its own fp32 runs, but other programs are affected",
     )
     MISMATCHED_PAIR = (
         "{problem}",
         "install torch and torchvision of the same release, from the same index",
     )
     MISMATCHED_COUNTS = (
-        "{what} {seen} lies outside the range of trained models ({low} to {high}), so the time is not representative",
+        "{what}: {seen}, outside the range of trained models ({low} to {high}), so the time is not representative",
         "use pretrained weights, or another input",
     )
     OUTLIERS = (

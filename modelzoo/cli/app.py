@@ -1,7 +1,8 @@
-"""The commands: parse, call, print. ``performance.py`` and ``validate.py`` of every workload enter here too.
+"""The entry points: ``modelzoo COMMAND``, and ``performance.py`` and ``validate.py`` of every workload.
 
 stdout carries only lines that scripts parse; everything for people goes to stderr. Exit codes: 0 done, 1 a run failed,
-is not proven (``--strict``) or is not valid, 2 the call or its inputs were wrong, 130 interrupted.
+is not proven (``--strict``) or is not valid, 2 the command line or an input was invalid or nothing could be judged, 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from modelzoo.cli.validate import judge_settings, validate_command
 from modelzoo.cli.weights import weights
 from modelzoo.errors import ModelzooError
 from modelzoo.version import __version__
-from modelzoo.workload.discovery import load_workload
+from modelzoo.workload.discovery import STANDARD_WORKLOADS, load_workload
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,10 +31,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of ``modelzoo``. The parsed arguments hold the command's function in ``command_function``."""
-    parser = options.Parser(prog="modelzoo", description="PyTorch inference, measured, proven and judged.")
+    parser = options.Parser(
+        prog="modelzoo",
+        description="Benchmark PyTorch inference: speed, proof of the precision that ran, validity of predictions.",
+    )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    command = commands.add_parser("run", help="time workloads, settings interleaved in fresh processes")
+    command = commands.add_parser(
+        "run", help="time workloads, each setting in fresh processes that alternate with the others"
+    )
     options.add_workloads(command, "fp32,bf16")
     options.add_setting(command)
     options.add_plan(command)
@@ -50,11 +56,24 @@ def make_parser() -> argparse.ArgumentParser:
     options.add_json(command)
     command.set_defaults(command_function=validate_command)
     command = commands.add_parser("weights", help="list, fetch and verify the checkpoints")
-    command.add_argument("action", choices=("list", "fetch", "verify"))
-    command.add_argument("workloads", nargs="*", metavar="WORKLOAD")
-    command.add_argument("--all", action="store_true", help="fetch every size, not only the default")
+    command.add_argument(
+        "action",
+        choices=("list", "fetch", "verify"),
+        help="list the checkpoints, download missing ones, or verify the checksums of those on this machine",
+    )
+    command.add_argument(
+        "workloads",
+        nargs="*",
+        metavar="WORKLOAD",
+        help=f"a workload's name or directory (default: {', '.join(STANDARD_WORKLOADS)})",
+    )
+    command.add_argument(
+        "--all", action="store_true", help="fetch the checkpoints of all sizes, not only the default one"
+    )
     command.set_defaults(command_function=weights)
-    command = commands.add_parser("doctor", help="this machine's limits, and whatever may distort its results")
+    command = commands.add_parser(
+        "doctor", help="measure this machine's limits, and report conditions that may distort results"
+    )
     command.add_argument("--fresh", action="store_true", help="measure the ceilings again")
     command.add_argument("--json", metavar="FILE", help="also write the findings to FILE")
     command.set_defaults(command_function=doctor)
