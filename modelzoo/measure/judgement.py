@@ -26,11 +26,12 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
     Raises:
         ModelzooError: the setting cannot run, or its predictions cannot be judged.
     """
+    # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
+    machine, cpus = read_machine(), allowed_cpus()
     engine = create_engine(job.engine)
     engine.load()
     work = load_workload(Path(job.directory))
-    check_resolution(engine, work, job.asked, job.resolved, job.math_mode)
-    machine = read_machine()  # before libraries add environment variables of their own
+    check_resolution(engine, work, job, machine.threads.count)
     send(Progress("load"))
     with engine.explained_errors():
         inputs = make_inputs(work, job.resolved, job.weights)
@@ -57,7 +58,7 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
         machine=machine,
         libraries=engine.libraries(),
         machine_fingerprint=fingerprint(machine),
-        cpus=tuple(sorted(allowed_cpus())),
+        cpus=tuple(sorted(cpus)),
     )
     return Judged(report)
 

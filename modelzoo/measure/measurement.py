@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any, Callable, Optional
 
 from modelzoo.engines import create_engine
@@ -51,13 +51,14 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], bool]) -> Measu
     Raises:
         ModelzooError: the setting cannot run.
     """
+    # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
+    machine, cpus = read_machine(), allowed_cpus()
     started = perf_counter()
     engine = create_engine(job.engine)
     engine.load()
     import_seconds = perf_counter() - started
     work = load_workload(Path(job.directory))
-    check_resolution(engine, work, job.asked, job.resolved, job.math_mode)
-    machine = read_machine()
+    check_resolution(engine, work, job, machine.threads.count)
     session = engine.open(job.resolved)
     send(Progress("load" if job.resolved.mode == "eager" else "load and compile"))
     with session.active() as switches:
@@ -66,7 +67,7 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], bool]) -> Measu
         send(Progress("audit"))
         observed = _observe(built, session, timed.timing, job, send)
     report = _report(job, engine, work, machine, built, timed, observed)
-    report = replace(report, import_seconds=import_seconds, switches=switches)
+    report = replace(report, import_seconds=import_seconds, switches=switches, cpus=tuple(sorted(cpus)))
     return Measured(replace(report, warnings=run_warnings(report)))
 
 
@@ -124,7 +125,8 @@ class _Turns:
 
     def __init__(self, send: Send, take_turn: Callable[[], bool]) -> None:
         self._send, self._take_turn = send, take_turn
-        self._origin = perf_counter()
+        # Seconds since the epoch by the clock that is used for timing: workers of a round can be lined up.
+        self._epoch = time() - perf_counter()
         self._began: Optional[float] = None
         self._turns: list[Turn] = []
         self.waited = 0.0
@@ -137,7 +139,7 @@ class _Turns:
         go_on = self._take_turn()
         now = perf_counter()
         self.waited += now - since
-        self._began = now - self._origin if go_on else None
+        self._began = self._epoch + now if go_on else None
         return go_on
 
     def finished(self) -> tuple[Turn, ...]:
@@ -147,7 +149,7 @@ class _Turns:
 
     def _end_turn(self) -> None:
         if self._began is not None:
-            self._turns.append(Turn(self._began, perf_counter() - self._origin))
+            self._turns.append(Turn(self._began, self._epoch + perf_counter()))
             self._began = None
 
 
@@ -230,7 +232,6 @@ def _report(
         digest=file_sha256(work.directory / "workload.py"),
         inputs_digest=inputs_digest(built.inputs),
         machine_fingerprint=fingerprint(machine),
-        cpus=tuple(sorted(allowed_cpus())),
         turns=timed.turns,
     )
 

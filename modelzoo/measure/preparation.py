@@ -9,7 +9,7 @@ from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import EnvironmentProblem, ModelzooError
 from modelzoo.machine.limits import usable_threads
-from modelzoo.records.protocol import Message, Preparation, Prepared, PrepareJob, Progress
+from modelzoo.records.protocol import MeasureJob, Message, Preparation, Prepared, PrepareJob, Progress, ValidateJob
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import InputRequest, Workload
@@ -25,6 +25,7 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> Prepared:
     Raises:
         ModelzooError: nothing can run: the workload or the engine cannot be loaded.
     """
+    threads = usable_threads().count  # first: OpenMP libraries may bind this thread to one CPU when they are loaded
     work = load_workload(Path(job.directory))
     engine = create_engine(job.engine)
     engine.load()
@@ -32,7 +33,8 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> Prepared:
     found = []
     for asked in job.settings:
         try:
-            found.append(_prepared(engine, work, asked, job.math_mode, known, send))
+            resolved = resolve(engine, work, asked, threads, job.math_mode)
+            found.append(_prepared(engine, work, resolved, job.math_mode, known, send))
         except ModelzooError as error:
             found.append(Preparation(error=str(error), error_kind=type(error).__name__))
     return Prepared(tuple(found))
@@ -41,15 +43,14 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> Prepared:
 def _prepared(
     engine: Engine,
     work: Workload,
-    asked: Setting,
+    resolved: ResolvedSetting,
     math_mode: str,
     known: dict[tuple[object, ...], Weights],
     send: Callable[[Message], None],
 ) -> Preparation:
-    # What the user may have got wrong comes first: making weights takes longest.
-    resolved = resolve(engine, work, asked, math_mode)
     send(Progress("weights"))
     with engine.explained_errors():
+        # What the user may have got wrong comes first: making weights takes longest.
         if resolved.input is not None:
             work.inputs(InputRequest(1, resolved.seed, Path(resolved.input), resolved.options))
         key = (resolved.weights, resolved.seed, tuple(sorted(resolved.options.items())))
@@ -64,8 +65,11 @@ def _prepared(
     )
 
 
-def resolve(engine: Engine, work: Workload, asked: Setting, math_mode: str) -> ResolvedSetting:
+def resolve(engine: Engine, work: Workload, asked: Setting, threads: int, math_mode: str) -> ResolvedSetting:
     """Decide everything that ``asked`` leaves open; the only place where that happens.
+
+    Args:
+        threads: the machine's default, as it was before ``engine`` was loaded.
 
     Raises:
         UsageError: an option of the workload is not valid.
@@ -73,16 +77,20 @@ def resolve(engine: Engine, work: Workload, asked: Setting, math_mode: str) -> R
     """
     complete = asked.replace(options=work.option_values(asked.options))
     engine.check(complete)
-    return engine.resolve(complete, batch=work.batch, threads=usable_threads().count, math_mode=math_mode)
+    return engine.resolve(complete, batch=work.batch, threads=threads, math_mode=math_mode)
 
 
-def check_resolution(engine: Engine, work: Workload, asked: Setting, resolved: ResolvedSetting, math_mode: str) -> None:
-    """Check that this process would resolve ``asked`` as the ``prepare`` process did.
+def check_resolution(engine: Engine, work: Workload, job: MeasureJob | ValidateJob, threads: int) -> None:
+    """Check that this process would resolve the setting of ``job`` as the ``prepare`` process did.
+
+    Args:
+        threads: as for ``resolve``.
 
     Raises:
         EnvironmentProblem: it would not; the message names the first difference.
     """
-    here = resolve(engine, work, asked, math_mode)
+    asked, resolved = job.asked, job.resolved
+    here = resolve(engine, work, asked, threads, job.math_mode)
     for name in resolved.__dataclass_fields__:
         expected, found = getattr(resolved, name), getattr(here, name)
         if expected != found:

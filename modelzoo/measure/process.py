@@ -13,7 +13,7 @@ from typing import Callable, Optional, TypeVar
 
 import msgspec
 
-from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, WorkerError
+from modelzoo.errors import KINDS, EnvironmentProblem, ModelzooError, UsageError, WorkerError
 from modelzoo.measure.launcher import Launcher
 from modelzoo.records.protocol import (
     PROTOCOL,
@@ -25,7 +25,7 @@ from modelzoo.records.protocol import (
     Paused,
     Progress,
     decode_message,
-    encode_line,
+    encode_job,
 )
 
 OnMessage = Callable[[Message], None]
@@ -38,9 +38,17 @@ class WorkerProcess:
 
     Attributes:
         is_precise: whether the interval was narrow enough when the worker last paused.
+
+    Raises:
+        UsageError: a path in the job is not UTF-8 text.
+        EnvironmentProblem: the worker cannot be started.
     """
 
     def __init__(self, launcher: Launcher, job: Job, environment: Mapping[str, str], on_message: OnMessage) -> None:
+        try:
+            line = encode_job(job)
+        except UnicodeEncodeError as error:
+            raise UsageError(f"the path {error.object!r} is not UTF-8 text; rename it") from error
         self.is_precise = False
         self._on_message = on_message
         self._last: Optional[Message] = None
@@ -53,7 +61,7 @@ class WorkerProcess:
             raise
         assert self._process.stdout is not None
         self._messages = messages(self._process.stdout)
-        self._send(encode_line(job))
+        self._send(line)
 
     def __enter__(self) -> WorkerProcess:
         return self
@@ -128,13 +136,22 @@ def call(launcher: Launcher, job: Job, environment: Mapping[str, str], kind: typ
 def messages(stream: Iterable[bytes]) -> Iterator[Message]:
     """Decode messages, one JSON object per line, until the stream closes.
 
-    A worker that is killed while it writes leaves an incomplete line, which ends the iteration.
+    Lines before the first message are skipped: ``sitecustomize`` and ``.pth`` files may print before a worker takes
+    standard output for itself. A worker that is killed while it writes leaves an incomplete line, which ends the
+    iteration.
     """
+    greeted = False
     for line in stream:
         try:
-            yield decode_message(line)
-        except msgspec.DecodeError:
+            message = decode_message(line)
+        except msgspec.DecodeError as error:
+            if not greeted:
+                continue
+            if line.endswith(b"\n"):
+                yield Failed(f"the worker sent a message that cannot be read: {error}", WorkerError.__name__)
             return
+        greeted = True
+        yield message
 
 
 def death(code: int, output: str, interpreter: str = sys.executable) -> ModelzooError:

@@ -164,7 +164,8 @@ def _sample(
         progress("steady", len(samples), half_width)
         if len(samples) == plan.iterations:
             return samples, StopReason.ITERATIONS
-        if plan.iterations is None and spent >= plan.max_seconds and len(samples) >= MIN_SAMPLES:
+        late = plan.max_seconds is not None and spent >= plan.max_seconds
+        if plan.iterations is None and late and len(samples) >= MIN_SAMPLES:
             return samples, StopReason.TIME_LIMIT
 
 

@@ -22,15 +22,20 @@ def encode(record: object, *, keep_bytes: bool = False) -> Any:
     return msgspec.to_builtins(record, str_keys=True, builtin_types=kept, enc_hook=_number)
 
 
-def encode_json(record: object) -> bytes:
+def encode_json(record: object, *, strict: bool = False) -> bytes:
     """Return ``record`` as compact JSON.
 
     NaN and infinities become null. Characters that UTF-8 cannot represent become escapes such as ``\\udcff``; names of
     files in another encoding contain them.
+
+    Raises:
+        UnicodeEncodeError: ``strict``, and there are such characters.
     """
     try:
         return msgspec.json.encode(record, enc_hook=_number)
     except UnicodeEncodeError:
+        if strict:
+            raise
         return msgspec.json.encode(_valid(encode(record, keep_bytes=True)))
 
 

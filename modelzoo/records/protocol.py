@@ -153,9 +153,18 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 Message = Union[Hello, Progress, Paused, Exhibited, Prepared, Measured, Judged, Failed]
 
 
-def encode_line(value: Union[Job, Message]) -> bytes:
-    """``value`` as one line of JSON, without the line break. NaN and infinities become null."""
-    return encode_json(value)
+def encode_job(job: Job) -> bytes:
+    """``job`` as one line of JSON, without the line break.
+
+    Raises:
+        UnicodeEncodeError: a path in it is not UTF-8, so the worker would not find it.
+    """
+    return encode_json(job, strict=True)
+
+
+def encode_line(message: Message) -> bytes:
+    """``message`` as one line of JSON, without the line break. NaN and infinities become null."""
+    return encode_json(message)
 
 
 def decode_job(line: bytes) -> Job:

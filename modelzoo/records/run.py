@@ -50,7 +50,7 @@ class Turn:
     """A stretch in which this worker sampled while the other workers of its round waited.
 
     Attributes:
-        start: seconds since the worker began to time.
+        start: seconds since the Unix epoch, by one clock for all workers of a machine.
         end: likewise.
     """
 

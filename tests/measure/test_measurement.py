@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 import torch
 from toy_workloads import BF16, RANDOM, SHORT, mlp, odd
 
+from modelzoo.engines.torch.engine import TorchEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.facts import read_machine
+from modelzoo.machine.limits import usable_threads
 from modelzoo.measure import measurement
 from modelzoo.measure.preparation import prepare
 from modelzoo.records.canary import CanaryVerdict
@@ -57,6 +60,28 @@ def report_of(
     sent: list[Message] = []
     job = job_for(setting, work or mlp(), plan, **changes)
     return measurement.measure(job, sent.append, lambda: True).report, sent
+
+
+@pytest.fixture
+def _binding_libraries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An engine that binds this thread to one CPU when it is loaded, as libgomp does with ``GOMP_CPU_AFFINITY``."""
+    cpus = os.sched_getaffinity(0)
+    monkeypatch.setattr(TorchEngine, "load", lambda engine: os.sched_setaffinity(0, {min(cpus)}))
+    yield
+    os.sched_setaffinity(0, cpus)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU only")
+@pytest.mark.usefixtures("_binding_libraries")
+def test_cpus_are_counted_before_libraries_bind_this_thread() -> None:
+    """Otherwise bound threads would make every default a single thread."""
+    cpus, expected = tuple(sorted(os.sched_getaffinity(0))), usable_threads()
+    setting = RANDOM.replace(threads=None)
+    job = job_for(setting, mlp(), SHORT)
+    assert job.resolved.threads == expected.count
+    os.sched_setaffinity(0, cpus)
+    report = measurement.measure(job, lambda message: None, lambda: True).report
+    assert (report.cpus, report.machine.threads) == (cpus, expected)
 
 
 def codes(report: RunReport) -> list[str]:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from toy_workloads import RANDOM, SHORT, odd
+from toy_workloads import RANDOM, SHORT, mlp, odd
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.measure import process, schedule
 from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.schedule import Request
-from modelzoo.records.protocol import PROTOCOL, Hello, Message, Prepared, Progress, encode_line
+from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Message, Prepared, Progress, encode_line
 from modelzoo.records.run import RunReport
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import CHECKOUT
@@ -51,6 +51,13 @@ def test_what_libraries_print_is_not_taken_for_messages(tmp_path: Path) -> None:
     assert report.workload == "odd"
     assert report.timing is not None
     assert len(report.timing.steady) == 3
+
+
+def test_what_the_interpreter_prints_when_it_starts_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``sitecustomize`` prints before the worker has taken standard output for itself."""
+    (tmp_path / "sitecustomize.py").write_text("print('hello')\nprint('no line break', end='')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert measured(odd(tmp_path / "odd")).workload == "odd"
 
 
 def test_a_killed_worker_is_named_by_its_signal(tmp_path: Path) -> None:
@@ -102,6 +109,22 @@ def test_an_incomplete_message_is_dropped() -> None:
     complete = encode_line(Progress("build"))
     stream = io.BytesIO(complete + b"\n" + complete[:-3])
     assert list(process.messages(stream)) == [Progress("build")]
+
+
+def test_a_message_that_cannot_be_read_is_an_error() -> None:
+    """It is not mistaken for the line of a worker that was killed while it wrote."""
+    stream = io.BytesIO(encode_line(Progress("build")) + b'\n{"type":"paused","precise":null}\n')
+    first, second = process.messages(stream)
+    assert first == Progress("build")
+    assert isinstance(second, Failed)
+    assert second.error.startswith("the worker sent a message that cannot be read: Expected `bool`, got `null`")
+
+
+def test_a_path_in_another_encoding_is_refused_in_one_line() -> None:
+    """JSON cannot represent it, so the worker would look for another path."""
+    request = Request(mlp(), (RANDOM.replace(input="/tmp/\udcff.jpg"),), SHORT, 1)
+    (run,) = schedule.run(request, lambda event: None)
+    assert (run.error, run.error_kind) == (r"the path '/tmp/\udcff.jpg' is not UTF-8 text; rename it", "UsageError")
 
 
 class OtherVersion(LocalLauncher):

@@ -89,6 +89,15 @@ def test_the_time_limit_stops_what_never_becomes_precise(clock: Make) -> None:
     assert sum(timing.steady) == pytest.approx(2, abs=0.5)
 
 
+def test_without_a_time_limit_sampling_ends_when_it_is_precise(clock: Make) -> None:
+    """``--max-seconds inf``; the default limit is not enough here."""
+    timing = sampler.measure(
+        nothing, clock(lambda i: 0.01 * (0.8 + 0.4 * noise(i))), Plan(max_seconds=None, half_width=0.0015)
+    )
+    assert timing.stop is StopReason.INTERVAL
+    assert sum(timing.steady) > 15
+
+
 def test_a_drifting_warm_up_ends_at_its_limit(clock: Make) -> None:
     """If times never stabilise, the warm-up ends at its time limit."""
     fake = clock(lambda i: 0.001 * 1.02 ** min(i, 400))

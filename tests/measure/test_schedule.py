@@ -236,6 +236,8 @@ def test_two_settings_wait_for_each_other_and_one_does_not() -> None:
         assert report.turns
         assert report.usage.waited_seconds > 0
         assert len(report.timing.steady) == 3
+    turns_in_order = sorted((turn.start, turn.end) for report in rivals if report for turn in report.turns or ())
+    assert all(end <= start for (_, end), (start, _) in zip(turns_in_order, turns_in_order[1:])), "one at a time"
     assert alone is not None
     assert alone.usage is not None
     assert alone.usage.waited_seconds == 0

@@ -9,7 +9,7 @@ import pytest
 from toy_workloads import RANDOM, mlp
 
 from modelzoo.measure.jobs import prepare_job
-from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Prepared, decode_message, encode_line
+from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Prepared, decode_message, encode_job
 from modelzoo.version import __version__
 from modelzoo.workload.discovery import CHECKOUT
 
@@ -24,7 +24,7 @@ def answers(line: bytes) -> tuple[int, list[object]]:
 def test_a_worker_introduces_itself_and_answers() -> None:
     """Its protocol and version first, its result last; an impossible setting is part of the result."""
     job = prepare_job(mlp(), (RANDOM.replace(weights="/nonexistent"),), "torch")
-    code, messages = answers(encode_line(job))
+    code, messages = answers(encode_job(job))
     assert code == 0
     assert messages[0] == Hello(PROTOCOL, __version__)
     assert isinstance(messages[-1], Prepared)
@@ -34,7 +34,7 @@ def test_a_worker_introduces_itself_and_answers() -> None:
 def test_an_error_of_the_job_is_a_message_and_exit_code_2() -> None:
     """A workload that does not exist."""
     job = prepare_job(mlp(), (RANDOM,), "no-such-engine")
-    code, messages = answers(encode_line(job))
+    code, messages = answers(encode_job(job))
     assert code == 2
     assert isinstance(messages[-1], Failed)
     assert messages[-1].error_kind == "UsageError"
