@@ -159,13 +159,13 @@ class Plan:
     Attributes:
         warmup: number of warm-up calls; ``None``: until timings stabilise.
         iterations: number of samples; ``None``: until the interval of the median is narrow enough.
-        max_seconds: limit of the steady phase, in wall-clock seconds.
+        max_seconds: limit of the steady phase, in wall-clock seconds; ``None``: no limit.
         half_width: half width of the interval, relative to the median, at which sampling stops.
     """
 
     warmup: Optional[int] = None
     iterations: Optional[int] = None
-    max_seconds: float = 10.0
+    max_seconds: Optional[float] = 10.0
     half_width: float = TARGET_HALF_WIDTH
 
     def __post_init__(self) -> None:
@@ -173,5 +173,5 @@ class Plan:
             raise UsageError(f"--warmup must be 0 or more, not {self.warmup}")
         if self.iterations is not None and self.iterations < 1:
             raise UsageError(f"--iterations must be 1 or more, not {self.iterations}")
-        if not self.max_seconds > 0:
+        if self.max_seconds is not None and not self.max_seconds > 0:
             raise UsageError(f"--max-seconds must be over 0, not {self.max_seconds:g}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -125,7 +126,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=default.max_seconds,
         metavar="SECONDS",
-        help=f"time limit of the steady phase per process (default {default.max_seconds:g})",
+        help=f"time limit of the steady phase per process (default {default.max_seconds:g}; inf: no limit)",
     )
     group.add_argument("--profiling", action="store_true", help="print operator tables, profiled after the timing")
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace, taken after the timing")
@@ -300,7 +301,8 @@ def make_plan(args: argparse.Namespace) -> Plan:
     """Return the plan of ``args``; raises ``UsageError``."""
     if args.processes < 1:
         raise UsageError(f"--processes must be 1 or more, not {args.processes}")
-    return Plan(args.warmup, args.iterations, args.max_seconds)
+    # JSON has no infinity.
+    return Plan(args.warmup, args.iterations, None if args.max_seconds == math.inf else args.max_seconds)
 
 
 def precisions(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The backend that an image is built for is the default, and nothing but a default."""
+"""What options and environment variables are parsed to; an image's backend is nothing but a default."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def setting(*words: str) -> Setting:
     parser = argparse.ArgumentParser()
     arguments.add_setting(parser)
     return arguments.make_setting(parser.parse_args(words), MLP, {})
+
+
+def test_an_infinite_time_limit_is_none() -> None:
+    """JSON, in which jobs and results are written, has no infinity."""
+    parser = argparse.ArgumentParser()
+    arguments.add_plan(parser)
+    assert arguments.make_plan(parser.parse_args(["--max-seconds", "inf"])).max_seconds is None
 
 
 @pytest.mark.parametrize(("value", "backend"), [(None, "auto"), ("", "auto"), ("blas", "blas"), ("onednn", "onednn")])

@@ -64,7 +64,7 @@ def test_messages_survive_the_pipe(message: type, data: st.DataObject) -> None:
 def test_jobs_survive_the_pipe(job: type, data: st.DataObject) -> None:
     """A job is one line, which names its own type."""
     value = data.draw(values(job))
-    line = protocol.encode_line(value)
+    line = protocol.encode_job(value)
     assert b"\n" not in line
     assert protocol.decode_job(line) == value
 
