@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import CHECKOUT, load_workload
@@ -41,3 +43,48 @@ def odd(folder: Path, build: str = "", inputs: str = "") -> Workload:
 def mlp() -> Workload:
     """The example workload."""
     return load_workload(MLP)
+
+
+NUMPY_DECLARATION = """
+import sys
+import numpy as np
+from modelzoo.validity import Classification
+from modelzoo.workload import Inputs, Workload
+
+def build(options):
+    def model(pixels, weight):
+        assert "torch" not in sys.modules or JUDGING, "an engine's process need not import torch"
+        return pixels.reshape(len(pixels), -1) @ weight
+    return model
+
+JUDGING = False
+
+def inputs(request):
+    rows = np.linspace(-1, 1, request.batch * 48, dtype="float32").reshape(request.batch, 3, 4, 4)
+    return Inputs((rows,), tuple(f"row {i}" for i in range(request.batch)))
+
+def preprocess(picture):
+    global JUDGING
+    JUDGING = True
+    import torch
+    small = np.asarray(picture.resize((4, 4)), dtype="float32").transpose(2, 0, 1) / 255
+    return torch.from_numpy(np.ascontiguousarray(small))
+
+WORKLOAD = Workload(
+    name="linear",
+    title="a linear classifier of 4 × 4 pixels",
+    unit="rows",
+    build=build,
+    inputs=inputs,
+    batch=2,
+    judge=lambda options: Classification(preprocess=preprocess, labels=lambda: [f"class {i}" for i in range(8)]),
+)
+"""
+
+
+def numpy_classifier(folder: Path) -> Workload:
+    """A linear classifier for the numpy engine of tests/engines, in a directory that holds its weights too."""
+    weights = np.random.default_rng(0).normal(size=(48, 8)).astype("float32")
+    np.savez(folder / "weights.npz", weight=weights)
+    (folder / "workload.py").write_text(NUMPY_DECLARATION)
+    return load_workload(folder)

@@ -105,7 +105,7 @@ class FakeModel:
         self._workload, self._setting, self.call = workload, setting, function
 
     def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        arrays = tuple(np.array(arg, dtype=np.float32) for arg in args)
+        arrays = tuple(np.array(arg.numpy() if hasattr(arg, "numpy") else arg, dtype=np.float32) for arg in args)
         if self._setting.bf16_method is not None:
             for array in arrays:
                 array.view(np.uint32)[...] &= np.uint32(0xFFFF0000)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
 from places import ROOT
-from toy_workloads import SHORT
+from toy_workloads import SHORT, numpy_classifier
 
 from modelzoo.errors import UsageError
 from modelzoo.measure import schedule
@@ -18,56 +17,16 @@ from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
-from modelzoo.workload.discovery import load_workload
 
 ENGINE = "engines.fake_engine:FakeEngine"
 REASON = "the fake engine has no kernel log, so its precision cannot be proven"
 
-DECLARATION = """
-import sys
-import numpy as np
-from modelzoo.validity import Classification
-from modelzoo.workload import Inputs, Workload
-
-def build(options):
-    def model(pixels, weight):
-        assert "torch" not in sys.modules or JUDGING, "an engine's process need not import torch"
-        return pixels.reshape(len(pixels), -1) @ weight
-    return model
-
-JUDGING = False
-
-def inputs(request):
-    rows = np.linspace(-1, 1, request.batch * 48, dtype="float32").reshape(request.batch, 3, 4, 4)
-    return Inputs((rows,), tuple(f"row {i}" for i in range(request.batch)))
-
-def preprocess(picture):
-    global JUDGING
-    JUDGING = True
-    import torch
-    small = np.asarray(picture.resize((4, 4)), dtype="float32").transpose(2, 0, 1) / 255
-    return torch.from_numpy(np.ascontiguousarray(small))
-
-WORKLOAD = Workload(
-    name="linear",
-    title="a linear classifier of 4 × 4 pixels",
-    unit="rows",
-    build=build,
-    inputs=inputs,
-    batch=2,
-    judge=lambda options: Classification(preprocess=preprocess, labels=lambda: [f"class {i}" for i in range(8)]),
-)
-"""
-
 
 @pytest.fixture
 def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workload:
-    """A linear classifier for numpy, in a directory that holds its weights too; workers find the engine."""
-    weights = np.random.default_rng(0).normal(size=(48, 8)).astype("float32")
-    np.savez(tmp_path / "weights.npz", weight=weights)
-    (tmp_path / "workload.py").write_text(DECLARATION)
+    """A linear classifier for numpy; workers find the engine."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
-    return load_workload(tmp_path)
+    return numpy_classifier(tmp_path)
 
 
 def settings(workload: Workload) -> tuple[Setting, Setting]:

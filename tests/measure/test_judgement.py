@@ -1,0 +1,72 @@
+"""What a worker reports of a judgement, made in this process by an engine that is not torch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy_workloads import numpy_classifier
+
+from modelzoo.engines import create_engine
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.measure.judgement import judge
+from modelzoo.records.protocol import Exhibited, Message, Progress, ValidateJob
+from modelzoo.records.run import EnvironmentChanges
+from modelzoo.records.validity import ValidityRequest
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import Setting
+from modelzoo.workload import Workload
+
+ENGINE = "engines.fake_engine:FakeEngine"
+
+
+def job_for(work: Workload, request: ValidityRequest) -> ValidateJob:
+    """The job that judges bf16 on three crops."""
+    path = str(work.directory / "weights.npz")
+    asked = Setting("bf16", weights=path)
+    return ValidateJob(
+        directory=str(work.directory),
+        asked=asked,
+        resolved=create_engine(ENGINE).resolve(asked, batch=work.batch, threads=2),
+        weights=Weights(WeightsKind.PATH, "weights.npz", path, "0" * 64, "named by --weights"),
+        parent=0,
+        changes=EnvironmentChanges(),
+        request=request,
+        engine=ENGINE,
+    )
+
+
+def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: Path) -> None:
+    """Settings and proof of both sides, versions, machine and the workload's digest; exhibits and progress go out."""
+    sent: list[Message] = []
+    job = job_for(numpy_classifier(tmp_path), ValidityRequest(limit=3))
+    report = judge(job, sent.append).report
+    assert report.validity.counts["crops"] == 3
+    assert report.reference is not None
+    assert report.reference.setting is not None
+    assert report.tested.setting is not None
+    assert (report.reference.setting.precision, report.tested.setting.precision) == ("fp32", "bf16")
+    assert (report.engine, set(report.versions)) == ("fake", {"python", "numpy"})
+    assert report.digest
+    assert report.machine is not None
+    phases = [message.phase for message in sent if isinstance(message, Progress)]
+    assert phases[0] == "load"
+    assert phases[-1].startswith("3 of 3: ")
+    assert [message.exhibit.name for message in sent if isinstance(message, Exhibited)] == ["top5.csv"]
+
+
+def test_a_worker_that_would_judge_another_setting_fails(tmp_path: Path) -> None:
+    """Settings are resolved once, here too."""
+    job = job_for(numpy_classifier(tmp_path), ValidityRequest(limit=3))
+    values = {name: getattr(job, name) for name in job.__struct_fields__}
+    other = ValidateJob(**{**values, "resolved": replace(job.resolved, batch=7)})
+    with pytest.raises(EnvironmentProblem, match="with batch 2, but 7 was decided"):
+        judge(other, lambda message: None)
+
+
+def test_a_wrong_tolerance_is_a_usage_error(tmp_path: Path) -> None:
+    """It passes through with its class."""
+    job = job_for(numpy_classifier(tmp_path), ValidityRequest(tolerance={"nosuch": 1.0}))
+    with pytest.raises(UsageError, match="nosuch"):
+        judge(job, lambda message: None)

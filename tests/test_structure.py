@@ -1,0 +1,39 @@
+"""The layout of the package and of its tests."""
+
+from __future__ import annotations
+
+import pytest
+from places import ROOT
+
+PACKAGE = ROOT / "modelzoo"
+MODULES = sorted(
+    path.relative_to(PACKAGE).with_suffix("").as_posix()
+    for path in PACKAGE.rglob("*.py")
+    if path.name not in ("__init__.py", "__main__.py")
+)
+TESTED_ELSEWHERE = {
+    "cli/run": "through the command line, in cli/test_app.py",
+    "cli/validate": "through the command line, in validity/test_commands.py and cli/test_app.py",
+    "records/exhibits": "plain data: records/test_codec.py converts every record",
+    "records/protocol": "plain data: records/test_codec.py converts every record, job and message",
+    "records/validity": "plain data: records/test_codec.py converts every record",
+    "validity/predictor": "plain data: used by every test of a judge",
+    "validity/protocol": "declares interfaces only",
+    "version": "one constant",
+}
+"""Modules without a test module of their own, and the reason."""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_has_tests_that_mirror_it_or_a_reason(module: str) -> None:
+    """tests/ROOM/test_MODULE.py for modelzoo/ROOM/MODULE.py."""
+    folder, _, name = module.rpartition("/")
+    mirrored = ROOT / "tests" / folder / f"test_{name}.py"
+    assert mirrored.is_file() != (module in TESTED_ELSEWHERE), f"{mirrored.relative_to(ROOT)} or a reason, not both"
+
+
+def test_few_modules_lie_directly_in_the_package_and_none_is_long() -> None:
+    """At most 12 beside the rooms; a module over 400 lines has more than one purpose."""
+    assert len([path for path in PACKAGE.glob("*.py") if path.name != "__init__.py"]) <= 12
+    long = [str(path) for path in PACKAGE.rglob("*.py") if len(path.read_text(encoding="utf-8").splitlines()) > 400]
+    assert long == []
