@@ -29,13 +29,21 @@ def make_inputs(work: Workload, setting: ResolvedSetting, weights: Weights) -> I
     return work.inputs(request)
 
 
-def inputs_digest(inputs: Inputs) -> str:
-    """Return the SHA-256 of all arrays in ``inputs``, with their shapes and types."""
+def inputs_digest(inputs: Inputs) -> str | None:
+    """Return the SHA-256 of all arrays in ``inputs``, with their shapes and types.
+
+    ``None`` if numpy cannot represent one of them: a bf16 tensor, an object of the workload's own.
+    """
     import numpy as np
 
     digest = hashlib.sha256()
     for value in _leaves(inputs.args):
-        array = np.ascontiguousarray(np.asarray(value))
+        try:
+            array = np.ascontiguousarray(np.asarray(value))
+        except (TypeError, ValueError, RuntimeError):
+            return None
+        if array.dtype.hasobject:  # its bytes are addresses
+            return None
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()

@@ -204,7 +204,7 @@ def _report(
         setting=setting,
         plan=job.plan,
         weights=job.weights,
-        items=built.inputs.items,
+        items=tuple(map(str, built.inputs.items)),
         timing=timed.timing,
         import_seconds=0.0,
         build_seconds=built.seconds,

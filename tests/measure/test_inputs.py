@@ -9,7 +9,7 @@ from modelzoo.measure.inputs import inputs_digest
 from modelzoo.workload import Inputs
 
 
-def digest(*args: object) -> str:
+def digest(*args: object) -> str | None:
     """The digest of these arguments."""
     return inputs_digest(Inputs(args, ("item",)))
 
@@ -23,3 +23,10 @@ def test_the_digest_follows_values_shapes_types_and_order() -> None:
     others = [array.reshape(3, 2), array.astype("float64"), array + 1]
     assert len({same, *map(digest, others)}) == 4
     assert digest(array, array + 1) != digest(array + 1, array)
+
+
+def test_inputs_that_numpy_cannot_represent_have_no_digest() -> None:
+    """They run all the same: a bf16 tensor, one that requires a gradient, an object of the workload's own."""
+    assert digest(torch.ones(2, dtype=torch.bfloat16)) is None
+    assert digest(torch.ones(2, requires_grad=True)) is None
+    assert digest(np.ones(2), object()) is None

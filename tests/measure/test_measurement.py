@@ -199,3 +199,12 @@ def test_standard_workloads_run_in_both_precisions(name: str) -> None:
         assert len(report.timing.steady) == 1
         assert bool(report.counts) == (name != "resnet50")
         assert "MISMATCHED_COUNTS" not in codes(report)
+
+
+def test_items_are_stored_as_text(tmp_path: Path) -> None:
+    """A workload may describe them by numbers or paths."""
+    work = odd(
+        tmp_path / "odd", inputs="return Inputs((torch.ones(request.batch, 4),), [7, __import__('pathlib').Path('x')])"
+    )
+    report, _ = report_of(work=work)
+    assert report.items == ("7", "x")
