@@ -16,6 +16,7 @@ from modelzoo.errors import UsageError
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import PROCESSES, OptionValue, Plan, Setting
 from modelzoo.workload import Workload
+from modelzoo.workload.discovery import STANDARD_WORKLOADS
 from modelzoo.workload.weights import SOURCES
 
 THREADS_PER_CPU = 16
@@ -40,9 +41,12 @@ def explicit_bf16(arguments: Sequence[str]) -> list[str]:
 
 
 def add_workloads(parser: argparse.ArgumentParser, precision: str) -> None:
-    """Add which workloads to run, in which precisions (``precision`` by default), and their own options."""
+    """Add the options that select workloads, precisions (by default ``precision``) and the workloads' own options."""
     parser.add_argument(
-        "workloads", nargs="*", metavar="WORKLOAD", help="a workload's name or directory (default: all four)"
+        "workloads",
+        nargs="*",
+        metavar="WORKLOAD",
+        help=f"a workload's name or directory (default: {', '.join(STANDARD_WORKLOADS)})",
     )
     parser.add_argument(
         "--precision", metavar="LIST", help=f"comma-separated list of fp32 and bf16 (default: {precision})"
@@ -52,12 +56,12 @@ def add_workloads(parser: argparse.ArgumentParser, precision: str) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option of one of the workloads, such as sequence=128 for bert; may be repeated",
+        help="set an option of a workload, such as sequence=128 for bert; may be repeated",
     )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add where the result is written."""
+    """Add the option that names the result's file."""
     parser.add_argument("--json", metavar="FILE", help="write the result to FILE (default: results/TIME.json)")
 
 
@@ -67,8 +71,8 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--bf16",
         metavar="METHOD",
-        help="run in bf16 instead of fp32; without a method, the one that suits the backend, "
-        "else --bf16=fastmath, --bf16=autocast or --bf16=cast",
+        help="run in bf16 instead of fp32: --bf16=fastmath, --bf16=autocast or --bf16=cast; plain --bf16 chooses the "
+        "method that suits the backend",
     )
     group.add_argument(
         "--mode",
@@ -81,7 +85,7 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
         metavar="BACKEND",
         help="auto, onednn, or blas (oneDNN switched off: OpenBLAS or MKL); default: MODELZOO_BACKEND, else auto",
     )
-    group.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default), cuda, cuda:1, npu")
+    group.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default), cuda, cuda:1, npu …")
     group.add_argument("--batch", type=int, metavar="N", help="items per forward pass (default: the workload's)")
     group.add_argument(
         "--threads",
@@ -99,7 +103,7 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--input", metavar="PATH", help="your own picture, directory of pictures, or text file")
     group.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of random weights, crops and samples (default 0)"
+        "--seed", type=int, default=0, metavar="N", help="seed for random weights, crops and samples (default 0)"
     )
 
 
@@ -126,11 +130,11 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=default.max_seconds,
         metavar="SECONDS",
-        help=f"time limit of the steady phase per process (default {default.max_seconds:g}; inf: no limit)",
+        help=f"time limit for steady-state sampling in each process (default {default.max_seconds:g}; inf: no limit)",
     )
     group.add_argument("--profiling", action="store_true", help="print operator tables, profiled after the timing")
-    group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace, taken after the timing")
-    group.add_argument("--no-audit", action="store_true", help="do not prove which kernels ran")
+    group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace, recorded after the timing")
+    group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
     group.add_argument(
         "--strict",
         action="store_true",
@@ -157,9 +161,12 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--output",
         metavar="DIR",
-        help="where pictures and plots are written (default: output/ in the workload, or in MODELZOO_RESULTS)",
+        help="directory for pictures, tables and plots (default: output/ in the workload's directory, or in "
+        "MODELZOO_RESULTS if that is set)",
     )
-    group.add_argument("--explain", action="store_true", help="report the error of every layer")
+    group.add_argument(
+        "--explain", action="store_true", help="report the error of every layer, as a CSV file and a plot"
+    )
 
 
 def add_workload_options(parser: argparse.ArgumentParser, workload: Workload) -> None:
