@@ -136,7 +136,7 @@ def guard(call: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("modelzoo: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whatever reads stdout has gone
+    except BrokenPipeError:  # the program that reads stdout has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what ``modelzoo run`` was asked for; returns the exit code."""
+    """Run ``modelzoo run``; return the exit code."""
     return run_settings(select_settings(args, "fp32,bf16"), args)
 
 
@@ -31,8 +31,8 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     """Time every setting of ``jobs``, store each run as it ends, and print the table and the ``[TARGET]`` lines.
 
     Returns:
-        0, or 1 if a worker died, ``--strict`` is not satisfied or predictions are not valid; 2 if the call was
-        wrong or the predictions could not be judged; 130 if the user interrupted it.
+        0, or 1 if a worker died, ``--strict`` is not satisfied or predictions are not valid; 2 if the command
+        line was invalid or the predictions could not be judged; 130 if the user interrupted it.
     """
     from modelzoo.report import terminal
     from modelzoo.results import summary
@@ -50,7 +50,7 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     rows = summary.rows(stored.result)
     failed = stored.result.only_error()
     if failed is not None and completed:
-        # Nothing ran, for one reason: one line instead of an empty table.
+        # Everything failed for the same reason: print it once instead of an empty table.
         print(f"modelzoo: error: {failed.error}", file=sys.stderr)
         return 1 if failed.error_kind == WorkerError.__name__ else 2
     _show(stored, rows, out, kernels=len(jobs) == 1 or args.profiling)
@@ -68,7 +68,7 @@ def _measure(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, out: Cons
     from modelzoo.report.terminal import LiveProgress
 
     judging = {work.name: options.make_judging(args, work) for work, _ in jobs if args.validate}
-    # More processes make a time more certain; under an emulator nothing is timed.
+    # More processes only narrow the interval of a time, and under an emulator nothing is timed.
     processes = 1 if read_machine().emulator else args.processes
     plan = options.make_plan(args)
     total = sum(len(settings) * processes + len(_to_judge(settings, args)) for _, settings in jobs)

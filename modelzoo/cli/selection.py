@@ -1,4 +1,4 @@
-"""Which workloads and settings the command line names."""
+"""Select the workloads and settings that the command line names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def load_workloads(names: Sequence[str]) -> list[Workload]:
     found = [load_workload(find_workload(name)) for name in names or STANDARD_WORKLOADS]
     twice = {work.name for work in found if sum(other.name == work.name for other in found) > 1}
     if twice:
-        raise UsageError(f"workload {', '.join(sorted(twice))} is named twice; results are told apart by that name")
+        raise UsageError(f"workload {', '.join(sorted(twice))} is named twice; results are identified by that name")
     return found
 
 

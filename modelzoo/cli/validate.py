@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def validate_command(args: argparse.Namespace) -> int:
-    """Do what ``modelzoo validate`` was asked for; returns the exit code."""
+    """Run ``modelzoo validate``; return the exit code."""
     return judge_settings(select_settings(args, "bf16"), args)
 
 
@@ -26,7 +26,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     """Judge every setting of ``jobs`` and store each judgement at once; return the worst exit code.
 
     Returns:
-        0 valid, 1 not valid, 2 could not be judged: worse than 1, since there the question was at least answered.
+        0 if all are valid, 1 if one is not, 2 if one could not be judged, which counts as worse than not valid.
     """
     from modelzoo.report import terminal
     from modelzoo.report.validity import valid_line
@@ -56,7 +56,7 @@ def judge_setting(
 ) -> ValidityEntry:
     """Judge one setting in a fresh process, and write its pictures and tables.
 
-    What goes wrong is part of the entry.
+    If it fails, the entry holds the error.
     """
     from modelzoo.measure import schedule
     from modelzoo.records.run import ValidityEntry, now

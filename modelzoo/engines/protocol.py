@@ -57,7 +57,7 @@ def value_and_problem(observed: Observed[T]) -> tuple[T | None, str | None]:
 
 
 class DeviceEvent(Protocol):
-    """A point in a device's queue of work, as ``torch.cuda.Event``."""
+    """A point in a device's queue of work, like ``torch.cuda.Event``."""
 
     def record(self) -> None:
         """Put the event into the queue."""
@@ -67,7 +67,7 @@ class DeviceEvent(Protocol):
 
 
 class AsynchronousDevice(Protocol):
-    """An accelerator that works asynchronously, as ``torch.cuda``."""
+    """An accelerator that works asynchronously, like ``torch.cuda``."""
 
     def Event(self, *, enable_timing: bool) -> DeviceEvent:  # noqa: N802 - torch's name
         """Create an event."""
@@ -95,7 +95,7 @@ class Model(Protocol):
         """Convert a workload's arguments (``Inputs.args``) to what ``call`` takes, and move them to the device."""
 
     def predict(self, *args: Any) -> Any:
-        """Run one forward pass on a workload's arguments, and return its output the way the workload's judge reads it.
+        """Run one forward pass on a workload's arguments, and return its output as the workload's judge expects it.
 
         Raises:
             UsageError: the model cannot run this way.
@@ -105,7 +105,7 @@ class Model(Protocol):
         """Turn errors of ``call`` that the user can do something about into a ``UsageError``."""
 
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
-        """Count what the amount of work depends on (``Workload.count``), for prepared ``args``; may be empty."""
+        """Count what determines the amount of work (``Workload.count``), for prepared ``args``; may be empty."""
 
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
         """Prove which kernels ran, in which precision, by observing ``passes`` calls on prepared ``args``."""
@@ -156,7 +156,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """How results refer to it."""
+        """Its name in results."""
 
     def load(self) -> None:
         """Import the framework.
@@ -175,7 +175,7 @@ class Engine(Protocol):
         """Check that this framework and machine have the device and mode of ``setting``. Call it after ``load``.
 
         Raises:
-            EnvironmentProblem: they have not.
+            EnvironmentProblem: the device or the mode is not available.
             UsageError: the engine does not support the setting.
         """
 

@@ -36,7 +36,7 @@ class _Conclusion:
 
 @dataclass(frozen=True)
 class _Findings:
-    """What the verdict is based on: the time in products, in total and by class, and the canary's checks."""
+    """What the verdict is based on: the time in matrix products, in total and by class, and the canary's checks."""
 
     audit: Audit
     bf16_method: str | None

@@ -12,16 +12,16 @@ from modelzoo.records.machine import QUIET_CORES, CpuUsage, Machine
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 STEAL_PERCENT = 1.0
-"""As wide as the interval that sampling aims at; less stolen time cannot be told from noise."""
+"""The half width that sampling aims at; less stolen time cannot be distinguished from noise."""
 THROTTLED_FRACTION = 0.005
-"""Of the time: half of the ±1 % that the interval of a run aims at."""
+"""Tolerated fraction of throttled time: half of the ±1 % that sampling aims at."""
 FAULTS_PER_SECOND = 50_000
 """At 1 to 2 µs each (measured: 700,000 in 1.5 s) they take 5 to 10 % of a core."""
 FAULTS_PER_MIB = 64
-"""Of 256, which is one for each 4 KiB; with huge pages there are less than 10."""
+"""Tolerated page faults per MiB: without huge pages there are 256, one per 4 KiB; with them, fewer than 10."""
 MEMORY_NEEDED_GIB = 8
 POOR_EFFICIENCY = 0.75
-"""Matrix products reach a parallel efficiency of 0.9 and more, unless something takes cores away."""
+"""Matrix products reach a parallel efficiency of 0.9 and more, unless something else uses the cores."""
 
 
 def diagnose(
@@ -62,7 +62,7 @@ def diagnose(
 
 
 def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) -> tuple[WarningMessage, ...]:
-    """Return what the CPU usage during a run says against its timings.
+    """Return a warning for everything in the CPU usage of a run that may have distorted its timings.
 
     Under an emulator there are none: nothing is timed, and the emulator itself would count as other load.
 
@@ -96,7 +96,7 @@ def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) ->
 def _is_stolen_from(usage: CpuUsage) -> bool:
     if usage.steal_percent is None or usage.steal_percent <= STEAL_PERCENT:
         return False
-    # On an idle machine a few stolen ticks are a large percentage of nearly nothing.
+    # On an idle machine, a few stolen ticks are a large percentage of very little CPU time.
     busy = usage.own_cores + (usage.other_cores or 0.0)
     return busy * usage.steal_percent / 100 > usage.resolution
 

@@ -66,7 +66,7 @@ class CpuUsageMonitor:
         self._mhz_before: list[float] = []
 
     def start(self) -> CpuUsageMonitor:
-        """Begin a period; a second call begins it again."""
+        """Start a period; a second call restarts it."""
         self._mhz_before = linux.current_mhz(self._cpus, self._root)
         self._before = self._snapshot()
         return self

@@ -28,7 +28,7 @@ _ARM_CORES_WITH_SMT = ("Neoverse-E1", "TaiShan v120", "ThunderX2")
 
 @dataclass(frozen=True)
 class CloudInstance:
-    """A cloud provider, and its name of this kind of machine if the firmware contains it."""
+    """A cloud provider, and its name for this kind of machine if the firmware contains it."""
 
     provider: str
     instance_type: str | None

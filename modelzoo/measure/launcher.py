@@ -1,4 +1,4 @@
-"""Where a worker process runs: with which interpreter, and on which CPUs."""
+"""Start worker processes with a given interpreter, on given CPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import IO, Optional, Protocol
 from modelzoo.errors import EnvironmentProblem
 
 WORKER = ("-m", "modelzoo.measure.worker")
-"""What an interpreter is given to run a worker."""
+"""The arguments with which an interpreter runs a worker."""
 
 
 class Launcher(Protocol):
@@ -19,7 +19,7 @@ class Launcher(Protocol):
 
     @property
     def name(self) -> str:
-        """How results and errors refer to it."""
+        """Its name in errors."""
 
     def start(self, environment: Mapping[str, str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
         """Start one worker in a session of its own, so that Ctrl-C reaches the parent alone.

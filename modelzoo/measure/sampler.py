@@ -4,7 +4,7 @@
 
 **Warm-up.** Calls are timed but not used until timings stabilise: the medians of the last two windows of calls
 agree (``stats.is_settled``). The warm-up takes at least ``WARMUP_MIN_SECONDS``, because threads and clock
-frequencies need that long to wake up, and at most ``WARMUP_MAX_SECONDS``. ``--warmup N`` fixes the number of calls.
+frequencies need that long to ramp up, and at most ``WARMUP_MAX_SECONDS``. ``--warmup N`` fixes the number of calls.
 
 **Sampling.** After the warm-up every sample counts. Samples are taken in turns of ``TURN_SECONDS``. After each turn
 the 95 % confidence interval of the median is computed, and sampling stops when it is narrow enough
@@ -40,7 +40,7 @@ WARMUP_CHECK_SECONDS = 0.05
 MIN_SAMPLES = 4
 """Sampling never stops with fewer samples than this, whatever the time limit."""
 TURN_SECONDS = 0.5
-"""Length of one turn. The speed of a shared machine wanders over seconds (the medians of two processes that run 3 s
+"""Length of one turn. The speed of a shared machine drifts over seconds (the medians of two processes that run 3 s
 apart correlate by 0.6), so turns must be shorter than that."""
 COLD_CACHE_SECONDS = 0.05
 """If calls are shorter than this, each turn starts with an untimed call: other workers have used the caches in the

@@ -83,8 +83,8 @@ def _indices(settings: int, round_number: int) -> Sequence[int]:
 def run(request: Request, on_event: OnEvent) -> Iterator[Run]:
     """Yield each run as it ends; a run that failed is yielded too, with its reason.
 
-    The settings are resolved first, in one process. A setting that cannot run because of how the suite was called is
-    not tried again in later rounds; a worker that died is replaced in the next round.
+    The settings are resolved first, in one process. A setting that reported an error is not tried again in later
+    rounds; a worker that died is replaced in the next round.
     """
     prepared = prepare(request, on_event)
     state = _State()
@@ -109,7 +109,7 @@ def run(request: Request, on_event: OnEvent) -> Iterator[Run]:
 
 @dataclass
 class _State:
-    """Indices of the settings that have been measured, and of those that cannot run because of the call."""
+    """Indices of the settings that have been measured, and of those that reported why they cannot run."""
 
     measured: set[int] = field(default_factory=set)
     impossible: set[int] = field(default_factory=set)
@@ -171,7 +171,7 @@ class WorkerRun:
 
         Args:
             prepared: the setting as resolved.
-            extras: also take what one process per setting is enough for.
+            extras: also collect what only one process per setting must provide.
             stack: kills the worker when it is closed.
         """
         try:

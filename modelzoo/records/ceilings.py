@@ -72,7 +72,7 @@ class Ceilings:
 
     @property
     def quiet(self) -> bool:
-        """Whether, as far as is known, nothing else kept the machine busy."""
+        """Whether no other program is known to have kept the machine busy."""
         return self.other_cores is None or self.other_cores <= QUIET_CORES
 
     def gflops(self, precision: str, threads: Optional[int] = None, operator: Optional[str] = None) -> Optional[float]:

@@ -60,7 +60,7 @@ def _valid(data: Any) -> Any:
 
 
 def _number(value: object) -> Any:
-    """Convert numpy's scalars, which libraries return as figures."""
+    """Convert numpy scalars, which some libraries return instead of plain numbers."""
     item = getattr(value, "item", None)
     if item is None:
         raise TypeError(f"a {type(value).__name__} cannot be part of a record")

@@ -1,4 +1,4 @@
-"""What a worker process is sent and what it answers: one JSON object per line.
+"""Jobs sent to worker processes and the messages that they answer with: one JSON object per line.
 
 Jobs and messages are tagged structs, so that a line names its own type. Both sides of a comparison may run different
 installations of the suite; ``PROTOCOL`` changes whenever they would no longer understand each other.
@@ -42,8 +42,8 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
             differently fails.
         changes: what was done to the environment variables.
         audit: prove which kernels ran.
-        extras: also count operations and take the profile, which one process per setting is enough for.
-        trace: where a Chrome trace goes.
+        extras: also count operations and take the profile; one process per setting does so.
+        trace: the file that a Chrome trace is written to.
         turns: pause between turns, because other workers sample too.
     """
 
@@ -102,7 +102,7 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
 
 
 class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
-    """Something that a judgement shows: a picture to draw, a table to write."""
+    """Something that illustrates a judgement: a picture to draw, a table to write."""
 
     exhibit: Exhibit
 

@@ -70,7 +70,9 @@ class ExhibitWriter:
                 self._write_pictures(exhibit.detections, exhibit.name)
         except OSError as error:
             place = error.filename or self._directory
-            raise UsageError(f"cannot write {place}: {error.strerror}; name another place by --output DIR") from error
+            raise UsageError(
+                f"cannot write {place}: {error.strerror}; name another directory with --output DIR"
+            ) from error
 
     def _write_csv(self, content: CsvRows, path: Path) -> None:
         is_new = path not in self.files

@@ -1,4 +1,4 @@
-"""Whether a speedup of one setting over another means anything."""
+"""Decide whether a speedup of one setting over another is meaningful."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ few boxes across a threshold, but not a quarter of them."""
 
 
 def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> str:
-    """Return why a speedup over ``baseline`` would mean nothing; empty if it means something.
+    """Return why a speedup over ``baseline`` would be meaningless; empty if it is meaningful.
 
     Every process of the baseline must have run in its precision. The sides of each round must have used the same
     weights and done the same amount of work.

@@ -1,8 +1,8 @@
 """The JSON schema of stored results, generated from the records.
 
 ``python -m modelzoo.results.schema`` writes it to ``result.schema.json`` beside this module, and prints the tables of
-docs/results.md. The schema describes this version of the format and nothing else: an unknown field does not fit it,
-although ``modelzoo.results.store.read`` ignores one.
+docs/results.md. The schema describes this version of the format only and rejects unknown fields,
+although ``modelzoo.results.store.read`` ignores them.
 """
 
 from __future__ import annotations

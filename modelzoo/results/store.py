@@ -1,4 +1,4 @@
-"""Results on disk: one JSON file per call, written again, whole, after every run.
+"""Results on disk: one JSON file per call, rewritten as a whole after every run.
 
 Whatever happens to the next run, the file on disk is complete. docs/results.md describes the format; the JSON schema
 is generated from the records by ``modelzoo.results.schema``.
@@ -53,7 +53,7 @@ class ResultFile:
 
 
 def write(result: Result, path: Path) -> None:
-    """Write ``result`` to ``path`` atomically: a reader sees the old file or the new one, whole.
+    """Write ``result`` to ``path`` atomically: a reader sees either the old file or the new one, complete.
 
     Private names in paths are masked. The file has this version of the format, whatever ``result`` was read from.
 
@@ -152,7 +152,7 @@ def _check(result: Result) -> None:
 
 
 def _check_numbers(data: Any) -> None:
-    """Refuse integers that no other JSON library could read and that no record needs.
+    """Reject integers that other JSON libraries may not read and that no record needs.
 
     Raises:
         ValueError: there is one.

@@ -39,13 +39,13 @@ class SummaryRow:
         cold_start: median seconds of the first call.
         percentiles: of the samples, in seconds, by name (``p90``).
         speedup: ratio to the workload's first setting; above 1 is faster.
-        verdict: what the speedup allows to conclude.
+        verdict: the conclusion that the speedup supports.
         canary: verdict of the canary; several, if the processes disagree.
         canary_summary: the canary's errors.
         proof: what the kernel evidence of all processes says, as a sentence.
         proof_verdict: the least favourable verdict of all processes; ``None`` if there is no evidence.
         reference_share: the largest share of the time in reference kernels.
-        limit: how near the run came to the machine's measured ceiling, as a sentence.
+        limit: how close the run came to the machine's measured ceiling, as a sentence.
         valid: verdict on the predictions.
         valid_detail: its reason and scope.
         weights: the kind of weights.
@@ -86,7 +86,7 @@ class SummaryRow:
 
 
 def rows(result: Result) -> list[SummaryRow]:
-    """Return one row per workload and setting that has runs; what was asked for first of a workload is its baseline."""
+    """Return one row per workload and setting that has runs; a workload's first setting is its baseline."""
     groups, judged, run_labels = result.groups(), result.judged(), labels_as_run(result)
     workloads = [asked.workload for asked in result.asked]
     found: list[SummaryRow] = []
@@ -201,7 +201,7 @@ def validity_text(judged: Optional[ValidityEntry]) -> tuple[str, str]:
 
 
 def limit_text(reports: Sequence[RunReport]) -> str:
-    """Say how near the runs came to the machine's measured ceiling; empty if no operations were counted.
+    """Say how close the runs came to the machine's measured ceiling; empty if no operations were counted.
 
     Operations are counted in one process only, so the first report that has them is used.
     """

@@ -93,8 +93,8 @@ class JudgingTask(Protocol):
     """How the predictions of one kind of model are judged.
 
     The driver prepares items ahead of the model, makes batches of their rows, calls both models and has the task
-    compare the predictions item by item. The results are records: shards of a data set may be compared apart,
-    stored, and merged, which is the same for all tasks (``judging.merge``). Only ``findings`` looks at all of them.
+    compare the predictions item by item. The results are records: shards of a data set may be compared separately,
+    stored and merged, in the same way for all tasks (``judging.merge``). Only ``findings`` looks at all of them.
     """
 
     name: str
@@ -107,7 +107,7 @@ class JudgingTask(Protocol):
     probe_items: int
     """Number of items whose layers are compared."""
     compares_output: bool
-    """Whether the output is judged beside the layers; if not, it stands in only where no layer can be observed."""
+    """Whether the output is judged besides the layers; if not, it is judged only if no layer can be observed."""
 
     def comparable_layer(self, name: str) -> bool:
         """Whether the layer ``name`` computes the same rows in the same order in both models."""

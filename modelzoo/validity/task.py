@@ -73,7 +73,7 @@ class Classification:
         labels: returns the C class names, in the order of the model's outputs.
         wnids: returns the C WordNet ids in that order, or ``None`` if the classes are not ImageNet's.
         scores: extracts the logits [N, C] from the model's output.
-        arguments: makes the model's positional arguments of preprocessed pictures.
+        arguments: builds the model's positional arguments from preprocessed pictures.
         published: the published quality of the weights in per cent, ``{"top1": 80.858}``.
         layers: whether the module of that name computes the same rows in both models, so that it can be compared.
     """
@@ -103,7 +103,7 @@ class Detection:
         detections: converts ``(model output, sizes)`` to one mapping per picture: ``boxes`` [K, 4] as x0, y0, x1, y1
             in pixels of the picture that ``preprocess`` was given, ``scores`` [K], ``labels`` [K], and ``masks``
             [K, 1, H, W] or [K, H, W] as probabilities. ``sizes`` are the (height, width) of the pictures.
-        arguments: makes the model's positional arguments of preprocessed pictures.
+        arguments: builds the model's positional arguments from preprocessed pictures.
         masks: whether the model computes masks.
         shown: score from which a detection is drawn and matched.
         published: the published quality of the weights in per cent, ``{"box_ap": 25.1}``.

@@ -115,7 +115,9 @@ def one_item_of(count: int, metric: float) -> Allowance:
     """The allowance on a ratio to ``metric``, a mean over ``count`` items: the contribution of one item."""
     if not count or not metric:
         return NO_ALLOWANCE
-    return Allowance(1 / (count * metric), f"less one item of {count}, the least that this data set can resolve")
+    return Allowance(
+        1 / (count * metric), f"minus one item of {count}, the smallest difference that this data set can resolve"
+    )
 
 
 def check_tolerances(tolerance: Mapping[str, float]) -> None:

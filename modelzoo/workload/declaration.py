@@ -99,7 +99,7 @@ class Workload:
     by name.
 
     Attributes:
-        name: the word in the ``[TARGET]`` line.
+        name: the workload's name in the ``[TARGET]`` line.
         title: a short description for tables and ``--help``.
         unit: what throughput counts ("images", "questions").
         build: ``(options)`` to an untrained ``torch.nn.Module``, which is called as ``model(*inputs.args)``.

@@ -1,4 +1,4 @@
-"""Check what a ``workload.py`` imports from modelzoo, so that an outdated import ends in one line.
+"""Check what a ``workload.py`` imports from modelzoo, so that an outdated import is reported in one line.
 
 The whole file is checked before it runs: imports inside functions would otherwise fail minutes later, in a worker.
 """

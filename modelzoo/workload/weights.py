@@ -153,7 +153,7 @@ def _save(model: Any, path: Path) -> None:
     with replace_atomically(path) as temporary:
         permissions = temporary.stat().st_mode
         save_file(tensors, str(temporary))
-        temporary.chmod(permissions)  # safetensors replaces the file by one that its owner alone can read
+        temporary.chmod(permissions)  # safetensors replaces the file with one that only its owner can read
 
 
 def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Any:

@@ -34,7 +34,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 class TorchEngine:
-    """PyTorch, from 1.13 on."""
+    """PyTorch 1.13 or newer."""
 
     name = "torch"
 
