@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Optional, Union
 
 from modelzoo.errors import UsageError
@@ -89,9 +89,6 @@ class Setting:
     def replace(self, **changes: Any) -> Setting:
         """Return a copy with ``changes``, checked like any other setting."""
         return replace(self, **changes)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
