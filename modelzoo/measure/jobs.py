@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelzoo.machine import worker_environment
+from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.limits import usable_threads
 from modelzoo.records.protocol import PrepareJob
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import CHECKOUT
-
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def prepare_job(workload: Workload, settings: tuple[Setting, ...], engine: str) 
 
 def prepare_environment() -> JobEnvironment:
     """Return the environment of a process that times nothing: plain fp32, with this machine's number of threads."""
-    return job_environment(dict.fromkeys(THREAD_VARIABLES, str(usable_threads().count)))
+    return job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count)))
 
 
 def job_environment(wanted: Mapping[str, str]) -> JobEnvironment:

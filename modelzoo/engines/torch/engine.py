@@ -16,6 +16,7 @@ from modelzoo.engines.torch.bf16_method import resolve_bf16_method
 from modelzoo.engines.torch.precision import autocast
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import installation, libraries
+from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.worker_environment import MATH_MODE_VARIABLE
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
@@ -28,9 +29,6 @@ from modelzoo.workload.weights import load_model
 
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
-
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""Read by the OpenMP and BLAS libraries when they are loaded, before torch can set a number of threads."""
 
 
 class TorchEngine:
@@ -66,7 +64,7 @@ class TorchEngine:
         return ResolvedSetting(**{**asdict(setting), **decided})
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
-        found = dict.fromkeys(THREAD_VARIABLES, str(setting.threads))
+        found = dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
         # The variable would apply to an fp32 reference in the same process as well, so switches are preferred.
         if setting.bf16_method == "fastmath" and (not with_reference or switches.needs_math_mode_variable()):
             found[MATH_MODE_VARIABLE] = "BF16"
