@@ -51,7 +51,8 @@ def rounds(settings: tuple[Setting, ...], count: int, seconds: float) -> list[li
 def drifting(sides: list[list[list[float]]], drift: float) -> list[list[list[float]]]:
     """Slow down the samples of one comparison, more and more in the order in which they ran."""
     count = len(sides[0])
-    places = {place: number for number, place in enumerate(schedule.order(len(sides), count))}
+    rounds = ((number, index) for number in range(count) for index in schedule.order(len(sides), number))
+    places = {place: number for number, place in enumerate(rounds)}
     last = len(places) - 1
     return [
         [[x * (1 + drift * places[r, index] / last) for x in side[r]] for r in range(count)]

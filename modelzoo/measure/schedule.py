@@ -69,14 +69,8 @@ class Request:
     launcher: Launcher = field(default_factory=LocalLauncher)
 
 
-def order(settings: int, rounds: int) -> Iterator[tuple[int, int]]:
-    """Yield (round, index of the setting): forwards in even rounds, backwards in odd ones."""
-    for round_number in range(rounds):
-        for index in _indices(settings, round_number):
-            yield round_number, index
-
-
-def _indices(settings: int, round_number: int) -> Sequence[int]:
+def order(settings: int, round_number: int) -> Sequence[int]:
+    """Return the indices of the settings in the order of one round: forwards in even rounds, backwards in odd ones."""
     return range(settings) if round_number % 2 == 0 else range(settings)[::-1]
 
 
@@ -91,7 +85,7 @@ def run(request: Request, on_event: OnEvent) -> Iterator[Run]:
     for round_number in range(request.processes):
         with ExitStack() as stack:
             paused: list[WorkerRun] = []
-            for index in _indices(len(request.settings), round_number):
+            for index in order(len(request.settings), round_number):
                 if index in state.impossible:
                     continue
                 worker = WorkerRun(request, index, round_number, on_event)
