@@ -16,6 +16,7 @@ from typing import Callable
 
 from modelzoo.cli import options
 from modelzoo.cli.doctor import doctor
+from modelzoo.cli.report import report
 from modelzoo.cli.run import run, run_settings
 from modelzoo.cli.validate import judge_settings, validate_command
 from modelzoo.cli.weights import weights
@@ -55,6 +56,10 @@ def make_parser() -> argparse.ArgumentParser:
     options.add_validity(command)
     options.add_json(command)
     command.set_defaults(command_function=validate_command)
+    command = commands.add_parser("report", help="show stored results as they were printed")
+    command.add_argument("results", nargs="+", metavar="RESULT", help="a file that 'run' or 'validate' wrote")
+    command.add_argument("--kernels", action="store_true", help="also print kernel evidence, profiles and judgements")
+    command.set_defaults(command_function=report)
     command = commands.add_parser("weights", help="list, fetch and verify the checkpoints")
     command.add_argument(
         "action",

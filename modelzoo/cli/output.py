@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from modelzoo.workload.discovery import CHECKOUT, is_checkout
 
 if TYPE_CHECKING:
     from modelzoo.records.run import Result
+    from modelzoo.results.summary import SummaryRow
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -54,3 +55,12 @@ def new_result(jobs: Jobs) -> Result:
 
     asked = tuple(Asked(work.name, setting) for work, settings in jobs for setting in settings)
     return Result(command=tuple(sys.argv), created=now(), asked=asked, commit=suite_revision(CHECKOUT))
+
+
+def result_lines(result: Result, rows: Sequence[SummaryRow]) -> list[str]:
+    """The lines for stdout: ``[VALID]`` for each judgement, then ``[TARGET]`` for each row that was timed."""
+    from modelzoo.report.validity import valid_line
+    from modelzoo.results import summary
+
+    judged = [entry.report.validity for entry in result.validity if entry.report is not None]
+    return [*map(valid_line, judged), *summary.target_lines(rows)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options
-from modelzoo.cli.output import new_result, print_lines, result_path
+from modelzoo.cli.output import new_result, print_lines, result_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.validate import judge_setting
 from modelzoo.errors import UsageError, WorkerError
@@ -108,8 +108,6 @@ def _to_judge(settings: Sequence[Setting], args: argparse.Namespace) -> list[int
 
 def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, *, kernels: bool) -> None:
     from modelzoo.report import roofline, terminal
-    from modelzoo.report.validity import valid_line
-    from modelzoo.results import summary
 
     if kernels:
         terminal.show_kernels(stored.result, out)
@@ -118,8 +116,7 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, *, kerne
     if plot is not None:
         out.print(f"roofline: {plot}", soft_wrap=True)
     out.print(f"result: {stored.path}", soft_wrap=True)
-    judged = [entry.report.validity for entry in stored.result.validity if entry.report is not None]
-    print_lines([*map(valid_line, judged), *summary.target_lines(rows)])
+    print_lines(result_lines(stored.result, rows))
 
 
 def _exit_code(stored: ResultFile, rows: Sequence[SummaryRow], strict: bool) -> int:
