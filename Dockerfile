@@ -61,7 +61,7 @@ STOPSIGNAL SIGINT
 ENTRYPOINT ["container-entrypoint"]
 ARG TAG=unnamed
 ARG REVISION
-ENV MODELZOO_IMAGE=${TAG}
+ENV MODELZOO_IMAGE=${TAG} MODELZOO_REVISION=${REVISION}
 LABEL org.opencontainers.image.title="modelzoo" \
     org.opencontainers.image.description="PyTorch inference on ARM and x86 servers: speed, proof of bf16, validity" \
     org.opencontainers.image.licenses="Apache-2.0" \

@@ -151,7 +151,8 @@ class AnswersTask:
         scope = f"{len(questions)} questions"
         if self.context.request.data is None:
             paragraphs = len({self.items[q.index].context for q in questions})
-            scope = f"{len(questions)} questions on {paragraphs} paragraphs written for the suite"
+            noun = "paragraph" if paragraphs == 1 else "paragraphs"
+            scope = f"{len(questions)} questions on {paragraphs} {noun} written for the suite"
         problem = "" if all(q.reference.finite for q in questions) else "the fp32 reference itself gives NaN or Inf"
         return Findings(
             metric="f1",
