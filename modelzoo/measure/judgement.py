@@ -64,7 +64,11 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
 
 
 def _side(loaded: LoadedPredictor, inputs: Inputs) -> SideReport:
-    evidence, problem = value_and_problem(loaded.audit(inputs))
+    try:
+        evidence, problem = value_and_problem(loaded.audit(inputs))
+    except Exception as error:  # the judgement is finished, and more important than its proof
+        reason = (str(error).strip().splitlines() or [""])[0]
+        evidence, problem = None, f"the audit failed: {type(error).__name__}: {reason}"
     canary = loaded.canary
     return SideReport(
         setting=loaded.setting,

@@ -60,9 +60,8 @@ class LocalLauncher:
                 start_new_session=True,
             )
         except OSError as error:
-            raise EnvironmentProblem(
-                f"cannot start {self.python}: {error.strerror}; give a Python interpreter"
-            ) from error
+            program = error.filename or self.python
+            raise EnvironmentProblem(f"cannot start {program}: {error.strerror}; check that it is installed") from error
 
     def _affinity(self) -> list[str]:
         """The command prefix that restricts the CPUs before the interpreter allocates any memory."""

@@ -31,6 +31,7 @@ from modelzoo.records.protocol import Measured, MeasureJob, Message, Paused, Pro
 from modelzoo.records.roofline import Bound
 from modelzoo.records.run import RunReport, Turn
 from modelzoo.records.timing import Timing
+from modelzoo.records.workload import Count
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import Inputs, Workload
 from modelzoo.workload.checkpoints import file_sha256
@@ -158,7 +159,7 @@ class _Observed:
     """What was looked at after the timing; each observation may be missing for a reason."""
 
     canary: Optional[Canary]
-    counts: tuple[Any, ...]
+    counts: tuple[Count, ...]
     evidence: Optional[Evidence] = None
     evidence_problem: Optional[str] = None
     flops: Optional[Flops] = None
@@ -174,7 +175,7 @@ def _observe(built: _Built, session: Session, timing: Optional[Timing], job: Mea
     if job.audit:
         slow = timing is None or 2 * median(timing.steady) > AUDIT_SECONDS
         evidence, problem = value_and_problem(model.audit(args, passes=1 if slow else 2, canary=canary))
-        found = replace(found, evidence=evidence, evidence_problem=problem)
+        found = replace(found, evidence=evidence, evidence_problem=problem or canary_problem)
     if job.audit and job.extras:
         flops, problem = value_and_problem(model.flops(args))
         found = replace(found, flops=flops, flops_problem=problem)

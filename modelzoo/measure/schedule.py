@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 from modelzoo.errors import KINDS, ModelzooError, WorkerError
 from modelzoo.measure.jobs import JobEnvironment, job_environment, prepare_environment, prepare_job
@@ -29,7 +29,7 @@ from modelzoo.records.protocol import (
     Progress,
     ValidateJob,
 )
-from modelzoo.records.run import Run, ValidityReport, now
+from modelzoo.records.run import Run, RunReport, ValidityReport, now
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights
 from modelzoo.setting import PROCESSES, Plan, ResolvedSetting, Setting, labels
@@ -78,11 +78,13 @@ def run(request: Request, on_event: OnEvent) -> Iterator[Run]:
     """Yield each run as it ends; a run that failed is yielded too, with its reason.
 
     The settings are resolved first, in one process. A setting that reported an error is not tried again in later
-    rounds; a worker that died is replaced in the next round.
+    rounds; a worker that died is replaced in the next round, be it this first one.
     """
-    prepared = prepare(request, on_event)
+    prepared: tuple[Preparation, ...] = ()
     state = _State()
     for round_number in range(request.processes):
+        if not prepared or any(each.error_kind == WorkerError.__name__ for each in prepared):
+            prepared = prepare(request, on_event)
         with ExitStack() as stack:
             paused: list[WorkerRun] = []
             for index in order(len(request.settings), round_number):
@@ -211,7 +213,9 @@ class WorkerRun:
         """Return the run of a worker that failed."""
         return self._run(error=str(problem), error_kind=type(problem).__name__)
 
-    def _run(self, **outcome: Any) -> Run:
+    def _run(
+        self, report: Optional[RunReport] = None, error: Optional[str] = None, error_kind: Optional[str] = None
+    ) -> Run:
         return Run(
             workload=self._request.workload.name,
             group=self._request.first_group + self.index,
@@ -219,7 +223,9 @@ class WorkerRun:
             round=self._round,
             started=self._started,
             ended=now(),
-            **outcome,
+            report=report,
+            error=error,
+            error_kind=error_kind,
         )
 
 

@@ -70,3 +70,16 @@ def test_a_wrong_tolerance_is_a_usage_error(tmp_path: Path) -> None:
     job = job_for(numpy_classifier(tmp_path), ValidityRequest(tolerance={"nosuch": 1.0}))
     with pytest.raises(UsageError, match="nosuch"):
         judge(job, lambda message: None)
+
+
+def test_an_audit_that_fails_does_not_lose_the_judgement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the reason why there is no evidence."""
+    job = job_for(numpy_classifier(tmp_path), ValidityRequest(limit=3))
+
+    def failing(*args: object, **options: object) -> None:
+        raise RuntimeError("no profiler\nat all")
+
+    monkeypatch.setattr("modelzoo.validity.predictors.LoadedPredictor.audit", failing)
+    report = judge(job, lambda message: None).report
+    assert report.validity.counts["crops"] == 3
+    assert report.tested.evidence_problem == "the audit failed: RuntimeError: no profiler"

@@ -39,5 +39,5 @@ def test_an_interpreter_that_does_not_exist_is_one_line() -> None:
     """It fails as a setting that cannot run, not with a traceback."""
     request = Request(mlp(), (RANDOM,), SHORT, 1, launcher=LocalLauncher("/nonexistent/python"))
     (run,) = schedule.run(request, lambda event: None)
-    assert run.error == "cannot start /nonexistent/python: No such file or directory; give a Python interpreter"
+    assert run.error == "cannot start /nonexistent/python: No such file or directory; check that it is installed"
     assert run.error_kind == "EnvironmentProblem"

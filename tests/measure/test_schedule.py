@@ -169,6 +169,23 @@ def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: Fak
     ]
 
 
+def test_a_preparation_that_died_is_repeated_in_the_next_round(workers: FakeWorkers) -> None:
+    """Its settings fail in this round only; a preparation that reported an error is not repeated."""
+    answer, tried = workers.answer, []
+
+    def dying(job: Job) -> Any:
+        if isinstance(job, PrepareJob):
+            tried.append(job)
+            if len(tried) == 1:
+                raise WorkerError("died")
+        return answer(job)
+
+    workers.answer = dying  # type: ignore[method-assign]
+    runs = list(schedule.run(Request(mlp(), (RANDOM, BF16), SHORT, 3), silent))
+    assert len(tried) == 2
+    assert [run.error for run in runs] == ["died", "died", None, None, None, None]
+
+
 def test_workers_get_the_variables_that_their_engine_needs(
     workers: FakeWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
