@@ -1,4 +1,4 @@
-"""Every warning of the suite, as data: a code, a message, and a hint that says what to do.
+"""Every warning of the suite, as data: a code, how much it matters, a message, and a hint that says what to do.
 
 Warnings never stop a run. They are stored in the result and shown with it.
 """
@@ -6,153 +6,204 @@ Warnings never stop a run. They are stored in the result and shown with it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
+
+
+class Severity(IntEnum):
+    """What a condition does to a result, most harmful first.
+
+    INVALIDATES: the number is not what its label says, for example bf16 that ran in fp32.
+    DISTORTS: the number may be off, or less certain than its interval says.
+    NOTE: nothing to worry about; shown among the details only.
+    """
+
+    INVALIDATES = 0
+    DISTORTS = 1
+    NOTE = 2
 
 
 class WarningCode(Enum):
-    """Warning codes. Each value is (message, hint), both templates for ``str.format``."""
+    """Warning codes, most harmful first.
 
-    RANDOM_WEIGHTS = (
-        "random weights ({reason}): the speed is that of this network, but its predictions are meaningless",
-        "connect to the network, or put the checkpoint into the directory that MODELZOO_WEIGHTS names",
-    )
-    SCRUBBED_VARIABLES = (
-        "fast-math variables were set but not requested, so the worker ran without them: {names}",
-        "add --bf16 to measure with fast math, or unset them",
-    )
-    NO_BF16_HARDWARE = (
-        "this CPU has no bf16 instructions ({features})",
-        "bf16 is emulated here, and usually slower than fp32; measure it on a CPU with bf16, avx512_bf16 or amx_bf16",
-    )
-    BF16_NOT_ACTIVE = (
-        "bf16 was requested by {method} but is NOT active: {detail}",
-        "try --bf16=autocast or --bf16=cast, or a PyTorch build whose kernels support bf16 fast math",
-    )
-    BF16_PARTLY = (
-        "bf16 was requested by {method} but is only partly active: {detail}",
-        "the other operators compute in fp32; compare --bf16=fastmath, autocast and cast",
-    )
-    REFERENCE_KERNELS = (
-        "oneDNN's slow reference kernels took {percent:.1f} % of the time: {names}",
-        "no optimized kernel supports these operands; compare --bf16=fastmath, autocast and cast, or use another "
-        "PyTorch build",
-    )
-    PROOF_DIFFERS = (
-        "the processes of this setting did not all run in the same precision: {counts}",
-        "repeat the run; if they differ again, compare the kernels of each process in the JSON result",
+    Each value is (severity, message, hint); message and hint are templates for ``str.format``.
+    """
+
+    EMULATED = (
+        Severity.INVALIDATES,
+        "this machine is emulated (qemu): times are not reported, only correctness, with one process per setting",
+        "measure on real hardware",
     )
     FP32_NOT_FP32 = (
+        Severity.INVALIDATES,
         "the fp32 setting does not compute in fp32: {detail}",
         "check the environment and the PyTorch build for fast-math settings; speedups over this setting are "
         "meaningless",
     )
-    BACKEND_VARIABLE = (
-        "MODELZOO_BACKEND selects the backend {value}: {meaning}",
-        "use --backend auto to leave the choice to PyTorch",
+    BF16_NOT_ACTIVE = (
+        Severity.INVALIDATES,
+        "bf16 was requested by {method} but is NOT active: {detail}",
+        "try --bf16=autocast or --bf16=cast, or a PyTorch build whose kernels support bf16 fast math",
     )
-    TIME_LIMIT = (
-        "sampling reached its time limit with the interval of the median still at ±{percent}",
-        "raise --max-seconds, or use a quieter machine",
+    PROOF_DIFFERS = (
+        Severity.INVALIDATES,
+        "the processes of this setting did not all run in the same precision: {counts}",
+        "repeat the run; if they differ again, compare the kernels of each process in the JSON result",
     )
-    WARMUP_CAP = (
-        "timings had not stabilised when the warm-up reached its limit of {seconds:.0f} s ({count} calls)",
-        "check what else runs on this machine, or set the number of warm-up calls with --warmup",
+    MISMATCHED_COUNTS = (
+        Severity.INVALIDATES,
+        "{what}: {seen}, outside the range of trained models ({low} to {high}), so the time is not representative",
+        "use pretrained weights, or another input",
     )
-    FEW_SAMPLES = (
-        "only {count} steady-state samples per process",
-        "raise --iterations, or omit it",
+    BF16_PARTLY = (
+        Severity.DISTORTS,
+        "bf16 was requested by {method} but is only partly active: {detail}",
+        "the other operators compute in fp32; compare --bf16=fastmath, autocast and cast",
     )
-    ONE_PROCESS = (
-        "only one process: the variation between processes is unknown",
-        "use --processes 3 or more; on the same machine, processes often differ by more than samples do",
+    REFERENCE_KERNELS = (
+        Severity.DISTORTS,
+        "oneDNN's slow reference kernels took {percent:.1f} % of the time: {names}",
+        "no optimized kernel supports these operands; compare --bf16=fastmath, autocast and cast, or use another "
+        "PyTorch build",
     )
-    PROCESSES_DIFFER = (
-        "the medians of the processes differ by {percent:.0f} %",
-        "use more --processes, or check for other load, frequency changes and memory placement",
-    )
-    OTHER_LOAD = (
-        "other programs used {cores:.2f} cores during the run",
-        "stop them: OpenMP threads wait for the slowest one, so even a small load slows down all of them",
-    )
-    STOLEN_TIME = (
-        "the hypervisor gave {percent:.1f} % of the CPU time to other guests during the run",
-        "use a dedicated host, or measure at a quieter time",
-    )
-    OVERSUBSCRIBED = (
-        "{threads} threads share {cores} usable cores",
-        "use --threads {cores} or fewer",
-    )
-    WAIT_POLICY = (
-        "OMP_WAIT_POLICY={value} changes the speed of short operators",
-        "unset it to compare with other results; PASSIVE helps only if cores are shared",
-    )
-    EMULATED = (
-        "this machine is emulated (qemu): times are not reported, only correctness, with one process per setting",
-        "measure on real hardware",
-    )
-    GOVERNOR = (
-        "the frequency governor is {governor}: the clock follows the load, so early iterations are slower",
-        "sudo cpupower frequency-set -g performance",
-    )
-    HUGE_PAGES = (
-        "transparent huge pages are off: large tensors cause 512 times as many page faults, and more TLB misses",
-        "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled, then set THP_MEM_ALLOC_ENABLE=1",
-    )
-    SMT = (
-        "{threads} hardware threads share each core: a busy sibling takes up to half of the core's speed",
-        "keep the siblings idle: {command}; or disable SMT in the firmware",
-    )
-    CPU_QUOTA = (
-        "the control group allows {quota:g} of {cpus} CPUs: if the threads use more, all of them are throttled",
-        "assign whole CPUs instead of a quota: docker run --cpuset-cpus 0-{last}",
-    )
-    THROTTLED = (
-        "the control group's quota throttled the threads for {seconds:.2f} s in {total:.1f} s",
-        "raise the quota, or use --threads {threads}",
-    )
-    THREADS_VARIABLE = (
-        "{name}={value}, but this process may use only {cores} cores",
-        "unset {name}, or set it to {cores}: if threads share a core, all the others wait for them",
+    NO_BF16_HARDWARE = (
+        Severity.DISTORTS,
+        "this CPU has no bf16 instructions ({features})",
+        "bf16 is emulated here, and usually slower than fp32; measure it on a CPU with bf16, avx512_bf16 or amx_bf16",
     )
     FORCED_KERNELS = (
+        Severity.DISTORTS,
         "kernels are selected by {names} and not by the CPU's features",
         "unset it; if it names another architecture, OpenBLAS silently uses its slowest kernels",
     )
     TWO_OPENMP = (
+        Severity.DISTORTS,
         "{count} OpenMP runtimes are loaded in one process ({names}): their threads compete for the cores",
         "use only one: install numpy, torch and scikit-learn from the same source, or unset LD_PRELOAD if it names one",
     )
+    OVERSUBSCRIBED = (
+        Severity.DISTORTS,
+        "{threads} threads share {cores} usable cores",
+        "use --threads {cores} or fewer",
+    )
+    THREADS_VARIABLE = (
+        Severity.DISTORTS,
+        "{name}={value}, but this process may use only {cores} cores",
+        "unset {name}, or set it to {cores}: if threads share a core, all the others wait for them",
+    )
+    THROTTLED = (
+        Severity.DISTORTS,
+        "the control group's quota throttled the threads for {seconds:.2f} s in {total:.1f} s",
+        "raise the quota, or use --threads {threads}",
+    )
+    OTHER_LOAD = (
+        Severity.DISTORTS,
+        "other programs used {cores:.2f} cores during the run",
+        "stop them: OpenMP threads wait for the slowest one, so even a small load slows down all of them",
+    )
+    STOLEN_TIME = (
+        Severity.DISTORTS,
+        "the hypervisor gave {percent:.1f} % of the CPU time to other guests during the run",
+        "use a dedicated host, or measure at a quieter time",
+    )
+    ONE_PROCESS = (
+        Severity.DISTORTS,
+        "only one process: the variation between processes is unknown",
+        "use --processes 3 or more; on the same machine, processes often differ by more than samples do",
+    )
+    FEW_SAMPLES = (
+        Severity.DISTORTS,
+        "only {count} steady-state samples per process",
+        "raise --iterations, or omit it",
+    )
+    PROCESSES_DIFFER = (
+        Severity.DISTORTS,
+        "the medians of the processes differ by {percent:.0f} %",
+        "use more --processes, or check for other load, frequency changes and memory placement",
+    )
+    WARMUP_CAP = (
+        Severity.DISTORTS,
+        "timings had not stabilised when the warm-up reached its limit of {seconds:.0f} s ({count} calls)",
+        "check what else runs on this machine, or set the number of warm-up calls with --warmup",
+    )
     PAGE_FAULTS = (
+        Severity.DISTORTS,
         "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again ({detail})",
         "set MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 (Mask "
         "R-CNN gains most), or LD_PRELOAD=libtcmalloc_minimal.so.4",
     )
     NUMA = (
+        Severity.DISTORTS,
         "threads and memory may be spread over {nodes} NUMA nodes",
         "restrict the run to one node: numactl --cpunodebind=0 --membind=0 before the command",
     )
-    SMALL_MEMORY = (
-        "only {gib:.1f} GiB of memory are available; the four workloads need up to {needed:g} GiB",
-        "raise the container's memory limit, or run fewer workloads or a smaller --batch",
+    SMT = (
+        Severity.DISTORTS,
+        "{threads} hardware threads share each core: a busy sibling takes up to half of the core's speed",
+        "keep the siblings idle: {command}; or disable SMT in the firmware",
+    )
+    CPU_QUOTA = (
+        Severity.DISTORTS,
+        "the control group allows {quota:g} of {cpus} CPUs: if the threads use more, all of them are throttled",
+        "assign whole CPUs instead of a quota: docker run --cpuset-cpus 0-{last}",
+    )
+    GOVERNOR = (
+        Severity.DISTORTS,
+        "the frequency governor is {governor}: the clock follows the load, so early iterations are slower",
+        "sudo cpupower frequency-set -g performance",
+    )
+    HUGE_PAGES = (
+        Severity.DISTORTS,
+        "transparent huge pages are off: large tensors cause 512 times as many page faults, and more TLB misses",
+        "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled, then set THP_MEM_ALLOC_ENABLE=1",
     )
     POOR_SCALING = (
+        Severity.DISTORTS,
         "{threads} threads reach only {percent:.0f} % of {threads} times the fp32 speed of one thread",
         "check for other load, SMT siblings, a quota, threads bound to one core (GOMP_CPU_AFFINITY, OMP_PLACES) "
         "or power limits; compare with --threads {half}",
     )
+    WAIT_POLICY = (
+        Severity.DISTORTS,
+        "OMP_WAIT_POLICY={value} changes the speed of short operators",
+        "unset it to compare with other results; PASSIVE helps only if cores are shared",
+    )
     FAST_MATH = (
+        Severity.DISTORTS,
         "fp32 operators may compute with less precision because of {names}",
         "unset it; the suite removes it for its own fp32 runs, but other programs are affected",
     )
     MISMATCHED_PAIR = (
+        Severity.DISTORTS,
         "{problem}",
         "install torch and torchvision of the same release, from the same index",
     )
-    MISMATCHED_COUNTS = (
-        "{what}: {seen}, outside the range of trained models ({low} to {high}), so the time is not representative",
-        "use pretrained weights, or another input",
+    SMALL_MEMORY = (
+        Severity.DISTORTS,
+        "only {gib:.1f} GiB of memory are available; the four workloads need up to {needed:g} GiB",
+        "raise the container's memory limit, or run fewer workloads or a smaller --batch",
+    )
+    RANDOM_WEIGHTS = (
+        Severity.DISTORTS,
+        "random weights ({reason}): the speed is that of this network, but its predictions are meaningless",
+        "connect to the network, or put the checkpoint into the directory that MODELZOO_WEIGHTS names",
+    )
+    SCRUBBED_VARIABLES = (
+        Severity.NOTE,
+        "fast-math variables were set but not requested, so the worker ran without them: {names}",
+        "add --bf16 to measure with fast math, or unset them",
+    )
+    BACKEND_VARIABLE = (
+        Severity.NOTE,
+        "MODELZOO_BACKEND selects the backend {value}: {meaning}",
+        "use --backend auto to leave the choice to PyTorch",
+    )
+    TIME_LIMIT = (
+        Severity.NOTE,
+        "sampling reached its time limit with the interval of the median still at ±{percent}",
+        "raise --max-seconds, or use a quieter machine",
     )
     OUTLIERS = (
+        Severity.NOTE,
         "{count} of {total} samples are outliers (above 1.5 × the median); none was dropped",
         "check for other load on the machine",
     )
@@ -175,5 +226,15 @@ class WarningMessage:
 
 def warning_for(code: WarningCode, **values: object) -> WarningMessage:
     """Create the warning of ``code``; ``values`` fill in the templates of its message and hint."""
-    message, hint = code.value
+    _, message, hint = code.value
     return WarningMessage(code.name, message.format(**values), hint.format(**values))
+
+
+def rank(code: str) -> tuple[Severity, int]:
+    """Sort key of a warning's code: its severity, then its place among ``WarningCode``.
+
+    A code that this version does not know, from the result of another one, comes last of those that distort.
+    """
+    codes = list(WarningCode)
+    known = next((each for each in codes if each.name == code), None)
+    return (Severity.DISTORTS, len(codes)) if known is None else (known.value[0], codes.index(known))

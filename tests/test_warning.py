@@ -9,7 +9,7 @@ import pytest
 from places import ROOT
 
 from modelzoo.records.codec import decode, encode
-from modelzoo.warning import WarningCode, WarningMessage, warning_for
+from modelzoo.warning import Severity, WarningCode, WarningMessage, rank, warning_for
 
 
 def fields(template: str) -> dict[str, str]:
@@ -20,7 +20,7 @@ def fields(template: str) -> dict[str, str]:
 @pytest.mark.parametrize("code", WarningCode, ids=lambda code: code.name)
 def test_every_warning_is_a_line_with_a_hint(code: WarningCode) -> None:
     """Message and hint can be filled in, fit on a line each, and end without a full stop."""
-    message, hint = code.value
+    _, message, hint = code.value
     values = {
         name: 1.5 if spec.endswith(("f", "g")) else "X" for name, spec in {**fields(message), **fields(hint)}.items()
     }
@@ -42,6 +42,19 @@ def test_a_warning_survives_json() -> None:
     """It is stored with the run."""
     found = warning_for(WarningCode.OUTLIERS, count=2, total=9)
     assert decode(WarningMessage, encode(found)) == found
+
+
+def test_codes_are_listed_most_harmful_first() -> None:
+    """The order of the definitions is the order in which conditions are shown."""
+    severities = [code.value[0] for code in WarningCode]
+    assert severities == sorted(severities)
+    assert set(severities) == set(Severity)
+
+
+def test_an_unknown_code_is_neither_hidden_nor_first() -> None:
+    """A result of a later version may hold codes that this version does not know."""
+    assert rank("FP32_NOT_FP32") < rank("OTHER_LOAD") < rank("INVENTED_LATER") < rank("OUTLIERS")
+    assert rank("INVENTED_LATER")[0] is Severity.DISTORTS
 
 
 def test_every_code_is_used() -> None:
