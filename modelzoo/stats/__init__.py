@@ -1,0 +1,92 @@
+"""Statistics of timing samples: pure functions of plain numbers. Times are in seconds.
+
+Two properties of timing samples decide which methods are valid. Neighbouring samples of a process are correlated, so
+an interval that treats samples as independent is too narrow. And processes differ from each other by more than the
+samples within one, so the unit of an interval or a comparison is the process.
+"""
+
+from modelzoo.stats.comparison import (
+    EQUIVALENCE,
+    VERDICT_CONFIDENCE,
+    Comparison,
+    SpeedVerdict,
+    Verdict,
+    compare,
+    holm,
+    judge,
+    p_value,
+    ratio_interval,
+    ratio_test,
+    verdicts,
+)
+from modelzoo.stats.control import USE_FROM, Control, adjusted, fit_control
+from modelzoo.stats.design import (
+    Components,
+    Costs,
+    components,
+    detectable,
+    half_width,
+    pooled,
+    processes_needed,
+    rounds_to_tell,
+    seconds_per_process,
+)
+from modelzoo.stats.distribution import student_t, two_sided_p
+from modelzoo.stats.intervals import (
+    BATCHES,
+    CONFIDENCE,
+    Interval,
+    geometric_mean,
+    level_interval,
+    odd_process,
+    process_interval,
+    setting_interval,
+)
+from modelzoo.stats.looks import Look, Looks, planned_looks, spending
+from modelzoo.stats.samples import OUTLIER, is_settled, outliers, percentiles
+
+__all__ = [
+    "BATCHES",
+    "CONFIDENCE",
+    "EQUIVALENCE",
+    "OUTLIER",
+    "USE_FROM",
+    "VERDICT_CONFIDENCE",
+    "Comparison",
+    "Components",
+    "Control",
+    "Costs",
+    "Interval",
+    "Look",
+    "Looks",
+    "SpeedVerdict",
+    "Verdict",
+    "adjusted",
+    "compare",
+    "components",
+    "detectable",
+    "fit_control",
+    "geometric_mean",
+    "half_width",
+    "holm",
+    "is_settled",
+    "judge",
+    "level_interval",
+    "odd_process",
+    "outliers",
+    "p_value",
+    "percentiles",
+    "planned_looks",
+    "pooled",
+    "process_interval",
+    "processes_needed",
+    "ratio_interval",
+    "ratio_test",
+    "rounds_to_tell",
+    "seconds_per_process",
+    "setting_interval",
+    "spending",
+    "student_t",
+    "two_sided_p",
+    "verdicts",
+]

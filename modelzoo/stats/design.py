@@ -1,0 +1,206 @@
+"""How measuring time is best divided: how long each process samples, and how many processes there are.
+
+The model is nested. The log of a process's median has the variance ``between + tau2 / T``: ``between`` is how much
+processes differ however long they sample, and ``tau2 / T`` is the part that T seconds of sampling average out. A
+process that costs c seconds besides its samples is best used if T = sqrt(c · tau2 / between) (Kalibera and Jones,
+"Rigorous benchmarking in reasonable time", ISMM 2013, section 6; Cochran, "Sampling Techniques", section 10.6). They
+assume independent samples; here neighbouring samples are correlated, so ``tau2`` comes from batches of about a second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, median, variance
+from typing import Optional
+
+from modelzoo.stats.distribution import student_t
+from modelzoo.stats.intervals import CONFIDENCE
+
+BATCH_SECONDS = 1.0
+"""Length of a batch of samples. Batches must be longer than the correlation of neighbouring samples lasts (Schmeiser,
+"Batch size effects in the analysis of simulation output", Operations Research 30, 1982)."""
+BATCH_SAMPLES = 5
+"""Fewest samples in a batch, and fewest samples of a process that is designed here."""
+PRIOR_WEIGHT = 8.0
+"""The degrees of freedom that an earlier estimate counts for."""
+POWER = 0.8
+"""Probability with which a difference that can be detected is detected; the usual choice (Cohen, "Statistical Power
+Analysis for the Behavioral Sciences", 1988)."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a process costs, in seconds of wall time.
+
+    Attributes:
+        process: everything but its samples: start, build, warm-up, audit.
+        sample: one sample.
+    """
+
+    process: float
+    sample: float = 0.0
+
+
+@dataclass(frozen=True)
+class Components:
+    """The two components of the variance of a log process median.
+
+    Attributes:
+        between: variance between processes that sample for ever (in squared log units, that is relative).
+        tau2: variance within a process, per second: T seconds of sampling leave tau2 / T.
+    """
+
+    between: float
+    tau2: float
+
+    def variance(self, seconds: float) -> float:
+        """The variance of the log median of a process that samples for ``seconds``."""
+        return self.between + self.tau2 / seconds
+
+
+def components(
+    processes: Sequence[Sequence[float]], prior: Optional[Components] = None, prior_weight: float = PRIOR_WEIGHT
+) -> Components:
+    """Estimate the components from the samples of several processes of one setting.
+
+    ``tau2`` is the variance of the log medians of batches within processes, times a batch's length. ``between`` is
+    the variance of the processes' log medians minus what ``tau2`` explains. From few processes this difference varies
+    much and is often negative; it is first shrunk towards the prior, in proportion to the degrees of freedom of the
+    two estimates, and then cut off at 0.
+
+    Args:
+        processes: the samples of each process, in seconds.
+        prior: an earlier estimate on this machine.
+        prior_weight: the degrees of freedom that it counts for.
+
+    Raises:
+        ValueError: there is no prior and nothing to estimate a component from: fewer than two processes, or only
+            processes of one sample.
+    """
+    batches = [_batches(samples) for samples in processes]
+    own_freedom = sum(len(each.levels) - 1 for each in batches)
+    weighted = sum(each.seconds * _squares(each.levels) for each in batches)
+    tau2 = _shrunk(weighted, own_freedom, prior.tau2 if prior else None, prior_weight)
+    freedom = len(processes) - 1
+    spread = variance([math.log(median(samples)) for samples in processes]) if freedom > 0 else 0.0
+    explained = fmean(tau2 / sum(samples) for samples in processes) if processes else 0.0
+    between = _shrunk((spread - explained) * freedom, freedom, prior.between if prior else None, prior_weight)
+    return Components(max(0.0, between), tau2)
+
+
+def pooled(found: Sequence[Components]) -> Components:
+    """The components of several settings together, for one choice of T for all of them.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not found:
+        raise ValueError("there are no components to pool")
+    return Components(fmean(each.between for each in found), fmean(each.tau2 for each in found))
+
+
+def seconds_per_process(costs: Costs, found: Components, limits: tuple[float, float]) -> float:
+    """Return how many seconds each process should sample: sqrt(costs.process · tau2 / between).
+
+    Args:
+        costs: of one process; of a round with several settings, the mean of its processes.
+        found: of one setting, or pooled.
+        limits: the result is at least the first and at most the second. Within them it has time for 5 samples.
+    """
+    low, high = limits
+    ideal = math.sqrt(costs.process * found.tau2 / found.between) if found.between > 0 else math.inf
+    return min(high, max(low, BATCH_SAMPLES * costs.sample, ideal if found.tau2 > 0 else 0.0))
+
+
+def half_width(found: Components, seconds: float, processes: int, confidence: float = CONFIDENCE) -> float:
+    """Return the relative half width of the interval to expect of ``processes`` that sample for ``seconds`` each."""
+    if processes < 2:
+        return math.inf
+    error = math.sqrt(found.variance(seconds) / processes)
+    return math.expm1(student_t((1 + confidence) / 2, processes - 1) * error)
+
+
+def processes_needed(
+    found: Components, seconds: float, half_width_wanted: float, confidence: float = CONFIDENCE
+) -> int:
+    """Return the fewest processes, at least 2, whose interval is expected to have the half width that is wanted.
+
+    Raises:
+        ValueError: the half width is not positive.
+    """
+    if half_width_wanted <= 0:
+        raise ValueError(f"the half width must be positive, not {half_width_wanted}")
+    # Student's t needs more than the normal distribution does, so the search can start there.
+    normal = NormalDist().inv_cdf((1 + confidence) / 2) / math.log1p(half_width_wanted)
+    count = max(2, math.ceil(found.variance(seconds) * normal**2))
+    while half_width(found, seconds, count, confidence) > half_width_wanted:
+        count += 1
+    return count
+
+
+def detectable(spread: float, rounds: int, alpha: float, power: float = POWER) -> float:
+    """Return the smallest relative difference that ``rounds`` rounds tell from none.
+
+    (t(1 - alpha/2) + t(power)) · spread / sqrt(rounds), with rounds - 1 degrees of freedom (Snedecor and Cochran,
+    "Statistical Methods", section 6.14, with Student's t in place of the normal quantiles).
+
+    Args:
+        spread: standard deviation of the rounds' log ratios.
+        rounds: number of rounds.
+        alpha: the two-sided error that is allowed.
+        power: the probability with which the difference is found.
+    """
+    if rounds < 2:
+        return math.inf
+    quantiles = student_t(1 - alpha / 2, rounds - 1) + student_t(power, rounds - 1)
+    return math.expm1(quantiles * spread / math.sqrt(rounds))
+
+
+def rounds_to_tell(spread: float, difference: float, alpha: float, power: float = POWER) -> int:
+    """Return the fewest rounds, at least 2, that tell a relative ``difference`` from none; see ``detectable``.
+
+    Raises:
+        ValueError: the difference is not positive.
+    """
+    if difference <= 0:
+        raise ValueError(f"the difference must be positive, not {difference}")
+    normal = NormalDist().inv_cdf(1 - alpha / 2) + NormalDist().inv_cdf(power)
+    count = max(2, math.ceil((normal * spread / math.log1p(difference)) ** 2))
+    while detectable(spread, count, alpha, power) > difference:
+        count += 1
+    return count
+
+
+@dataclass(frozen=True)
+class _Batches:
+    """Log medians of the batches of one process, and the mean length of a batch in seconds."""
+
+    levels: tuple[float, ...]
+    seconds: float
+
+
+def _batches(samples: Sequence[float]) -> _Batches:
+    """Divide the samples into batches of equal numbers, of about a second and at least 5 samples each.
+
+    A process too short for two such batches is divided into its samples.
+    """
+    total, count = sum(samples), len(samples)
+    number = min(int(total / BATCH_SECONDS), count // BATCH_SAMPLES)
+    number = number if number >= 2 else count
+    edges = [round(i * count / number) for i in range(number + 1)]
+    return _Batches(tuple(math.log(median(samples[a:b])) for a, b in zip(edges, edges[1:])), total / number)
+
+
+def _squares(levels: Sequence[float]) -> float:
+    return variance(levels) * (len(levels) - 1) if len(levels) > 1 else 0.0
+
+
+def _shrunk(squares: float, freedom: int, prior: Optional[float], weight: float) -> float:
+    """The variance with this sum of squares, averaged with the prior by degrees of freedom."""
+    if prior is None:
+        if freedom < 1:
+            raise ValueError("a variance needs at least two values, or an earlier estimate")
+        return squares / freedom
+    return (squares + weight * prior) / (max(0, freedom) + weight)

@@ -1,0 +1,340 @@
+"""Comparisons: intervals of ratios, and how often verdicts are wrong or missed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated import autoregressive, binomial_error, heavy_processes, levels
+
+from modelzoo import stats
+from modelzoo.stats import Comparison, Interval, Looks, SpeedVerdict
+
+DIFFERENT = (SpeedVerdict.FASTER, SpeedVerdict.SLOWER)
+MANY = Looks(stats.planned_looks(8, 32), 32)
+NOISE = 0.05
+"""Standard deviation of log medians in simulations; times sqrt(2) for the log ratio of a round."""
+
+
+# Ratios
+
+
+def test_a_ratio_is_the_geometric_mean_of_its_rounds() -> None:
+    """Twice and half as fast is equally fast."""
+    found = stats.ratio_interval([[1.0], [1.0]], [[2.0], [0.5]], paired=True)
+    assert found.value == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("first", "second"), [(3, 3), (3, 8), (8, 8)])
+def test_ratio_intervals_cover_the_truth_as_often_as_they_claim(first: int, second: int) -> None:
+    """Paired 94 to 96 %; by Welch's approximation, with very different spreads, 94 to 97.5 %."""
+    generator, trials = np.random.default_rng(5), 1200
+    paired = unpaired = 0
+    for _ in range(trials):
+        a, b = levels(generator, first, NOISE), levels(generator, second, 3 * NOISE)
+        found = stats.ratio_interval(a, b, paired=False)
+        unpaired += found.low <= 1 <= found.high
+        found = stats.ratio_interval(a, b[:first], paired=True)
+        paired += found.low <= 1 <= found.high
+    assert abs(paired / trials - 0.95) <= binomial_error(0.95, trials)
+    assert 0.94 - binomial_error(0.95, trials) <= unpaired / trials <= 0.975 + binomial_error(0.975, trials)
+
+
+def test_drift_shared_by_both_sides_cancels() -> None:
+    """In paired rounds, whatever slows down both processes of a round affects neither ratio nor interval."""
+    generator = np.random.default_rng(1)
+    drift = [1.0, 1.3, 1.8, 2.4, 3.0]
+    a = [[d * x for x in autoregressive(generator, 50, 0.4, 0.003)] for d in drift]
+    b = [[d * 1.05 * x for x in autoregressive(generator, 50, 0.4, 0.003)] for d in drift]
+    ratio, verdict = stats.compare(a, b, paired=True)
+    assert ratio.value == pytest.approx(1 / 1.05, rel=0.01)
+    assert verdict.outcome == "SLOWER"
+    assert stats.compare(a, b[::-1], paired=True)[1].outcome == "AMBIGUOUS", "rounds in the wrong order do not match"
+
+
+def test_equal_numbers_of_processes_do_not_make_sides_paired() -> None:
+    """Two stored results share no rounds: the drift within each widens the interval unless the caller says paired."""
+    generator = np.random.default_rng(1)
+    drift = [1.0, 1.3, 1.8, 2.4, 3.0]
+    a = [[d * x for x in autoregressive(generator, 50, 0.4, 0.003)] for d in drift]
+    b = [[d * 1.05 * x for x in autoregressive(generator, 50, 0.4, 0.003)] for d in drift]
+    assert stats.compare(a, b, paired=True)[1].outcome is SpeedVerdict.SLOWER
+    ratio, verdict = stats.compare(a, b, paired=False)
+    assert verdict.outcome is SpeedVerdict.AMBIGUOUS
+    assert (ratio.low < 0.8, ratio.high > 1.2) == (True, True)
+    reordered = stats.ratio_interval(a, b[::-1], paired=False)
+    assert (reordered.low, reordered.high) == pytest.approx((ratio.low, ratio.high)), "order carries no information"
+
+
+def test_unpaired_sides_may_have_different_numbers_of_processes() -> None:
+    """The results of two calls need not have as many processes as each other."""
+    some, more = ([[scale * level, scale * 1.01 * level] * 10 for level in (1.0, 1.02, 0.99)] for scale in (1, 2))
+    ratio = stats.ratio_interval(some, [*more, *more], paired=False)
+    assert ratio.value == pytest.approx(0.5, rel=0.01)
+    assert ratio.low < 0.5 < ratio.high
+
+
+def test_p_values_agree_with_a_published_example() -> None:
+    """Student's own data, R's data set ``sleep``, as logarithms: 0.07939 unpaired and 0.002833 paired, as in R."""
+    first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+    second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+    a, b = ([[math.exp(each)] for each in side] for side in (first, second))
+    assert stats.p_value(a, b, paired=False) == pytest.approx(0.07939, abs=5e-6)
+    assert stats.p_value(a, b, paired=True) == pytest.approx(0.002833, abs=5e-7)
+    found = stats.ratio_interval(a, b, paired=False)
+    assert (math.log(found.low), math.log(found.high)) == pytest.approx((-3.3654832, 0.2054832), abs=1e-6)
+
+
+def test_sides_that_do_not_fit_are_refused() -> None:
+    """A missing round would pair the wrong processes; an empty side has no level; unpaired sides have no rounds."""
+    with pytest.raises(ValueError, match="the same number of rounds, not 1 and 2"):
+        stats.ratio_interval([[1.0]], [[1.0], [1.0]], paired=True)
+    with pytest.raises(ValueError, match="no processes"):
+        stats.ratio_interval([], [], paired=True)
+    with pytest.raises(ValueError, match="in the same rounds"):
+        stats.ratio_test([[1.0]], [[1.0]], paired=False, looks=MANY)
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 2), st.floats(0.5, 2)), min_size=2, max_size=12), st.booleans())
+def test_swapping_the_sides_inverts_the_ratio(rounds: list[tuple[float, float]], paired: bool) -> None:
+    """The p-value stays, the ratio and its interval are inverted."""
+    a, b = ([[each] for each in side] for side in zip(*rounds))
+    found, other = stats.ratio_test(a, b, paired=paired), stats.ratio_test(b, a, paired=paired)
+    assert other.p_value == pytest.approx(found.p_value, rel=1e-6)
+    assert other.ratio.value * found.ratio.value == pytest.approx(1)
+    assert other.ratio.low * found.ratio.high == pytest.approx(1)
+
+
+# False alarms and power
+
+
+@pytest.mark.parametrize("count", [3, 5, 15])
+@pytest.mark.parametrize("paired", [True, False])
+def test_heavy_tails_cause_no_more_errors(count: int, paired: bool) -> None:
+    """Heavy tails make intervals wider, not wrong: at least 90 % cover, and A against A is seldom told apart."""
+    generator = np.random.default_rng(3)
+    trials, covered, false = 120, 0, 0
+    for _ in range(trials):
+        a, b = heavy_processes(generator, count), heavy_processes(generator, count)
+        ratio, verdict = stats.compare(a, b, paired=paired)
+        covered += ratio.low <= 1 <= ratio.high
+        false += verdict.outcome in DIFFERENT
+    assert covered / trials >= 0.9
+    assert false / trials <= 0.05, "A against A must not be found different"
+
+
+@pytest.mark.parametrize(("scale", "outcome"), [(1.5, "SLOWER"), (1 / 1.5, "FASTER")])
+def test_a_clear_difference_is_found(scale: float, outcome: str) -> None:
+    """A factor of 1.5 between settings is detected although processes differ."""
+    generator = np.random.default_rng(5)
+    outcomes = [
+        stats.compare(heavy_processes(generator, 5), heavy_processes(generator, 5, scale), paired=True)[1].outcome
+        for _ in range(40)
+    ]
+    assert outcomes.count(SpeedVerdict(outcome)) >= 36
+
+
+def table_is_wrong(generator: np.random.Generator, rows: int, looks: Looks, rounds: int) -> bool:
+    """Whether any row of a table of equals, compared with one baseline, is called different."""
+    baseline = levels(generator, rounds, NOISE)
+    others = [levels(generator, rounds, NOISE) for _ in range(rows)]
+    found = stats.verdicts([stats.ratio_test(baseline, other, paired=True, looks=looks) for other in others])
+    return any(verdict.outcome in DIFFERENT for verdict in found)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize(("looks", "rounds"), [(MANY, 32), (Looks(MANY.planned, 32, final=True), 14)])
+def test_tables_of_equals_seldom_have_a_false_alarm(rows: int, looks: Looks, rounds: int) -> None:
+    """At most 2 %, within the error of the simulation, whether all looks were taken or the time was up before."""
+    generator, tables = np.random.default_rng(rows + rounds), 800
+    wrong = sum(table_is_wrong(generator, rows, looks, rounds) for _ in range(tables)) / tables
+    assert wrong <= 0.02 + binomial_error(0.02, tables)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_many_tables_of_equals(rows: int) -> None:
+    """The same with an error of the simulation of 0.4 %, for designs of up to 8, 16, 32 and 64 rounds."""
+    generator, tables = np.random.default_rng(rows), 10_000 // rows
+    for maximum in (8, 16, 32, 64):
+        looks = Looks(stats.planned_looks(8, maximum), maximum)
+        wrong = sum(table_is_wrong(generator, rows, looks, maximum) for _ in range(tables)) / tables
+        assert wrong <= 0.02 + binomial_error(0.02, tables)
+
+
+@pytest.mark.slow
+def test_stopping_at_a_margin_causes_no_false_alarms() -> None:
+    """Sampling that ends when the interval of the ratio is narrow enough: at most 2 %, within the simulation's error.
+
+    The design decides earlier if it can, as a call does.
+    """
+    generator, trials, wrong = np.random.default_rng(6), 6000, 0
+    looks = Looks(stats.planned_looks(8, 64), 64)
+    ending = Looks(looks.planned, 64, by_precision=True)
+    for _ in range(trials):
+        a, b = levels(generator, 64, NOISE), levels(generator, 64, NOISE)
+        for rounds in range(8, 65):
+            ended = stats.ratio_interval(a[:rounds], b[:rounds], paired=True, by_precision=True).half_width <= 0.035
+            found = stats.ratio_test(a[:rounds], b[:rounds], paired=True, looks=ending if ended else looks)
+            different = found.p_value <= 1 - stats.VERDICT_CONFIDENCE
+            if ended or different:
+                break
+        wrong += different
+    assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
+
+
+def test_testing_after_every_round_would_cause_false_alarms() -> None:
+    """Each look at the full error instead of its share: the simulation is able to fail."""
+    generator, trials, wrong = np.random.default_rng(4), 300, 0
+    for _ in range(trials):
+        a, b = levels(generator, 32, NOISE), levels(generator, 32, NOISE)
+        wrong += any(stats.p_value(a[:n], b[:n], paired=True) <= 0.02 for n in range(8, 33))
+    assert wrong / trials > 0.05
+
+
+def test_a_planted_difference_is_found_in_half_the_rounds() -> None:
+    """3 % at a spread of 1.5 % between rounds: found in at least 95 % of calls, most of them at the first looks."""
+    generator, trials, found, rounds_used = np.random.default_rng(8), 300, 0, 0
+    for _ in range(trials):
+        a, b = levels(generator, 32, 0.015 / math.sqrt(2)), levels(generator, 32, 0.015 / math.sqrt(2), 1.03)
+        for rounds in MANY.planned:
+            outcome = stats.compare(a[:rounds], b[:rounds], paired=True, looks=MANY)[1].outcome
+            if outcome in DIFFERENT:
+                break
+        found += outcome is SpeedVerdict.SLOWER
+        rounds_used += rounds
+    assert found / trials >= 0.95
+    assert rounds_used / trials <= 16
+
+
+# p-values and Holm
+
+
+def test_one_look_is_a_plain_test() -> None:
+    """Without a design, or with a fixed number of rounds."""
+    a, b = [[1.0], [1.1], [1.2]], [[1.1], [1.15], [1.25]]
+    plain = stats.p_value(a, b, paired=True)
+    assert stats.ratio_test(a, b, paired=True).p_value == plain
+    assert stats.ratio_test(a, b, paired=True, looks=Looks((3,), 3)).p_value == pytest.approx(plain)
+
+
+@given(st.lists(st.floats(-0.2, 0.25), min_size=8, max_size=32))
+def test_sequential_p_values_only_get_smaller(differences: list[float]) -> None:
+    """A difference that was proven at a look remains proven."""
+    a, b = [[1.0] for _ in differences], [[math.exp(each)] for each in differences]
+    found = [stats.ratio_test(a[:n], b[:n], paired=True, looks=MANY).p_value for n in range(8, len(differences) + 1)]
+    assert found == sorted(found, reverse=True)
+
+
+def test_rounds_between_looks_change_no_p_value() -> None:
+    """Only the interval follows every round."""
+    generator = np.random.default_rng(1)
+    a, b = levels(generator, 11, 0.02), levels(generator, 11, 0.02, 1.05)
+    early, later = (stats.ratio_test(a[:n], b[:n], paired=True, looks=MANY) for n in (8, 11))
+    assert early.p_value == later.p_value < 1
+    assert early.ratio != later.ratio
+
+
+def test_before_the_first_look_nothing_is_decided() -> None:
+    """Seven rounds of a design whose first look is at eight."""
+    a, b = [[1.0 + i / 1000] for i in range(7)], [[2.0] for _ in range(7)]
+    assert stats.ratio_test(a, b, paired=True, looks=MANY).p_value == 1.0
+
+
+def test_equal_rounds_decide_without_doubt() -> None:
+    """No spread: a constant difference is certain, no difference is none."""
+    assert stats.p_value([[1.0]] * 3, [[2.0]] * 3, paired=True) == 0
+    assert stats.p_value([[1.0]] * 3, [[1.0]] * 3, paired=True) == 1
+
+
+def test_holm_corrects_the_smallest_most() -> None:
+    """The example of four p-values; the order of the input is kept, and corrected values never cross."""
+    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert stats.holm([0.2]) == [0.2]
+    assert stats.holm([]) == []
+    assert stats.holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_is_at_least_as_strict_as_no_correction_and_at_most_as_bonferroni(p_values: list[float]) -> None:
+    """Every corrected value lies between the two."""
+    for raw, corrected in zip(p_values, stats.holm(p_values)):
+        assert raw <= corrected <= min(1.0, raw * len(p_values)) or corrected == max(stats.holm(p_values))
+
+
+# Verdicts
+
+
+def found(low: float, high: float, p: float, value: float | None = None, decisive: float | None = None) -> Comparison:
+    """A comparison with this interval and p-value."""
+    value = math.sqrt(max(low, 1e-9) * min(high, 1e9)) if value is None else value
+    return Comparison(Interval(value, low, high), p, math.log(value) if decisive is None else decisive, 0.05, 8)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p", "outcome"),
+    [
+        (0.99, 1.01, 0.9, "SAME"),
+        (0.98, 1.02, 0.9, "SAME"),
+        (1.001, 1.019, 0.001, "SAME"),
+        (1.001, 1.05, 0.02, "FASTER"),
+        (1.001, 1.05, 0.021, "AMBIGUOUS"),
+        (1.5, 2.0, 0.0, "FASTER"),
+        (0.9, 0.999, 0.02, "SLOWER"),
+        (0.97, 1.01, 0.2, "AMBIGUOUS"),
+        (0.5, 2.0, 1.0, "AMBIGUOUS"),
+        (0.0, math.inf, 1.0, "AMBIGUOUS"),
+        (1.2, math.inf, 0.0, "AMBIGUOUS"),
+    ],
+)
+def test_the_verdict_follows_from_interval_and_p_value(low: float, high: float, p: float, outcome: str) -> None:
+    """SAME from the whole interval, a difference from the p-value, never from the ratio alone."""
+    verdict = stats.judge(found(low, high, p))
+    assert verdict.outcome == outcome
+    assert verdict.reason
+
+
+def test_what_later_rounds_contradict_is_ambiguous() -> None:
+    """FASTER at the first look, slower than the baseline over all rounds."""
+    verdict = stats.judge(found(0.9, 1.05, 0.01, value=0.98, decisive=0.1))
+    assert (verdict.outcome, verdict.reason) == (
+        SpeedVerdict.AMBIGUOUS,
+        "later rounds contradict the difference that earlier ones showed",
+    )
+
+
+def test_a_table_is_corrected_together() -> None:
+    """p = 0.015 suffices alone, and not beside another row."""
+    alone, strong = found(1.01, 1.1, 0.015), found(1.5, 1.6, 1e-6)
+    assert stats.verdicts([alone])[0].outcome is SpeedVerdict.FASTER
+    both = stats.verdicts([alone, found(0.9, 1.1, 0.5)])
+    assert both[0].outcome is SpeedVerdict.AMBIGUOUS
+    assert both[0].reason == (
+        "this may be chance: p = 0.03 (corrected for 2 comparisons), and a verdict needs 0.02 or less"
+    )
+    beside_a_certain_one = stats.verdicts([alone, strong])
+    assert [each.outcome for each in beside_a_certain_one] == ["FASTER", "FASTER"]
+    assert beside_a_certain_one[1].reason == "p < 0.001 (corrected for 2 comparisons)"
+
+
+def test_one_process_gives_no_verdict() -> None:
+    """One process says nothing about the next one: the ratio is unbounded and AMBIGUOUS."""
+    samples = [1.0, 1.01, 0.99, 1.0] * 10
+    for paired in (True, False):
+        ratio, verdict = stats.compare([samples], [[2 * x for x in samples]], paired=paired)
+        assert ratio.high == math.inf
+        assert verdict.outcome == "AMBIGUOUS"
+
+
+def test_a_disturbed_round_is_neither_dropped_nor_decisive() -> None:
+    """One round in ten took half as long again on one side: nothing is trimmed, so the interval shows it."""
+    generator = np.random.default_rng(2)
+    a = [autoregressive(generator, 100, 0.4, 0.003) for _ in range(10)]
+    b = [autoregressive(generator, 100, 0.4, 0.003) for _ in range(10)]
+    b[3] = [1.5 * x for x in b[3]]
+    ratio, verdict = stats.compare(a, b, paired=True)
+    assert ratio.low < 1 < ratio.high
+    assert verdict.outcome == "AMBIGUOUS"

@@ -1,0 +1,168 @@
+"""Design: components of variance are recovered from simulated processes, and formulas agree with each other."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean, variance
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated import levels, nested
+
+from modelzoo import stats
+from modelzoo.stats import Components, Costs
+
+TRUTH = Components(between=0.05**2, tau2=0.08**2)
+
+
+def estimates(count: int, trials: int, **changes: float) -> list[Components]:
+    """Estimates from ``trials`` calls of ``count`` simulated processes."""
+    generator = np.random.default_rng(1)
+    truth = {"between": TRUTH.between, "tau2": TRUTH.tau2, "sample": 0.05, **changes}
+    return [stats.components(list(nested(generator, count, 4.0, **truth))) for _ in range(trials)]
+
+
+def test_components_are_recovered() -> None:
+    """Over many calls, both components are near the truth; the cut at 0 biases ``between`` upwards a little.
+
+    A batch's level is its median, whose variance is up to pi / 2 times that of a mean.
+    """
+    found = estimates(16, 60)
+    assert 0.75 <= fmean(each.between for each in found) / TRUTH.between <= 1.25
+    assert 0.9 <= fmean(each.tau2 for each in found) / TRUTH.tau2 <= 1.7
+
+
+def test_long_samples_are_their_own_batches() -> None:
+    """A detector's samples of 2 s: two per process still tell the spread within processes."""
+    found = estimates(8, 60, sample=2.0, tau2=0.02)
+    assert 0.8 <= fmean(each.tau2 for each in found) / 0.02 <= 1.25
+
+
+def test_processes_that_do_not_differ_have_no_negative_variance() -> None:
+    """Half of the differences are negative: cut off at 0."""
+    found = estimates(6, 60, between=0.0)
+    assert min(each.between for each in found) == 0
+    assert fmean(each.between for each in found) < 0.1 * TRUTH.tau2
+
+
+def test_estimates_are_shrunk_towards_the_prior_by_degrees_of_freedom() -> None:
+    """Three processes have two degrees of freedom: an estimate that counts for six has three quarters of the weight."""
+    processes = [[0.9] * 20, [1.0] * 20, [1.1] * 20]
+    alone = stats.components(processes)
+    spread = variance([math.log(samples[0]) for samples in processes])
+    assert alone == Components(pytest.approx(spread), 0.0)
+    found = stats.components(processes, Components(0.04, 0.0), prior_weight=6)
+    assert found.between == pytest.approx(0.25 * spread + 0.75 * 0.04)
+    assert stats.components(processes, Components(0.04, 0.0), prior_weight=1e9).between == pytest.approx(0.04)
+
+
+def test_shrinking_precedes_the_cut_at_zero() -> None:
+    """A negative difference lowers the estimate as much as a positive one raises it."""
+    noisy = [[1.0, 2.0] * 30, [2.0, 1.0] * 30, [1.0, 2.0] * 30]
+    prior = Components(0.01, 0.2)
+    found = stats.components(noisy, prior)
+    assert 0 <= found.between < prior.between * 8 / 10
+
+
+def test_one_process_has_only_the_prior() -> None:
+    """The spread between processes cannot be seen from one; without a prior that is an error."""
+    found = stats.components([[1.0, 1.1] * 10], Components(0.04, 0.01))
+    assert found.between == pytest.approx(0.04)
+    assert found.tau2 != 0.01
+    assert stats.components([], Components(0.04, 0.01)) == Components(0.04, 0.01)
+    with pytest.raises(ValueError, match="two values, or an earlier estimate"):
+        stats.components([[1.0, 1.1] * 10])
+    with pytest.raises(ValueError, match="two values, or an earlier estimate"):
+        stats.components([[1.0], [1.1]])
+
+
+def test_settings_are_pooled() -> None:
+    """One choice for all settings of a round: the sum of their variances counts."""
+    assert stats.pooled([Components(0.01, 0.02), Components(0.03, 0.04)]) == Components(0.02, pytest.approx(0.03))
+    with pytest.raises(ValueError, match="no components"):
+        stats.pooled([])
+
+
+# How long a process samples
+
+
+def test_the_time_per_process_follows_the_formula() -> None:
+    """sqrt(cost · tau2 / between): 8 s of cost and equal components give 2.8 s."""
+    assert stats.seconds_per_process(Costs(8.0), Components(0.01, 0.01), (0.5, 60)) == pytest.approx(math.sqrt(8))
+
+
+@pytest.mark.parametrize(
+    ("costs", "found", "seconds"),
+    [
+        (Costs(8.0), Components(0.0, 0.01), 60),
+        (Costs(8.0), Components(0.01, 0.0), 1),
+        (Costs(8.0), Components(0.0, 0.0), 1),
+        (Costs(8.0), Components(1.0, 1e-6), 1),
+        (Costs(8.0, sample=3.0), Components(0.01, 0.0), 15),
+        (Costs(8.0, sample=30.0), Components(0.01, 0.0), 60),
+    ],
+)
+def test_the_time_per_process_is_limited(costs: Costs, found: Components, seconds: float) -> None:
+    """Processes that do not differ sample as long as allowed, constant ones as short; five samples fit in."""
+    assert stats.seconds_per_process(costs, found, (1, 60)) == seconds
+
+
+@given(st.floats(1, 30), st.floats(1e-6, 0.05), st.floats(1e-6, 0.05), st.floats(0.1, 10))
+def test_no_other_time_per_process_is_better(cost: float, between: float, tau2: float, factor: float) -> None:
+    """At equal wall time, the variance of the mean is smallest at the chosen time."""
+    found = Components(between, tau2)
+    chosen = stats.seconds_per_process(Costs(cost), found, (0.0, math.inf))
+    value, other = (found.variance(seconds) * (cost + seconds) for seconds in (chosen, chosen * factor))
+    assert value <= other * (1 + 1e-9)
+
+
+# How many processes
+
+
+@pytest.mark.parametrize("wanted", [0.01, 0.05, 0.1, 0.5])
+def test_the_fewest_processes_reach_the_half_width(wanted: float) -> None:
+    """One fewer would not."""
+    count = stats.processes_needed(TRUTH, 3.0, wanted)
+    assert stats.half_width(TRUTH, 3.0, count) <= wanted
+    assert count == 2 or stats.half_width(TRUTH, 3.0, count - 1) > wanted
+
+
+def test_the_expected_half_width_is_what_intervals_show() -> None:
+    """Eight medians whose sample variance is that of the components."""
+    medians = [math.exp(x) for x in (-0.05, 0.05) * 4]
+    spread = variance([math.log(each) for each in medians])
+    assert stats.half_width(Components(spread, 0.0), 1.0, 8) == pytest.approx(stats.level_interval(medians).half_width)
+    assert stats.half_width(TRUTH, 1.0, 1) == math.inf
+
+
+# Differences that can be told
+
+
+def test_detectable_differences_are_detected() -> None:
+    """In 80 % of simulated comparisons, within 5 %."""
+    spread, rounds = 0.03, 10
+    difference = stats.detectable(spread, rounds, 0.02)
+    generator, trials, found = np.random.default_rng(3), 1000, 0
+    for _ in range(trials):
+        a, b = levels(generator, rounds, 0.0), levels(generator, rounds, spread, 1 + difference)
+        found += stats.p_value(a, b, paired=True) <= 0.02
+    assert found / trials == pytest.approx(0.8, abs=0.05)
+
+
+@pytest.mark.parametrize("difference", [0.005, 0.03, 0.5])
+def test_the_fewest_rounds_tell_a_difference(difference: float) -> None:
+    """One fewer would not."""
+    rounds = stats.rounds_to_tell(0.04, difference, 0.02)
+    assert stats.detectable(0.04, rounds, 0.02) <= difference
+    assert rounds == 2 or stats.detectable(0.04, rounds - 1, 0.02) > difference
+
+
+def test_what_has_no_answer_is_refused() -> None:
+    """No number of rounds tells no difference, and one round tells nothing."""
+    with pytest.raises(ValueError, match="must be positive"):
+        stats.rounds_to_tell(0.04, 0.0, 0.02)
+    with pytest.raises(ValueError, match="must be positive"):
+        stats.processes_needed(TRUTH, 1.0, 0.0)
+    assert stats.detectable(0.04, 1, 0.02) == math.inf
