@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Optional, Union
@@ -12,8 +13,12 @@ PRECISIONS = ("fp32", "bf16")
 BF16_METHODS = ("fastmath", "autocast", "cast")
 MODES = ("eager", "compile", "script")
 BACKENDS = ("auto", "onednn", "blas")
+MALLOCS = ("default", "glibc", "tcmalloc", "jemalloc")
+HUGE_PAGES = ("default", "off", "on")
 BACKEND_VARIABLE = "MODELZOO_BACKEND"
 """The environment variable that supplies the default of ``--backend``."""
+MARGIN = 0.05
+"""Default of ``--margin``."""
 PROCESSES = 3
 """Default number of fresh processes per setting: the fewest that show how much processes differ."""
 TARGET_HALF_WIDTH = 0.01
@@ -42,6 +47,9 @@ class Setting:
         seed: seeds random weights, crops and samples.
         input: path of the user's own input.
         options: values of the workload's own options (``size``, ``sequence`` …).
+        malloc: the memory allocator: ``default`` (what the environment preloads, else the C library's), ``glibc`` (no
+            other one is preloaded), ``tcmalloc`` or ``jemalloc``.
+        thp: transparent huge pages: ``default`` (as the system is set), ``off``, or ``on`` (large blocks).
     """
 
     precision: str = "fp32"
@@ -56,11 +64,15 @@ class Setting:
     seed: int = 0
     input: Optional[str] = None
     options: dict[str, OptionValue] = field(default_factory=dict)
+    malloc: str = "default"
+    thp: str = "default"
 
     def __post_init__(self) -> None:
         _one_of("--precision", self.precision, PRECISIONS)
         _one_of("--mode", self.mode, MODES)
         _one_of("--backend", self.backend, BACKENDS)
+        _one_of("--malloc", self.malloc, MALLOCS)
+        _one_of("--thp", self.thp, HUGE_PAGES)
         if self.bf16_method is not None:
             _one_of("--bf16", self.bf16_method, BF16_METHODS)
         for name in ("batch", "threads"):
@@ -80,10 +92,16 @@ class Setting:
             parts.append(self.backend)
         if self.channels_last:
             parts.append("channels-last")
+        for name, value in (("malloc", self.malloc), ("thp", self.thp)):
+            if value != "default":
+                parts.append(f"{name}={value}")
         return " ".join(parts)
 
     def reference(self) -> Setting:
-        """The setting whose predictions serve as the reference: fp32, eager, default backend and memory format."""
+        """The setting whose predictions serve as the reference: fp32, eager, default backend and memory format.
+
+        Allocator and huge pages stay: they belong to the process, which both run in, and change no prediction.
+        """
         return self.replace(precision="fp32", bf16_method=None, mode="eager", backend="auto", channels_last=False)
 
     def replace(self, **changes: Any) -> Setting:
@@ -124,7 +142,7 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     >>> labels([Setting(), Setting()])
     ['fp32', 'fp32 #2']
     """
-    shown = {"precision", "bf16_method", "mode", "backend", "channels_last", "options"}
+    shown = {"precision", "bf16_method", "mode", "backend", "channels_last", "malloc", "thp", "options"}
     names = [each.name for each in fields(Setting) if each.name not in shown]
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
     options = sorted({name for setting in settings for name in setting.options})
@@ -172,3 +190,46 @@ class Plan:
             raise UsageError(f"--iterations must be 1 or more, not {self.iterations}")
         if self.max_seconds is not None and not self.max_seconds > 0:
             raise UsageError(f"--max-seconds must be over 0, not {self.max_seconds:g}")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many processes may be spent, and on what precision.
+
+    Attributes:
+        processes: number of processes per setting; ``None``: follows from what is measured.
+        margin: half width of the 95 % interval at which a setting is measured well enough, as a fraction.
+        budget: wall-clock seconds for the whole call; ``None``: no limit.
+    """
+
+    processes: Optional[int] = None
+    margin: float = MARGIN
+    budget: Optional[float] = None
+
+    def __post_init__(self) -> None:
+        if self.processes is not None and self.processes < 1:
+            raise UsageError(f"--processes must be 1 or more, not {self.processes}")
+        if not 0 < self.margin < 1:
+            given = f"{100 * self.margin:g} %"
+            raise UsageError(f"--margin must be over 0 % and under 100 %, not {given}; write 5% or 0.05")
+        if self.budget is not None and not 0 < self.budget < math.inf:
+            raise UsageError(f"--budget must be over 0, not {self.budget:g} s")
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """How often a whole call is repeated.
+
+    Attributes:
+        count: number of sessions.
+        every: seconds from the start of one session to the start of the next; 0: each follows the one before.
+    """
+
+    count: int = 1
+    every: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise UsageError(f"--sessions must be 1 or more, not {self.count}")
+        if not 0 <= self.every < math.inf:
+            raise UsageError(f"--every must be 0 or more, not {self.every:g} s")

@@ -54,6 +54,12 @@ class WarningCode(Enum):
         "{what}: {seen}, outside the range of trained models ({low} to {high}), so the time is not representative",
         "use pretrained weights, or another input",
     )
+    HUGE_PAGES_UNUSED = (
+        Severity.INVALIDATES,
+        "huge pages were requested by thp=on, but none were in use after the last sample",
+        "only blocks of 2 MiB or more can be in huge pages; with malloc=tcmalloc, only torch requests them for its "
+        "large tensors",
+    )
     BF16_PARTLY = (
         Severity.DISTORTS,
         "bf16 was requested by {method} but is only partly active: {detail}",

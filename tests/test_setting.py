@@ -9,7 +9,7 @@ import pytest
 
 from modelzoo.errors import UsageError
 from modelzoo.records.codec import decode, encode
-from modelzoo.setting import Plan, ResolvedSetting, Setting, labels
+from modelzoo.setting import Effort, Plan, ResolvedSetting, Sessions, Setting, labels
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,8 @@ from modelzoo.setting import Plan, ResolvedSetting, Setting, labels
         ({"threads": 0}, "--threads must be 1 or more, not 0"),
         ({"seed": -1}, "--seed must be from 0"),
         ({"seed": 2**63}, "--seed must be from 0"),
+        ({"malloc": "hoard"}, "--malloc must be one of default, glibc, tcmalloc, jemalloc, not 'hoard'"),
+        ({"thp": "always"}, "--thp must be one of default, off, on, not 'always'"),
     ],
 )
 def test_a_setting_refuses_nonsense(changes: dict[str, Any], message: str) -> None:
@@ -51,12 +53,41 @@ def test_a_plan_refuses_nonsense(changes: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"processes": 0}, "--processes must be 1 or more, not 0"),
+        ({"margin": 0.0}, "--margin must be over 0 % and under 100 %, not 0 %"),
+        ({"margin": 5.0}, "--margin must be over 0 % and under 100 %, not 500 %; write 5% or 0.05"),
+        ({"margin": float("nan")}, "--margin must be over 0 %"),
+        ({"budget": 0.0}, "--budget must be over 0, not 0 s"),
+        ({"budget": float("inf")}, "--budget must be over 0, not inf s"),
+    ],
+)
+def test_an_effort_refuses_nonsense(changes: dict[str, Any], message: str) -> None:
+    """No limit is the absence of a budget, not an infinite one."""
+    with pytest.raises(UsageError, match=message):
+        Effort(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"count": 0}, "--sessions must be 1 or more, not 0"), ({"every": -1.0}, "--every must be 0 or more, not -1 s")],
+)
+def test_sessions_refuse_nonsense(changes: dict[str, Any], message: str) -> None:
+    """At least one session, and none before the other."""
+    with pytest.raises(UsageError, match=message):
+        Sessions(**changes)
+
+
+@pytest.mark.parametrize(
     ("changes", "label"),
     [
         ({}, "fp32"),
         ({"precision": "bf16"}, "bf16"),
         ({"precision": "bf16", "bf16_method": "cast"}, "bf16=cast"),
         ({"mode": "compile", "backend": "blas", "channels_last": True}, "fp32 compile blas channels-last"),
+        ({"malloc": "tcmalloc"}, "fp32 malloc=tcmalloc"),
+        ({"channels_last": True, "malloc": "glibc", "thp": "off"}, "fp32 channels-last malloc=glibc thp=off"),
     ],
 )
 def test_the_label_names_what_differs_from_the_defaults(changes: dict[str, Any], label: str) -> None:
@@ -77,6 +108,14 @@ def test_a_setting_survives_json() -> None:
     """What is stored can be read back as the same setting."""
     setting = Setting("bf16", "cast", "script", "onednn", "cpu", 4, 2, True, "random", 7, "/a/b", {"size": "base"})
     assert decode(Setting, json.loads(json.dumps(encode(setting)))) == setting
+    setting = Setting(malloc="jemalloc", thp="on")
+    assert decode(Setting, json.loads(json.dumps(encode(setting)))) == setting
+
+
+def test_a_setting_of_an_older_version_has_the_defaults_of_what_it_lacks() -> None:
+    """Its label stays what it was."""
+    old = decode(Setting, {"precision": "bf16", "bf16_method": "cast", "mode": "eager", "threads": 2})
+    assert (old.malloc, old.thp, old.label) == ("default", "default", "bf16=cast")
 
 
 def test_the_reference_is_plain_fp32_of_the_same_work() -> None:
@@ -85,6 +124,12 @@ def test_the_reference_is_plain_fp32_of_the_same_work() -> None:
     assert bf16.reference() == Setting(batch=4, seed=7, options={"size": "base"})
     resolved = ResolvedSetting("bf16", "cast", "compile", "blas", batch=4, threads=2)
     assert resolved.reference() == ResolvedSetting(batch=4, threads=2)
+
+
+def test_the_reference_runs_in_the_memory_of_the_setting() -> None:
+    """Both models are in one process; so fp32 with another allocator is its own reference, and not judged."""
+    setting = Setting(malloc="tcmalloc", thp="on")
+    assert setting.reference() == setting
 
 
 @pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"bf16_method": "cast"}])
@@ -110,6 +155,10 @@ def test_a_resolved_setting_leaves_no_bf16_method_open(changes: dict[str, Any]) 
         (
             [Setting(options={"size": "base", "n": 1}), Setting(options={"size": "base", "n": 2})],
             ["fp32 n=1", "fp32 n=2"],
+        ),
+        (
+            [Setting(), Setting(malloc="tcmalloc"), Setting(malloc="tcmalloc", thp="on")],
+            ["fp32", "fp32 malloc=tcmalloc", "fp32 malloc=tcmalloc thp=on"],
         ),
         ([Setting(batch=1), Setting(batch=8), Setting(batch=8)], ["fp32 batch=1", "fp32 batch=8", "fp32 batch=8 #2"]),
     ],

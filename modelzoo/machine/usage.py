@@ -9,6 +9,7 @@ from pathlib import Path
 
 from modelzoo.machine import linux
 from modelzoo.machine.cgroups import read_throttled_seconds
+from modelzoo.machine.huge_pages import huge_page_bytes
 from modelzoo.machine.linux import FILESYSTEM_ROOT
 from modelzoo.records.machine import CpuUsage
 
@@ -106,6 +107,7 @@ class CpuUsageMonitor:
             throttled_seconds=throttled,
             waited_seconds=waited,
             frequency=linux.summarize_frequency(self._mhz_before + linux.current_mhz(self._cpus, self._root)),
+            huge_pages=huge_page_bytes(self._root),
         )
 
     def _snapshot(self) -> _Snapshot:

@@ -9,6 +9,7 @@ from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import EnvironmentProblem, ModelzooError
 from modelzoo.machine.limits import usable_threads
+from modelzoo.machine.worker_environment import memory_variables
 from modelzoo.records.protocol import MeasureJob, Message, Preparation, Prepared, PrepareJob, Progress, ValidateJob
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
@@ -49,6 +50,7 @@ def _prepared(
     send: Callable[[Message], None],
 ) -> Preparation:
     send(Progress("weights"))
+    memory = memory_variables(resolved)
     with engine.explained_errors():
         # What the user may have got wrong comes first: making weights takes longest.
         if resolved.input is not None:
@@ -60,8 +62,8 @@ def _prepared(
         resolved=resolved,
         weights=known[key],
         math_mode=math_mode,
-        variables=dict(engine.variables(resolved)),
-        validation_variables=dict(engine.variables(resolved, with_reference=True)),
+        variables={**engine.variables(resolved), **memory},
+        validation_variables={**engine.variables(resolved, with_reference=True), **memory},
     )
 
 

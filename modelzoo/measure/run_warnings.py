@@ -9,6 +9,7 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.formatting import percent
 from modelzoo.machine.diagnosis import usage_warnings
+from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.measure import sampler
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import RunReport
@@ -46,9 +47,9 @@ def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:
 
 
 def _environment_warnings(report: RunReport) -> Iterator[WarningMessage]:
-    removed = report.environment.removed
-    if removed:
-        names = ", ".join(f"{name}={value}" for name, value in sorted(removed.items()))
+    removed = sorted(report.environment.removed.items())
+    names = ", ".join(f"{name}={value}" for name, value in removed if name in FAST_MATH_VARIABLES)
+    if names:
         yield warning_for(WarningCode.SCRUBBED_VARIABLES, names=names)
     backend = report.setting.backend
     if backend != "auto" and backend == os.environ.get(BACKEND_VARIABLE):
@@ -57,6 +58,8 @@ def _environment_warnings(report: RunReport) -> Iterator[WarningMessage]:
     policy = os.environ.get("OMP_WAIT_POLICY")
     if policy:
         yield warning_for(WarningCode.WAIT_POLICY, value=policy)
+    if report.setting.thp == "on" and report.usage is not None and report.usage.huge_pages == 0:
+        yield warning_for(WarningCode.HUGE_PAGES_UNUSED)
 
 
 def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:

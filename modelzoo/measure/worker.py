@@ -15,6 +15,7 @@ from typing import Callable
 import msgspec
 
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
+from modelzoo.machine import worker_environment
 from modelzoo.records.protocol import (
     PROTOCOL,
     Failed,
@@ -67,9 +68,11 @@ def do(job: Job, send: Send) -> Message:
 
         return prepare(job, send)
     if isinstance(job, MeasureJob):
+        worker_environment.enter(job.resolved)
         from modelzoo.measure.measurement import measure
 
         return measure(job, send, take_turn)
+    worker_environment.enter(job.resolved)
     from modelzoo.measure.judgement import judge
 
     return judge(job, send)

@@ -151,6 +151,7 @@ class CpuUsage:
         throttled_seconds: time for which the control group's quota stopped its threads.
         waited_seconds: the part of ``seconds`` in which the process waited for its turn.
         frequency: clock frequencies; ``None`` in most virtual machines.
+        huge_pages: bytes of this process's anonymous memory that were in huge pages at the end.
     """
 
     seconds: float
@@ -163,3 +164,4 @@ class CpuUsage:
     throttled_seconds: Optional[float]
     waited_seconds: float = 0.0
     frequency: Optional[ClockFrequency] = None
+    huge_pages: Optional[int] = None

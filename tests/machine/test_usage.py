@@ -55,6 +55,7 @@ def test_own_work_is_told_from_other_usage(tmp_path: Path, monkeypatch: pytest.M
     assert usage.steal_percent == pytest.approx(20)
     assert usage.throttled_seconds is None
     assert usage.frequency == ClockFrequency(2500.0, 2000.0, 3000.0)
+    assert usage.huge_pages is None
 
 
 def test_usage_of_this_machine() -> None:

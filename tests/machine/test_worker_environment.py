@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine import huge_pages
+from modelzoo.machine import worker_environment as module
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.machine.worker_environment import (
     MATH_MODE_VARIABLE,
     MATH_MODE_VARIABLES,
+    enter,
     inherited_math_mode,
+    memory_variables,
     worker_environment,
 )
 from modelzoo.records.run import EnvironmentChanges
+from modelzoo.setting import Setting
 
 FAST_MATH = {MATH_MODE_VARIABLE: "BF16"}
 
@@ -63,3 +70,95 @@ def test_a_value_that_onednn_does_not_know_is_an_error() -> None:
     """oneDNN would ignore it without a message."""
     with pytest.raises(UsageError, match="DNNL_DEFAULT_FPMATH_MODE=BF17 is unknown to oneDNN; use BF16 or STRICT"):
         inherited_math_mode({MATH_MODE_VARIABLE: "BF17"})
+
+
+TCMALLOC, JEMALLOC, OPENMP = "/usr/lib/libtcmalloc_minimal.so.4", "/opt/libjemalloc.so.2", "/opt/libiomp5.so"
+
+
+@pytest.mark.parametrize(
+    ("inherited", "wanted", "expected"),
+    [
+        ({}, {}, ({}, {}, {})),
+        # Nothing is said about memory: whatever is inherited stays.
+        ({"LD_PRELOAD": JEMALLOC}, {}, ({"LD_PRELOAD": JEMALLOC}, {}, {})),
+        # An allocator of the setting's own: one that is inherited makes room, other libraries stay.
+        ({}, {"LD_PRELOAD": TCMALLOC}, ({"LD_PRELOAD": TCMALLOC}, {}, {"LD_PRELOAD": TCMALLOC})),
+        (
+            {"LD_PRELOAD": f"{JEMALLOC} {OPENMP}"},
+            {"LD_PRELOAD": TCMALLOC},
+            (
+                {"LD_PRELOAD": f"{TCMALLOC}:{OPENMP}"},
+                {"LD_PRELOAD": f"{JEMALLOC} {OPENMP}"},
+                {"LD_PRELOAD": TCMALLOC},
+            ),
+        ),
+        ({"LD_PRELOAD": TCMALLOC}, {"LD_PRELOAD": TCMALLOC}, ({"LD_PRELOAD": TCMALLOC}, {}, {"LD_PRELOAD": TCMALLOC})),
+        # glibc: no other one.
+        ({"LD_PRELOAD": OPENMP}, {"LD_PRELOAD": ""}, ({"LD_PRELOAD": OPENMP}, {}, {})),
+        ({"LD_PRELOAD": JEMALLOC}, {"LD_PRELOAD": ""}, ({}, {"LD_PRELOAD": JEMALLOC}, {})),
+        ({}, {"LD_PRELOAD": ""}, ({}, {}, {})),
+        # Huge pages: other tunables stay.
+        (
+            {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=2", "MALLOC_CONF": "narenas:1"},
+            {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_CONF": "thp:always"},
+            (
+                {
+                    "GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1",
+                    "MALLOC_CONF": "narenas:1,thp:always",
+                },
+                {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=2"},
+                {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_CONF": "thp:always"},
+            ),
+        ),
+        ({"THP_MEM_ALLOC_ENABLE": "1"}, {"THP_MEM_ALLOC_ENABLE": ""}, ({}, {"THP_MEM_ALLOC_ENABLE": "1"}, {})),
+    ],
+)
+def test_allocator_and_huge_pages_replace_what_is_inherited(
+    inherited: dict[str, str], wanted: dict[str, str], expected: tuple[dict[str, str], ...]
+) -> None:
+    """The variables of the worker, what was removed from the inherited ones, and what was set."""
+    variables, changes = worker_environment(inherited, wanted)
+    assert (variables, changes.removed, changes.applied) == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (Setting(), {}),
+        (Setting(malloc="glibc"), {"LD_PRELOAD": ""}),
+        (Setting(malloc="tcmalloc"), {"LD_PRELOAD": "/lib/tcmalloc.so"}),
+        (Setting(malloc="jemalloc", thp="on"), {"LD_PRELOAD": "/lib/jemalloc.so", **huge_pages.REQUESTS}),
+        (Setting(thp="on"), dict(huge_pages.REQUESTS)),
+        (Setting(thp="off"), {"THP_MEM_ALLOC_ENABLE": ""}),
+    ],
+)
+def test_the_variables_of_a_setting(
+    setting: Setting, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an allocator or huge pages of its own, a setting leaves everything as it is."""
+    monkeypatch.setattr(module, "find_library", lambda name: Path(f"/lib/{name}.so"))
+    monkeypatch.setattr(huge_pages, "system_mode", lambda: "always")
+    assert memory_variables(setting) == expected
+
+
+def test_huge_pages_that_the_system_refuses_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a run that has none."""
+    monkeypatch.setattr(huge_pages, "system_mode", lambda: "never")
+    with pytest.raises(EnvironmentProblem, match="thp=on: transparent huge pages are off"):
+        memory_variables(Setting(thp="on"))
+
+
+@pytest.mark.parametrize(("thp", "calls"), [("default", []), ("off", [False]), ("on", [True])])
+def test_a_worker_switches_its_huge_pages(thp: str, calls: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it has those of the system."""
+    seen: list[bool] = []
+    monkeypatch.setattr(huge_pages, "set_allowed", seen.append)
+    enter(Setting(thp=thp))
+    assert seen == calls
+
+
+def test_a_worker_without_its_allocator_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preload that had no effect must not be measured as if it had one."""
+    monkeypatch.setattr("modelzoo.machine.allocator.current_allocator", lambda: "glibc")
+    with pytest.raises(EnvironmentProblem, match="malloc=jemalloc"):
+        enter(Setting(malloc="jemalloc"))

@@ -82,6 +82,10 @@ def codes(**changes: object) -> list[str]:
         ({"timing": replace(timing(), stop=StopReason.TIME_LIMIT)}, ["TIME_LIMIT"]),
         ({"timing": timing((1.0,) * 40 + (9.0,))}, ["OUTLIERS"]),
         ({"environment": EnvironmentChanges({"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, {})}, ["SCRUBBED_VARIABLES"]),
+        ({"environment": EnvironmentChanges({"LD_PRELOAD": "libtcmalloc.so.4"}, {})}, []),
+        ({"setting": FP32.replace(thp="on"), "usage": replace(IDLE, huge_pages=0)}, ["HUGE_PAGES_UNUSED"]),
+        ({"setting": FP32.replace(thp="on"), "usage": replace(IDLE, huge_pages=2**21)}, []),
+        ({"setting": FP32.replace(thp="off"), "usage": replace(IDLE, huge_pages=0)}, []),
     ],
 )
 def test_a_run_warns_of_what_distorts_it_and_of_nothing_else(
