@@ -1,0 +1,33 @@
+"""Values of options that have a unit. Errors are ``argparse.ArgumentTypeError``, which argparse shows in one line."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"
+
+
+def duration(text: str) -> float:
+    """Return a duration in seconds: ``90s``, ``10m``, ``2h``, ``1h30m``.
+
+    >>> duration("1h30m")
+    5400.0
+    """
+    parts = re.findall(rf"({_NUMBER})([smh])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ArgumentTypeError(f"{text!r} is not a duration; write it with its unit: 90s, 10m or 2h")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def fraction(text: str) -> float:
+    """Return a fraction, given as such or as a percentage: ``0.05``, ``5%``.
+
+    >>> fraction("5%")
+    0.05
+    """
+    number = text[:-1].rstrip() if text.endswith("%") else text
+    if not re.fullmatch(_NUMBER, number):
+        raise ArgumentTypeError(f"{text!r} is not a fraction; write 5% or 0.05")
+    return float(number) / (100 if text.endswith("%") else 1)

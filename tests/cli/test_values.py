@@ -1,0 +1,38 @@
+"""Durations and fractions on the command line."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+
+import pytest
+
+from modelzoo.cli.values import duration, fraction
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("10m", 600), ("2h", 7200), ("1h30m", 5400), ("0.5s", 0.5), (".5m", 30), ("0s", 0)],
+)
+def test_a_duration_is_given_with_its_unit(text: str, seconds: float) -> None:
+    """In seconds, minutes or hours."""
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "10 m", "10d", "-5s", "1e3s", "10mm", "nan", "inf", "5s!"])
+def test_anything_else_is_no_duration(text: str) -> None:
+    """A number alone could be seconds or minutes."""
+    with pytest.raises(ArgumentTypeError, match="is not a duration; write it with its unit: 90s, 10m or 2h"):
+        duration(text)
+
+
+@pytest.mark.parametrize(("text", "value"), [("5%", 0.05), ("0.05", 0.05), ("2.5 %", 0.025), (".1", 0.1), ("5", 5.0)])
+def test_a_fraction_may_be_a_percentage(text: str, value: float) -> None:
+    """Whether it is in range depends on the option."""
+    assert fraction(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "%", "-5%", "five", "5%%", "nan", "inf", "1e-2"])
+def test_anything_else_is_no_fraction(text: str) -> None:
+    """The message shows both ways to write it."""
+    with pytest.raises(ArgumentTypeError, match="is not a fraction; write 5% or 0.05"):
+        fraction(text)
