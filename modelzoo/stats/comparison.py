@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean, median, variance
 from typing import Optional
 
 from modelzoo.stats.distribution import student_t, two_sided_p
-from modelzoo.stats.intervals import CONFIDENCE, Interval, scaled, widening
+from modelzoo.stats.intervals import CONFIDENCE, Interval, scaled
 from modelzoo.stats.looks import Look, Looks
 
 VERDICT_CONFIDENCE = 0.98
@@ -71,9 +71,7 @@ class Comparison:
     rounds: int
 
 
-def ratio_interval(
-    a: Samples, b: Samples, *, paired: bool, confidence: float = CONFIDENCE, by_precision: bool = False
-) -> Interval:
+def ratio_interval(a: Samples, b: Samples, *, paired: bool, confidence: float = CONFIDENCE) -> Interval:
     """Compute how many times faster B is than A (time of A over time of B) and the interval of this ratio.
 
     Args:
@@ -85,13 +83,11 @@ def ratio_interval(
             Welch and Satterthwaite (Welch, "The generalization of 'Student's' problem when several different
             population variances are involved", Biometrika 34, 1947).
         confidence: coverage of the interval.
-        by_precision: whether sampling stopped, or is to stop, because this interval is narrow enough.
 
     Raises:
         ValueError: paired sides have different numbers of processes, or there are none.
     """
-    found = _log_ratio(_levels(a), _levels(b), paired)
-    return _interval(found.widened(min(len(a), len(b)), by_precision), confidence)
+    return _interval(_log_ratio(_levels(a), _levels(b), paired), confidence)
 
 
 def p_value(a: Samples, b: Samples, *, paired: bool) -> float:
@@ -122,15 +118,14 @@ def ratio_test(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] =
     if looks is not None and not paired:
         raise ValueError("only sides that ran in the same rounds can be looked at several times")
     first, second = _levels(a), _levels(b)
-    raw = _log_ratio(first, second, paired)
+    whole = _log_ratio(first, second, paired)
     rounds = min(len(first), len(second))
-    whole = raw.widened(rounds, looks is not None and looks.by_precision)
     best, decisive = 1.0, whole.value
     for look in looks.taken(rounds) if looks is not None else [Look(rounds, 1.0)]:
         seen = whole if look.rounds == rounds else _log_ratio(first[: look.rounds], second[: look.rounds], paired)
         if seen.p_value < best * look.share:
             best, decisive = seen.p_value / look.share, seen.value
-    spread = raw.error * math.sqrt(rounds) if paired and rounds > 1 else None
+    spread = whole.error * math.sqrt(rounds) if paired and rounds > 1 else None
     return Comparison(_interval(whole, CONFIDENCE), best, decisive, spread, rounds)
 
 
@@ -151,8 +146,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Journal of Statistics 6, 1979). The same holds for sequential p-values, and because they only get smaller, what
     has been rejected at one look stays rejected (Maurer and Bretz, "Multiple testing in group sequential trials
     using graphical approaches", Statistics in Biopharmaceutical Research 5, 2013; Tamhane et al., "Group sequential
-    Holm and Hochberg procedures", Statistics in Medicine 40, 2021). The number of comparisons must not depend on the
-    times: a comparison without data takes part with p = 1.
+    Holm and Hochberg procedures", Statistics in Medicine 40, 2021). Which comparisons take part must not depend on
+    their times.
     """
     adjusted, largest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -209,9 +204,6 @@ class _LogRatio:
         if self.freedom < 1 or not self.value:
             return 1.0
         return two_sided_p(abs(self.value) / self.error, self.freedom) if self.error else 0.0
-
-    def widened(self, count: int, by_precision: bool) -> _LogRatio:
-        return replace(self, error=self.error * widening(count, by_precision))
 
 
 def _levels(side: Samples) -> list[float]:

@@ -72,12 +72,8 @@ def level_interval(medians: Sequence[float], confidence: float = CONFIDENCE, *, 
     if count == 1:
         return Interval(centre, 0.0, math.inf)
     error = stdev([math.log(each) for each in medians]) / math.sqrt(count)
-    return scaled(centre, student_t((1 + confidence) / 2, count - 1) * error * widening(count, by_precision))
-
-
-def widening(count: int, by_precision: bool) -> float:
-    """The factor by which an interval from ``count`` processes is widened; see ``STOPPED``."""
-    return 1 + STOPPED / count if by_precision else 1.0
+    widened = 1 + STOPPED / count if by_precision else 1.0
+    return scaled(centre, student_t((1 + confidence) / 2, count - 1) * error * widened)
 
 
 def scaled(value: float, log_half_width: float) -> Interval:

@@ -40,11 +40,8 @@ class Looks:
         planned: numbers of rounds after which the comparison is looked at, ascending.
         maximum: the number of rounds at which the whole error has been spent.
         final: whether sampling has ended for a reason that does not depend on how the settings differ (the number of
-            rounds was fixed, the time was up, the call was interrupted). Then the last look spends all that
-            remains. It must be false if sampling ended because a comparison was decided.
-        by_precision: whether sampling has ended because the intervals were narrow enough. How wide they are says
-            little about the difference, so the last look spends all that remains, too, but at widened intervals
-            (``modelzoo.stats.intervals.STOPPED``).
+            rounds was fixed, the time was up). Then the last look spends all that remains. It must be false while
+            sampling goes on, and if it ended because the comparisons were decided.
 
     Raises:
         ValueError: the planned looks do not ascend, or exceed the maximum.
@@ -53,7 +50,6 @@ class Looks:
     planned: tuple[int, ...]
     maximum: int
     final: bool = False
-    by_precision: bool = False
 
     def __post_init__(self) -> None:
         if list(self.planned) != sorted({*self.planned}) or (self.planned and self.planned[-1] > self.maximum):
@@ -61,13 +57,12 @@ class Looks:
 
     def taken(self, rounds: int) -> tuple[Look, ...]:
         """Return the looks that ``rounds`` rounds allow, each with its share of the error."""
-        ended = self.final or self.by_precision
         passed = [each for each in self.planned if each <= rounds]
-        if ended and rounds not in passed:
+        if self.final and rounds not in passed:
             passed.append(rounds)
         found, spent = [], 0.0
         for number in passed:
-            total = 1.0 if ended and number == rounds else spending(number / self.maximum, 1.0)
+            total = 1.0 if self.final and number == rounds else spending(number / self.maximum, 1.0)
             found.append(Look(number, total - spent))
             spent = total
         return tuple(found)

@@ -166,23 +166,18 @@ def test_many_tables_of_equals(rows: int) -> None:
 
 
 @pytest.mark.slow
-def test_stopping_at_a_margin_causes_no_false_alarms() -> None:
-    """Sampling that ends when the interval of the ratio is narrow enough: at most 2 %, within the simulation's error.
-
-    The design decides earlier if it can, as a call does.
-    """
+def test_calls_that_stop_when_they_are_sure_cause_no_more_false_alarms() -> None:
+    """A call as it runs: it stops once the verdict is not AMBIGUOUS, or when the time is up, which spends the rest."""
     generator, trials, wrong = np.random.default_rng(6), 6000, 0
-    looks = Looks(stats.planned_looks(8, 64), 64)
-    ending = Looks(looks.planned, 64, by_precision=True)
     for _ in range(trials):
-        a, b = levels(generator, 64, NOISE), levels(generator, 64, NOISE)
-        for rounds in range(8, 65):
-            ended = stats.ratio_interval(a[:rounds], b[:rounds], paired=True, by_precision=True).half_width <= 0.035
-            found = stats.ratio_test(a[:rounds], b[:rounds], paired=True, looks=ending if ended else looks)
-            different = found.p_value <= 1 - stats.VERDICT_CONFIDENCE
-            if ended or different:
+        end = int(generator.integers(8, 41))
+        a, b = levels(generator, end, 0.01), levels(generator, end, 0.01)
+        for rounds in range(8, end + 1):
+            looks = Looks(stats.planned_looks(8, 40), 40, final=rounds == end)
+            outcome = stats.compare(a[:rounds], b[:rounds], paired=True, looks=looks)[1].outcome
+            if outcome is not SpeedVerdict.AMBIGUOUS:
                 break
-        wrong += different
+        wrong += outcome in DIFFERENT
     assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
 
 

@@ -40,16 +40,14 @@ def test_spending_goes_from_nothing_to_everything() -> None:
     assert spending(1.5, 0.02) == pytest.approx(0.02), "rounds beyond the maximum have nothing left to spend"
 
 
-@given(st.integers(2, 12), st.integers(0, 200), st.integers(1, 300), st.booleans(), st.booleans())
-def test_looks_never_spend_more_than_everything(
-    minimum: int, more: int, rounds: int, final: bool, by_precision: bool
-) -> None:
+@given(st.integers(2, 12), st.integers(0, 200), st.integers(1, 300), st.booleans())
+def test_looks_never_spend_more_than_everything(minimum: int, more: int, rounds: int, final: bool) -> None:
     """The shares of all looks that are taken add up to 1 at most, and to exactly 1 once sampling has ended."""
-    looks = Looks(planned_looks(minimum, minimum + more), minimum + more, final, by_precision)
+    looks = Looks(planned_looks(minimum, minimum + more), minimum + more, final)
     taken = looks.taken(rounds)
     total = math.fsum(look.share for look in taken)
     assert total <= 1 + 1e-12
-    if final or by_precision or rounds >= looks.maximum:
+    if final or rounds >= looks.maximum:
         assert total == pytest.approx(1)
     assert all(look.share >= 0 and look.rounds <= rounds for look in taken)
 
@@ -59,7 +57,6 @@ def test_a_look_that_was_not_planned_is_taken_only_if_sampling_has_ended_by_itse
     first = spending(8 / 16, 1.0)
     assert Looks((8, 12, 16), 16).taken(10) == (Look(8, first),)
     assert Looks((8, 12, 16), 16, final=True).taken(10) == (Look(8, first), Look(10, 1 - first))
-    assert Looks((8, 12, 16), 16, by_precision=True).taken(10) == (Look(8, first), Look(10, 1 - first))
     assert Looks((8, 12, 16), 16, final=True).taken(8) == (Look(8, 1.0),)
     assert Looks((8, 12, 16), 16, final=True).taken(5) == (Look(5, 1.0),)
     assert Looks((8, 12, 16), 16).taken(5) == ()
