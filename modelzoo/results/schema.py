@@ -18,7 +18,7 @@ import msgspec
 from modelzoo.errors import KINDS
 from modelzoo.files import write_atomically
 from modelzoo.records.run import FORMAT, THUMBNAILS, Result
-from modelzoo.setting import BACKENDS, BF16_METHODS, MODES, PRECISIONS, ResolvedSetting, Setting
+from modelzoo.setting import BACKENDS, BF16_METHODS, HUGE_PAGES, MALLOCS, MODES, PRECISIONS, ResolvedSetting, Setting
 
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 Json = dict[str, Any]
@@ -32,6 +32,8 @@ _SETTING: dict[str, Json] = {
     "batch": {"minimum": 1},
     "threads": {"minimum": 1},
     "seed": _NOT_NEGATIVE,
+    "malloc": {"enum": list(MALLOCS)},
+    "thp": {"enum": list(HUGE_PAGES)},
 }
 _CONSTRAINTS: dict[str, dict[str, Json]] = {
     "Result": {"format": {"const": FORMAT}},
