@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable
 
-from modelzoo.cli import options
+from modelzoo.cli import options, setting_options
 from modelzoo.cli.doctor import doctor
 from modelzoo.cli.report import report
 from modelzoo.cli.run import run, run_settings
+from modelzoo.cli.selection import settings_of
 from modelzoo.cli.validate import judge_settings, validate_command
 from modelzoo.cli.weights import weights
 from modelzoo.errors import ModelzooError
@@ -41,8 +42,9 @@ def make_parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "run", help="time workloads, each setting in fresh processes that alternate with the others"
     )
-    options.add_workloads(command, "fp32,bf16")
-    options.add_setting(command)
+    setting_options.add_workloads(command, "fp32,bf16, but fp32 with --vary and --setting")
+    setting_options.add_setting(command)
+    setting_options.add_comparison(command)
     options.add_plan(command)
     options.add_json(command)
     options.add_validity(command)
@@ -51,11 +53,11 @@ def make_parser() -> argparse.ArgumentParser:
     command = commands.add_parser(
         "validate", help="compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 could not be judged"
     )
-    options.add_workloads(command, "bf16")
-    options.add_setting(command)
+    setting_options.add_workloads(command, "bf16")
+    setting_options.add_setting(command)
     options.add_validity(command)
     options.add_json(command)
-    command.set_defaults(command_function=validate_command)
+    command.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
     command = commands.add_parser("report", help="show stored results as they were printed")
     command.add_argument("results", nargs="+", metavar="RESULT", help="a file that 'run' or 'validate' wrote")
     command.add_argument("--kernels", action="store_true", help="also print kernel evidence, profiles and judgements")
@@ -94,14 +96,14 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
             prog="performance.py",
             description=f"Time {work.title}. Defaults: {work.defaults or f'batch {work.batch}'}.",
         )
-        options.add_setting(parser)
+        setting_options.add_setting(parser)
+        setting_options.add_comparison(parser)
         options.add_plan(parser)
         options.add_json(parser)
-        options.add_workload_options(parser, work)
-        parser.set_defaults(validate=False)
+        setting_options.add_workload_options(parser, work)
+        parser.set_defaults(validate=False, precision=None)
         args = parser.parse_args(options.explicit_bf16(sys.argv[1:] if argv is None else argv))
-        setting = options.make_setting(args, work, options.own_options(args))
-        return run_settings([(work, (setting,))], args)
+        return run_settings([(work, settings_of(args, work))], args)
 
     sys.exit(guard(call))
 
@@ -112,12 +114,12 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
         parser = options.Parser(prog="validate.py", description=f"Compare {work.title} with fp32.")
-        options.add_setting(parser)
+        setting_options.add_setting(parser)
         options.add_validity(parser)
-        options.add_workload_options(parser, work)
+        setting_options.add_workload_options(parser, work)
         options.add_json(parser)
         args = parser.parse_args(options.explicit_bf16(sys.argv[1:] if argv is None else argv))
-        setting = options.make_setting(args, work, options.own_options(args))
+        setting = setting_options.make_setting(args, work, setting_options.own_options(args))
         return judge_settings([(work, (setting,))], args)
 
     sys.exit(guard(call))

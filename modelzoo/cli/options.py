@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from modelzoo import setting as settings
+from modelzoo.cli.values import duration, fraction
 from modelzoo.errors import UsageError
 from modelzoo.records.validity import ValidityRequest
-from modelzoo.setting import PROCESSES, OptionValue, Plan, Setting
+from modelzoo.setting import MARGIN, Effort, Plan, Sessions
 from modelzoo.workload import Workload
-from modelzoo.workload.discovery import STANDARD_WORKLOADS
-from modelzoo.workload.weights import SOURCES
-
-THREADS_PER_CPU = 16
-"""More threads per CPU than this measure nothing useful, and starting them may take minutes."""
-_OPTION_PREFIX = "option:"
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,97 +33,46 @@ def explicit_bf16(arguments: Sequence[str]) -> list[str]:
     return ["--bf16=auto" if word == "--bf16" else word for word in arguments]
 
 
-def add_workloads(parser: argparse.ArgumentParser, precision: str) -> None:
-    """Add the options that select workloads, precisions (by default ``precision``) and the workloads' own options."""
-    parser.add_argument(
-        "workloads",
-        nargs="*",
-        metavar="WORKLOAD",
-        help=f"a workload's name or directory (default: {', '.join(STANDARD_WORKLOADS)})",
-    )
-    parser.add_argument(
-        "--precision", metavar="LIST", help=f"comma-separated list of fp32 and bf16 (default: {precision})"
-    )
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set an option of a workload, such as sequence=128 for bert; may be repeated",
-    )
-
-
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the option that names the result's file."""
     parser.add_argument("--json", metavar="FILE", help="write the result to FILE (default: results/TIME.json)")
 
 
-def add_setting(parser: argparse.ArgumentParser) -> None:
-    """Add the options that decide what runs; ``run`` and ``validate`` share them."""
-    group = parser.add_argument_group("setting")
-    group.add_argument(
-        "--bf16",
-        metavar="METHOD",
-        help="run in bf16 instead of fp32: --bf16=fastmath, --bf16=autocast or --bf16=cast; plain --bf16 chooses the "
-        "method that suits the backend",
-    )
-    group.add_argument(
-        "--mode",
-        default="eager",
-        metavar="MODE",
-        help="eager (default), compile (inductor with freezing) or script (traced or scripted, then frozen)",
-    )
-    group.add_argument(
-        "--backend",
-        metavar="BACKEND",
-        help="auto, onednn, or blas (oneDNN switched off: OpenBLAS or MKL); default: MODELZOO_BACKEND, else auto",
-    )
-    group.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default), cuda, cuda:1, npu …")
-    group.add_argument("--batch", type=int, metavar="N", help="items per forward pass (default: the workload's)")
-    group.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        help="intra-operator threads (default: OMP_NUM_THREADS, else the smallest of CPU affinity, cgroup quota "
-        "and physical cores)",
-    )
-    group.add_argument("--channels-last", action="store_true", help="use the channels-last memory format")
-    group.add_argument(
-        "--weights",
-        default="auto",
-        metavar="SOURCE",
-        help="auto (default: cached, else downloaded, else random), pretrained, random, or the path of a checkpoint",
-    )
-    group.add_argument("--input", metavar="PATH", help="your own picture, directory of pictures, or text file")
-    group.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed for random weights, crops and samples (default 0)"
-    )
-
-
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide how long to measure, and what is recorded besides the time."""
-    default = Plan()
     group = parser.add_argument_group("measurement")
     group.add_argument(
-        "--processes",
-        type=int,
-        default=PROCESSES,
-        metavar="N",
-        help=f"fresh processes per setting (default {PROCESSES})",
+        "--margin",
+        type=fraction,
+        default=MARGIN,
+        metavar="M",
+        help=f"stop when the 95 %% interval of each time is within ± this: 5%% or 0.05 (default {MARGIN:.0%}%)",
     )
     group.add_argument(
-        "--iterations",
-        type=int,
-        metavar="N",
-        help="steady-state iterations (default: until the interval is within ±1 %%, or --max-seconds)",
+        "--budget", type=duration, metavar="TIME", help="take at most this long: 90s, 10m, 2h (default: no limit)"
+    )
+    group.add_argument(
+        "--sessions", type=int, default=1, metavar="N", help="repeat the whole call and keep each session (default 1)"
+    )
+    group.add_argument(
+        "--every",
+        type=duration,
+        default=0.0,
+        metavar="TIME",
+        help="time from the start of one session to that of the next: 30m (default: at once)",
+    )
+    group.add_argument(
+        "--processes", type=int, metavar="N", help="fresh processes per setting (default: as many as --margin takes)"
+    )
+    group.add_argument(
+        "--iterations", type=int, metavar="N", help="steady-state samples per process (default: see --max-seconds)"
     )
     group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")
     group.add_argument(
         "--max-seconds",
         type=float,
-        default=default.max_seconds,
         metavar="SECONDS",
-        help=f"time limit for steady-state sampling in each process (default {default.max_seconds:g}; inf: no limit)",
+        help="steady-state sampling per process (default: chosen from how much samples and processes differ)",
     )
     group.add_argument("--profiling", action="store_true", help="print operator tables, profiled after the timing")
     group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace, recorded after the timing")
@@ -167,31 +109,6 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--explain", action="store_true", help="report the error of every layer, as a CSV file and a plot"
     )
-
-
-def add_workload_options(parser: argparse.ArgumentParser, workload: Workload) -> None:
-    """Add the workload's own options, as ``--name``."""
-    if not workload.options:
-        return
-    group = parser.add_argument_group(f"only for {workload.name}")
-    for option in workload.options:
-        choices = "|".join(map(str, option.choices)) if option.choices else "VALUE"
-        group.add_argument(
-            f"--{option.name}",
-            dest=f"{_OPTION_PREFIX}{option.name}",
-            metavar=choices,
-            help=f"{option.help} (default {option.default})",
-        )
-
-
-def own_options(args: argparse.Namespace) -> dict[str, str]:
-    """Return the workload's own options that were given."""
-    given = vars(args).items()
-    return {
-        name[len(_OPTION_PREFIX) :]: value
-        for name, value in given
-        if name.startswith(_OPTION_PREFIX) and value is not None
-    }
 
 
 @dataclass(frozen=True)
@@ -254,68 +171,19 @@ def _output(named: str | None, workload: Workload) -> Path:
     return Path(results).absolute() / "output" / workload.name if results else workload.directory / "output"
 
 
-def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[str, OptionValue]) -> Setting:
-    """Return the setting of ``args``: fp32 unless ``--bf16`` was given.
-
-    Raises:
-        UsageError: a value is out of range, a file does not exist, or an environment variable is not valid.
-    """
-    if args.input is not None and not Path(args.input).exists():
-        raise UsageError(f"--input {args.input} does not exist")
-    threads = args.threads if args.threads is not None else _threads_variable()
-    limit = THREADS_PER_CPU * (os.cpu_count() or 1)
-    if threads is not None and threads > limit:
-        raise UsageError(f"--threads {threads}: this machine has {os.cpu_count()} CPUs; give at most {limit}")
-    return Setting(
-        precision="bf16" if args.bf16 else "fp32",
-        bf16_method=None if args.bf16 in (None, "auto") else args.bf16,
-        mode=args.mode,
-        backend=args.backend if args.backend is not None else _backend_variable(),
-        device=args.device,
-        batch=args.batch,
-        threads=threads,
-        channels_last=args.channels_last,
-        weights=args.weights if args.weights in SOURCES else str(Path(args.weights).absolute()),
-        seed=args.seed,
-        input=None if args.input is None else str(Path(args.input).absolute()),
-        options=workload.option_values(options),
-    )
-
-
-def _threads_variable() -> int | None:
-    value = os.environ.get("OMP_NUM_THREADS")
-    if not value:
-        return None
-    # OpenMP allows a list, one number per nesting level; the outermost is the one that matters here.
-    first = value.split(",")[0].strip()
-    if not first.isdigit() or int(first) < 1:
-        raise UsageError(f"OMP_NUM_THREADS={value} is not a number of threads; set it to 1 or more, or unset it")
-    return int(first)
-
-
-def _backend_variable() -> str:
-    """The default backend, which an image names in MODELZOO_BACKEND."""
-    value = os.environ.get(settings.BACKEND_VARIABLE) or "auto"
-    if value not in settings.BACKENDS:
-        allowed = ", ".join(settings.BACKENDS)
-        raise UsageError(
-            f"{settings.BACKEND_VARIABLE}={value} is not a backend; set it to one of {allowed}, or unset it"
-        )
-    return value
-
-
 def make_plan(args: argparse.Namespace) -> Plan:
-    """Return the plan of ``args``; raises ``UsageError``."""
-    if args.processes < 1:
-        raise UsageError(f"--processes must be 1 or more, not {args.processes}")
-    # JSON has no infinity.
-    return Plan(args.warmup, args.iterations, None if args.max_seconds == math.inf else args.max_seconds)
+    """Return how each process measures; raises ``UsageError``."""
+    seconds = Plan().max_seconds if args.max_seconds is None else args.max_seconds
+    return Plan(args.warmup, args.iterations, seconds)
 
 
-def precisions(text: str) -> list[str]:
-    """Return ``fp32,bf16`` as a list without repetitions; raises ``UsageError``."""
-    found = [word.strip() for word in text.split(",") if word.strip()]
-    unknown = [word for word in found if word not in settings.PRECISIONS]
-    if unknown or not found:
-        raise UsageError(f"--precision must be a list of {', '.join(settings.PRECISIONS)}, not {text!r}")
-    return list(dict.fromkeys(found))
+def make_effort(args: argparse.Namespace) -> Effort:
+    """Return how many processes may be spent, and on what precision; raises ``UsageError``."""
+    return Effort(args.processes, args.margin, args.budget)
+
+
+def make_sessions(args: argparse.Namespace) -> Sessions:
+    """Return how often the call is repeated; raises ``UsageError``."""
+    if args.every and args.sessions == 1:
+        raise UsageError("--every says when the next session starts; add --sessions N")
+    return Sessions(args.sessions, args.every)

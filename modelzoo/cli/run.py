@@ -13,7 +13,7 @@ from modelzoo.cli.output import new_result, print_lines, result_lines, result_pa
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.validate import judge_setting
 from modelzoo.errors import UsageError, WorkerError
-from modelzoo.setting import Setting
+from modelzoo.setting import PROCESSES, Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,6 +42,7 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         raise UsageError(f"--trace {args.trace}: its directory does not exist")
     args.profiling = args.profiling or bool(args.trace)
     options.make_plan(args)
+    options.make_effort(args)
     result = new_result(jobs)
     # Writing the file now shows whether it can be written, not after minutes.
     stored = ResultFile(result_path(args.json, result.created), result)
@@ -69,7 +70,7 @@ def _measure(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, out: Cons
 
     judging = {work.name: options.make_judging(args, work) for work, _ in jobs if args.validate}
     # More processes only narrow the interval of a time, and under an emulator nothing is timed.
-    processes = 1 if read_machine().emulator else args.processes
+    processes = 1 if read_machine().emulator else args.processes or PROCESSES
     plan = options.make_plan(args)
     total = sum(len(settings) * processes + len(_to_judge(settings, args)) for _, settings in jobs)
     first = 0

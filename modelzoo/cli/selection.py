@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Optional
 
-from modelzoo.cli import options
+from modelzoo.cli.setting_options import make_setting, own_options
+from modelzoo.cli.vary import (
+    FIELDS,
+    Axis,
+    Given,
+    check_names,
+    check_number,
+    combine,
+    parse_axis,
+    parse_setting,
+    parse_settings,
+)
 from modelzoo.errors import UsageError
-from modelzoo.setting import OptionValue, Setting
+from modelzoo.setting import PRECISIONS, OptionValue, Setting, labels
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
 
 Jobs = Sequence[tuple[Workload, tuple[Setting, ...]]]
 """Workloads with the settings to run them under; the first setting of each is its baseline."""
+_NUMBERS = ("batch", "threads", "seed")
+_SWITCH = {"off": False, "on": True}
 
 
 def load_workloads(names: Sequence[str]) -> list[Workload]:
@@ -29,35 +43,197 @@ def load_workloads(names: Sequence[str]) -> list[Workload]:
 
 
 def select_settings(args: argparse.Namespace, default: str) -> Jobs:
-    """Return each workload with one setting per precision asked for.
+    """Return each workload with its settings, the baseline first.
 
     Args:
-        default: the precisions if neither ``--precision`` nor ``--bf16`` was given.
+        args: of ``modelzoo run`` or ``modelzoo validate``.
+        default: the precisions if nothing on the command line says which settings to run.
+
+    Raises:
+        UsageError: a name, a value or a combination makes no sense.
     """
     works = load_workloads(args.workloads)
-    text = args.precision if args.precision is not None else "bf16" if args.bf16 else default
-    wanted = options.precisions(text)
-    if args.bf16 and "bf16" not in wanted:
-        raise UsageError("--bf16 together with --precision fp32 contradicts itself; leave one out")
-    jobs = []
-    for work in works:
-        base = options.make_setting(args, work, _options_for(work, works, args.option))
-        methods = {"fp32": None, "bf16": base.bf16_method}
-        jobs.append((work, tuple(base.replace(precision=each, bf16_method=methods[each]) for each in wanted)))
-    return jobs
+    known = {option.name for work in works for option in work.options}
+    return [
+        (work, _Selection(args, work, _options_for(work, known, args.option), known).settings(default))
+        for work in works
+    ]
 
 
-def _options_for(work: Workload, works: Sequence[Workload], given: Sequence[str]) -> dict[str, OptionValue]:
+def settings_of(args: argparse.Namespace, work: Workload) -> tuple[Setting, ...]:
+    """Return the settings that a workload's own ``performance.py`` was asked for, the baseline first.
+
+    Raises:
+        UsageError: as ``select_settings``.
+    """
+    return _Selection(args, work, own_options(args), {option.name for option in work.options}).settings("fp32")
+
+
+class _Selection:
+    """The settings of one workload: the options of the call, and what ``--vary`` and ``--setting`` replace.
+
+    Args:
+        args: the parsed command line.
+        work: the workload.
+        own: values of its own options that the whole call has.
+        known: the names of all options that any workload of the call has of its own.
+    """
+
+    def __init__(
+        self, args: argparse.Namespace, work: Workload, own: Mapping[str, OptionValue], known: set[str]
+    ) -> None:
+        self._args, self._work, self._own, self._known = args, work, own, known
+        self._names = {option.name for option in work.options}
+
+    def settings(self, default: str) -> tuple[Setting, ...]:
+        """All settings, the baseline first."""
+        given = self._exact() if self._args.setting else combine(self._axes(default))
+        check_number(len(given))
+        found = [self._setting(each) for each in given]
+        _check_repetitions(given, found)
+        if self._args.baseline is not None:
+            first = self._baseline(self._args.baseline, found)
+            found.insert(0, found.pop(first))
+        return tuple(found)
+
+    def _exact(self) -> list[Given]:
+        """What each ``--setting`` names."""
+        if self._args.vary or self._args.precision is not None:
+            other = "--vary" if self._args.vary else "--precision"
+            raise UsageError(f"--setting names whole settings and cannot be combined with {other}; use one of the two")
+        found = parse_settings(self._args.setting)
+        for given in found:
+            check_names(given, self._known, "--setting")
+            lacking = sorted(set(given) - set(FIELDS) - self._names)
+            if lacking:
+                raise UsageError(f"--setting: workload {self._work.name} has no option {lacking[0]!r}")
+        return found
+
+    def _axes(self, default: str) -> list[Axis]:
+        """What is varied; options that only other workloads have do not count."""
+        varied = [parse_axis(text) for text in self._args.vary]
+        check_names([axis.name for axis in varied], self._known, "--vary")
+        for axis in varied:
+            self._check_not_fixed(axis.name)
+        axes = [axis for axis in varied if axis.name in FIELDS or axis.name in self._names]
+        if self._args.precision is not None:
+            axes = [parse_axis(f"precision={self._precision_list()}"), *axes]
+        elif not varied and not self._args.bf16:
+            axes = [parse_axis(f"precision={default}")]
+        precisions = [choice["precision"] for axis in axes if axis.name == "precision" for choice in axis.choices]
+        if self._args.bf16 and precisions and "bf16" not in precisions:
+            raise UsageError("--bf16 together with --precision fp32 contradicts itself; leave one out")
+        return axes
+
+    def _precision_list(self) -> str:
+        """The value of ``--precision``, which is one word or several."""
+        words = [word.strip() for word in self._args.precision.split(",")]
+        if not all(word in PRECISIONS for word in words):
+            raise UsageError(f"--precision must be a list of {', '.join(PRECISIONS)}, not {self._args.precision!r}")
+        return ",".join(words)
+
+    def _check_not_fixed(self, name: str) -> None:
+        """Raise ``UsageError`` if the option that is varied also has one value for the whole call."""
+        if name == "bf16":
+            fixed = self._args.bf16 not in (None, "auto")
+        elif name in FIELDS and name != "precision":
+            fixed = getattr(self._args, _attribute(name)) not in (None, getattr(Setting(), _attribute(name)))
+        else:
+            fixed = name in self._own
+        if fixed:
+            raise UsageError(f"--{name} and --vary {name}=… contradict each other; leave one out")
+
+    def _setting(self, given: Given) -> Setting:
+        """The setting with what is ``given``, and the options of the call for everything else."""
+        values = {_attribute(name): _value(name, text) for name, text in given.items() if name in FIELDS}
+        own = {name: text for name, text in given.items() if name in self._names}
+        args = argparse.Namespace(**{**vars(self._args), **values, "bf16": self._method(given)})
+        return make_setting(args, self._work, {**self._own, **own})
+
+    def _method(self, given: Given) -> Optional[str]:
+        """The bf16 method, ``auto`` if the choice is left to the engine, and ``None`` for fp32."""
+        method = given.get("bf16", self._args.bf16)
+        precision = given.get("precision", "bf16" if method else "fp32")
+        if precision not in PRECISIONS:
+            raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+        if precision == "fp32":
+            if "bf16" in given:
+                raise UsageError(f"precision=fp32 and bf16={given['bf16']} contradict each other; leave one out")
+            return None
+        return method or "auto"
+
+    def _baseline(self, text: str, settings: Sequence[Setting]) -> int:
+        """Index of the first setting that ``--baseline`` describes, by its label or by some of its values."""
+        names = labels(settings)
+        if text in names:
+            return names.index(text)
+        if all("=" in word for word in text.split()):
+            given = parse_setting(text, "--baseline")
+            check_names(given, self._known, "--baseline")
+            own = {name: value for name, value in given.items() if name in self._names or name in FIELDS}
+            wanted = self._setting(own)
+            for index, setting in enumerate(settings):
+                if all(_field(setting, name) == _field(wanted, name) for name in own):
+                    return index
+        raise UsageError(f"--baseline {text!r} is none of the settings of {self._work.name}: {', '.join(names)}")
+
+
+def _attribute(name: str) -> str:
+    """The name of an option in the parsed arguments, and in a setting."""
+    return name.replace("-", "_")
+
+
+def _field(setting: Setting, name: str) -> object:
+    """What ``setting`` has for the option ``name``."""
+    if name == "bf16":
+        return setting.precision, setting.bf16_method
+    return getattr(setting, _attribute(name)) if name in FIELDS else setting.options.get(name)
+
+
+def _check_repetitions(given: Sequence[Given], settings: Sequence[Setting]) -> None:
+    """Check that equal settings were given in equal words: then a setting is compared with itself on purpose.
+
+    Raises:
+        UsageError: two settings are equal by mistake.
+    """
+    first: dict[str, Given] = {}
+    for words, setting in zip(given, settings):
+        before = first.setdefault(repr(setting), words)
+        if before != words:
+            raise UsageError(
+                f"{_text(before)!r} and {_text(words)!r} are the same setting; leave one out, or to compare a setting "
+                "with itself, give the same words twice"
+            )
+
+
+def _text(given: Given) -> str:
+    return " ".join(f"{name}={value}" for name, value in given.items())
+
+
+def _value(name: str, text: str) -> object:
+    """The value of an option of every setting, as argparse would give it; raises ``UsageError``."""
+    if name in _NUMBERS:
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"{name} must be a whole number, not {text!r}") from None
+    if name == "channels-last":
+        if text not in _SWITCH:
+            raise UsageError(f"channels-last must be off or on, not {text!r}")
+        return _SWITCH[text]
+    return text
+
+
+def _options_for(work: Workload, known: set[str], given: Sequence[str]) -> dict[str, OptionValue]:
     """The values of ``--option NAME=VALUE`` that are meant for ``work``; some workload must have each name."""
     values: dict[str, OptionValue] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"--option {text!r} must have the form NAME=VALUE")
-        if not any(name == option.name for other in works for option in other.options):
-            known = sorted({option.name for other in works for option in other.options})
+        if name not in known:
             raise UsageError(
-                f"--option {name}: none of these workloads has it (they have: {', '.join(known) or 'none'})"
+                f"--option {name}: none of these workloads has it (they have: {', '.join(sorted(known)) or 'none'})"
             )
         if any(name == option.name for option in work.options):
             values[name] = value

@@ -20,6 +20,7 @@ import pytest
 
 from modelzoo.cli import app as cli
 from modelzoo.cli import options as arguments
+from modelzoo.cli import setting_options
 from modelzoo.machine import facts as machine
 from modelzoo.results import schema, store
 from modelzoo.workload import discovery
@@ -301,10 +302,10 @@ def test_the_first_thread_count_of_a_list_is_taken(
     """OpenMP allows one count for each nesting level; an empty variable says nothing."""
     monkeypatch.setenv("OMP_NUM_THREADS", value)
     parser = arguments.Parser()
-    arguments.add_setting(parser)
+    setting_options.add_setting(parser)
     work = discovery.load_workload(Path(MLP))
-    assert arguments.make_setting(parser.parse_args([]), work, {}).threads == threads
-    assert arguments.make_setting(parser.parse_args(["--threads", "3"]), work, {}).threads == 3
+    assert setting_options.make_setting(parser.parse_args([]), work, {}).threads == threads
+    assert setting_options.make_setting(parser.parse_args(["--threads", "3"]), work, {}).threads == 3
 
 
 # Mistakes that only the worker can see

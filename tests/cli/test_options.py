@@ -1,4 +1,4 @@
-"""What options and environment variables are parsed to; an image's backend is nothing but a default."""
+"""What the options of measurement and judgement are parsed to."""
 
 from __future__ import annotations
 
@@ -9,51 +9,72 @@ import pytest
 
 from modelzoo.cli import options as arguments
 from modelzoo.errors import UsageError
-from modelzoo.setting import Setting
+from modelzoo.setting import Effort, Plan, Sessions
 from modelzoo.workload import discovery
 
 MLP = discovery.load_workload(discovery.CHECKOUT / "examples" / "mlp")
 
 
-def setting(*words: str) -> Setting:
-    """What a command line of these words asks for."""
-    parser = argparse.ArgumentParser()
-    arguments.add_setting(parser)
-    return arguments.make_setting(parser.parse_args(words), MLP, {})
-
-
-def test_an_infinite_time_limit_is_none() -> None:
-    """JSON, in which jobs and results are written, has no infinity."""
-    parser = argparse.ArgumentParser()
+def parsed(*words: str) -> argparse.Namespace:
+    """What these words say about the measurement."""
+    parser = arguments.Parser()
     arguments.add_plan(parser)
-    assert arguments.make_plan(parser.parse_args(["--max-seconds", "inf"])).max_seconds is None
+    return parser.parse_args(words)
 
 
-@pytest.mark.parametrize(("value", "backend"), [(None, "auto"), ("", "auto"), ("blas", "blas"), ("onednn", "onednn")])
-def test_the_variable_names_the_default_backend(
-    value: str | None, backend: str, monkeypatch: pytest.MonkeyPatch
+def test_what_is_not_given_is_decided_from_what_is_measured() -> None:
+    """The number of processes, how long each samples, and no limit for the whole."""
+    args = parsed()
+    assert arguments.make_plan(args) == Plan()
+    assert arguments.make_effort(args) == Effort(None, 0.05, None)
+    assert arguments.make_sessions(args) == Sessions(1, 0.0)
+
+
+def test_every_option_of_the_measurement_is_passed_on() -> None:
+    """Fractions and durations as numbers."""
+    args = parsed("--processes", "4", "--max-seconds", "3", "--iterations", "9", "--warmup", "2")
+    assert arguments.make_plan(args) == Plan(2, 9, 3.0)
+    assert arguments.make_effort(args).processes == 4
+    args = parsed("--margin", "2.5%", "--budget", "10m", "--sessions", "5", "--every", "30m")
+    assert arguments.make_effort(args) == Effort(None, 0.025, 600.0)
+    assert arguments.make_sessions(args) == Sessions(5, 1800.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--margin", "5"), "--margin must be over 0 % and under 100 %, not 500 %; write 5% or 0.05"),
+        (("--margin", "0%"), "--margin must be over 0 % and under 100 %, not 0 %"),
+        (("--budget", "0s"), "--budget must be over 0, not 0 s"),
+        (("--processes", "0"), "--processes must be 1 or more, not 0"),
+        (("--sessions", "0"), "--sessions must be 1 or more, not 0"),
+        (("--every", "30m"), "--every says when the next session starts; add --sessions N"),
+        (("--max-seconds", "0"), "--max-seconds must be"),
+    ],
+)
+def test_a_measurement_that_makes_no_sense_is_refused(words: tuple[str, ...], message: str) -> None:
+    """The message says what would."""
+    args = parsed(*words)
+    with pytest.raises(UsageError, match=message):
+        arguments.make_plan(args)
+        arguments.make_effort(args)
+        arguments.make_sessions(args)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--margin", "wide"), "argument --margin: 'wide' is not a fraction; write 5% or 0.05"),
+        (("--budget", "10"), "argument --budget: '10' is not a duration; write it with its unit: 90s, 10m or 2h"),
+    ],
+)
+def test_a_value_without_its_unit_is_refused(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Unset or empty leaves the choice to PyTorch."""
-    if value is not None:
-        monkeypatch.setenv("MODELZOO_BACKEND", value)
-    assert setting().backend == backend
-
-
-def test_the_option_wins_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An image's default can be overruled for one call, also back to auto, whatever the variable holds."""
-    monkeypatch.setenv("MODELZOO_BACKEND", "blas")
-    assert setting("--backend", "auto").backend == "auto"
-    monkeypatch.setenv("MODELZOO_BACKEND", "nonsense")
-    assert setting("--backend", "onednn").backend == "onednn"
-
-
-def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the variable, not an option that nobody gave."""
-    monkeypatch.setenv("MODELZOO_BACKEND", "openblas")
-    with pytest.raises(
-        UsageError, match="MODELZOO_BACKEND=openblas is not a backend; set it to one of auto, onednn, blas"
-    ):
-        setting()
+    """In one line that names the option."""
+    with pytest.raises(SystemExit):
+        parsed(*words)
+    assert message in capsys.readouterr().err
 
 
 def test_output_goes_beside_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
+from places import ROOT
 
 from modelzoo.cli import app
 from modelzoo.cli.options import explicit_bf16
 from modelzoo.cli.selection import Jobs, load_workloads, select_settings
 from modelzoo.errors import UsageError
+from modelzoo.setting import Setting, labels
 
 
 def jobs(*words: str) -> Jobs:
@@ -23,11 +29,19 @@ def jobs(*words: str) -> Jobs:
         (("--bf16",), [("bf16", None)]),
         (("--bf16=cast",), [("bf16", "cast")]),
         (("--bf16=cast", "--precision", "fp32,bf16"), [("fp32", None), ("bf16", "cast")]),
-        (("--precision", "bf16,fp32,bf16"), [("bf16", None), ("fp32", None)]),
+        (("--precision", "bf16,fp32,bf16"), [("bf16", None), ("fp32", None), ("bf16", None)]),
+        (("--vary", "precision=fp32,bf16"), [("fp32", None), ("bf16", None)]),
+        (("--vary", "precision=fp32,bf16", "--bf16=cast"), [("fp32", None), ("bf16", "cast")]),
+        (("--vary", "bf16=autocast,cast"), [("bf16", "autocast"), ("bf16", "cast")]),
+        (
+            ("--precision", "fp32,bf16", "--vary", "bf16=autocast,cast"),
+            [("fp32", None), ("bf16", "autocast"), ("bf16", "cast")],
+        ),
+        (("--setting", "precision=bf16", "--setting", "bf16=cast"), [("bf16", None), ("bf16", "cast")]),
     ],
 )
 def test_one_setting_per_precision(words: tuple[str, ...], expected: list[tuple[str, str | None]]) -> None:
-    """The baseline comes first, repetitions are dropped, and the bf16 method belongs to bf16 alone."""
+    """The baseline comes first, a repetition is a comparison of a setting with itself, and only bf16 has a method."""
     ((_, settings),) = jobs("examples/mlp", *words)
     assert [(setting.precision, setting.bf16_method) for setting in settings] == expected
 
@@ -44,6 +58,100 @@ def test_an_option_goes_to_the_workload_that_has_it() -> None:
     assert (mlp.name, "sequence" in second.options) == ("mlp", False)
 
 
+def shown(*words: str) -> list[str]:
+    """The labels of the settings of the only workload, which are what the table shows."""
+    ((_, settings),) = jobs(*words)
+    return labels(settings)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--vary mode=eager,compile", ["fp32", "fp32 compile"]),
+        ("--vary batch=1,8", ["fp32 batch=1", "fp32 batch=8"]),
+        ("--vary depth=2,4 --bf16=cast", ["bf16=cast depth=2", "bf16=cast depth=4"]),
+        (
+            "--vary mode=eager,script --vary channels-last=off,on",
+            ["fp32", "fp32 channels-last", "fp32 script", "fp32 script channels-last"],
+        ),
+        ("--vary malloc=glibc,tcmalloc", ["fp32 malloc=glibc", "fp32 malloc=tcmalloc"]),
+        ("--vary thp=off,on --mode compile", ["fp32 compile thp=off", "fp32 compile thp=on"]),
+        ("--vary device=cpu,cuda:1", ["fp32 device=cpu", "fp32 device=cuda:1"]),
+        ("--vary backend=onednn,blas", ["fp32 onednn", "fp32 blas"]),
+        ("--vary seed=0,0", ["fp32", "fp32 #2"]),
+        ("--precision fp32,bf16 --vary batch=1,8", [f"{each} batch={n}" for each in ("fp32", "bf16") for n in (1, 8)]),
+        ("--setting 'mode=compile threads=2' --setting threads=1", ["fp32 compile threads=2", "fp32 threads=1"]),
+        ("--setting mode=script --setting mode=script", ["fp32 script", "fp32 script #2"]),
+        ("--bf16 --batch 4 --setting mode=eager --setting batch=8", ["bf16 batch=4", "bf16 batch=8"]),
+    ],
+)
+def test_several_settings(words: str, expected: list[str]) -> None:
+    """Every combination, or exactly those named; what is not named comes from the options of the call."""
+    assert shown("examples/mlp", *shlex.split(words)) == expected
+
+
+@pytest.mark.parametrize(
+    ("baseline", "first"),
+    [
+        ("mode=script", "fp32 script batch=1"),
+        ("mode=script batch=8", "fp32 script batch=8"),
+        ("batch=8", "fp32 batch=8"),
+        ("fp32 script batch=8", "fp32 script batch=8"),
+        ("precision=fp32", "fp32 batch=1"),
+    ],
+)
+def test_another_baseline_moves_to_the_front(baseline: str, first: str) -> None:
+    """It is the first setting that fits; the others keep their order."""
+    words = ("examples/mlp", "--vary", "mode=eager,script", "--vary", "batch=1,8")
+    plain = shown(*words)
+    assert shown(*words, "--baseline", baseline) == [first, *(label for label in plain if label != first)]
+
+
+def test_a_label_that_looks_like_a_value_is_a_baseline() -> None:
+    """Labels are what the table shows, and may be copied from there."""
+    words = ("examples/mlp", "--vary", "bf16=autocast,cast")
+    assert shown(*words, "--baseline", "bf16=cast") == ["bf16=cast", "bf16=autocast"]
+
+
+def test_options_of_one_workload_are_varied_for_it_alone() -> None:
+    """The other workloads of the call run once."""
+    (_, bert), (_, mlp) = jobs("bert", "examples/mlp", "--vary", "sequence=128,384", "--baseline", "sequence=384")
+    assert [setting.options["sequence"] for setting in bert] == [384, 128]
+    assert len(mlp) == 1
+
+
+def test_a_file_names_settings(tmp_path: Path) -> None:
+    """One on each line."""
+    file = tmp_path / "settings.txt"
+    file.write_text("# the default\nmode=eager\n\nmode=compile threads=2  # two threads\n")
+    expected = [Setting(options={"width": 256, "depth": 8}), Setting(mode="compile", threads=2)]
+    ((_, settings),) = jobs("examples/mlp", "--setting", f"@{file}")
+    assert [(each.mode, each.threads) for each in settings] == [(each.mode, each.threads) for each in expected]
+
+
+def test_judging_takes_precisions_only() -> None:
+    """``validate`` compares each with fp32 anyway."""
+    args = app.make_parser().parse_args(["validate", "examples/mlp", "--precision", "fp32,bf16"])
+    ((_, settings),) = select_settings(args, "bf16")
+    assert [setting.precision for setting in settings] == ["fp32", "bf16"]
+
+
+PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^modelzoo run (.+)$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", EXAMPLES)
+def test_the_examples_of_the_documentation_are_understood(words: str) -> None:
+    """Each gives at least two settings, or the page would not show it."""
+    found = jobs(*shlex.split(words, comments=True))
+    assert max(len(settings) for _, settings in found) >= 2
+
+
+def test_the_documentation_has_examples() -> None:
+    """At least one for each of the three options."""
+    assert all(any(option in words for words in EXAMPLES) for option in ("--vary", "--setting", "--baseline"))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -52,6 +160,45 @@ def test_an_option_goes_to_the_workload_that_has_it() -> None:
         (("examples/mlp", "--option", "width"), "must have the form NAME=VALUE"),
         (("examples/mlp", "--option", "size=large"), "none of these workloads has it"),
         (("examples/mlp", "--precision", "fp64"), "--precision must be a list of"),
+        (("examples/mlp", "--precision", ""), "--precision must be a list of"),
+        (("examples/mlp", "--vary", "batch=1,x"), "batch must be a whole number, not 'x'"),
+        (("examples/mlp", "--vary", "batch=1,0"), "--batch must be 1 or more, not 0"),
+        (("examples/mlp", "--vary", "mode=eager,fast"), "--mode must be one of eager, compile, script, not 'fast'"),
+        (
+            ("examples/mlp", "--vary", "malloc=glibc,hoard"),
+            "--malloc must be one of default, glibc, tcmalloc, jemalloc",
+        ),
+        (("examples/mlp", "--vary", "thp=never"), "--thp must be one of default, off, on, not 'never'"),
+        (("examples/mlp", "--vary", "channels-last=off,yes"), "channels-last must be off or on, not 'yes'"),
+        (("examples/mlp", "--vary", "precision=fp64"), "precision must be one of fp32, bf16, not 'fp64'"),
+        (("examples/mlp", "--vary", "depth=2,x"), "--depth cannot be 'x'"),
+        (("examples/mlp", "--vary", "input=/nonexistent"), "--input /nonexistent does not exist"),
+        (
+            ("examples/mlp", "--vary", "moode=eager"),
+            "no option 'moode' .there are: precision, bf16, .*own: depth, width",
+        ),
+        (("examples/mlp", "--setting", "sequence=8"), "no option 'sequence' .there are:"),
+        (("examples/mlp", "bert", "--setting", "sequence=64"), "workload mlp has no option 'sequence'"),
+        (("examples/mlp", "--vary", "batch=1,2", "--batch", "4"), "--batch and --vary batch=… contradict each other"),
+        (("examples/mlp", "--vary", "channels-last=on", "--channels-last"), "--channels-last and --vary"),
+        (("examples/mlp", "--vary", "bf16=autocast,cast", "--bf16=cast"), "--bf16 and --vary bf16=… contradict"),
+        (("examples/mlp", "--vary", "depth=1,2", "--option", "depth=3"), "--depth and --vary depth=… contradict"),
+        (("examples/mlp", "--vary", "bf16=cast", "--precision", "fp32"), "bf16 is not among the precisions"),
+        (("examples/mlp", "--setting", "precision=fp32 bf16=cast"), "precision=fp32 and bf16=cast contradict"),
+        (("examples/mlp", "--vary", "batch=1", "--vary", "batch=2"), "batch is varied twice"),
+        (("examples/mlp", "--vary", "precision=bf16", "--precision", "fp32"), "precision is varied twice"),
+        (("examples/mlp", "--vary", "batch=1,01"), "'batch=1' and 'batch=01' are the same setting"),
+        (("examples/mlp", "--setting", "mode=eager", "--setting", "seed=0"), "'mode=eager' and 'seed=0' are the same"),
+        (("examples/mlp", "--setting", "mode=eager", "--vary", "batch=1,2"), "cannot be combined with --vary"),
+        (("examples/mlp", "--setting", "mode=eager", "--precision", "fp32"), "cannot be combined with --precision"),
+        (("examples/mlp", "--vary", f"seed={','.join(map(str, range(65)))}"), "these are 65 settings of one workload"),
+        (("examples/mlp", *["--setting", "seed=1"] * 65), "these are 65 settings of one workload"),
+        (
+            ("examples/mlp", "--vary", "batch=1,8", "--baseline", "batch=2"),
+            "none of the settings of mlp: fp32 batch=1,",
+        ),
+        (("examples/mlp", "--vary", "batch=1,8", "--baseline", "fp16"), "--baseline 'fp16' is none of the settings"),
+        (("examples/mlp", "--vary", "batch=1,8", "--baseline", "size=1"), "--baseline: there is no option 'size'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(words: tuple[str, ...], message: str) -> None:

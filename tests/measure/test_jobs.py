@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
-from toy_workloads import RANDOM, mlp
+from pathlib import Path
 
+import pytest
+from toy_workloads import MLP, RANDOM, mlp
+
+from modelzoo.cli import app as cli
 from modelzoo.engines import create_engine
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine.allocator import find_library
+from modelzoo.machine.huge_pages import REQUESTS, require_huge_pages, system_mode
 from modelzoo.measure import jobs
+from modelzoo.records.run import EnvironmentChanges
+from modelzoo.results import store
 from modelzoo.setting import ResolvedSetting
 
 FAST_MATH = ResolvedSetting("bf16", "fastmath", threads=3, batch=1)
@@ -48,3 +55,30 @@ def test_an_unknown_math_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "bf61")
     with pytest.raises(UsageError, match="unknown to oneDNN"):
         jobs.prepare_job(mlp(), (RANDOM,), "torch")
+
+
+def test_each_worker_has_the_memory_of_its_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default is what the call preloads, glibc that nothing of the kind is; the result has the proof."""
+    try:
+        jemalloc, tcmalloc = str(find_library("jemalloc")), str(find_library("tcmalloc"))
+        require_huge_pages(system_mode(), "glibc")
+    except EnvironmentProblem as problem:
+        pytest.skip(str(problem))
+    monkeypatch.setenv("LD_PRELOAD", jemalloc)
+    path = tmp_path / "r.json"
+    size = ["--option", "width=2048", "--option", "depth=1"]  # 16 MiB of weights
+    words = ["--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit", "--threads", "1"]
+    settings = ["malloc=default", "malloc=glibc thp=on", "malloc=tcmalloc thp=off"]
+    named = [word for text in settings for word in ("--setting", text)]
+    assert cli.main(["run", str(MLP), *named, *size, *words, "--json", str(path)]) == 0
+    found = {}
+    for run in store.read(path).runs:
+        assert run.report is not None and run.report.usage is not None, run.error
+        huge = run.report.usage.huge_pages
+        found[run.asked.malloc] = (run.report.machine.allocator, bool(huge), run.report.environment)
+    default = found.pop("default")
+    assert (default[0], default[2]) == ("jemalloc", EnvironmentChanges())
+    assert found == {
+        "glibc": ("glibc", True, EnvironmentChanges({"LD_PRELOAD": jemalloc}, dict(REQUESTS))),
+        "tcmalloc": ("tcmalloc", False, EnvironmentChanges({"LD_PRELOAD": jemalloc}, {"LD_PRELOAD": tcmalloc})),
+    }

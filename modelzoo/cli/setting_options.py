@@ -1,0 +1,191 @@
+"""The options that decide what runs, and the setting that they are parsed to."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from modelzoo import setting as settings
+from modelzoo.errors import UsageError
+from modelzoo.setting import OptionValue, Setting
+from modelzoo.workload import Workload
+from modelzoo.workload.discovery import STANDARD_WORKLOADS
+from modelzoo.workload.weights import SOURCES
+
+THREADS_PER_CPU = 16
+"""More threads per CPU than this measure nothing useful, and starting them may take minutes."""
+_OPTION_PREFIX = "option:"
+
+
+def add_workloads(parser: argparse.ArgumentParser, precision: str) -> None:
+    """Add the options that select workloads, precisions (by default ``precision``) and the workloads' own options."""
+    parser.add_argument(
+        "workloads",
+        nargs="*",
+        metavar="WORKLOAD",
+        help=f"a workload's name or directory (default: {', '.join(STANDARD_WORKLOADS)})",
+    )
+    parser.add_argument(
+        "--precision", metavar="LIST", help=f"comma-separated list of fp32 and bf16 (default: {precision})"
+    )
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an option of a workload, such as sequence=128 for bert; may be repeated",
+    )
+
+
+def add_setting(parser: argparse.ArgumentParser) -> None:
+    """Add the options that decide what runs; ``run`` and ``validate`` share them."""
+    group = parser.add_argument_group("setting")
+    group.add_argument(
+        "--bf16",
+        metavar="METHOD",
+        help="run in bf16 instead of fp32: --bf16=fastmath, --bf16=autocast or --bf16=cast; plain --bf16 chooses the "
+        "method that suits the backend",
+    )
+    group.add_argument(
+        "--mode",
+        default="eager",
+        metavar="MODE",
+        help="eager (default), compile (inductor with freezing) or script (traced or scripted, then frozen)",
+    )
+    group.add_argument(
+        "--backend",
+        metavar="BACKEND",
+        help="auto, onednn, or blas (oneDNN switched off: OpenBLAS or MKL); default: MODELZOO_BACKEND, else auto",
+    )
+    group.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default), cuda, cuda:1, npu …")
+    group.add_argument("--batch", type=int, metavar="N", help="items per forward pass (default: the workload's)")
+    group.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        help="intra-operator threads (default: OMP_NUM_THREADS, else the smallest of CPU affinity, cgroup quota "
+        "and physical cores)",
+    )
+    group.add_argument("--channels-last", action="store_true", help="use the channels-last memory format")
+    group.add_argument(
+        "--weights",
+        default="auto",
+        metavar="SOURCE",
+        help="auto (default: cached, else downloaded, else random), pretrained, random, or the path of a checkpoint",
+    )
+    group.add_argument("--input", metavar="PATH", help="your own picture, directory of pictures, or text file")
+    group.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed for random weights, crops and samples (default 0)"
+    )
+    group.add_argument(
+        "--malloc",
+        default="default",
+        metavar="NAME",
+        help="memory allocator: default (what LD_PRELOAD names, else the C library's), glibc, tcmalloc or jemalloc",
+    )
+    group.add_argument(
+        "--thp", default="default", metavar="WHEN", help="transparent huge pages: default (the system's), off or on"
+    )
+
+
+def add_comparison(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name several settings."""
+    group = parser.add_argument_group(
+        "comparison", "Settings that are compared run in turns. The first is the baseline of the speedups."
+    )
+    group.add_argument(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="NAME=V1,V2,…",
+        help="run with each of these values of an option, such as mode=eager,compile or batch=1,8; if repeated, with "
+        "every combination; fp32 unless a precision is given",
+    )
+    group.add_argument(
+        "--setting",
+        action="append",
+        default=[],
+        metavar="SETTING",
+        help='run exactly this setting, such as "mode=compile threads=2", or those on the lines of @FILE; may be '
+        "repeated",
+    )
+    group.add_argument("--baseline", metavar="SETTING", help='the baseline: "mode=compile", or its label in the table')
+
+
+def add_workload_options(parser: argparse.ArgumentParser, workload: Workload) -> None:
+    """Add the workload's own options, as ``--name``."""
+    if not workload.options:
+        return
+    group = parser.add_argument_group(f"only for {workload.name}")
+    for option in workload.options:
+        choices = "|".join(map(str, option.choices)) if option.choices else "VALUE"
+        group.add_argument(
+            f"--{option.name}",
+            dest=f"{_OPTION_PREFIX}{option.name}",
+            metavar=choices,
+            help=f"{option.help} (default {option.default})",
+        )
+
+
+def own_options(args: argparse.Namespace) -> dict[str, str]:
+    """Return the workload's own options that were given."""
+    given = vars(args).items()
+    return {
+        name[len(_OPTION_PREFIX) :]: value
+        for name, value in given
+        if name.startswith(_OPTION_PREFIX) and value is not None
+    }
+
+
+def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[str, OptionValue]) -> Setting:
+    """Return the setting of ``args``: fp32 unless ``--bf16`` was given.
+
+    Raises:
+        UsageError: a value is out of range, a file does not exist, or an environment variable is not valid.
+    """
+    if args.input is not None and not Path(args.input).exists():
+        raise UsageError(f"--input {args.input} does not exist")
+    threads = args.threads if args.threads is not None else _threads_variable()
+    limit = THREADS_PER_CPU * (os.cpu_count() or 1)
+    if threads is not None and threads > limit:
+        raise UsageError(f"--threads {threads}: this machine has {os.cpu_count()} CPUs; give at most {limit}")
+    return Setting(
+        precision="bf16" if args.bf16 else "fp32",
+        bf16_method=None if args.bf16 in (None, "auto") else args.bf16,
+        mode=args.mode,
+        backend=args.backend if args.backend is not None else _backend_variable(),
+        device=args.device,
+        batch=args.batch,
+        threads=threads,
+        channels_last=args.channels_last,
+        weights=args.weights if args.weights in SOURCES else str(Path(args.weights).absolute()),
+        seed=args.seed,
+        input=None if args.input is None else str(Path(args.input).absolute()),
+        options=workload.option_values(options),
+        malloc=args.malloc,
+        thp=args.thp,
+    )
+
+
+def _threads_variable() -> int | None:
+    value = os.environ.get("OMP_NUM_THREADS")
+    if not value:
+        return None
+    # OpenMP allows a list, one number per nesting level; the outermost is the one that matters here.
+    first = value.split(",")[0].strip()
+    if not first.isdigit() or int(first) < 1:
+        raise UsageError(f"OMP_NUM_THREADS={value} is not a number of threads; set it to 1 or more, or unset it")
+    return int(first)
+
+
+def _backend_variable() -> str:
+    """The default backend, which an image names in MODELZOO_BACKEND."""
+    value = os.environ.get(settings.BACKEND_VARIABLE) or "auto"
+    if value not in settings.BACKENDS:
+        allowed = ", ".join(settings.BACKENDS)
+        raise UsageError(
+            f"{settings.BACKEND_VARIABLE}={value} is not a backend; set it to one of {allowed}, or unset it"
+        )
+    return value

@@ -1,0 +1,69 @@
+"""What options and environment variables say about one setting; an image's backend is nothing but a default."""
+
+from __future__ import annotations
+
+import argparse
+
+import pytest
+
+from modelzoo.cli import setting_options as arguments
+from modelzoo.errors import UsageError
+from modelzoo.setting import Setting
+from modelzoo.workload import discovery
+
+MLP = discovery.load_workload(discovery.CHECKOUT / "examples" / "mlp")
+
+
+def setting(*words: str) -> Setting:
+    """What a command line of these words asks for."""
+    parser = argparse.ArgumentParser()
+    arguments.add_setting(parser)
+    return arguments.make_setting(parser.parse_args(words), MLP, {})
+
+
+def test_without_options_it_is_the_default_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the workload's own defaults."""
+    for name in ("OMP_NUM_THREADS", "MODELZOO_BACKEND"):
+        monkeypatch.delenv(name, raising=False)
+    assert setting() == Setting(options={"width": 256, "depth": 8})
+
+
+def test_allocator_and_huge_pages_are_options() -> None:
+    """Like everything else that a setting consists of."""
+    found = setting("--malloc", "tcmalloc", "--thp", "off")
+    assert (found.malloc, found.thp) == ("tcmalloc", "off")
+
+
+def test_a_workloads_own_options_are_told_from_the_others() -> None:
+    """Those that were given, under their own names."""
+    parser = argparse.ArgumentParser()
+    arguments.add_setting(parser)
+    arguments.add_workload_options(parser, MLP)
+    assert arguments.own_options(parser.parse_args(["--depth", "3", "--batch", "2"])) == {"depth": "3"}
+
+
+@pytest.mark.parametrize(("value", "backend"), [(None, "auto"), ("", "auto"), ("blas", "blas"), ("onednn", "onednn")])
+def test_the_variable_names_the_default_backend(
+    value: str | None, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unset or empty leaves the choice to PyTorch."""
+    if value is not None:
+        monkeypatch.setenv("MODELZOO_BACKEND", value)
+    assert setting().backend == backend
+
+
+def test_the_option_wins_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image's default can be overruled for one call, also back to auto, whatever the variable holds."""
+    monkeypatch.setenv("MODELZOO_BACKEND", "blas")
+    assert setting("--backend", "auto").backend == "auto"
+    monkeypatch.setenv("MODELZOO_BACKEND", "nonsense")
+    assert setting("--backend", "onednn").backend == "onednn"
+
+
+def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the variable, not an option that nobody gave."""
+    monkeypatch.setenv("MODELZOO_BACKEND", "openblas")
+    with pytest.raises(
+        UsageError, match="MODELZOO_BACKEND=openblas is not a backend; set it to one of auto, onednn, blas"
+    ):
+        setting()
