@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from places import ROOT
 
 USAGE = {
-    "setup": [[], ["lock-cpu.txt"], ["lock.txt", "lock-test.txt"], ["--help"]],
+    "setup": [[], ["lock-cpu.txt"], ["lock.txt", "lock-test.txt"], ["--help"], ["--check"], ["lock.txt", "--check"]],
     "build-images": [["--help"], ["--general-index", "--help"]],
     "push-images": [[], ["no-slash"], ["host/zoo", "--help"]],
     "smoke-images": [["--help"]],
@@ -69,3 +71,125 @@ def test_a_missing_program_is_reported(script: str, arguments: list[str], messag
     done = call(script, *arguments, PATH=str(tmp_path))
     assert done.returncode == 2, done.stderr
     assert message in done.stderr
+
+
+# Setting up, with programs that only record their arguments
+
+RECORD = '#!/bin/sh\necho "{name} $*" >>"$RECORD"\n{rest}'
+
+
+class Checkout:
+    """A copy of the scripts with a ``.venv`` and a ``uv`` that install nothing, and the calls of these programs."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "checkout"
+        self._calls = directory / "calls"
+        self._calls.touch()
+        (self.root / ".venv" / "bin").mkdir(parents=True)
+        (directory / "path").mkdir()
+        self._path = directory / "path"
+        shutil.copytree(ROOT / "scripts", self.root / "scripts")
+        shutil.copytree(ROOT / "requirements", self.root / "requirements")
+        shutil.copy(ROOT / "pyproject.toml", self.root)
+        self.program(self.root / ".venv" / "bin" / "python")
+        self.program(self.root / ".venv" / "bin" / "modelzoo")
+
+    def program(self, path: Path, rest: str = "") -> None:
+        """Create a program that records its arguments and then does ``rest``."""
+        path.write_text(RECORD.format(name=path.name, rest=rest))
+        path.chmod(0o755)
+
+    def uv(self, rest: str = "") -> None:
+        """Put a ``uv`` on the path."""
+        self.program(self._path / "uv", rest)
+
+    def call(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a script of the checkout; without ``uv``, no ``uv`` is found."""
+        return subprocess.run(
+            [self.root / "scripts" / script, *arguments],
+            env={"PATH": f"{self._path}:/usr/bin:/bin", "RECORD": str(self._calls)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def calls(self) -> list[str]:
+        """The calls since the last time."""
+        found = self._calls.read_text().splitlines()
+        self._calls.write_text("")
+        return found
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """A checkout whose packages are not installed."""
+    return Checkout(tmp_path)
+
+
+def test_the_first_call_says_what_comes_and_the_next_one_installs_nothing(checkout: Checkout) -> None:
+    """Two steps with their size and time; then only ``modelzoo run``, in silence."""
+    checkout.uv()
+    done = checkout.call("run", "resnet50", "--bf16")
+    assert done.returncode == 0, done.stderr
+    first, size, second = done.stderr.splitlines()
+    assert first.startswith("step 1 of 2: install PyTorch")
+    assert re.search(r"installing .* GB to download", size)
+    assert second == "step 2 of 2: modelzoo run resnet50 --bf16"
+    assert checkout.calls()[-1] == "modelzoo run resnet50 --bf16"
+    done = checkout.call("run")
+    assert (done.stdout, done.stderr, checkout.calls()) == ("", "", ["modelzoo run"])
+
+
+def test_step_two_says_how_long_the_default_call_takes(checkout: Checkout) -> None:
+    """Without arguments, it is known what will be timed."""
+    checkout.uv()
+    done = checkout.call("run")
+    assert done.stderr.splitlines()[-1] == "step 2 of 2: time 4 models in 2 precisions, which takes 10 minutes at most"
+
+
+def test_uv_installs_with_checksums(checkout: Checkout) -> None:
+    """No dependency that is not pinned, no file whose checksum is not."""
+    checkout.uv()
+    assert checkout.call("setup", "lock.txt").returncode == 0
+    (install,) = (line for line in checkout.calls() if line.startswith("uv "))
+    assert "--no-deps --require-hashes" in install
+    assert install.endswith("-r requirements/lock.txt")
+
+
+def test_without_uv_a_pinned_one_is_installed(checkout: Checkout) -> None:
+    """Its own checksum is verified, too."""
+    checkout.program(checkout.root / ".venv" / "bin" / "uv")
+    assert checkout.call("setup", "lock.txt").returncode == 0
+    calls = checkout.calls()
+    assert "python -m pip -qq install --no-deps --require-hashes -r requirements/uv.txt" in calls
+    assert any(line.startswith("uv ") and "--require-hashes" in line for line in calls)
+    pinned = (ROOT / "requirements" / "uv.txt").read_text()
+    assert re.match(r"uv==[0-9.]+ \\\n    --hash=sha256:", pinned)
+
+
+def test_pip_installs_if_uv_cannot(checkout: Checkout) -> None:
+    """It is said, and the checksums are verified all the same."""
+    checkout.uv("exit 1")
+    done = checkout.call("setup", "lock.txt")
+    assert done.returncode == 0
+    assert "setup: installing with uv failed (see above); pip tries it now" in done.stderr
+    assert "python -m pip --quiet install --no-deps --require-hashes -r requirements/lock.txt" in checkout.calls()
+
+
+def test_a_failed_installation_is_repeated(checkout: Checkout) -> None:
+    """If neither can install, nothing is timed, and the next call tries again."""
+    checkout.uv("exit 1")
+    checkout.program(checkout.root / ".venv" / "bin" / "python", "exit 1")
+    done = checkout.call("run")
+    assert done.returncode != 0
+    assert not any(line.startswith("modelzoo") for line in checkout.calls())
+    assert checkout.call("setup", "--check", "lock.txt").returncode == 1
+
+
+def test_check_changes_nothing(checkout: Checkout) -> None:
+    """``--check`` answers by its exit code."""
+    checkout.uv()
+    done = checkout.call("setup", "--check", "lock.txt")
+    assert (done.returncode, done.stdout, done.stderr, checkout.calls()) == (1, "", "", [])
+    assert checkout.call("setup", "lock.txt").returncode == 0
+    assert checkout.call("setup", "--check", "lock.txt").returncode == 0
