@@ -27,7 +27,10 @@ from common import MLP
 
 from modelzoo import stats
 from modelzoo.measure import schedule
-from modelzoo.setting import Plan, Setting
+from modelzoo.measure.blocks import blocks
+from modelzoo.measure.request import Request
+from modelzoo.records.run import Run
+from modelzoo.setting import Effort, Plan, Setting
 from modelzoo.workload import discovery
 
 DEPTH, SLOWER, WIDTH, BATCH = 100, 103, 64, 64
@@ -39,9 +42,10 @@ STORED_EVERY = 10
 def rounds(settings: tuple[Setting, ...], count: int, seconds: float) -> list[list[list[float]]]:
     """Measure ``count`` interleaved rounds; return the steady-state samples by setting and round."""
     work = discovery.load_workload(discovery.find_workload(MLP))
-    request = schedule.Request(work, settings, Plan(max_seconds=seconds), count, audit=False)
+    request = Request(work, settings, Plan(max_seconds=seconds), audit=False)
     sides: list[list[list[float]]] = [[[] for _ in range(count)] for _ in settings]
-    for run in schedule.run(request, lambda event: None):
+    outcomes = schedule.measure([request], Effort(processes=count), lambda event: None)
+    for run in (each for each in outcomes if isinstance(each, Run)):
         if run.error:
             raise SystemExit(f"a worker failed: {run.error}")
         sides[run.group][run.round] = list(run.steady)
@@ -51,7 +55,7 @@ def rounds(settings: tuple[Setting, ...], count: int, seconds: float) -> list[li
 def drifting(sides: list[list[list[float]]], drift: float) -> list[list[list[float]]]:
     """Slow down the samples of one comparison, more and more in the order in which they ran."""
     count = len(sides[0])
-    rounds = ((number, index) for number in range(count) for index in schedule.order(len(sides), number))
+    rounds = ((number, index) for number in range(count) for index in blocks(range(len(sides)), len(sides), number)[0])
     places = {place: number for number, place in enumerate(rounds)}
     last = len(places) - 1
     return [

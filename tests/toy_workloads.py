@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from modelzoo.setting import Plan, Setting
+from modelzoo.measure import schedule
+from modelzoo.measure.request import OnEvent, Request
+from modelzoo.records.run import Run
+from modelzoo.setting import Effort, Plan, Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import CHECKOUT, load_workload
 
@@ -38,6 +41,12 @@ def odd(folder: Path, build: str = "", inputs: str = "") -> Workload:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "workload.py").write_text(DECLARATION.format(build=build, inputs=inputs))
     return load_workload(folder)
+
+
+def runs_of(request: Request, processes: int = 1, on_event: OnEvent = lambda event: None) -> list[Run]:
+    """Measure ``request`` with this many processes per setting, without a reference load."""
+    outcomes = schedule.measure([request], Effort(processes=processes), on_event)
+    return [each for each in outcomes if isinstance(each, Run)]
 
 
 def mlp() -> Workload:

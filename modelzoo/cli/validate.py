@@ -13,7 +13,7 @@ from modelzoo.setting import Plan, Setting
 from modelzoo.workload import Workload
 
 if TYPE_CHECKING:
-    from modelzoo.measure.schedule import OnEvent
+    from modelzoo.measure.request import OnEvent
     from modelzoo.records.run import ValidityEntry
 
 
@@ -29,6 +29,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         0 if all are valid, 1 if one is not, 2 if one could not be judged, which counts as worse than not valid.
     """
     from modelzoo.report import terminal
+    from modelzoo.report.progress import LiveProgress
     from modelzoo.report.validity import valid_line
     from modelzoo.results.store import ResultFile
 
@@ -37,12 +38,11 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     stored = ResultFile(result_path(args.json, result.created), result)
     out = terminal.console()
     group = 0
-    with terminal.LiveProgress(out, sum(len(settings) for _, settings in jobs)) as progress:
+    with LiveProgress(out, result) as progress:
         for (work, settings), how in zip(jobs, judging):
             for setting in settings:
                 entry = judge_setting(work, setting, group, how, progress.update)
                 stored.add_validity(entry)
-                progress.advance()
                 terminal.show_validity(entry, out)
                 group += 1
     out.print(f"result: {stored.path}", soft_wrap=True)
@@ -58,16 +58,15 @@ def judge_setting(
 
     If it fails, the entry holds the error.
     """
-    from modelzoo.measure import schedule
+    from modelzoo.measure import calls
+    from modelzoo.measure.request import Request
     from modelzoo.records.run import ValidityEntry, now
     from modelzoo.report.exhibits import ExhibitWriter
 
     started = now()
     writer = ExhibitWriter(judging.output, work.name)
     try:
-        report = schedule.validate(
-            schedule.Request(work, (setting,), Plan(), 1), judging.request, on_event, writer.write
-        )
+        report = calls.validate(Request(work, (setting,), Plan()), judging.request, on_event, writer.write)
     except ModelzooError as error:
         return ValidityEntry(work.name, group, setting, exit_code=2, error=str(error), started=started, ended=now())
     return ValidityEntry(

@@ -37,6 +37,21 @@ def memory_limit(root: Path = FILESYSTEM_ROOT) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def available_memory(root: Path = FILESYSTEM_ROOT) -> int:
+    """Return the bytes of memory that new processes may use without swapping.
+
+    The kernel's estimate, but no more than the control groups' limit (whose current use is not subtracted: much of it
+    is file cache, which the kernel gives up).
+    """
+    available = read_meminfo(root).get("MemAvailable")
+    if available is None:
+        import psutil
+
+        available = int(psutil.virtual_memory().available)
+    limit = read_cgroup_limits(root).memory
+    return available if limit is None else min(available, limit)
+
+
 def physical_memory(root: Path = FILESYSTEM_ROOT) -> int | None:
     """Return the machine's memory in bytes, or ``None`` if it is unknown."""
     total = read_meminfo(root).get("MemTotal")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Optional, Protocol
 
@@ -31,6 +34,12 @@ class Launcher(Protocol):
         Raises:
             EnvironmentProblem: it cannot be started.
         """
+
+    def suspend(self, process: subprocess.Popen[bytes]) -> None:
+        """Stop a worker that ``start`` returned, with all of its threads, until ``resume``."""
+
+    def resume(self, process: subprocess.Popen[bytes]) -> None:
+        """Let a suspended worker go on; does nothing if it has ended."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,14 @@ class LocalLauncher:
         except OSError as error:
             program = error.filename or self.python
             raise EnvironmentProblem(f"cannot start {program}: {error.strerror}; check that it is installed") from error
+
+    def suspend(self, process: subprocess.Popen[bytes]) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGSTOP)
+
+    def resume(self, process: subprocess.Popen[bytes]) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGCONT)
 
     def _affinity(self) -> list[str]:
         """The command prefix that restricts the CPUs before the interpreter allocates any memory."""

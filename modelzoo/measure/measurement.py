@@ -42,12 +42,12 @@ AUDIT_SECONDS = 2.0
 """The audit observes two passes, or one if two would take longer than this."""
 
 
-def measure(job: MeasureJob, send: Send, take_turn: Callable[[], bool]) -> Measured:
+def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measured:
     """Time the setting of ``job`` in this process, and record what ran.
 
     Args:
         send: sends progress to the parent.
-        take_turn: waits for this process's turn; returns whether there is one.
+        take_turn: waits for this process's turn.
 
     Raises:
         ModelzooError: the setting cannot run.
@@ -102,7 +102,7 @@ class _Timed:
 
 
 def _time(
-    built: _Built, session: Session, machine: Machine, job: MeasureJob, send: Send, take_turn: Callable[[], bool]
+    built: _Built, session: Session, machine: Machine, job: MeasureJob, send: Send, take_turn: Callable[[], None]
 ) -> _Timed:
     turns = _Turns(send, take_turn)
     monitor = CpuUsageMonitor(job.parent).start()
@@ -116,42 +116,39 @@ def _time(
                 clock_for(session.device),
                 job.plan,
                 lambda phase, count, half_width: send(Progress(phase, count, half_width)),
-                turns.pause if job.turns else None,
+                turns.pause,
             )
-    return _Timed(timing, monitor.stop(turns.waited), turns.finished())
+            # What follows takes seconds; the others finish their turns first.
+            turns.end(len(timing.steady))
+    return _Timed(timing, monitor.stop(turns.waited), tuple(turns.taken))
 
 
 class _Turns:
     """Alternates with other workers, and records when this process sampled."""
 
-    def __init__(self, send: Send, take_turn: Callable[[], bool]) -> None:
+    def __init__(self, send: Send, take_turn: Callable[[], None]) -> None:
         self._send, self._take_turn = send, take_turn
         # Seconds since the epoch by the clock that is used for timing: workers of a round can be lined up.
         self._epoch = time() - perf_counter()
         self._began: Optional[float] = None
-        self._turns: list[Turn] = []
+        self.taken: list[Turn] = []
+        self._samples = 0
         self.waited = 0.0
 
-    def pause(self, precise: bool) -> bool:
-        """End a turn and wait for the next; return whether there is one."""
-        self._end_turn()
-        self._send(Paused(precise))
-        since = perf_counter()
-        go_on = self._take_turn()
-        now = perf_counter()
-        self.waited += now - since
-        self._began = self._epoch + now if go_on else None
-        return go_on
+    def pause(self, samples: int) -> None:
+        """End a turn, after which there are ``samples`` in all, and wait for the next."""
+        self.end(samples)
+        self._began = self._epoch + perf_counter()
 
-    def finished(self) -> tuple[Turn, ...]:
-        """Return all turns; without other workers there are none."""
-        self._end_turn()
-        return tuple(self._turns)
-
-    def _end_turn(self) -> None:
+    def end(self, samples: int) -> None:
+        """End a turn, after which there are ``samples`` in all, and wait until this process may go on."""
         if self._began is not None:
-            self._turns.append(Turn(self._began, self._epoch + perf_counter()))
-            self._began = None
+            self.taken.append(Turn(self._began, self._epoch + perf_counter(), samples - self._samples))
+            self._began, self._samples = None, samples
+        self._send(Paused())
+        since = perf_counter()
+        self._take_turn()
+        self.waited += perf_counter() - since
 
 
 @dataclass(frozen=True)

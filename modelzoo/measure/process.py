@@ -36,8 +36,7 @@ T = TypeVar("T")
 class WorkerProcess:
     """A running worker. Leaving the ``with`` block kills it, whatever it is doing.
 
-    Attributes:
-        is_precise: whether the interval was narrow enough when the worker last paused.
+    A worker that pauses is suspended until it is resumed, so that no thread of a library spins while others sample.
 
     Raises:
         UsageError: a path in the job is not UTF-8 text.
@@ -49,7 +48,6 @@ class WorkerProcess:
             line = encode_job(job)
         except UnicodeEncodeError as error:
             raise UsageError(f"the path {error.object!r} is not UTF-8 text; rename it") from error
-        self.is_precise = False
         self._on_message = on_message
         self._last: Optional[Message] = None
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
@@ -86,16 +84,17 @@ class WorkerProcess:
             elif isinstance(message, (Progress, Exhibited)):
                 self._on_message(message)
             elif isinstance(message, Paused):
-                self.is_precise = message.precise
+                self._launcher.suspend(self._process)
                 return True
             else:
                 self._last = message
         self._process.wait()
         return False
 
-    def resume(self, go_on: bool = True) -> None:
-        """End the pause: sample for another turn, or stop sampling if ``go_on`` is false."""
-        self._send(b"turn" if go_on else b"stop")
+    def resume(self) -> None:
+        """End the pause: the worker samples for another turn."""
+        self._launcher.resume(self._process)
+        self._send(b"turn")
 
     def result(self, kind: type[T]) -> T:
         """Return the worker's final message, which must be of ``kind``.

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.formatting import percent
 from modelzoo.machine.diagnosis import usage_warnings
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.measure import sampler
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import RunReport
-from modelzoo.records.timing import StopReason, Timing, WarmUpEnd
+from modelzoo.records.timing import Timing, WarmUpEnd
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -96,9 +95,6 @@ def _timing_warnings(timing: Optional[Timing]) -> Iterator[WarningMessage]:
     samples = timing.steady
     if len(samples) < sampler.MIN_SAMPLES:
         yield warning_for(WarningCode.FEW_SAMPLES, count=len(samples))
-    elif timing.stop is StopReason.TIME_LIMIT:
-        half_width = stats.process_interval(samples).half_width
-        yield warning_for(WarningCode.TIME_LIMIT, percent=percent(half_width))
     outliers = stats.outliers(samples)
     if outliers:
         yield warning_for(WarningCode.OUTLIERS, count=outliers, total=len(samples))

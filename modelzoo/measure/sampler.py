@@ -6,14 +6,12 @@
 agree (``stats.is_settled``). The warm-up takes at least ``WARMUP_MIN_SECONDS``, because threads and clock
 frequencies need that long to ramp up, and at most ``WARMUP_MAX_SECONDS``. ``--warmup N`` fixes the number of calls.
 
-**Sampling.** After the warm-up every sample counts. Samples are taken in turns of ``TURN_SECONDS``. After each turn
-the 95 % confidence interval of the median is computed, and sampling stops when it is narrow enough
-(``Plan.half_width``), when the turns together have taken ``Plan.max_seconds``, or after ``Plan.iterations`` calls.
+**Sampling.** After the warm-up every sample counts. Samples are taken in turns of ``TURN_SECONDS``, until the turns
+together have taken ``Plan.max_seconds``, or until there are ``Plan.iterations`` samples. The spread of a process's own
+samples never ends its sampling: processes differ by far more, so a narrow interval within one is false precision.
 
-**Turns of several workers.** When settings are compared, one worker per setting is alive and only one of them
-samples at a time. ``pause`` blocks between two turns until the parent gives this worker its next turn. A worker whose
-interval is narrow enough keeps taking turns until the parent ends the sampling, so that all workers see the same
-conditions of the machine.
+**Turns of several workers.** Several workers are alive at once, one per setting and one for the reference load, and
+only one of them works at a time. ``pause`` blocks before each turn until the parent gives this worker its turn.
 """
 
 from __future__ import annotations
@@ -37,8 +35,9 @@ WARMUP_MAX_SECONDS = 5.0
 """The warm-up ends after this time at the latest, but never before its second call."""
 WARMUP_CHECK_SECONDS = 0.05
 """How often the warm-up checks whether timings have stabilised."""
-MIN_SAMPLES = 4
-"""Sampling never stops with fewer samples than this, whatever the time limit."""
+MIN_SAMPLES = 3
+"""Sampling never stops with fewer samples than this, whatever the time limit: the fewest that have a median which one
+odd sample does not move."""
 TURN_SECONDS = 0.5
 """Length of one turn. The speed of a shared machine drifts over seconds (the medians of two processes that run 3 s
 apart correlate by 0.6), so turns must be shorter than that."""
@@ -46,9 +45,8 @@ COLD_CACHE_SECONDS = 0.05
 """If calls are shorter than this, each turn starts with an untimed call: other workers have used the caches in the
 meantime, and refilling them takes up to a few milliseconds."""
 
-Pause = Callable[[bool], bool]
-"""Called between turns with whether the interval is narrow enough. Blocks until the next turn may begin; returns
-False if there is none."""
+Pause = Callable[[int], None]
+"""Called before each turn with the number of samples so far. Blocks until the turn may begin."""
 Progress = Callable[[str, int, float], None]
 """Called with the phase (``cold``, ``warm-up`` or ``steady``), the number of calls so far, and the relative half
 width of the interval (infinite while it is unknown)."""
@@ -80,8 +78,11 @@ def measure(
         watched: name of the series that the warm-up and the stopping rule follow.
 
     Raises:
-        ValueError: the clock does not record the series ``watched``.
+        ValueError: the clock does not record the series ``watched``, or the plan says neither how many samples nor how
+            many seconds.
     """
+    if plan.iterations is None and plan.max_seconds is None:
+        raise ValueError("the plan has no end: it gives neither iterations nor seconds")
     progress("cold", 0, math.inf)
     cold = clock.time(call)
     _value(cold, watched)
@@ -90,7 +91,8 @@ def measure(
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        samples, stop = _sample(call, clock, plan, progress, pause, watched=watched)
+        latency = warmup[-1] if warmup else cold.latency
+        samples, stop = _sample(call, clock, plan, progress, pause, watched=watched, latency=latency)
     finally:
         if was_enabled:
             gc.enable()
@@ -144,18 +146,16 @@ def _sample(
     pause: Pause | None,
     *,
     watched: str,
+    latency: float,
 ) -> tuple[list[Sample], StopReason]:
+    """Return the samples, and why there are no more. ``latency``: about how many seconds a call takes."""
     samples: list[Sample] = []
     values: list[float] = []
     spent, half_width = 0.0, math.inf
     while True:
-        precise = plan.iterations is None and half_width <= plan.half_width and len(samples) >= stats.BATCHES
-        if precise and pause is None:
-            return samples, StopReason.INTERVAL
         if pause is not None:
-            if not pause(precise):
-                return samples, StopReason.INTERVAL
-            if samples and samples[-1].latency < COLD_CACHE_SECONDS:
+            pause(len(samples))
+            if (samples[-1].latency if samples else latency) < COLD_CACHE_SECONDS:
                 call()
         spent += _take_turn(call, clock, plan, samples)
         values += (_value(sample, watched) for sample in samples[len(values) :])

@@ -1,279 +1,233 @@
-"""Run settings in fresh processes, interleaved, and yield each run as it ends. The parent's side.
+"""Time several workloads within a budget: whose round comes next, how long its processes sample, and when it ends.
 
-Rounds go A B, B A, A B …. The workers of a round are alive at the same time and sample in alternating half-second
-turns, so that a machine whose speed drifts affects all settings alike.
+The rounds of all workloads alternate, so that a slow drift of the machine does not fall on one of them alone. Every
+workload first gets one round, which shows what a round costs; from these costs alone follows how many rounds each gets
+before the data may end them. After that, the time goes to the workload whose interval is widest.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Callable, Optional
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
+from time import perf_counter
+from typing import Callable, Optional, Union
 
-from modelzoo.errors import KINDS, ModelzooError, WorkerError
-from modelzoo.measure.jobs import JobEnvironment, job_environment, prepare_environment, prepare_job
-from modelzoo.measure.launcher import Launcher, LocalLauncher
-from modelzoo.measure.process import WorkerProcess, call
-from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.protocol import (
-    Exhibited,
-    Judged,
-    Measured,
-    MeasureJob,
-    Message,
-    Preparation,
-    Prepared,
-    Progress,
-    ValidateJob,
-)
-from modelzoo.records.run import Run, RunReport, ValidityReport, now
-from modelzoo.records.validity import ValidityRequest
-from modelzoo.records.workload import Weights
-from modelzoo.setting import PROCESSES, Plan, ResolvedSetting, Setting, labels
-from modelzoo.workload import Workload
+from modelzoo import stats
+from modelzoo.errors import UsageError
+from modelzoo.measure.budget import MINIMUM, SECONDS_PER_SETTING, State, needed_rounds, next_workload
+from modelzoo.measure.reference import Reference
+from modelzoo.measure.request import OnEvent, Request
+from modelzoo.measure.rounds import Rounds
+from modelzoo.records.design import Design, Ending
+from modelzoo.records.run import Run
+from modelzoo.setting import Effort
 
+FIRST_SECONDS = 3.0
+"""How long each process samples until the design can be chosen from what was measured."""
+SECONDS = (1.0, 10.0)
+"""Limits of how long each process samples."""
+DESIGN_FROM = 3
+"""Processes from which the components of the variance are estimated if this machine has no earlier sessions."""
+LEAST_PROCESS_SECONDS = 2.0
+"""No process takes less than this; importing torch alone takes that long."""
+HEADROOM = 1.5
+"""The looks are planned for this many times the rounds that the budget is expected to allow: rounds beyond the planned
+maximum could not be used, while a maximum that is not reached costs almost nothing."""
 
-@dataclass(frozen=True)
-class Event:
-    """Progress of one worker: which workload, setting (by its label) and round, and its message."""
-
-    workload: str
-    label: str
-    round: int
-    message: Progress
+Outcome = Union[Run, Design]
 
 
-OnEvent = Callable[[Event], None]
+def measure(
+    requests: Sequence[Request],
+    effort: Effort,
+    on_event: OnEvent,
+    reference: Optional[Reference] = None,
+    priors: Optional[Mapping[str, stats.Components]] = None,
+    clock: Callable[[], float] = perf_counter,
+) -> Iterator[Outcome]:
+    """Yield each run as it ends, and the design of its workload after each of its sweeps and when it has ended.
 
+    Args:
+        requests: the workloads, each with its settings.
+        effort: the number of processes, or the precision and the time.
+        on_event: called with the progress of workers.
+        reference: the reference load that runs between the workers' turns.
+        priors: the variances that earlier sessions on this machine showed, by workload.
+        clock: seconds.
 
-@dataclass(frozen=True)
-class Request:
-    """One workload with the settings to compare; the first is the baseline.
-
-    ``first_group`` is the number of the first setting's group in the result; ``engine`` is what ``create_engine``
-    takes.
+    Raises:
+        UsageError: the budget does not allow any measurement; nothing has been started.
     """
-
-    workload: Workload
-    settings: tuple[Setting, ...]
-    plan: Plan
-    processes: int = PROCESSES
-    profiling: bool = False
-    trace: Optional[str] = None
-    audit: bool = True
-    first_group: int = 0
-    engine: str = "torch"
-    launcher: Launcher = field(default_factory=LocalLauncher)
+    return _Call(requests, effort, on_event, reference, priors or {}, clock).outcomes()
 
 
-def order(settings: int, round_number: int) -> Sequence[int]:
-    """Return the indices of the settings in the order of one round: forwards in even rounds, backwards in odd ones."""
-    return range(settings) if round_number % 2 == 0 else range(settings)[::-1]
-
-
-def run(request: Request, on_event: OnEvent) -> Iterator[Run]:
-    """Yield each run as it ends; a run that failed is yielded too, with its reason.
-
-    The settings are resolved first, in one process. A setting that reported an error is not tried again in later
-    rounds; a worker that died is replaced in the next round, be it this first one.
-    """
-    prepared: tuple[Preparation, ...] = ()
-    state = _State()
-    for round_number in range(request.processes):
-        if not prepared or any(each.error_kind == WorkerError.__name__ for each in prepared):
-            prepared = prepare(request, on_event)
-        with ExitStack() as stack:
-            paused: list[WorkerRun] = []
-            for index in order(len(request.settings), round_number):
-                if index in state.impossible:
-                    continue
-                worker = WorkerRun(request, index, round_number, on_event)
-                done = worker.start(prepared[index], index not in state.measured, stack)
-                if done is None:
-                    paused.append(worker)
-                    continue
-                state.remember(index, done)
-                yield done
-            for worker in alternate(paused):
-                done = worker.finish()
-                state.remember(worker.index, done)
-                yield done
+def default_budget(requests: Sequence[Request]) -> float:
+    """The seconds that a call has if no budget is given."""
+    return SECONDS_PER_SETTING * sum(len(request.settings) for request in requests)
 
 
 @dataclass
-class _State:
-    """Indices of the settings that have been measured, and of those that reported why they cannot run."""
+class _Part:
+    """One workload's part of a call: its rounds so far and its design."""
 
-    measured: set[int] = field(default_factory=set)
-    impossible: set[int] = field(default_factory=set)
+    rounds: Rounds
+    design: Design
+    prior: Optional[stats.Components] = None
+    samples: dict[int, dict[int, tuple[float, ...]]] = field(default_factory=dict)
+    """By setting and round."""
+    costs: list[float] = field(default_factory=list)
+    """Seconds of each sweep."""
 
-    def remember(self, index: int, done: Run) -> None:
-        if done.error is None:
-            self.measured.add(index)
-        elif done.error_kind != WorkerError.__name__:
-            self.impossible.add(index)
+    @property
+    def cost(self) -> float:
+        """Seconds that the next sweep is expected to take; the first one does what is done only once."""
+        return fmean(self.costs[1:] or self.costs)
+
+    def add(self, run: Run) -> None:
+        """Take note of a run."""
+        if run.steady:
+            index = run.group - self.rounds.request.first_group
+            self.samples.setdefault(index, {})[run.round] = run.steady
+
+    def processes(self) -> list[list[tuple[float, ...]]]:
+        """The samples of each setting, by process."""
+        return [list(by_round.values()) for by_round in self.samples.values()]
+
+    def half_width(self) -> float:
+        """Half width of the setting whose interval is widest."""
+        medians = [[median(samples) for samples in found] for found in self.processes()]
+        return max((stats.level_interval(each, by_precision=True).half_width for each in medians), default=math.inf)
+
+    def decided(self) -> bool:
+        """Whether each comparison with the first setting has a verdict at the looks taken so far."""
+        baseline = self.samples.get(0, {})
+        looks = stats.Looks(self.design.looks, self.design.maximum or 1)
+        found = []
+        for index, own in self.samples.items():
+            shared = sorted(set(baseline) & set(own))
+            if index and shared:
+                pair = [baseline[i] for i in shared], [own[i] for i in shared]
+                found.append(stats.ratio_test(*pair, paired=True, looks=looks))
+        return all(each.outcome is not stats.SpeedVerdict.AMBIGUOUS for each in stats.verdicts(found))
+
+    def seconds(self) -> Optional[float]:
+        """How long each process of the next sweep samples."""
+        plan = self.rounds.request.plan
+        if plan.iterations is not None or plan.max_seconds is not None:
+            return plan.max_seconds
+        known = 1 if self.prior is not None else DESIGN_FROM
+        found = [each for each in self.processes() if len(each) >= known]
+        if not found:
+            return FIRST_SECONDS
+        components = stats.pooled([stats.components(each, self.prior) for each in found])
+        sampled = fmean(sum(samples) for each in found for samples in each)
+        whole = self.cost / len(self.samples)
+        longest = max(median(samples) for each in found for samples in each)
+        return stats.seconds_per_process(stats.Costs(max(0.0, whole - sampled), longest), components, SECONDS)
 
 
-def prepare(request: Request, on_event: OnEvent) -> tuple[Preparation, ...]:
-    """Resolve all settings of ``request`` and their weights in one process.
-
-    If the process itself fails, each setting gets its error.
-    """
-    label = labels(request.settings)[0] if request.settings else ""
-    listener = _listener(request.workload.name, label, 0, on_event)
-    try:
-        job = prepare_job(request.workload, request.settings, request.engine)
-        return call(request.launcher, job, prepare_environment().variables, Prepared, listener).settings
-    except ModelzooError as problem:
-        return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(request.settings)
-
-
-def _required(prepared: Preparation) -> tuple[ResolvedSetting, Weights]:
-    """Return the resolved setting and its weights, or raise the reason why there are none."""
-    if prepared.resolved is None or prepared.weights is None:
-        raise KINDS.get(prepared.error_kind, ModelzooError)(prepared.error or "the setting was not resolved")
-    return prepared.resolved, prepared.weights
-
-
-def alternate(paused: Sequence[WorkerRun]) -> Iterator[WorkerRun]:
-    """Let workers sample in alternating turns until all are precise enough; yield each as it ends."""
-    waiting = list(paused)
-    while waiting:
-        go_on = not all(worker.process.is_precise for worker in waiting)
-        for worker in list(waiting):
-            worker.process.resume(go_on)
-            if not worker.process.advance():
-                waiting.remove(worker)
-                yield worker
-
-
-class WorkerRun:
-    """One setting in one round."""
-
-    process: WorkerProcess
-
-    def __init__(self, request: Request, index: int, round_number: int, on_event: OnEvent) -> None:
-        self.index = index
-        self._request, self._round = request, round_number
-        self._started = now()
-        label = labels(request.settings)[index]
-        self._listener = _listener(request.workload.name, label, round_number, on_event)
-
-    def start(self, prepared: Preparation, extras: bool, stack: ExitStack) -> Run | None:
-        """Start the worker and wait until it pauses; return its run if it has ended already.
-
-        Args:
-            prepared: the setting as resolved.
-            extras: also collect what only one process per setting must provide.
-            stack: kills the worker when it is closed.
-        """
-        try:
-            job, environment = self._job(prepared, extras)
-            self.process = stack.enter_context(
-                WorkerProcess(self._request.launcher, job, environment.variables, self._listener)
+class _Call:
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        effort: Effort,
+        on_event: OnEvent,
+        reference: Optional[Reference],
+        priors: Mapping[str, stats.Components],
+        clock: Callable[[], float],
+    ) -> None:
+        self._effort, self._clock = effort, clock
+        self._started = clock()
+        self._budget = math.inf
+        if effort.processes is None or effort.budget is not None:
+            self._budget = effort.budget if effort.budget is not None else default_budget(requests)
+        self._check(requests)
+        budget = None if math.isinf(self._budget) else self._budget
+        self._parts = [
+            _Part(
+                Rounds(request, on_event, reference),
+                Design(request.workload.name, effort.margin, budget, effort.processes),
+                priors.get(request.workload.name),
             )
-            return None if self.process.advance() else self.finish()
-        except ModelzooError as problem:
-            return self._failed(problem)
+            for request in requests
+        ]
 
-    def _job(self, prepared: Preparation, extras: bool) -> tuple[MeasureJob, JobEnvironment]:
-        request = self._request
-        resolved, weights = _required(prepared)
-        environment = job_environment(prepared.variables)
-        job = MeasureJob(
-            directory=str(request.workload.directory),
-            asked=request.settings[self.index],
-            resolved=resolved,
-            weights=weights,
-            plan=request.plan,
-            parent=os.getpid(),
-            changes=environment.changes,
-            math_mode=prepared.math_mode,
-            engine=request.engine,
-            audit=request.audit,
-            extras=extras,
-            profiling=request.profiling,
-            trace=_trace(request.trace, self.index),
-            turns=len(request.settings) > 1,
+    def _check(self, requests: Sequence[Request]) -> None:
+        least = LEAST_PROCESS_SECONDS * sum(len(request.settings) for request in requests)
+        if self._budget < least:
+            raise UsageError(
+                f"--budget {self._budget:g}s is too short: {least / LEAST_PROCESS_SECONDS:.0f} processes, one per "
+                f"workload and setting, take at least {least:.0f} s to start; give more time or fewer settings"
+            )
+
+    @property
+    def _remaining(self) -> float:
+        return self._budget - (self._clock() - self._started)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Yield runs and designs until no workload needs or can afford another sweep."""
+        for part in self._parts:
+            yield from self._sweep(part)
+        self._plan_looks()
+        needed = [part.design.looks[0] for part in self._parts]
+        while True:
+            states = [self._state(part, least) for part, least in zip(self._parts, needed)]
+            chosen = next_workload(states, self._effort.margin, self._remaining, hard=self._effort.budget is not None)
+            if chosen is None:
+                break
+            yield from self._sweep(self._parts[chosen])
+        for part, state in zip(self._parts, states):
+            part.design = replace(part.design, ending=self._ending(part, state))
+            yield part.design
+
+    def _sweep(self, part: _Part) -> Iterator[Outcome]:
+        seconds, started = part.seconds(), self._clock()
+        for run in part.rounds.sweep(seconds):
+            part.add(run)
+            yield run
+        part.costs.append(self._clock() - started)
+        # With a number of iterations there is no time to record.
+        sampled = (*part.design.seconds, seconds) if seconds is not None else ()
+        part.design = replace(part.design, seconds=sampled)
+        yield part.design
+
+    def _plan_looks(self) -> None:
+        """Fix how many rounds each workload gets at least, and when it is looked at: by the costs, before the data."""
+        if self._effort.processes is not None:
+            for part in self._parts:
+                part.design = replace(part.design, looks=(self._effort.processes,), maximum=self._effort.processes)
+            return
+        running = [part for part in self._parts if part.rounds.can_run]
+        # The sweep that showed the costs is one of those that are needed.
+        time = self._remaining + sum(part.cost for part in running)
+        counts = needed_rounds([part.cost for part in running], time)
+        left = max(0.0, time - sum(count * part.cost for count, part in zip(counts, running)))
+        more = int(HEADROOM * left / sum(part.cost for part in running)) if running else 0
+        for part in self._parts:
+            part.design = replace(part.design, looks=(1,), maximum=1)
+        for part, count in zip(running, counts):
+            if count < MINIMUM:
+                part.design = replace(part.design, processes=count, looks=(count,), maximum=count)
+            else:
+                maximum = count + more
+                part.design = replace(part.design, looks=stats.planned_looks(count, maximum), maximum=maximum)
+
+    def _state(self, part: _Part, needed: int) -> State:
+        return State(
+            rounds=part.rounds.sweeps,
+            cost=part.cost,
+            needed=needed,
+            fixed=part.design.processes is not None,
+            half_width=part.half_width(),
+            decided=part.decided(),
+            can_run=part.rounds.can_run,
         )
-        return job, environment
 
-    def finish(self) -> Run:
-        """Return the run of the worker, which has ended."""
-        try:
-            report = self.process.result(Measured).report
-        except ModelzooError as problem:
-            return self._failed(problem)
-        return self._run(report=report)
-
-    def _failed(self, problem: ModelzooError) -> Run:
-        """Return the run of a worker that failed."""
-        return self._run(error=str(problem), error_kind=type(problem).__name__)
-
-    def _run(
-        self, report: Optional[RunReport] = None, error: Optional[str] = None, error_kind: Optional[str] = None
-    ) -> Run:
-        return Run(
-            workload=self._request.workload.name,
-            group=self._request.first_group + self.index,
-            asked=self._request.settings[self.index],
-            round=self._round,
-            started=self._started,
-            ended=now(),
-            report=report,
-            error=error,
-            error_kind=error_kind,
-        )
-
-
-def validate(
-    request: Request, validity: ValidityRequest, on_event: OnEvent, on_exhibit: Callable[[Exhibit], None]
-) -> ValidityReport:
-    """Judge the only setting of ``request`` in a fresh process, with fp32 as the reference.
-
-    Raises:
-        ModelzooError: it could not be judged.
-    """
-    (setting,) = request.settings
-    (prepared,) = prepare(request, on_event)
-    resolved, weights = _required(prepared)
-    environment = job_environment(prepared.validation_variables)
-    job = ValidateJob(
-        directory=str(request.workload.directory),
-        asked=setting,
-        resolved=resolved,
-        weights=weights,
-        parent=os.getpid(),
-        changes=environment.changes,
-        math_mode=prepared.math_mode,
-        engine=request.engine,
-        request=validity,
-    )
-    listener = _listener(request.workload.name, setting.label, 0, on_event, on_exhibit)
-    return call(request.launcher, job, environment.variables, Judged, listener).report
-
-
-def _listener(
-    workload: str,
-    label: str,
-    round_number: int,
-    on_event: OnEvent,
-    on_exhibit: Optional[Callable[[Exhibit], None]] = None,
-) -> Callable[[Message], None]:
-    def listen(message: Message) -> None:
-        if isinstance(message, Progress):
-            on_event(Event(workload, label, round_number, message))
-        elif isinstance(message, Exhibited) and on_exhibit is not None:
-            on_exhibit(message.exhibit)
-
-    return listen
-
-
-def _trace(path: Optional[str], index: int) -> Optional[str]:
-    """One file per setting: ``trace.json``, ``trace-1.json`` …."""
-    if path is None or index == 0:
-        return path
-    return str(Path(path).with_name(f"{Path(path).stem}-{index}{Path(path).suffix}"))
+    def _ending(self, part: _Part, state: State) -> Ending:
+        if not part.rounds.can_run:
+            return Ending.FAILED
+        if state.need(self._effort.margin) > 0:
+            return Ending.BUDGET
+        return Ending.FIXED if state.fixed else Ending.PRECISE

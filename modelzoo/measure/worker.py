@@ -24,6 +24,7 @@ from modelzoo.records.protocol import (
     MeasureJob,
     Message,
     PrepareJob,
+    ReferenceJob,
     decode_job,
     encode_line,
 )
@@ -72,15 +73,20 @@ def do(job: Job, send: Send) -> Message:
         from modelzoo.measure.measurement import measure
 
         return measure(job, send, take_turn)
+    if isinstance(job, ReferenceJob):
+        from modelzoo.measure import reference_load
+
+        return reference_load.run(job, send, take_turn)
     worker_environment.enter(job.resolved)
     from modelzoo.measure.judgement import judge
 
     return judge(job, send)
 
 
-def take_turn() -> bool:
-    """Wait for the parent; return whether there is another turn."""
-    return sys.stdin.buffer.readline().strip() == b"turn"
+def take_turn() -> None:
+    """Wait until the parent gives this worker its turn; end the process if the parent has closed the pipe."""
+    if not sys.stdin.buffer.readline():
+        sys.exit(0)
 
 
 def _fail(send: Send, error: ModelzooError) -> int:

@@ -12,12 +12,13 @@ import msgspec
 
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import EnvironmentChanges, RunReport, ValidityReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights
 from modelzoo.setting import Plan, ResolvedSetting, Setting
 
-PROTOCOL = 2
+PROTOCOL = 3
 
 
 class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
@@ -42,9 +43,10 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
             differently fails.
         changes: what was done to the environment variables.
         audit: prove which kernels ran.
+        full_audit: attribute the time to kernels, too; otherwise only prove that the same kernels ran as in the
+            processes that were audited in full.
         extras: also count operations and take the profile; one process per setting does so.
         trace: the file that a Chrome trace is written to.
-        turns: pause between turns, because other workers sample too.
     """
 
     directory: str
@@ -57,10 +59,10 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
     math_mode: str = ""
     engine: str = "torch"
     audit: bool = True
+    full_audit: bool = True
     extras: bool = False
     profiling: bool = False
     trace: Optional[str] = None
-    turns: bool = False
 
 
 class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
@@ -77,7 +79,13 @@ class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
     engine: str = "torch"
 
 
-Job = Union[PrepareJob, MeasureJob, ValidateJob]
+class ReferenceJob(msgspec.Struct, frozen=True, tag="reference"):
+    """Run the reference load, one turn at a time, until the process is killed."""
+
+    parent: int
+
+
+Job = Union[PrepareJob, MeasureJob, ValidateJob, ReferenceJob]
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -96,9 +104,7 @@ class Progress(msgspec.Struct, frozen=True, tag="progress"):
 
 
 class Paused(msgspec.Struct, frozen=True, tag="paused"):
-    """The worker waits for its next turn; ``precise``: its interval is narrow enough."""
-
-    precise: bool
+    """The worker waits for its next turn."""
 
 
 class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
@@ -131,6 +137,12 @@ class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
     settings: tuple[Preparation, ...]
 
 
+class ReferenceTaken(msgspec.Struct, frozen=True, tag="reference-turn"):
+    """What the reference load found in its turn; the process then pauses."""
+
+    turn: ReferenceTurn
+
+
 class Measured(msgspec.Struct, frozen=True, tag="measured"):
     """The answer to a ``MeasureJob``."""
 
@@ -150,7 +162,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     error_kind: str
 
 
-Message = Union[Hello, Progress, Paused, Exhibited, Prepared, Measured, Judged, Failed]
+Message = Union[Hello, Progress, Paused, Exhibited, Prepared, ReferenceTaken, Measured, Judged, Failed]
 
 
 def encode_job(job: Job) -> bytes:

@@ -8,11 +8,14 @@ from typing import Optional
 
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.design import Design
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.roofline import Bound
+from modelzoo.records.session import Session
 from modelzoo.records.timing import Timing
 from modelzoo.records.validity import Validity
 from modelzoo.records.workload import Count, Weights
@@ -20,7 +23,7 @@ from modelzoo.setting import Plan, ResolvedSetting, Setting, labels
 from modelzoo.version import __version__
 from modelzoo.warning import WarningMessage
 
-FORMAT = "modelzoo-result/2"
+FORMAT = "modelzoo-result/2.1"
 THUMBNAILS = 8
 """Pictures per judgement that are stored as thumbnails …"""
 THUMBNAIL_BYTES = 20_000
@@ -52,10 +55,12 @@ class Turn:
     Attributes:
         start: seconds since the Unix epoch, by one clock for all workers of a machine.
         end: likewise.
+        samples: number of samples taken in it; ``None`` if not recorded.
     """
 
     start: float
     end: float
+    samples: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,8 @@ class Run:
         report: what was measured; ``None`` if the run failed.
         error: why it failed, in one line.
         error_kind: class of the error in ``modelzoo.errors``.
+        reference: the turns of the reference load before, between and after the turns of the round's workers, up to
+            the end of this one; empty if there was no such load.
     """
 
     workload: str
@@ -165,6 +172,7 @@ class Run:
     report: Optional[RunReport] = None
     error: Optional[str] = None
     error_kind: Optional[str] = None
+    reference: tuple[ReferenceTurn, ...] = ()
 
     @property
     def steady(self) -> tuple[float, ...]:
@@ -292,6 +300,10 @@ class Result:
         runs: in the order in which they ended.
         validity: in the order in which they were judged.
         version: version of the suite.
+        designs: how the rounds of each workload were planned, by the order of the workloads.
+        reference_seconds: time of the reference load at this machine's reference speed, the median of the earlier
+            sessions on it; ``None`` if there were none.
+        session: which of several sessions this is; ``None`` if there was only one.
         commit: the suite's git commit if it ran from a checkout, with ``+`` if files had been changed.
         format: name and version of the format.
     """
@@ -301,6 +313,9 @@ class Result:
     asked: tuple[Asked, ...] = ()
     runs: tuple[Run, ...] = ()
     validity: tuple[ValidityEntry, ...] = ()
+    designs: tuple[Design, ...] = ()
+    reference_seconds: Optional[float] = None
+    session: Optional[Session] = None
     version: str = __version__
     commit: Optional[str] = None
     format: str = FORMAT
@@ -308,6 +323,15 @@ class Result:
     def plus(self, run: Run) -> Result:
         """Return a copy with ``run`` appended."""
         return replace(self, runs=(*self.runs, run))
+
+    def plus_design(self, design: Design) -> Result:
+        """Return a copy with ``design`` in place of an earlier one of its workload."""
+        kept = [each for each in self.designs if each.workload != design.workload]
+        return replace(self, designs=(*kept, design))
+
+    def design(self, workload: str) -> Optional[Design]:
+        """How the rounds of ``workload`` were planned; ``None`` if that was not recorded."""
+        return next((each for each in self.designs if each.workload == workload), None)
 
     def plus_validity(self, entry: ValidityEntry) -> Result:
         """Return a copy with ``entry`` appended."""

@@ -9,19 +9,20 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import msgspec
 
 from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import write_atomically
 from modelzoo.records.codec import decode, encode, encode_json
+from modelzoo.records.design import Design
 from modelzoo.records.run import FORMAT, Result, Run, ValidityEntry
 from modelzoo.results import format1
 from modelzoo.results.privacy import mask
 
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
-MAJOR, MINOR = 2, 0
+MAJOR, MINOR = 2, 1
 """The version of the format. A newer minor version only adds fields; a newer major version cannot be read."""
 _HINT = "give a file that modelzoo wrote"
 _LONGEST = 1e9
@@ -42,6 +43,14 @@ class ResultFile:
     def add_run(self, run: Run) -> None:
         """Append a run."""
         self._store(self.result.plus(run))
+
+    def add_design(self, design: Design) -> None:
+        """Add how a workload's rounds were planned, in place of what was known before."""
+        self._store(self.result.plus_design(design))
+
+    def set_reference(self, seconds: Optional[float]) -> None:
+        """Set the time of the reference load at this machine's reference speed."""
+        self._store(replace(self.result, reference_seconds=seconds))
 
     def add_validity(self, entry: ValidityEntry) -> None:
         """Append a judgement."""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from places import ROOT
-from toy_workloads import SHORT, numpy_classifier
+from toy_workloads import SHORT, numpy_classifier, runs_of
 
 from modelzoo.errors import UsageError
-from modelzoo.measure import schedule
-from modelzoo.measure.schedule import Request
+from modelzoo.measure import calls
+from modelzoo.measure.request import Request
 from modelzoo.records.run import Asked, Result, RunReport, now
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results import summary
@@ -38,7 +38,7 @@ def settings(workload: Workload) -> tuple[Setting, Setting]:
 def test_it_is_timed_and_its_precision_cannot_be_proven(workload: Workload) -> None:
     """Times, versions and the reason why nothing is proven; the summary and ``--strict`` say so."""
     asked = settings(workload)
-    runs = tuple(schedule.run(Request(workload, asked, SHORT, 2, engine=ENGINE), lambda event: None))
+    runs = tuple(runs_of(Request(workload, asked, SHORT, engine=ENGINE), 2))
     assert [run.error for run in runs] == [None] * 4
     reports = [run.report for run in runs if run.report is not None]
     for report in reports:
@@ -63,7 +63,7 @@ def test_its_predictions_are_judged(workload: Workload) -> None:
     """bf16, imitated by cutting off mantissa bits, agrees with fp32; both sides say that they prove nothing."""
     _, bf16 = settings(workload)
     request = Request(workload, (bf16,), SHORT, engine=ENGINE)
-    report = schedule.validate(request, ValidityRequest(), lambda event: None, lambda exhibit: None)
+    report = calls.validate(request, ValidityRequest(), lambda event: None, lambda exhibit: None)
     assert report.validity.verdict is ValidityVerdict.VALID, report.validity.reason
     assert report.validity.metric == "top1_agreement"
     assert report.reference is not None
@@ -73,6 +73,6 @@ def test_its_predictions_are_judged(workload: Workload) -> None:
 def test_what_it_cannot_do_is_one_line(workload: Workload) -> None:
     """A mode that it lacks is refused by the engine, before anything is timed."""
     fp32, _ = settings(workload)
-    request = Request(workload, (fp32.replace(mode="compile"),), SHORT, 1, engine=ENGINE)
-    (run,) = schedule.run(request, lambda event: None)
+    request = Request(workload, (fp32.replace(mode="compile"),), SHORT, engine=ENGINE)
+    (run,) = runs_of(request)
     assert (run.error, run.error_kind) == ("--mode compile: the fake engine does not compile", UsageError.__name__)

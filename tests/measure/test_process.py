@@ -11,13 +11,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-from toy_workloads import RANDOM, SHORT, mlp, odd
+from toy_workloads import RANDOM, SHORT, mlp, odd, runs_of
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
-from modelzoo.measure import process, schedule
+from modelzoo.measure import process
 from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
-from modelzoo.measure.schedule import Request
+from modelzoo.measure.request import Request
 from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Message, Prepared, Progress, encode_line
 from modelzoo.records.run import RunReport
 from modelzoo.workload import Workload
@@ -26,7 +26,7 @@ from modelzoo.workload.discovery import CHECKOUT
 
 def measured(work: Workload) -> RunReport:
     """Prepare and measure in real workers."""
-    (run,) = schedule.run(Request(work, (RANDOM,), SHORT, 1, audit=False), lambda event: None)
+    (run,) = runs_of(Request(work, (RANDOM,), SHORT, audit=False))
     assert run.error is None, run.error
     assert run.report is not None
     return run.report
@@ -34,8 +34,8 @@ def measured(work: Workload) -> RunReport:
 
 def failure(work: Workload) -> tuple[str, str]:
     """Error and its kind of a run whose inputs must fail; with an input named, its preparation fails."""
-    request = Request(work, (RANDOM.replace(input="/"),), SHORT, 1, audit=False)
-    (run,) = schedule.run(request, lambda event: None)
+    request = Request(work, (RANDOM.replace(input="/"),), SHORT, audit=False)
+    (run,) = runs_of(request)
     assert run.report is None
     assert run.error is not None
     assert run.error_kind is not None
@@ -113,17 +113,17 @@ def test_an_incomplete_message_is_dropped() -> None:
 
 def test_a_message_that_cannot_be_read_is_an_error() -> None:
     """It is not mistaken for the line of a worker that was killed while it wrote."""
-    stream = io.BytesIO(encode_line(Progress("build")) + b'\n{"type":"paused","precise":null}\n')
+    stream = io.BytesIO(encode_line(Progress("build")) + b'\n{"type":"progress","phase":null}\n')
     first, second = process.messages(stream)
     assert first == Progress("build")
     assert isinstance(second, Failed)
-    assert second.error.startswith("the worker sent a message that cannot be read: Expected `bool`, got `null`")
+    assert second.error.startswith("the worker sent a message that cannot be read: Expected `str`, got `null`")
 
 
 def test_a_path_in_another_encoding_is_refused_in_one_line() -> None:
     """JSON cannot represent it, so the worker would look for another path."""
-    request = Request(mlp(), (RANDOM.replace(input="/tmp/\udcff.jpg"),), SHORT, 1)
-    (run,) = schedule.run(request, lambda event: None)
+    request = Request(mlp(), (RANDOM.replace(input="/tmp/\udcff.jpg"),), SHORT)
+    (run,) = runs_of(request)
     assert (run.error, run.error_kind) == (r"the path '/tmp/\udcff.jpg' is not UTF-8 text; rename it", "UsageError")
 
 

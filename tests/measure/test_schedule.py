@@ -1,279 +1,185 @@
-"""Rounds and turns: the order of workers, and what is done once."""
+"""Several workloads within a budget, on simulated time: no test here waits for a clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Callable, Optional
 
+import fake_runs
 import pytest
-from toy_workloads import BF16, RANDOM, SHORT, mlp, odd
+from toy_workloads import RANDOM, SHORT, mlp
 
-from modelzoo.errors import UsageError, WorkerError
+from modelzoo.errors import UsageError
 from modelzoo.measure import schedule
-from modelzoo.measure.schedule import Event, Request
-from modelzoo.records.protocol import (
-    Job,
-    MeasureJob,
-    Preparation,
-    Prepared,
-    PrepareJob,
-    Progress,
-)
-from modelzoo.records.validity import ValidityRequest
-from modelzoo.records.workload import Weights, WeightsKind
-from modelzoo.setting import Plan, ResolvedSetting, Setting
+from modelzoo.measure.request import Request
+from modelzoo.records.design import Design, Ending
+from modelzoo.records.run import Run
+from modelzoo.setting import Effort, Plan, Setting
 
-WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/w", "0" * 64, "")
+ADAPTIVE = Plan()
+SLOW = RANDOM.replace(seed=1)
 
 
-def silent(event: Event) -> None:
-    """Show no progress."""
+@dataclass
+class Machine:
+    """A simulated machine: workloads by name, with seconds per sample, spread of processes and cost of a process."""
 
+    level: dict[str, float]
+    spread: dict[str, float]
+    cost: dict[str, float]
+    factor: float = 1.0
+    now: float = 0.0
+    fails: Callable[[str], Optional[str]] = lambda name: None
 
-def resolved(setting: Setting) -> ResolvedSetting:
-    """``setting`` as a worker would resolve it on x86."""
-    values = {name: getattr(setting, name) for name in setting.__dataclass_fields__}
-    method = "autocast" if setting.precision == "bf16" and setting.bf16_method is None else setting.bf16_method
-    return ResolvedSetting(**{**values, "bf16_method": method, "batch": setting.batch or 16, "threads": 1})
-
-
-class FakeWorkers:
-    """Replaces worker processes by fakes that never pause; collects their jobs and environments."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.jobs: list[Job] = []
-        self.variables: list[dict[str, str]] = []
-        self.preparation: dict[str, Any] = {}
-        self.measured: Callable[[MeasureJob], None] = lambda job: None
-        fakes = self
-
-        class Fake(AbstractContextManager[Any]):
-            is_precise = True
-
-            def __init__(self, launcher: Any, job: Job, variables: Any, on_message: Any) -> None:
-                self._job = job
-                fakes.jobs.append(job)
-                fakes.variables.append(dict(variables))
-                on_message(Progress("build"))
-
-            def __exit__(self, *error: object) -> None:
-                pass
-
-            def advance(self) -> bool:
-                return False
-
-            def result(self, kind: type) -> Any:
-                return fakes.answer(self._job)
-
-        monkeypatch.setattr(schedule, "WorkerProcess", Fake)
-        monkeypatch.setattr(
-            schedule, "call", lambda launcher, job, variables, kind, on: Fake(launcher, job, variables, on).result(kind)
-        )
-
-    def answer(self, job: Job) -> Any:
-        """What a worker would answer to ``job``."""
-        if isinstance(job, PrepareJob):
-            found = [
-                Preparation(resolved(setting), WEIGHTS, job.math_mode, **self.preparation) for setting in job.settings
-            ]
-            return Prepared(tuple(found))
-        if isinstance(job, MeasureJob):
-            self.measured(job)
-        return SimpleNamespace(report=None)
+    def clock(self) -> float:
+        """Simulated seconds."""
+        return self.now
 
 
 @pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> FakeWorkers:
-    """Fake worker processes."""
-    return FakeWorkers(monkeypatch)
+def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Machine], None]]:
+    """Replace real rounds by simulated ones; the second setting is slower by the machine's factor."""
+    machine: list[Machine] = []
+
+    class Simulated:
+        def __init__(self, request: Request, on_event: object, reference: object) -> None:
+            self.request, self.sweeps, self.can_run = request, 0, True
+            self._random = random.Random(request.workload.name)
+
+        def sweep(self, seconds: Optional[float]) -> Iterator[Run]:
+            here, name = machine[0], self.request.workload.name
+            for index, setting in enumerate(self.request.settings):
+                error = here.fails(name)
+                if error:
+                    self.can_run = False
+                    yield fake_runs.make(None, workload=name, setting=setting, group=index, error=error)
+                    continue
+                level = here.level[name] * (here.factor if index else 1) * self._random.gauss(1, here.spread[name])
+                count = max(3, int((seconds or 1.0) / level))
+                here.now += here.cost[name] + count * level
+                samples = [level * self._random.gauss(1, 0.01) for _ in range(count)]
+                group = self.request.first_group + index
+                yield fake_runs.make(samples, workload=name, setting=setting, group=group, round=self.sweeps)
+            self.sweeps += 1
+
+    monkeypatch.setattr(schedule, "Rounds", Simulated)
+    yield machine.append
 
 
-@pytest.mark.parametrize(
-    ("settings", "rounds", "expected"),
-    [
-        (1, 3, [(0, 0), (1, 0), (2, 0)]),
-        (2, 3, [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1)]),
-        (3, 2, [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0)]),
-    ],
-)
-def test_settings_are_interleaved(settings: int, rounds: int, expected: list[tuple[int, int]]) -> None:
-    """A B B A A B: never all runs of one setting after the other's."""
-    assert [(number, index) for number in range(rounds) for index in schedule.order(settings, number)] == expected
+def request(name: str = "toy", settings: Sequence[Setting] = (RANDOM, SLOW), plan: Plan = ADAPTIVE, first: int = 0):
+    """A request of a workload with this name."""
+    return Request(replace(mlp(), name=name), tuple(settings), plan, first_group=first)
 
 
-def test_settings_are_resolved_once_and_all_processes_run_the_same(workers: FakeWorkers) -> None:
-    """One preparation serves both settings and all rounds; every process gets its answer."""
-    events: list[Event] = []
-    runs = list(schedule.run(Request(mlp(), (RANDOM, BF16), SHORT, 3, first_group=4), events.append))
-    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob"] + ["MeasureJob"] * 6
-    measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
-    assert {job.weights for job in measured} == {WEIGHTS}
-    assert [job.resolved.bf16_method for job in measured[:2]] == [None, "autocast"]
-    assert [run.asked.precision for run in runs] == ["fp32", "bf16", "bf16", "fp32", "fp32", "bf16"]
-    assert [(run.round, run.group) for run in runs] == [(0, 4), (0, 5), (1, 5), (1, 4), (2, 4), (2, 5)]
-    assert events[-1] == Event("mlp", "bf16", 2, Progress("build"))
+def outcome(machine: Machine, requests: Sequence[Request], effort: Effort) -> tuple[list[Run], dict[str, Design]]:
+    """All runs, and the last design of each workload."""
+    runs, designs = [], {}
+    for each in schedule.measure(requests, effort, lambda event: None, clock=machine.clock):
+        if isinstance(each, Design):
+            designs[each.workload] = each
+        else:
+            runs.append(each)
+    return runs, designs
 
 
-def test_what_does_not_vary_is_taken_once_per_setting(workers: FakeWorkers) -> None:
-    """Operator tables and traces cost passes: one process per setting takes them, each trace in its own file."""
-    list(schedule.run(Request(mlp(), (RANDOM, BF16), SHORT, 2, profiling=True, trace="/t/trace.json"), silent))
-    measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
-    assert [job.extras for job in measured] == [True, True, False, False]
-    assert [job.trace for job in measured[:2]] == ["/t/trace.json", "/t/trace-1.json"]
+def test_a_fixed_number_is_kept(simulated: Callable[[Machine], None]) -> None:
+    """``--processes 5``: five rounds, one look at the end, whatever the data says."""
+    machine = Machine({"toy": 0.1}, {"toy": 0.2}, {"toy": 3.0})
+    simulated(machine)
+    runs, designs = outcome(machine, [request()], Effort(processes=5))
+    assert len(runs) == 10
+    found = designs["toy"]
+    assert (found.processes, found.looks, found.maximum, found.ending) == (5, (5,), 5, Ending.FIXED)
+    assert found.budget is None
 
 
-def test_extras_are_taken_later_if_the_first_process_dies(workers: FakeWorkers) -> None:
-    """FLOPs, ceiling share and profile do not vanish with the process of the first round."""
-
-    def measured(job: MeasureJob) -> None:
-        if sum(isinstance(each, MeasureJob) for each in workers.jobs) == 1:
-            raise WorkerError("died")
-
-    workers.measured = measured
-    runs = list(schedule.run(Request(mlp(), (RANDOM,), SHORT, 3), silent))
-    assert [run.error for run in runs] == ["died", None, None]
-    assert [job.extras for job in workers.jobs if isinstance(job, MeasureJob)] == [True, True, False]
+def test_a_precise_workload_ends_with_eight_processes(simulated: Callable[[Machine], None]) -> None:
+    """Not before: with fewer the estimated spread says little. A clear difference is decided at the first look."""
+    machine = Machine({"toy": 0.1}, {"toy": 0.01}, {"toy": 3.0}, factor=1.5)
+    simulated(machine)
+    runs, designs = outcome(machine, [request()], Effort(budget=1000.0))
+    assert len(runs) == 16
+    assert designs["toy"].ending is Ending.PRECISE
+    assert designs["toy"].looks[0] == 8
 
 
-def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: FakeWorkers) -> None:
-    """What the call made impossible stays so; a worker that died may have had bad luck."""
-
-    def measured(job: MeasureJob) -> None:
-        raise UsageError("impossible") if job.asked.precision == "bf16" else WorkerError("died")
-
-    workers.measured = measured
-    runs = list(schedule.run(Request(mlp(), (RANDOM, BF16), SHORT, 3), silent))
-    assert sorted(run.asked.precision for run in runs) == ["bf16", "fp32", "fp32", "fp32"]
-    assert {(run.error, run.error_kind) for run in runs} == {("impossible", "UsageError"), ("died", "WorkerError")}
+def test_a_noisy_workload_uses_the_budget_and_not_more(simulated: Callable[[Machine], None]) -> None:
+    """The last round still fits into it."""
+    machine = Machine({"toy": 0.1}, {"toy": 0.3}, {"toy": 3.0})
+    simulated(machine)
+    _, designs = outcome(machine, [request()], Effort(budget=300.0))
+    assert designs["toy"].ending is Ending.BUDGET
+    assert 270 < machine.now <= 301
 
 
-def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: FakeWorkers) -> None:
-    """It fails once with its own error; the other setting is measured in every round."""
-    answer = workers.answer
-
-    def refusing(job: Job) -> Any:
-        if isinstance(job, PrepareJob):
-            first, _ = answer(job).settings
-            return Prepared((first, Preparation(error="no compiler", error_kind="EnvironmentProblem")))
-        return answer(job)
-
-    workers.answer = refusing  # type: ignore[method-assign]
-    runs = list(schedule.run(Request(mlp(), (RANDOM, RANDOM.replace(mode="compile")), SHORT, 2), silent))
-    assert [(run.group, run.error, run.error_kind) for run in runs] == [
-        (0, None, None),
-        (1, "no compiler", "EnvironmentProblem"),
-        (0, None, None),
-    ]
+def test_rounds_of_all_workloads_alternate(simulated: Callable[[Machine], None]) -> None:
+    """No workload has two rounds before each of the others has one."""
+    names = ["a", "b", "c"]
+    machine = Machine(dict.fromkeys(names, 0.1), dict.fromkeys(names, 0.01), dict.fromkeys(names, 3.0))
+    simulated(machine)
+    requests = [request(name, first=2 * i) for i, name in enumerate(names)]
+    runs, _ = outcome(machine, requests, Effort(processes=3))
+    assert [run.workload for run in runs] == ["a", "a", "b", "b", "c", "c"] * 3
 
 
-def test_a_preparation_that_died_is_repeated_in_the_next_round(workers: FakeWorkers) -> None:
-    """Its settings fail in this round only; a preparation that reported an error is not repeated."""
-    answer, tried = workers.answer, []
-
-    def dying(job: Job) -> Any:
-        if isinstance(job, PrepareJob):
-            tried.append(job)
-            if len(tried) == 1:
-                raise WorkerError("died")
-        return answer(job)
-
-    workers.answer = dying  # type: ignore[method-assign]
-    runs = list(schedule.run(Request(mlp(), (RANDOM, BF16), SHORT, 3), silent))
-    assert len(tried) == 2
-    assert [run.error for run in runs] == ["died", "died", None, None, None, None]
+def test_the_time_left_goes_to_the_workload_that_is_least_precise(simulated: Callable[[Machine], None]) -> None:
+    """The steady one ends with its eight rounds."""
+    machine = Machine({"a": 0.1, "b": 0.1}, {"a": 0.005, "b": 0.3}, {"a": 3.0, "b": 3.0}, factor=1.5)
+    simulated(machine)
+    runs, designs = outcome(machine, [request("a"), request("b", first=2)], Effort(budget=500.0))
+    counts = [sum(run.workload == name for run in runs) for name in "ab"]
+    assert counts[0] == 16
+    assert counts[1] > 24
+    assert (designs["a"].ending, designs["b"].ending) == (Ending.PRECISE, Ending.BUDGET)
 
 
-def test_workers_get_the_variables_that_their_engine_needs(
-    workers: FakeWorkers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To time a setting, or to judge it together with its reference, which fast math by variable would affect."""
-    monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
-    workers.preparation = {"variables": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, "validation_variables": {}}
-    request = Request(mlp(), (BF16.replace(bf16_method="fastmath"),), SHORT, 1)
-    list(schedule.run(request, silent))
-    schedule.validate(request, ValidityRequest(), silent, lambda exhibit: None)
-    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob", "MeasureJob", "PrepareJob", "ValidateJob"]
-    assert [each.get("DNNL_DEFAULT_FPMATH_MODE") for each in workers.variables] == [None, "BF16", None, None]
+def test_an_expensive_workload_gets_a_number_that_is_fixed_in_advance(simulated: Callable[[Machine], None]) -> None:
+    """By its costs alone: 8 rounds of it would not fit, so its few are tested once, with the whole error."""
+    machine = Machine({"a": 0.1, "b": 3.0}, {"a": 0.01, "b": 0.1}, {"a": 3.0, "b": 12.0}, factor=1.5)
+    simulated(machine)
+    runs, designs = outcome(machine, [request("a"), request("b", first=2)], Effort(budget=300.0))
+    count = sum(run.workload == "b" for run in runs) // 2
+    assert 3 <= count < 8
+    assert (designs["b"].processes, designs["b"].looks, designs["b"].ending) == (count, (count,), Ending.FIXED)
 
 
-# Turns
+def test_seconds_per_process_follow_from_what_was_measured(simulated: Callable[[Machine], None]) -> None:
+    """Processes that differ much and cost little sample briefly; the first rounds cannot know it."""
+    machine = Machine({"toy": 0.01}, {"toy": 0.2}, {"toy": 0.5})
+    simulated(machine)
+    _, designs = outcome(machine, [request()], Effort(processes=6))
+    assert designs["toy"].seconds[:3] == (schedule.FIRST_SECONDS,) * 3
+    assert designs["toy"].seconds[3:] == (schedule.SECONDS[0],) * 3
 
 
-class Scripted:
-    """A worker that pauses as often as ``pauses`` says, precise or not, and then ends."""
-
-    def __init__(self, name: str, pauses: list[bool], diary: list[str]) -> None:
-        self.process, self.name, self.diary = self, name, diary
-        self._pauses = iter(pauses)
-        self.is_precise = next(self._pauses)
-        self.stopped = False
-
-    def resume(self, go_on: bool) -> None:
-        self.diary.append(self.name if go_on else f"{self.name} stop")
-        self.stopped = not go_on
-
-    def advance(self) -> bool:
-        pause = None if self.stopped else next(self._pauses, None)
-        self.is_precise = bool(pause)
-        return pause is not None
+def test_given_seconds_and_iterations_are_kept(simulated: Callable[[Machine], None]) -> None:
+    """``--max-seconds`` and ``--iterations`` replace the choice."""
+    machine = Machine({"toy": 0.01}, {"toy": 0.2}, {"toy": 0.5})
+    simulated(machine)
+    _, designs = outcome(machine, [request(plan=Plan(max_seconds=7.0))], Effort(processes=4))
+    assert designs["toy"].seconds == (7.0,) * 4
+    _, designs = outcome(machine, [request(plan=SHORT)], Effort(processes=4))
+    assert designs["toy"].seconds == ()
 
 
-def turns(*pauses: list[bool]) -> tuple[list[str], list[str]]:
-    """What workers A, B … were told, in order, and the order in which they ended."""
-    diary: list[str] = []
-    scripted: Any = [Scripted("ABC"[i], each, diary) for i, each in enumerate(pauses)]
-    return diary, [worker.name for worker in schedule.alternate(scripted)]
+def test_a_workload_that_cannot_run_does_not_stop_the_others(simulated: Callable[[Machine], None]) -> None:
+    """It is tried once."""
+    machine = Machine({"a": 0.1, "b": 0.1}, {"a": 0.01, "b": 0.01}, {"a": 3.0, "b": 3.0}, factor=1.5)
+    machine.fails = lambda name: "no weights" if name == "a" else None
+    simulated(machine)
+    runs, designs = outcome(machine, [request("a"), request("b", first=2)], Effort(budget=500.0))
+    assert [run.error for run in runs if run.workload == "a"] == ["no weights"] * 2
+    assert (designs["a"].ending, designs["b"].ending) == (Ending.FAILED, Ending.PRECISE)
 
 
-def test_workers_alternate_until_all_are_precise() -> None:
-    """A is precise first and goes on, so that both see the same machine; then both are stopped."""
-    diary, ended = turns([False, True, True, True], [False, False, True, True])
-    assert diary == ["A", "B", "A", "B", "A stop", "B stop"]
-    assert ended == ["A", "B"]
+def test_a_budget_in_which_nothing_can_start_is_refused() -> None:
+    """Before anything is started, in one line that says what would do."""
+    with pytest.raises(UsageError, match=r"--budget 3s is too short: 2 processes.* at least 4 s"):
+        schedule.measure([request()], Effort(budget=3.0), lambda event: None)
 
 
-def test_a_worker_that_ends_early_leaves_the_turns_to_the_others() -> None:
-    """One died or reached its limit; the other is not stopped before it is precise."""
-    diary, ended = turns([False, False], [False, False, False, True])
-    assert diary == ["A", "B", "A", "B", "B", "B stop"]
-    assert ended == ["A", "B"]
-
-
-def test_two_settings_wait_for_each_other_and_one_does_not() -> None:
-    """Real workers: with a rival each waits for its turns and records when it sampled, alone it does not wait."""
-    rivals = [run.report for run in schedule.run(Request(mlp(), (RANDOM, BF16), Plan(1, 3), 1, audit=False), silent)]
-    (alone,) = [run.report for run in schedule.run(Request(mlp(), (RANDOM,), Plan(1, 3), 1, audit=False), silent)]
-    for report in rivals:
-        assert report is not None
-        assert report.usage is not None
-        assert report.timing is not None
-        assert report.turns
-        assert report.usage.waited_seconds > 0
-        assert len(report.timing.steady) == 3
-    turns_in_order = sorted((turn.start, turn.end) for report in rivals if report for turn in report.turns or ())
-    assert all(end <= start for (_, end), (start, _) in zip(turns_in_order, turns_in_order[1:])), "one at a time"
-    assert alone is not None
-    assert alone.usage is not None
-    assert alone.usage.waited_seconds == 0
-
-
-def test_the_variable_reaches_the_worker_with_bf16_and_never_in_fp32(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``DNNL_DEFAULT_FPMATH_MODE=BF16 … --bf16``: set in the worker and named in the result; a warning in fp32."""
-    monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
-    request = Request(odd(tmp_path / "odd"), (RANDOM, BF16), SHORT, 1, audit=False)
-    fp32, bf16 = [run.report for run in schedule.run(request, silent)]
-    assert fp32 is not None
-    assert bf16 is not None
-    assert (fp32.items, bf16.items) == (("unset",), ("BF16",))
-    assert (fp32.environment.removed, fp32.environment.applied) == ({"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, {})
-    assert (bf16.environment.removed, bf16.environment.applied) == ({}, {"DNNL_DEFAULT_FPMATH_MODE": "BF16"})
-    assert bf16.setting.bf16_method == "fastmath"
-    warned = {warning.code: warning.message for warning in fp32.warnings}
-    assert "DNNL_DEFAULT_FPMATH_MODE=BF16" in warned["SCRUBBED_VARIABLES"]
-    assert fp32.canary_verdict == "fp32"
-    assert "SCRUBBED_VARIABLES" not in {warning.code for warning in bf16.warnings}
+def test_the_default_budget_grows_with_what_is_asked_for() -> None:
+    """Ten minutes for four workloads in two precisions."""
+    assert schedule.default_budget([request()] * 4) == 600

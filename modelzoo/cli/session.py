@@ -1,0 +1,127 @@
+"""One session: time the settings of every workload, judge them, and store what was found as it comes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Optional
+
+from modelzoo.cli import options
+from modelzoo.cli.selection import Jobs
+from modelzoo.cli.validate import judge_setting
+from modelzoo.errors import UsageError
+from modelzoo.records.design import Design, Ending
+from modelzoo.setting import Effort, Setting
+
+if TYPE_CHECKING:
+    from modelzoo.measure.reference import Reference
+    from modelzoo.measure.request import Request
+    from modelzoo.report.progress import LiveProgress
+    from modelzoo.results.store import ResultFile
+
+
+class InterruptedSessionError(Exception):
+    """The session ended early; what was finished is stored, or at least known.
+
+    Attributes:
+        problem: why, if it was not the user who interrupted it.
+    """
+
+    def __init__(self, problem: Optional[str] = None) -> None:
+        super().__init__(problem or "interrupted")
+        self.problem = problem
+
+
+def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, progress: LiveProgress) -> None:
+    """Run everything that ``jobs`` name, and add it to ``stored``.
+
+    Raises:
+        UsageError: an option is not valid; nothing has been started.
+        InterruptedSessionError: the user interrupted it, or the result could not be written any more.
+    """
+    from modelzoo.machine.facts import read_machine
+    from modelzoo.machine.history import add_to_history, history_path, read_history, reference_speed
+    from modelzoo.measure import reference_load, schedule
+    from modelzoo.results.session_levels import priors, session_levels
+
+    judging = {work.name: options.make_judging(args, work) for work, _ in jobs if args.validate}
+    effort, machine = options.make_effort(args), read_machine()
+    # More processes only narrow the interval of a time, and under an emulator nothing is timed.
+    effort = Effort(processes=1) if machine.emulator else effort
+    requests, kept = _requests(jobs, args), history_path(machine)
+    known = read_history(kept)
+    with _reference(requests, wanted=machine.emulator is None) as reference:
+        outcomes = schedule.measure(requests, effort, progress.update, reference, priors(known))
+        if reference is not None:
+            stored.set_reference(reference_speed(known, reference_load.VERSION, reference.threads))
+        try:
+            progress.begin(effort.budget or schedule.default_budget(requests))
+            for outcome in outcomes:
+                if isinstance(outcome, Design):
+                    stored.add_design(outcome)
+                else:
+                    stored.add_run(outcome)
+                    progress.finished(outcome)
+            for request in requests:
+                for index in to_judge(request.settings, args):
+                    group, how = request.first_group + index, judging[request.workload.name]
+                    setting = request.settings[index]
+                    stored.add_validity(judge_setting(request.workload, setting, group, how, progress.update))
+        except KeyboardInterrupt:
+            _end(stored)
+            raise InterruptedSessionError from None
+        except UsageError as problem:  # the disk is full, say
+            raise InterruptedSessionError(str(problem)) from problem
+    add_to_history(session_levels(stored.result), kept)
+
+
+def to_judge(settings: Sequence[Setting], args: argparse.Namespace) -> list[int]:
+    """Indices of the settings to judge: the reference is not compared with itself."""
+    if not args.validate:
+        return []
+    return [index for index, setting in enumerate(settings) if setting != setting.reference()]
+
+
+def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
+    from modelzoo.measure.request import Request
+
+    plan = options.make_plan(args)
+    requests: list[Request] = []
+    for work, settings in jobs:
+        first = sum(len(request.settings) for request in requests)
+        requests.append(
+            Request(
+                workload=work,
+                settings=settings,
+                plan=plan,
+                profiling=args.profiling,
+                trace=args.trace,
+                audit=not args.no_audit,
+                first_group=first,
+            )
+        )
+    return requests
+
+
+@contextmanager
+def _reference(requests: Sequence[Request], *, wanted: bool) -> Iterator[Optional[Reference]]:
+    """The reference load, with as many threads as most of the settings have."""
+    from modelzoo.machine.limits import usable_threads
+    from modelzoo.measure.reference import Reference
+
+    if not wanted:
+        yield None
+        return
+    default = usable_threads().count
+    counts = [setting.threads or default for request in requests for setting in request.settings]
+    with Reference(max(set(counts), key=counts.count)) as reference:
+        yield reference
+
+
+def _end(stored: ResultFile) -> None:
+    """Say in the designs that have not ended that they were interrupted."""
+    for design in stored.result.designs:
+        if design.ending is None:
+            stored.add_design(replace(design, ending=Ending.INTERRUPTED))

@@ -1,0 +1,65 @@
+"""Jobs that one process does on its own: resolve settings, and judge predictions. The parent's side."""
+
+from __future__ import annotations
+
+import os
+from typing import Callable
+
+from modelzoo.errors import KINDS, ModelzooError
+from modelzoo.measure.jobs import job_environment, prepare_environment, prepare_job
+from modelzoo.measure.process import call
+from modelzoo.measure.request import OnEvent, Request, listener
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.protocol import Judged, Preparation, Prepared, ValidateJob
+from modelzoo.records.run import ValidityReport
+from modelzoo.records.validity import ValidityRequest
+from modelzoo.records.workload import Weights
+from modelzoo.setting import ResolvedSetting, labels
+
+
+def prepare(request: Request, on_event: OnEvent) -> tuple[Preparation, ...]:
+    """Resolve all settings of ``request`` and their weights in one process.
+
+    If the process itself fails, each setting gets its error.
+    """
+    label = labels(request.settings)[0] if request.settings else ""
+    listen = listener(request.workload.name, label, 0, on_event)
+    try:
+        job = prepare_job(request.workload, request.settings, request.engine)
+        return call(request.launcher, job, prepare_environment().variables, Prepared, listen).settings
+    except ModelzooError as problem:
+        return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(request.settings)
+
+
+def required(prepared: Preparation) -> tuple[ResolvedSetting, Weights]:
+    """Return the resolved setting and its weights, or raise the reason why there are none."""
+    if prepared.resolved is None or prepared.weights is None:
+        raise KINDS.get(prepared.error_kind, ModelzooError)(prepared.error or "the setting was not resolved")
+    return prepared.resolved, prepared.weights
+
+
+def validate(
+    request: Request, validity: ValidityRequest, on_event: OnEvent, on_exhibit: Callable[[Exhibit], None]
+) -> ValidityReport:
+    """Judge the only setting of ``request`` in a fresh process, with fp32 as the reference.
+
+    Raises:
+        ModelzooError: it could not be judged.
+    """
+    (setting,) = request.settings
+    (prepared,) = prepare(request, on_event)
+    resolved, weights = required(prepared)
+    environment = job_environment(prepared.validation_variables)
+    job = ValidateJob(
+        directory=str(request.workload.directory),
+        asked=setting,
+        resolved=resolved,
+        weights=weights,
+        parent=os.getpid(),
+        changes=environment.changes,
+        math_mode=prepared.math_mode,
+        engine=request.engine,
+        request=validity,
+    )
+    listen = listener(request.workload.name, setting.label, 0, on_event, on_exhibit)
+    return call(request.launcher, job, environment.variables, Judged, listen).report

@@ -1,0 +1,62 @@
+"""What the parent is asked to run, and what it tells while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+from modelzoo.measure.launcher import Launcher, LocalLauncher
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.protocol import Exhibited, Message, Progress
+from modelzoo.setting import Plan, Setting
+from modelzoo.workload import Workload
+
+
+@dataclass(frozen=True)
+class Event:
+    """Progress of one worker: which workload, setting (by its label) and round, and its message."""
+
+    workload: str
+    label: str
+    round: int
+    message: Progress
+
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One workload with the settings to compare; the first is the baseline.
+
+    ``first_group`` is the number of the first setting's group in the result; ``engine`` is what ``create_engine``
+    takes.
+    """
+
+    workload: Workload
+    settings: tuple[Setting, ...]
+    plan: Plan
+    profiling: bool = False
+    trace: Optional[str] = None
+    audit: bool = True
+    first_group: int = 0
+    engine: str = "torch"
+    launcher: Launcher = field(default_factory=LocalLauncher)
+
+
+def listener(
+    workload: str,
+    label: str,
+    round_number: int,
+    on_event: OnEvent,
+    on_exhibit: Optional[Callable[[Exhibit], None]] = None,
+) -> Callable[[Message], None]:
+    """Return what passes on a worker's messages as events and exhibits."""
+
+    def listen(message: Message) -> None:
+        if isinstance(message, Progress):
+            on_event(Event(workload, label, round_number, message))
+        elif isinstance(message, Exhibited) and on_exhibit is not None:
+            on_exhibit(message.exhibit)
+
+    return listen

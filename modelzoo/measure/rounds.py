@@ -1,0 +1,213 @@
+"""Run the settings of one workload in fresh processes, side by side, and yield each run as it ends.
+
+One sweep is one new process per setting. The workers of a round are alive at the same time and sample in alternating
+half-second turns, so that a machine whose speed drifts affects all settings alike. Sweeps go A B, B A, A B ….
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Optional
+
+from modelzoo.errors import ModelzooError, WorkerError
+from modelzoo.machine.limits import available_memory
+from modelzoo.measure.blocks import blocks, capacity
+from modelzoo.measure.calls import prepare, required
+from modelzoo.measure.jobs import JobEnvironment, job_environment
+from modelzoo.measure.process import WorkerProcess
+from modelzoo.measure.reference import Reference
+from modelzoo.measure.request import OnEvent, Request, listener
+from modelzoo.records.protocol import Measured, MeasureJob, Preparation
+from modelzoo.records.reference import ReferenceTurn
+from modelzoo.records.run import Run, RunReport, now
+from modelzoo.setting import labels
+
+FULL_AUDITS = 2
+"""Processes per setting that are audited in full; of the others it is proven that the same kernels ran."""
+
+
+@dataclass
+class Rounds:
+    """The rounds of one request.
+
+    The settings are resolved first, in one process. A setting that reported an error is not tried again; a worker
+    that died is replaced in the next sweep, be it the process that resolves the settings.
+
+    Attributes:
+        sweeps: number of finished sweeps.
+    """
+
+    request: Request
+    on_event: OnEvent
+    reference: Optional[Reference] = None
+    sweeps: int = 0
+    _round: int = 0
+    _prepared: tuple[Preparation, ...] = ()
+    _measured: dict[int, int] = field(default_factory=dict)
+    _impossible: set[int] = field(default_factory=set)
+    _largest: int = 0
+
+    @property
+    def can_run(self) -> bool:
+        """Whether any setting is left that may run."""
+        return len(self._impossible) < len(self.request.settings)
+
+    def sweep(self, seconds: Optional[float]) -> Iterator[Run]:
+        """Yield one run of each setting; a run that failed is yielded too, with its reason.
+
+        Args:
+            seconds: how long each process samples; ``None`` if the plan gives a number of iterations.
+        """
+        if not self._prepared or any(each.error_kind == WorkerError.__name__ for each in self._prepared):
+            self._prepared = prepare(self.request, self.on_event)
+        request = replace(self.request, plan=replace(self.request.plan, max_seconds=seconds))
+        possible = [index for index in range(len(request.settings)) if index not in self._impossible]
+        for block in blocks(possible, capacity(available_memory(), self._largest), self.sweeps):
+            yield from self._run(request, [index for index in block if index not in self._impossible])
+            self._round += 1
+        self.sweeps += 1
+
+    def _run(self, request: Request, block: Sequence[int]) -> Iterator[Run]:
+        """Yield the runs of one round, whose workers are alive at the same time."""
+        turns: list[ReferenceTurn] = []
+        with ExitStack() as stack:
+            paused: list[WorkerRun] = []
+            for index in block:
+                worker = WorkerRun(request, index, self._round, self.on_event)
+                count = self._measured.get(index, 0)
+                done = worker.start(self._prepared[index], count == 0, count < FULL_AUDITS, stack)
+                if done is None:
+                    paused.append(worker)
+                    continue
+                yield self._remember(index, done)
+            for worker in alternate(paused, self.reference, turns):
+                done = replace(worker.finish(), reference=tuple(turns))
+                yield self._remember(worker.index, done)
+
+    def _remember(self, index: int, done: Run) -> Run:
+        if done.error is None:
+            self._measured[index] = self._measured.get(index, 0) + 1
+            self._largest = max(self._largest, done.report.peak_memory if done.report is not None else 0)
+        elif done.error_kind != WorkerError.__name__:
+            self._impossible.add(index)
+        return done
+
+
+def alternate(
+    paused: Sequence[WorkerRun], reference: Optional[Reference], turns: list[ReferenceTurn]
+) -> Iterator[WorkerRun]:
+    """Let workers sample in alternating turns; yield each as it ends.
+
+    Args:
+        paused: workers that wait for their first turn.
+        reference: takes a turn before the first and after each of the workers' turns.
+        turns: receives the turns of the reference load.
+    """
+    waiting = list(paused)
+    if waiting:
+        _take_turn(reference, turns)
+    while waiting:
+        for worker in list(waiting):
+            worker.process.resume()
+            if not worker.process.advance():
+                waiting.remove(worker)
+                yield worker
+            else:
+                _take_turn(reference, turns)
+
+
+def _take_turn(reference: Optional[Reference], turns: list[ReferenceTurn]) -> None:
+    taken = reference.turn() if reference is not None else None
+    if taken is not None:
+        turns.append(taken)
+
+
+class WorkerRun:
+    """One setting in one round."""
+
+    process: WorkerProcess
+
+    def __init__(self, request: Request, index: int, round_number: int, on_event: OnEvent) -> None:
+        self.index = index
+        self._request, self._round = request, round_number
+        self._started = now()
+        label = labels(request.settings)[index]
+        self._listener = listener(request.workload.name, label, round_number, on_event)
+
+    def start(self, prepared: Preparation, extras: bool, full_audit: bool, stack: ExitStack) -> Run | None:
+        """Start the worker and wait until it pauses; return its run if it has ended already.
+
+        Args:
+            prepared: the setting as resolved.
+            extras: also collect what only one process per setting must provide.
+            full_audit: attribute the time to kernels; otherwise only prove that the same kernels ran.
+            stack: kills the worker when it is closed.
+        """
+        try:
+            job, environment = self._job(prepared, extras, full_audit)
+            self.process = stack.enter_context(
+                WorkerProcess(self._request.launcher, job, environment.variables, self._listener)
+            )
+            return None if self.process.advance() else self.finish()
+        except ModelzooError as problem:
+            return self._failed(problem)
+
+    def _job(self, prepared: Preparation, extras: bool, full_audit: bool) -> tuple[MeasureJob, JobEnvironment]:
+        request = self._request
+        resolved, weights = required(prepared)
+        environment = job_environment(prepared.variables)
+        job = MeasureJob(
+            directory=str(request.workload.directory),
+            asked=request.settings[self.index],
+            resolved=resolved,
+            weights=weights,
+            plan=request.plan,
+            parent=os.getpid(),
+            changes=environment.changes,
+            math_mode=prepared.math_mode,
+            engine=request.engine,
+            audit=request.audit,
+            full_audit=full_audit,
+            extras=extras,
+            profiling=request.profiling,
+            trace=_trace(request.trace, self.index),
+        )
+        return job, environment
+
+    def finish(self) -> Run:
+        """Return the run of the worker, which has ended."""
+        try:
+            report = self.process.result(Measured).report
+        except ModelzooError as problem:
+            return self._failed(problem)
+        return self._run(report=report)
+
+    def _failed(self, problem: ModelzooError) -> Run:
+        """Return the run of a worker that failed."""
+        return self._run(error=str(problem), error_kind=type(problem).__name__)
+
+    def _run(
+        self, report: Optional[RunReport] = None, error: Optional[str] = None, error_kind: Optional[str] = None
+    ) -> Run:
+        return Run(
+            workload=self._request.workload.name,
+            group=self._request.first_group + self.index,
+            asked=self._request.settings[self.index],
+            round=self._round,
+            started=self._started,
+            ended=now(),
+            report=report,
+            error=error,
+            error_kind=error_kind,
+        )
+
+
+def _trace(path: Optional[str], index: int) -> Optional[str]:
+    """One file per setting: ``trace.json``, ``trace-1.json`` …."""
+    if path is None or index == 0:
+        return path
+    return str(Path(path).with_name(f"{Path(path).stem}-{index}{Path(path).suffix}"))

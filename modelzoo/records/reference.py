@@ -1,0 +1,22 @@
+"""The reference load: a fixed computation whose speed follows that of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ReferenceTurn:
+    """One turn of the reference load, between the turns of the workers.
+
+    Attributes:
+        start: seconds since the Unix epoch, by the clock of the workers' turns.
+        end: likewise.
+        seconds: median seconds of one pass of the load.
+        version: version of the load; only turns of one version can be compared.
+    """
+
+    start: float
+    end: float
+    seconds: float
+    version: int

@@ -1,0 +1,34 @@
+"""The process of the reference load."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+
+from modelzoo.measure.reference import Reference
+
+
+def test_turns_are_taken_on_demand_and_the_process_is_suspended_in_between() -> None:
+    """Nothing of it runs while workers sample."""
+    with Reference(1) as reference:
+        first, second = reference.turn(), reference.turn()
+        assert first is not None
+        assert second is not None
+        assert first.end <= second.start
+        (child,) = psutil.Process().children()
+        deadline = time.monotonic() + 10
+        while child.status() != psutil.STATUS_STOPPED:
+            assert time.monotonic() < deadline, child.status()
+    assert not child.is_running()
+
+
+def test_a_load_that_was_killed_ends_without_an_error() -> None:
+    """The measurement goes on without it, and says why."""
+    with Reference(1) as reference:
+        (child,) = psutil.Process().children()
+        child.kill()
+        assert reference.turn() is None
+        assert reference.turn() is None
+        assert reference.problem is not None
+        assert "SIGKILL" in reference.problem

@@ -1,0 +1,295 @@
+"""Rounds and turns: the order of workers, and what is done once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from toy_workloads import BF16, RANDOM, SHORT, mlp, odd, runs_of
+
+from modelzoo.errors import UsageError, WorkerError
+from modelzoo.measure import calls, rounds
+from modelzoo.measure.reference import Reference
+from modelzoo.measure.request import Event, Request
+from modelzoo.records.protocol import (
+    Job,
+    MeasureJob,
+    Preparation,
+    Prepared,
+    PrepareJob,
+    Progress,
+)
+from modelzoo.records.reference import ReferenceTurn
+from modelzoo.records.validity import ValidityRequest
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting, Setting
+
+WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/w", "0" * 64, "")
+
+
+def silent(event: Event) -> None:
+    """Show no progress."""
+
+
+def resolved(setting: Setting) -> ResolvedSetting:
+    """``setting`` as a worker would resolve it on x86."""
+    values = {name: getattr(setting, name) for name in setting.__dataclass_fields__}
+    method = "autocast" if setting.precision == "bf16" and setting.bf16_method is None else setting.bf16_method
+    return ResolvedSetting(**{**values, "bf16_method": method, "batch": setting.batch or 16, "threads": 1})
+
+
+class FakeWorkers:
+    """Replaces worker processes by fakes that never pause; collects their jobs and environments."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.jobs: list[Job] = []
+        self.variables: list[dict[str, str]] = []
+        self.preparation: dict[str, Any] = {}
+        self.measured: Callable[[MeasureJob], None] = lambda job: None
+        fakes = self
+
+        class Fake(AbstractContextManager[Any]):
+            def __init__(self, launcher: Any, job: Job, variables: Any, on_message: Any) -> None:
+                self._job = job
+                fakes.jobs.append(job)
+                fakes.variables.append(dict(variables))
+                on_message(Progress("build"))
+
+            def __exit__(self, *error: object) -> None:
+                pass
+
+            def advance(self) -> bool:
+                return False
+
+            def result(self, kind: type) -> Any:
+                return fakes.answer(self._job)
+
+        monkeypatch.setattr(rounds, "WorkerProcess", Fake)
+        monkeypatch.setattr(
+            calls, "call", lambda launcher, job, variables, kind, on: Fake(launcher, job, variables, on).result(kind)
+        )
+
+    def answer(self, job: Job) -> Any:
+        """What a worker would answer to ``job``."""
+        if isinstance(job, PrepareJob):
+            found = [
+                Preparation(resolved(setting), WEIGHTS, job.math_mode, **self.preparation) for setting in job.settings
+            ]
+            return Prepared(tuple(found))
+        if isinstance(job, MeasureJob):
+            self.measured(job)
+        return SimpleNamespace(report=None)
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> FakeWorkers:
+    """Fake worker processes."""
+    return FakeWorkers(monkeypatch)
+
+
+def test_settings_are_resolved_once_and_all_processes_run_the_same(workers: FakeWorkers) -> None:
+    """One preparation serves both settings and all rounds; every process gets its answer."""
+    events: list[Event] = []
+    runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT, first_group=4), 3, events.append)
+    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob"] + ["MeasureJob"] * 6
+    measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
+    assert {job.weights for job in measured} == {WEIGHTS}
+    assert [job.resolved.bf16_method for job in measured[:2]] == [None, "autocast"]
+    assert [run.asked.precision for run in runs] == ["fp32", "bf16", "bf16", "fp32", "fp32", "bf16"]
+    assert [(run.round, run.group) for run in runs] == [(0, 4), (0, 5), (1, 5), (1, 4), (2, 4), (2, 5)]
+    assert events[-1] == Event("mlp", "bf16", 2, Progress("build"))
+
+
+def test_what_does_not_vary_is_taken_once_per_setting(workers: FakeWorkers) -> None:
+    """Operator tables and traces cost passes: one process per setting takes them, each trace in its own file."""
+    runs_of(Request(mlp(), (RANDOM, BF16), SHORT, profiling=True, trace="/t/trace.json"), 2, silent)
+    measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
+    assert [job.extras for job in measured] == [True, True, False, False]
+    assert [job.trace for job in measured[:2]] == ["/t/trace.json", "/t/trace-1.json"]
+
+
+def test_extras_are_taken_later_if_the_first_process_dies(workers: FakeWorkers) -> None:
+    """FLOPs, ceiling share and profile do not vanish with the process of the first round."""
+
+    def measured(job: MeasureJob) -> None:
+        if sum(isinstance(each, MeasureJob) for each in workers.jobs) == 1:
+            raise WorkerError("died")
+
+    workers.measured = measured
+    runs = runs_of(Request(mlp(), (RANDOM,), SHORT), 3, silent)
+    assert [run.error for run in runs] == ["died", None, None]
+    assert [job.extras for job in workers.jobs if isinstance(job, MeasureJob)] == [True, True, False]
+
+
+def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: FakeWorkers) -> None:
+    """What the call made impossible stays so; a worker that died may have had bad luck."""
+
+    def measured(job: MeasureJob) -> None:
+        raise UsageError("impossible") if job.asked.precision == "bf16" else WorkerError("died")
+
+    workers.measured = measured
+    runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
+    assert sorted(run.asked.precision for run in runs) == ["bf16", "fp32", "fp32", "fp32"]
+    assert {(run.error, run.error_kind) for run in runs} == {("impossible", "UsageError"), ("died", "WorkerError")}
+
+
+def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: FakeWorkers) -> None:
+    """It fails once with its own error; the other setting is measured in every round."""
+    answer = workers.answer
+
+    def refusing(job: Job) -> Any:
+        if isinstance(job, PrepareJob):
+            first, _ = answer(job).settings
+            return Prepared((first, Preparation(error="no compiler", error_kind="EnvironmentProblem")))
+        return answer(job)
+
+    workers.answer = refusing  # type: ignore[method-assign]
+    runs = runs_of(Request(mlp(), (RANDOM, RANDOM.replace(mode="compile")), SHORT), 2)
+    assert [(run.group, run.error, run.error_kind) for run in runs] == [
+        (0, None, None),
+        (1, "no compiler", "EnvironmentProblem"),
+        (0, None, None),
+    ]
+
+
+def test_a_preparation_that_died_is_repeated_in_the_next_round(workers: FakeWorkers) -> None:
+    """Its settings fail in this round only; a preparation that reported an error is not repeated."""
+    answer, tried = workers.answer, []
+
+    def dying(job: Job) -> Any:
+        if isinstance(job, PrepareJob):
+            tried.append(job)
+            if len(tried) == 1:
+                raise WorkerError("died")
+        return answer(job)
+
+    workers.answer = dying  # type: ignore[method-assign]
+    runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
+    assert len(tried) == 2
+    assert [run.error for run in runs] == ["died", "died", None, None, None, None]
+
+
+def test_workers_get_the_variables_that_their_engine_needs(
+    workers: FakeWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To time a setting, or to judge it together with its reference, which fast math by variable would affect."""
+    monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
+    workers.preparation = {"variables": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, "validation_variables": {}}
+    request = Request(mlp(), (BF16.replace(bf16_method="fastmath"),), SHORT)
+    runs_of(request)
+    calls.validate(request, ValidityRequest(), silent, lambda exhibit: None)
+    assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob", "MeasureJob", "PrepareJob", "ValidateJob"]
+    assert [each.get("DNNL_DEFAULT_FPMATH_MODE") for each in workers.variables] == [None, "BF16", None, None]
+
+
+# Turns
+
+
+class Scripted:
+    """A worker that takes so many turns and then ends."""
+
+    def __init__(self, name: str, turns: int, diary: list[str]) -> None:
+        self.process, self.name, self.diary, self.turns = self, name, diary, turns
+
+    def resume(self) -> None:
+        self.diary.append(self.name)
+        self.turns -= 1
+
+    def advance(self) -> bool:
+        return self.turns > 0
+
+
+class ScriptedReference:
+    """A reference load that notes its turns."""
+
+    def __init__(self, diary: list[str], until: int = 100) -> None:
+        self.diary, self.until = diary, until
+
+    def turn(self) -> ReferenceTurn | None:
+        self.until -= 1
+        if self.until < 0:
+            return None
+        self.diary.append("r")
+        return ReferenceTurn(0.0, 0.1, 0.01, 1)
+
+
+def turns(*counts: int, reference: bool = False, until: int = 100) -> tuple[str, str, int]:
+    """Who took turns, in order; the order in which they ended; and how many turns of the reference were kept."""
+    diary: list[str] = []
+    scripted: Any = [Scripted("ABC"[i], count, diary) for i, count in enumerate(counts)]
+    load: Any = ScriptedReference(diary, until) if reference else None
+    kept: list[ReferenceTurn] = []
+    ended = [worker.name for worker in rounds.alternate(scripted, load, kept)]
+    return "".join(diary), "".join(ended), len(kept)
+
+
+def test_workers_alternate_until_all_have_ended() -> None:
+    """Nobody is stopped because its own interval is narrow: each takes the turns that its plan gives it."""
+    assert turns(3, 3) == ("ABABAB", "AB", 0)
+
+
+def test_a_worker_that_ends_early_leaves_the_turns_to_the_others() -> None:
+    """One died or was done; the other goes on."""
+    assert turns(1, 3) == ("ABBB", "AB", 0)
+
+
+def test_the_reference_load_runs_between_any_two_turns() -> None:
+    """One turn before the first, one after each, and none after a worker that has ended: that turn was its audit."""
+    assert turns(2, 3, reference=True) == ("rArBrABrB", "AB", 4)
+
+
+def test_a_reference_load_that_died_does_not_stop_the_workers() -> None:
+    """The turns that it took are kept."""
+    assert turns(3, reference=True, until=2) == ("rArAA", "A", 2)
+
+
+def test_only_one_worker_samples_at_a_time() -> None:
+    """Real workers: each waits for its turns and records when it sampled and how many samples each turn has."""
+    found = [run.report for run in runs_of(Request(mlp(), (RANDOM, BF16), SHORT, audit=False))]
+    for report in found:
+        assert report is not None
+        assert report.usage is not None
+        assert report.timing is not None
+        assert report.turns
+        assert report.usage.waited_seconds > 0
+        assert len(report.timing.steady) == 3
+        assert sum(turn.samples or 0 for turn in report.turns) == 3
+    turns_in_order = sorted((turn.start, turn.end) for report in found if report for turn in report.turns or ())
+    assert all(end <= start for (_, end), (start, _) in zip(turns_in_order, turns_in_order[1:])), "one at a time"
+
+
+def test_a_real_reference_load_takes_turns_between_those_of_real_workers() -> None:
+    """Its turns are stored with each run and lie outside those of the workers."""
+    with Reference(1) as reference:
+        one = rounds.Rounds(Request(mlp(), (RANDOM, BF16), SHORT, audit=False), silent, reference)
+        first, second = one.sweep(None)
+    assert reference.problem is None
+    assert len(second.reference) >= 3
+    assert first.reference == second.reference[: len(first.reference)]
+    for run in (first, second):
+        assert run.report is not None
+        for turn in run.report.turns or ():
+            assert all(load.end <= turn.start or turn.end <= load.start for load in second.reference)
+
+
+def test_the_variable_reaches_the_worker_with_bf16_and_never_in_fp32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``DNNL_DEFAULT_FPMATH_MODE=BF16 … --bf16``: set in the worker and named in the result; a warning in fp32."""
+    monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
+    request = Request(odd(tmp_path / "odd"), (RANDOM, BF16), SHORT, audit=False)
+    fp32, bf16 = [run.report for run in runs_of(request)]
+    assert fp32 is not None
+    assert bf16 is not None
+    assert (fp32.items, bf16.items) == (("unset",), ("BF16",))
+    assert (fp32.environment.removed, fp32.environment.applied) == ({"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, {})
+    assert (bf16.environment.removed, bf16.environment.applied) == ({}, {"DNNL_DEFAULT_FPMATH_MODE": "BF16"})
+    assert bf16.setting.bf16_method == "fastmath"
+    warned = {warning.code: warning.message for warning in fp32.warnings}
+    assert "DNNL_DEFAULT_FPMATH_MODE=BF16" in warned["SCRUBBED_VARIABLES"]
+    assert fp32.canary_verdict == "fp32"
+    assert "SCRUBBED_VARIABLES" not in {warning.code for warning in bf16.warnings}
