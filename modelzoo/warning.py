@@ -121,6 +121,11 @@ class WarningCode(Enum):
         "only {count} steady-state samples per process",
         "raise --iterations, or omit it",
     )
+    ODD_PROCESS = (
+        Severity.DISTORTS,
+        "process {number} of {count} was {percent:.0f} % {direction} than the others, more than chance explains",
+        "it counts like the others; repeat the run if something else may have disturbed it",
+    )
     PROCESSES_DIFFER = (
         Severity.DISTORTS,
         "the medians of the processes differ by {percent:.0f} %",
@@ -202,11 +207,6 @@ class WarningCode(Enum):
         Severity.NOTE,
         "MODELZOO_BACKEND selects the backend {value}: {meaning}",
         "use --backend auto to leave the choice to PyTorch",
-    )
-    TIME_LIMIT = (
-        Severity.NOTE,
-        "sampling reached its time limit with the interval of the median still at ±{percent}",
-        "raise --max-seconds, or use a quieter machine",
     )
     OUTLIERS = (
         Severity.NOTE,

@@ -10,12 +10,12 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.formatting import significant
+from modelzoo.records.design import Ending
 from modelzoo.records.evidence import REFERENCE_SHARE, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
-from modelzoo.results.comparable import not_comparable
 from modelzoo.results.proof import Proof, merged_proof
+from modelzoo.results.speed import Speed, speeds
 from modelzoo.setting import labels
-from modelzoo.stats import SpeedVerdict
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 SPREAD = 0.1
@@ -34,12 +34,14 @@ class SummaryRow:
         processes: how many processes were timed.
         failed: how many processes failed.
         samples: number of steady samples of all processes.
-        latency: median seconds of one forward batch with its interval; ``None`` if nothing was timed.
+        latency: seconds of one forward batch in this session, with its interval: the geometric mean of the processes'
+            medians; ``None`` if nothing was timed.
         throughput: items per second.
         cold_start: median seconds of the first call.
         percentiles: of the samples, in seconds, by name (``p90``).
-        speedup: ratio to the workload's first setting; above 1 is faster.
-        verdict: the conclusion that the speedup supports.
+        speedup: ratio to the workload's first setting, per item if batch sizes differ; above 1 is faster. Its interval
+            is not corrected for the other rows.
+        verdict: the conclusion, corrected for all rows.
         canary: verdict of the canary; several, if the processes disagree.
         canary_summary: the canary's errors.
         proof: what the kernel evidence of all processes says, as a sentence.
@@ -87,15 +89,23 @@ class SummaryRow:
 
 def rows(result: Result) -> list[SummaryRow]:
     """Return one row per workload and setting that has runs; a workload's first setting is its baseline."""
-    groups, judged, run_labels = result.groups(), result.judged(), labels_as_run(result)
+    judged, run_labels, compared = result.judged(), labels_as_run(result), speeds(result)
     workloads = [asked.workload for asked in result.asked]
     found: list[SummaryRow] = []
-    for group, runs in groups.items():
-        first = workloads.index(workloads[group])
-        speedup, verdict = (None, None) if group == first else _against(groups.get(first, []), runs)
-        row = _row(runs, (result.label(group), run_labels[group]), speedup, verdict, judged.get(group))
-        found.append(replace(row, is_baseline=group == first))
+    for group, runs in result.groups().items():
+        workload = workloads[group]
+        timed = [run.steady for run in runs if run.steady]
+        latency = stats.setting_interval(timed, by_precision=_by_precision(result, workload)) if timed else None
+        names = (result.label(group), run_labels[group])
+        row = _row(runs, names, latency, compared.get(group), judged.get(group))
+        found.append(replace(row, is_baseline=group == workloads.index(workload)))
     return found
+
+
+def _by_precision(result: Result, workload: str) -> bool:
+    """Whether sampling ended because the intervals of ``workload`` were narrow enough."""
+    design = result.design(workload)
+    return design is not None and design.ending is Ending.PRECISE
 
 
 def labels_as_run(result: Result) -> list[str]:
@@ -116,15 +126,14 @@ def labels_as_run(result: Result) -> list[str]:
 def _row(
     runs: Sequence[Run],
     names: tuple[str, str],
-    speedup: Optional[stats.Interval],
-    verdict: Optional[stats.Verdict],
+    latency: Optional[stats.Interval],
+    speed: Optional[Speed],
     judged: Optional[ValidityEntry],
 ) -> SummaryRow:
     timed = [run for run in runs if run.steady]
     reports = [run.report for run in runs if run.report is not None]
     first = reports[0] if reports else None
     asked = runs[0].asked
-    latency = stats.setting_interval([run.steady for run in timed]) if timed else None
     batch = first.setting.batch if first is not None else asked.batch or 0
     samples = [sample for run in timed for sample in run.steady]
     valid, valid_detail = validity_text(judged)
@@ -144,8 +153,8 @@ def _row(
         cold_start=_cold_start(reports),
         compile_seconds=first.compile_seconds if first is not None else None,
         percentiles=stats.percentiles(samples),
-        speedup=speedup,
-        verdict=verdict,
+        speedup=speed.ratio if speed is not None else None,
+        verdict=speed.verdict if speed is not None else None,
         canary=proof.canary,
         canary_summary=proof.canary_summary,
         proof=proof.sentence,
@@ -165,22 +174,6 @@ def _cold_start(reports: Sequence[RunReport]) -> Optional[float]:
     """The median of the first calls of the processes that were timed."""
     found = [report.timing.cold_start for report in reports if report.timing is not None and report.timing.steady]
     return statistics.median(found) if found else None
-
-
-def _against(baseline: Sequence[Run], runs: Sequence[Run]) -> tuple[Optional[stats.Interval], Optional[stats.Verdict]]:
-    """The ratio over the rounds that both sides have, or the reason why there is none."""
-    if not any(run.steady for run in runs):
-        return None, None
-    refused = not_comparable(baseline, runs)
-    if refused:
-        return None, stats.Verdict(SpeedVerdict.REFUSED, refused)
-    other = {run.round: run.steady for run in baseline if run.steady}
-    own = {run.round: run.steady for run in runs if run.steady}
-    shared = sorted(set(other) & set(own))
-    if not shared:
-        reason = "no round has both settings" if other else "the baseline has no runs"
-        return None, stats.Verdict(SpeedVerdict.AMBIGUOUS, reason)
-    return stats.compare([other[i] for i in shared], [own[i] for i in shared], paired=True)
 
 
 # Text
@@ -283,5 +276,13 @@ def _between_processes(timed: Sequence[Run]) -> list[WarningMessage]:
     if not timed:
         return []
     medians = [statistics.median(run.steady) for run in timed]
+    odd = stats.odd_process(medians)
+    if odd is not None:
+        others = stats.geometric_mean([*medians[:odd], *medians[odd + 1 :]])
+        off = medians[odd] / others - 1
+        if abs(off) > stats.EQUIVALENCE:
+            direction = "slower" if off > 0 else "faster"
+            values = {"number": odd + 1, "count": len(medians), "percent": 100 * abs(off), "direction": direction}
+            return [warning_for(WarningCode.ODD_PROCESS, **values)]
     spread = (max(medians) - min(medians)) / statistics.median(medians)
     return [warning_for(WarningCode.PROCESSES_DIFFER, percent=100 * spread)] if spread > SPREAD else []

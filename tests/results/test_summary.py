@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of, warning
 
 from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.design import Design, Ending
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.profile import Flops
 from modelzoo.records.roofline import Bound, BoundBy
@@ -43,15 +45,26 @@ def verdict_of(row: SummaryRow) -> Verdict:
     return row.verdict
 
 
-def test_a_row_is_the_median_of_the_processes() -> None:
+def test_a_row_is_the_geometric_mean_of_the_processes() -> None:
     """Latency, throughput of items, first call and sizes of one setting's runs."""
     (row,) = rows(make([1.0] * 5), make([3.0] * 5, round=1), make([1.5] * 5, round=2))
     assert row.latency is not None
-    assert row.latency.value == 1.5
-    assert row.throughput == pytest.approx(4 / 1.5)
+    assert row.latency.value == pytest.approx(4.5 ** (1 / 3))
+    assert row.throughput == pytest.approx(4 / 4.5 ** (1 / 3))
     assert (row.batch, row.unit, row.processes, row.failed, row.samples) == (4, "rows", 3, 0, 15)
     assert (row.cold_start, row.weights, row.peak_memory) == (9.0, "random", 1 << 30)
     assert (row.speedup, row.verdict) == (None, None)
+
+
+def test_an_interval_that_ended_the_sampling_is_widened() -> None:
+    """Of eight processes by 9 %, as ``stats.level_interval`` documents; other endings leave it as it is."""
+    result = result_of(*(make([1 + 0.01 * i] * 5, round=i) for i in range(8)))
+    widths = []
+    for ending in (Ending.BUDGET, Ending.PRECISE):
+        (row,) = summary.rows(result.plus_design(Design("toy", 0.05, ending=ending)))
+        assert row.latency is not None
+        widths.append(math.log(row.latency.high / row.latency.value))
+    assert widths[1] / widths[0] == pytest.approx(1 + 0.75 / 8)
 
 
 def test_the_first_setting_is_the_baseline() -> None:
@@ -175,7 +188,13 @@ def test_warnings_are_merged_by_code() -> None:
 
 @pytest.mark.parametrize(
     ("medians", "codes"),
-    [([1.0], ["ONE_PROCESS"]), ([1.0, 1.2, 1.1], ["PROCESSES_DIFFER"]), ([1.0, 1.05, 1.01], [])],
+    [
+        ([1.0], ["ONE_PROCESS"]),
+        ([1.0, 1.2, 1.1], ["PROCESSES_DIFFER"]),
+        ([1.0, 1.05, 1.01], []),
+        ([1.0, 1.001, 0.999, 1.3, 1.0, 1.002], ["ODD_PROCESS"]),
+        ([1.0, 1.0, 1.0, 1.01, 1.0, 1.0], []),
+    ],
 )
 def test_one_process_and_processes_that_differ_are_warned_about(medians: list[float], codes: list[str]) -> None:
     """Neither shows in a run alone, so the summary adds them."""

@@ -1,0 +1,178 @@
+"""Verdicts of a whole result: which rounds are compared, how often they were looked at, and what they still need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from fake_runs import make, result_of
+
+from modelzoo import stats
+from modelzoo.records.design import Design, Ending
+from modelzoo.records.run import Asked, Result, Run
+from modelzoo.results.speed import duration, looks, seconds_per_round, speeds
+from modelzoo.setting import Setting
+from modelzoo.stats import Looks, SpeedVerdict
+
+BF16, CAST = Setting("bf16"), Setting("bf16", "cast")
+WOBBLE = (0.0, 0.01, -0.01, 0.02, -0.02, 0.015, -0.015, 0.005, 0.0, 0.012, -0.012, 0.004)
+"""Log ratios of rounds around their mean: a spread of 1.2 %."""
+
+
+def side(setting: Setting, ratio: float = 1.0, rounds: int = 8, spread: float = 1.0, **changes: object) -> list[Run]:
+    """Runs that take ``ratio`` times as long as the baseline's, whose samples are all 1 s."""
+    levels = (ratio * math.exp(spread * WOBBLE[i % len(WOBBLE)]) for i in range(rounds))
+    return [make([level] * 4, setting=setting, round=i, **changes) for i, level in enumerate(levels)]  # type: ignore[arg-type]
+
+
+def baseline(rounds: int = 8, workload: str = "toy") -> list[Run]:
+    """Runs of fp32 that take 1 s."""
+    return side(Setting(), rounds=rounds, spread=0.0, workload=workload)
+
+
+def designed(runs: Sequence[Run], planned: tuple[int, ...], maximum: int, ending: Ending | None) -> Result:
+    """A result with the design of its workload."""
+    return result_of(*runs).plus_design(Design("toy", 0.05, looks=planned, maximum=maximum, ending=ending))
+
+
+def test_only_settings_that_are_not_the_baseline_have_a_speed() -> None:
+    """By group; the first setting of each workload is what the others are compared with."""
+    found = speeds(result_of(*baseline(), *side(BF16, 0.5), *baseline(workload="other")))
+    assert list(found) == [1]
+    assert found[1].ratio is not None
+    assert found[1].ratio.value == pytest.approx(2, rel=0.01)
+    assert found[1].verdict.outcome is SpeedVerdict.FASTER
+
+
+def test_a_setting_without_times_has_no_speed() -> None:
+    """It failed, which is said elsewhere."""
+    assert speeds(result_of(*baseline(), make(None, setting=BF16, error="died"))) == {}
+
+
+def test_all_rows_of_a_result_are_corrected_together() -> None:
+    """A difference that suffices alone is AMBIGUOUS in a table with many others, of other workloads, too."""
+    runs = [*baseline(5), *side(BF16, 1.03, 5)]
+    alone = speeds(result_of(*runs))[1].verdict
+    assert alone.outcome is SpeedVerdict.SLOWER
+    more = [run for name in "abcdef" for run in (*baseline(5, name), *side(BF16, 1.0, 5, 3.0, workload=name))]
+    beside = speeds(result_of(*runs, *more))[1].verdict
+    assert beside.outcome is SpeedVerdict.AMBIGUOUS
+    assert "corrected for 7 comparisons" in beside.reason
+
+
+def test_refused_rows_take_no_part_in_the_correction() -> None:
+    """They have no p-value."""
+    runs = [*baseline(), *side(BF16, 1.05)]
+    refused = side(CAST, 1.0, weights=replace(make([1.0]).report.weights, sha256="xyz"))  # type: ignore[union-attr]
+    found = speeds(result_of(*runs, *refused))
+    assert found[2].verdict.outcome is SpeedVerdict.REFUSED
+    assert "corrected" not in found[1].verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        (None, Looks((8, 12), 16)),
+        (Ending.PRECISE, Looks((8, 12), 16)),
+        (Ending.BUDGET, Looks((8, 12), 16, final=True)),
+        (Ending.INTERRUPTED, Looks((8, 12), 16, final=True)),
+        (Ending.FIXED, Looks((8, 12), 16, final=True)),
+    ],
+)
+def test_the_last_look_spends_the_rest_if_sampling_ended_by_itself(ending: Ending | None, expected: Looks) -> None:
+    """A call that was killed, or that stopped because all was decided, has only the looks that were planned."""
+    assert looks(designed(baseline(), (8, 12), 16, ending), "toy") == expected
+
+
+def test_results_without_a_design_were_looked_at_once() -> None:
+    """Results of earlier versions, and designs that were not complete when the call ended."""
+    assert looks(result_of(*baseline()), "toy") is None
+    assert looks(designed(baseline(), (), 16, None), "toy") is None
+    assert looks(result_of(*baseline()).plus_design(Design("toy", 0.05, looks=(8,))), "toy") is None
+
+
+def test_before_the_first_planned_look_nothing_is_decided() -> None:
+    """Seven clear rounds: AMBIGUOUS while the call runs, decided if its time is up."""
+    runs = [*baseline(7), *side(BF16, 2.0, 7)]
+    assert speeds(designed(runs, (8, 12), 12, None))[1].verdict.outcome is SpeedVerdict.AMBIGUOUS
+    assert speeds(designed(runs, (8, 12), 12, Ending.BUDGET))[1].verdict.outcome is SpeedVerdict.SLOWER
+
+
+def test_settings_of_different_batch_sizes_are_compared_per_item() -> None:
+    """Eight items in the time of four is twice as fast."""
+    batches = [Setting(batch=4), Setting(batch=8)]
+    runs = [run for setting in batches for run in side(setting, rounds=8)]
+    (found,) = speeds(result_of(*runs)).values()
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(2)
+
+
+def test_each_block_of_a_large_table_is_compared_with_its_own_baseline() -> None:
+    """Rounds 0, 2, 4 … hold one setting and the baseline, rounds 1, 3, 5 … another; the machine drifts."""
+    asked = [Asked("toy", Setting()), Asked("toy", BF16), Asked("toy", CAST)]
+    runs = [
+        make([level * factor] * 4, setting=setting, round=number, group=group)
+        for number, level in enumerate([1.0, 2.0, 1.1, 2.2, 1.2, 2.4, 1.3, 2.6])
+        for group, setting, factor in ((0, Setting(), 1.0), (1 + number % 2, (BF16, CAST)[number % 2], 1.5))
+    ]
+    found = speeds(result_of(*runs, asked=asked))
+    assert [each.ratio.value for each in found.values() if each.ratio] == pytest.approx([1 / 1.5, 1 / 1.5])
+    assert [each.verdict.outcome for each in found.values()] == ["SLOWER", "SLOWER"]
+
+
+# What it would take
+
+
+def timed(runs: Sequence[Run], seconds: int) -> list[Run]:
+    """The same runs, each round of which took so long."""
+    return [
+        replace(
+            run, started=f"2026-01-01T00:{run.round:02}:00+00:00", ended=f"2026-01-01T00:{run.round:02}:{seconds}+00:00"
+        )
+        for run in runs
+    ]
+
+
+def test_an_ambiguous_verdict_says_what_it_would_take() -> None:
+    """Processes and time, by the spread and the length of the rounds so far."""
+    runs = timed([*baseline(), *side(BF16, 1.01, spread=2.0)], 20)
+    (found,) = speeds(result_of(*runs)).values()
+    assert found.verdict.outcome is SpeedVerdict.AMBIGUOUS
+    spread = 2 * stats.ratio_test([[1.0]] * 8, [[math.exp(x)] for x in WOBBLE[:8]], paired=True).spread  # type: ignore[operator]
+    more = stats.rounds_to_tell(spread, stats.EQUIVALENCE, 0.02) - 8
+    assert more > 5
+    expected = f"about {more} more processes per setting ({duration(20 * more)}) would show a difference of 2.0 %"
+    assert found.verdict.reason.endswith(expected)
+
+
+def test_unknown_times_are_left_out() -> None:
+    """Times of a stored result that mean nothing."""
+    runs = [replace(run, started="yesterday") for run in (*baseline(), *side(BF16, 1.01, spread=2.0))]
+    (found,) = speeds(result_of(*runs)).values()
+    assert "more processes per setting would show" in found.verdict.reason
+
+
+def test_other_verdicts_need_nothing_more() -> None:
+    """SAME, and sides that never varied."""
+    for runs in ([*baseline(), *side(BF16, 1.0, spread=0.1)], [*baseline(1), *side(BF16, 1.5, 1)]):
+        (found,) = speeds(result_of(*runs)).values()
+        assert "more process" not in found.verdict.reason
+
+
+def test_a_round_lasts_from_its_first_start_to_its_last_end() -> None:
+    """The median over rounds; the blocks of a sweep are added up."""
+    runs = result_of(*timed([*baseline(4), *side(BF16, rounds=4)], 30)).runs
+    assert seconds_per_round(runs) == 30
+    blocks = timed([*baseline(4), *side(BF16, rounds=4)[::2], *side(CAST, rounds=4)[1::2]], 30)
+    assert seconds_per_round(result_of(*blocks).runs) == 60
+    assert seconds_per_round(result_of(*blocks[:-1]).runs) == 60, "a setting that failed is not repeated"
+    assert seconds_per_round([]) == 0
+    assert seconds_per_round([replace(run, ended=None) for run in runs]) == 0
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(40.4, "40 s"), (200, "3 min"), (9000, "2.5 h")])
+def test_durations_are_rough(seconds: float, text: str) -> None:
+    """In the unit that one would say."""
+    assert duration(seconds) == text
