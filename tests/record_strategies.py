@@ -15,7 +15,19 @@ from hypothesis import strategies as st
 
 import modelzoo.records
 from modelzoo import setting, warning
-from modelzoo.setting import BACKENDS, BF16_METHODS, MODES, PRECISIONS, Plan, ResolvedSetting, Setting
+from modelzoo.setting import (
+    BACKENDS,
+    BF16_METHODS,
+    HUGE_PAGES,
+    MALLOCS,
+    MODES,
+    PRECISIONS,
+    Effort,
+    Plan,
+    ResolvedSetting,
+    Sessions,
+    Setting,
+)
 
 LARGEST = 3
 """Maximum length of lists and maps: larger ones find nothing more and take long."""
@@ -79,7 +91,14 @@ def fields(record: type, **constrained: st.SearchStrategy[Any]) -> st.SearchStra
 
 
 COUNTS = st.integers(1, 2**40)
-_EXECUTION = {"mode": st.sampled_from(MODES), "backend": st.sampled_from(BACKENDS), "seed": st.integers(0, 2**63 - 1)}
+_EXECUTION = {
+    "mode": st.sampled_from(MODES),
+    "backend": st.sampled_from(BACKENDS),
+    "seed": st.integers(0, 2**63 - 1),
+    "malloc": st.sampled_from(MALLOCS),
+    "thp": st.sampled_from(HUGE_PAGES),
+}
+_SECONDS = st.floats(0, exclude_min=True, allow_infinity=False)
 
 
 @st.composite
@@ -106,9 +125,18 @@ def _plans() -> st.SearchStrategy[Plan]:
         Plan,
         warmup=st.none() | st.integers(0, 2**40),
         iterations=st.none() | COUNTS,
-        max_seconds=st.none() | st.floats(0, exclude_min=True, allow_infinity=False),
+        max_seconds=st.none() | _SECONDS,
     )
 
 
-CONSTRAINED = {Setting: _settings, ResolvedSetting: _resolved, Plan: _plans}
+def _efforts() -> st.SearchStrategy[Effort]:
+    margin = st.floats(0, 1, exclude_min=True, exclude_max=True)
+    return fields(Effort, processes=st.none() | COUNTS, margin=margin, budget=st.none() | _SECONDS)
+
+
+def _sessions() -> st.SearchStrategy[Sessions]:
+    return fields(Sessions, count=COUNTS, every=st.floats(0, allow_infinity=False))
+
+
+CONSTRAINED = {Setting: _settings, ResolvedSetting: _resolved, Plan: _plans, Effort: _efforts, Sessions: _sessions}
 """Records that refuse some values of their annotations."""
