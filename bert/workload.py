@@ -17,6 +17,7 @@ from modelzoo.workload import (
     load_state_dict,
     read_state_dict,
     read_text,
+    skip_initialization,
     weights_file,
 )
 
@@ -97,7 +98,7 @@ def load(options: Mapping[str, Any], path: Path) -> Any:
         raise WeightsError(f"{path}/config.json cannot be read: {str(error).splitlines()[0]}") from error
     if config.model_type != "bert":
         raise WeightsError(f"{path} holds a {config.model_type!r} model, and this workload needs 'bert'")
-    model = BertForQuestionAnswering(config)
+    model = skip_initialization(lambda: BertForQuestionAnswering(config))
     file = weights_file(path)
     if file is None:
         raise WeightsError(f"{path} holds neither model.safetensors nor pytorch_model.bin")
@@ -196,5 +197,6 @@ WORKLOAD = Workload(
         ),
     ),
     judge=judge,
+    libraries=("transformers.models.bert.modeling_bert",),
     defaults="BERT-base, batch 1, 384 tokens, every sequence full",
 )

@@ -116,5 +116,6 @@ WORKLOAD = Workload(
     ),
     script="script",
     judge=judge,
+    libraries=("torchvision.models.detection",),
     defaults="batch 1, shorter side resized to 800 pixels (longer at most 1,333) inside the model",
 )

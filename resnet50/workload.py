@@ -56,5 +56,6 @@ WORKLOAD = Workload(
     checkpoint=lambda options: CHECKPOINT,
     randomize=randomize,
     judge=lambda options: Classification(preprocess, labels, wnids, published=CHECKPOINT.quality),
+    libraries=("torchvision.models",),
     defaults="batch 1, 224 × 224 pixels, 4.1 billion multiply-adds per image",
 )

@@ -74,5 +74,6 @@ WORKLOAD = Workload(
     count=count,
     script="script",
     judge=lambda options: Detection(detector_tensor, coco_categories, published=CHECKPOINT.quality),
+    libraries=("torchvision.models.detection",),
     defaults="batch 1, any picture resized to 300 × 300 pixels inside the model",
 )

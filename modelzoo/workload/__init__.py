@@ -12,6 +12,7 @@ from modelzoo.workload.checkpoints import Checkpoint
 from modelzoo.workload.declaration import InputRequest, Inputs, Option, Workload
 from modelzoo.workload.detectors import coco_categories, detector_counts, detector_inputs, detector_tensor
 from modelzoo.workload.images import read_picture
+from modelzoo.workload.initialization import skip_initialization
 from modelzoo.workload.inputs import photograph, pictures, read_text
 from modelzoo.workload.random_weights import (
     calibrate_batch_norm,
@@ -44,6 +45,7 @@ __all__ = [
     "read_picture",
     "read_state_dict",
     "read_text",
+    "skip_initialization",
     "solve_background_bias",
     "standardize_outputs",
     "weights_file",

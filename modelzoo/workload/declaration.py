@@ -116,6 +116,8 @@ class Workload:
         defaults: the default inputs as text, for ``--help``.
         judge: ``(options)`` to the declaration of how predictions are judged, such as
             ``modelzoo.validity.Classification``; ``None`` if they cannot be judged.
+        libraries: modules that the functions import. They are imported before the model is built, so that the time of
+            each is known.
         directory: the workload's directory, set when it is loaded.
     """
 
@@ -133,6 +135,7 @@ class Workload:
     script: str = "trace"
     defaults: str = ""
     judge: Callable[[Mapping[str, Any]], Any] | None = None
+    libraries: tuple[str, ...] = ()
     directory: Path = field(default=Path(), compare=False)
 
     def option_values(self, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ varied than that, so its crops are smaller and every second one is mirrored.
 
 from __future__ import annotations
 
+import importlib.util
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +31,23 @@ def photograph() -> Image:
     Raises:
         InputError: this installation of matplotlib lacks it.
     """
-    from matplotlib import get_data_path
-
-    path = Path(get_data_path()) / "sample_data" / PHOTOGRAPH
+    path = _sample_data() / PHOTOGRAPH
     if not path.is_file():
         raise InputError(f"matplotlib's sample_data/{PHOTOGRAPH} is missing; reinstall matplotlib or give own pictures")
     return read_picture(path).image
+
+
+def _sample_data() -> Path:
+    """The directory of matplotlib's sample data; importing matplotlib, which knows it, takes long."""
+    spec = importlib.util.find_spec("matplotlib")
+    for place in (spec.submodule_search_locations if spec is not None else None) or ():
+        directory = Path(place) / "mpl-data" / "sample_data"
+        if directory.is_dir():
+            return directory
+    # Distributions put it elsewhere.
+    from matplotlib import get_data_path
+
+    return Path(get_data_path()) / "sample_data"
 
 
 def pictures(count: int, seed: int, path: Path | None) -> list[tuple[Image, str]]:

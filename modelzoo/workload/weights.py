@@ -26,6 +26,8 @@ from modelzoo.workload.checkpoints import (
     verify_checkpoint,
 )
 from modelzoo.workload.declaration import InputRequest, Workload
+from modelzoo.workload.initialization import skip_initialization
+from modelzoo.workload.placement import own_memory
 from modelzoo.workload.state import load_state_dict, read_state_dict, weights_file
 
 SOURCES = ("auto", "pretrained", "random")
@@ -157,7 +159,7 @@ def _save(model: Any, path: Path) -> None:
 
 
 def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Any:
-    """Return the workload's model with ``weights`` in it, in eval mode on the CPU.
+    """Return the workload's model with ``weights`` in it, in eval mode on the CPU, in memory of this process's own.
 
     Raises:
         WeightsError: the weights cannot be read or do not fit the model.
@@ -168,10 +170,12 @@ def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights)
     # Parameters that are created in inference mode cannot be compiled or traced outside of it.
     with torch.inference_mode(False):
         if weights.kind != WeightsKind.RANDOM and workload.load is not None:
-            return workload.load(options, path).eval()
+            model = workload.load(options, path).eval()
+            own_memory(model)
+            return model
         file = weights_file(path)
         if file is None:
             raise WeightsError(f"{path} holds no weights any more; run again")
-        model = workload.build(options).eval()
+        model = skip_initialization(lambda: workload.build(options)).eval()
         load_state_dict(model, read_state_dict(file), file)
         return model

@@ -35,6 +35,7 @@ PUBLIC = [
     "read_picture",
     "read_state_dict",
     "read_text",
+    "skip_initialization",
     "solve_background_bias",
     "standardize_outputs",
     "weights_file",

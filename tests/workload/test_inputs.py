@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from places import ROOT
 
 from modelzoo.errors import InputError
 from modelzoo.workload import InputRequest, discovery, images, inputs
@@ -36,6 +39,18 @@ def test_the_photograph_is_real() -> None:
     colours = photograph.resize((64, 64)).getcolors(4096)
     assert colours is not None
     assert len(colours) > 1000
+
+
+def test_the_photograph_is_found_without_importing_matplotlib() -> None:
+    """Every process that times a picture needs it, and the import takes longer than reading it."""
+    code = "import sys; from modelzoo.workload import photograph; photograph(); sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_photograph_of_a_distribution_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the data do not lie in the package, matplotlib says where they are."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert inputs.photograph().size == (512, 606)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,0 +1,148 @@
+"""A model whose weights are loaded afterwards is built without initial values, if nothing else depends on them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Callable
+
+import pytest
+import torch
+from torch import nn
+
+from modelzoo.workload import discovery, skip_initialization
+from modelzoo.workload.weights import _random_model
+
+
+class Counted:
+    """A function that builds a model, and how often it was called."""
+
+    def __init__(self, build: Callable[[], Any]) -> None:
+        self.build, self.calls = build, 0
+
+    def __call__(self) -> Any:
+        self.calls += 1
+        return self.build()
+
+
+class WithBuffer(nn.Module):
+    """A linear layer, and a tensor made by ``make`` that is not in the state dict."""
+
+    def __init__(self, make: Callable[[Any], Any], persistent: bool = False) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.register_buffer("other", make(self.layer.weight), persistent=persistent)
+
+
+class WithAttribute(nn.Module):
+    """A linear layer, and a tensor made by ``make`` in a list that is no part of the module's state."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.others = [make(self.layer.weight)]
+
+
+def older_style() -> Any:
+    """A module that initializes its weights below autograd, as older models of transformers do."""
+    layer = nn.Linear(3, 2)
+    layer.weight.data.normal_(mean=0.0, std=0.02)
+    return layer
+
+
+def probed() -> Any:
+    """A network that runs itself to find out its number of channels, as torchvision's SSD does."""
+    layers = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4))
+    assert layers(torch.zeros(1, 1, 8, 8)).shape[1] == 4
+    return layers
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: nn.Linear(3, 2),
+        lambda: nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Embedding(5, 4, padding_idx=0)),
+        lambda: nn.LSTM(3, 4),
+        lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2, enable_nested_tensor=False),
+        lambda: WithBuffer(lambda weight: torch.arange(4)),
+        lambda: WithBuffer(torch.clone, persistent=True),
+        lambda: WithAttribute(lambda weight: torch.ones(weight.shape)),
+        older_style,
+        probed,
+    ],
+)
+def test_values_that_are_loaded_later_are_not_drawn(build: Callable[[], Any]) -> None:
+    """The model is built once, draws no random number, and is the same as any other with these weights."""
+    torch.manual_seed(3)
+    reference = build()
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    counted = Counted(build)
+    model = skip_initialization(counted)
+    assert counted.calls == 1
+    assert torch.equal(before, torch.get_rng_state())
+    model.load_state_dict(copy.deepcopy(reference.state_dict()))
+    for name, tensor in reference.state_dict().items():
+        assert model.state_dict()[name].equal(tensor)
+        assert model.state_dict()[name].stride() == tensor.stride()
+    assert dict(model.named_buffers()).keys() == dict(reference.named_buffers()).keys()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: WithBuffer(lambda weight: torch.empty(4).normal_()),
+        lambda: WithBuffer(lambda weight: nn.init.kaiming_uniform_(torch.empty(4, 4))),
+        lambda: WithBuffer(lambda weight: weight.detach().clone()),
+        lambda: WithBuffer(lambda weight: torch.randn(4)),
+        lambda: WithAttribute(lambda weight: torch.empty(4).uniform_(1, 2)),
+        lambda: WithAttribute(lambda weight: 2 * weight.detach()),
+        lambda: WithAttribute(lambda weight: weight.detach()[0].sum().item()),
+        lambda: WithAttribute(lambda weight: torch.tensor(weight.tolist())),
+        lambda: WithAttribute(lambda weight: nn.init.orthogonal_(torch.empty(3, 3))),
+        lambda: WithAttribute(lambda weight: (each for each in weight)),
+        lambda: nn.utils.weight_norm(nn.Linear(3, 2)),
+    ],
+)
+def test_a_model_that_holds_other_random_values_is_built_normally(build: Callable[[], Any]) -> None:
+    """Its constants are those that the seed gives."""
+    torch.manual_seed(3)
+    reference = build()
+    torch.manual_seed(3)
+    counted = Counted(build)
+    model = skip_initialization(counted)
+    assert counted.calls == 2
+    for name, tensor in (*reference.named_parameters(), *reference.named_buffers()):
+        found = dict((*model.named_parameters(), *model.named_buffers()))[name]
+        assert found.equal(tensor)
+
+
+def test_errors_of_the_build_are_its_own() -> None:
+    """A constructor that fails does so as it would anywhere."""
+    with pytest.raises(ZeroDivisionError):
+        skip_initialization(lambda: nn.Linear(3, 1 // 0))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resnet50",
+        pytest.param("bert", marks=pytest.mark.slow),
+        pytest.param("ssd", marks=pytest.mark.slow),
+        pytest.param("maskrcnn", marks=pytest.mark.slow),
+    ],
+)
+def test_the_standard_workloads_are_built_once(name: str) -> None:
+    """Their outputs do not depend on how they were built."""
+    work = discovery.load_workload(discovery.find_workload(name))
+    options = {**work.option_values({}), **({"sequence": 16} if name == "bert" else {})}
+    reference = _random_model(work, options, 0).eval()
+    counted = Counted(lambda: work.build(options))
+    model = skip_initialization(counted).eval()
+    assert counted.calls == 1
+    model.load_state_dict(reference.state_dict())
+    from modelzoo.workload import InputRequest
+
+    args = work.inputs(InputRequest(1, 0, None, options)).args
+    with torch.inference_mode():
+        expected, found = reference(*args), model(*args)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)

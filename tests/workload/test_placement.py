@@ -1,0 +1,83 @@
+"""Weights end in private anonymous memory, however they were loaded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_workload import OPTIONS, TOY
+
+from modelzoo.workload import weights
+from modelzoo.workload.placement import file_mappings, lies_in, own_memory
+
+MAPS = """\
+55d0c8a00000-55d0c8a28000 r--p 00000000 fe:00 1573143                    /usr/bin/python3.11
+55d0ca1f2000-55d0ca4b1000 rw-p 00000000 00:00 0                          [heap]
+7f1a40000000-7f1a5a400000 r--p 00000000 fe:00 2097411                    /root/with space/model.safetensors
+7f1a5c000000-7f1a5c021000 rw-p 00000000 00:00 0
+7f1a6d200000-7f1a6d300000 rw-s 00000000 00:01 4099                       /dev/shm/x (deleted)
+7ffd1a5e2000-7ffd1a603000 rw-p 00000000 00:00 0                          [stack]
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]
+"""
+
+
+def test_files_and_shared_memory_are_told_from_memory_of_the_process() -> None:
+    """By their inode; the end of a range is not part of it."""
+    ranges = file_mappings(MAPS)
+    assert len(ranges) == 3
+    assert [lies_in(address, ranges) for address in (0x7F1A40000000, 0x7F1A5A3FFFFF, 0x7F1A6D200010)] == [True] * 3
+    others = (0x55D0CA1F2000, 0x7F1A5A400000, 0x7F1A5C000000, 0x7FFD1A5E2000, 0, 0xFFFFFFFFFF600000)
+    assert [lies_in(address, ranges) for address in others] == [False] * len(others)
+    assert file_mappings("") == []
+
+
+def anonymous_and_private(tensor: Any) -> bool:
+    """Whether the kernel lists the tensor's memory as private and without a file."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        start, _, end = line.split()[0].partition("-")
+        if int(start, 16) <= tensor.data_ptr() < int(end, 16):
+            _, permissions, _, _, inode, *_ = line.split()
+            return permissions == "rw-p" and inode == "0"
+    raise AssertionError("the tensor lies nowhere")
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> Any:
+    """A layer whose weight is mapped from a file."""
+    layer = torch.nn.Linear(512, 512)
+    (tmp_path / "weight").write_bytes(layer.weight.detach().numpy().tobytes())
+    layer.weight.data = torch.from_file(str(tmp_path / "weight"), shared=False, size=512 * 512).reshape(512, 512).t()
+    assert not anonymous_and_private(layer.weight)
+    return layer
+
+
+def test_mapped_weights_are_copied(mapped: Any) -> None:
+    """Values, strides and the parameter itself stay."""
+    before, values = mapped.weight, mapped.weight.detach().clone()
+    own_memory(mapped)
+    assert mapped.weight is before
+    assert mapped.weight.equal(values)
+    assert mapped.weight.stride() == (1, 512)
+    assert anonymous_and_private(mapped.weight)
+
+
+def test_other_weights_stay_where_they_are() -> None:
+    """Nothing is copied without need."""
+    layer = torch.nn.Linear(512, 512)
+    address = layer.weight.data_ptr()
+    own_memory(layer)
+    assert layer.weight.data_ptr() == address
+
+
+def test_loaded_weights_lie_in_private_anonymous_memory(mapped: Any, tmp_path: Path) -> None:
+    """Random weights from the cache, a file of the user's, and what a workload's own function loads."""
+    options = {**OPTIONS, "width": 4096}
+    random = weights.resolve_weights(TOY, options, "random", 0)
+    torch.save(weights.load_model(TOY, options, random).state_dict(), tmp_path / "own.pth")
+    own = weights.resolve_weights(TOY, options, str(tmp_path / "own.pth"), 0)
+    for work, found in ((TOY, random), (TOY, own), (replace(TOY, load=lambda options, path: mapped), own)):
+        model = weights.load_model(work, options, found)
+        assert all(map(anonymous_and_private, model.parameters()))
