@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from statistics import fmean, median
 from time import perf_counter
 from typing import Callable, Optional, Union
@@ -76,7 +77,9 @@ class _Part:
     design: Design
     prior: Optional[stats.Components] = None
     samples: dict[int, dict[int, tuple[float, ...]]] = field(default_factory=dict)
-    """By setting and round."""
+    """Seconds per batch, by setting and round."""
+    batches: dict[int, int] = field(default_factory=dict)
+    """Items per batch, by setting."""
     costs: list[float] = field(default_factory=list)
     """Seconds of each sweep."""
 
@@ -90,6 +93,7 @@ class _Part:
         if run.steady:
             index = run.group - self.rounds.request.first_group
             self.samples.setdefault(index, {})[run.round] = run.steady
+            self.batches[index] = run.report.setting.batch if run.report is not None else 1
 
     def processes(self) -> list[list[tuple[float, ...]]]:
         """The samples of each setting, by process."""
@@ -100,17 +104,20 @@ class _Part:
         medians = [[median(samples) for samples in found] for found in self.processes()]
         return max((stats.level_interval(each, by_precision=True).half_width for each in medians), default=math.inf)
 
-    def decided(self) -> bool:
-        """Whether each comparison with the first setting has a verdict at the looks taken so far."""
-        baseline = self.samples.get(0, {})
-        looks = stats.Looks(self.design.looks, self.design.maximum or 1)
-        found = []
+    def comparisons(self) -> list[stats.Comparison]:
+        """Each setting compared with the first one, with the data of the last planned look; none before the first."""
+        planned = stats.Looks(self.design.looks, self.design.maximum or 1)
+        seen = max((look.rounds for look in planned.taken(self.rounds.sweeps)), default=0)
+        baseline, found = self.samples.get(0, {}), []
         for index, own in self.samples.items():
-            shared = sorted(set(baseline) & set(own))
+            shared = sorted(set(baseline) & set(own))[:seen]
             if index and shared:
-                pair = [baseline[i] for i in shared], [own[i] for i in shared]
-                found.append(stats.ratio_test(*pair, paired=True, looks=looks))
-        return all(each.outcome is not stats.SpeedVerdict.AMBIGUOUS for each in stats.verdicts(found))
+                pair = [self._per_item(0, baseline[i]) for i in shared], [self._per_item(index, own[i]) for i in shared]
+                found.append(stats.ratio_test(*pair, paired=True, looks=planned))
+        return found
+
+    def _per_item(self, index: int, samples: Sequence[float]) -> list[float]:
+        return [sample / self.batches[index] for sample in samples]
 
     def seconds(self) -> Optional[float]:
         """How long each process of the next sweep samples."""
@@ -173,7 +180,8 @@ class _Call:
         self._plan_looks()
         needed = [part.design.looks[0] for part in self._parts]
         while True:
-            states = [self._state(part, least) for part, least in zip(self._parts, needed)]
+            decided = self._decided()
+            states = [self._state(*each) for each in zip(self._parts, needed, decided)]
             chosen = next_workload(states, self._effort.margin, self._remaining, hard=self._effort.budget is not None)
             if chosen is None:
                 break
@@ -214,14 +222,22 @@ class _Call:
                 maximum = count + more
                 part.design = replace(part.design, looks=stats.planned_looks(count, maximum), maximum=maximum)
 
-    def _state(self, part: _Part, needed: int) -> State:
+    def _decided(self) -> list[bool]:
+        """Whether all comparisons of each workload have a verdict, corrected for those of all workloads."""
+        compared = [part.comparisons() for part in self._parts]
+        verdicts = stats.verdicts([each for found in compared for each in found])
+        decided = [verdict.outcome is not stats.SpeedVerdict.AMBIGUOUS for verdict in verdicts]
+        ends = list(accumulate(map(len, compared)))
+        return [all(decided[end - len(found) : end]) for found, end in zip(compared, ends)]
+
+    def _state(self, part: _Part, needed: int, decided: bool) -> State:
         return State(
             rounds=part.rounds.sweeps,
             cost=part.cost,
             needed=needed,
             fixed=part.design.processes is not None,
             half_width=part.half_width(),
-            decided=part.decided(),
+            decided=decided,
             can_run=part.rounds.can_run,
         )
 

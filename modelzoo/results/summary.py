@@ -13,6 +13,7 @@ from modelzoo.formatting import significant
 from modelzoo.records.design import Ending
 from modelzoo.records.evidence import REFERENCE_SHARE, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.results.adjustment import adjustment
 from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.setting import labels
@@ -36,6 +37,7 @@ class SummaryRow:
         samples: number of steady samples of all processes.
         latency: seconds of one forward batch in this session, with its interval: the geometric mean of the processes'
             medians; ``None`` if nothing was timed.
+        adjusted: the latency at this machine's reference speed, with its interval; ``None`` if it was not adjusted.
         throughput: items per second.
         cold_start: median seconds of the first call.
         percentiles: of the samples, in seconds, by name (``p90``).
@@ -85,11 +87,13 @@ class SummaryRow:
     warnings: tuple[WarningMessage, ...]
     errors: tuple[str, ...]
     is_baseline: bool = False
+    adjusted: Optional[stats.Interval] = None
 
 
 def rows(result: Result) -> list[SummaryRow]:
     """Return one row per workload and setting that has runs; a workload's first setting is its baseline."""
     judged, run_labels, compared = result.judged(), labels_as_run(result), speeds(result)
+    adjusted = adjustment(result).latencies
     workloads = [asked.workload for asked in result.asked]
     found: list[SummaryRow] = []
     for group, runs in result.groups().items():
@@ -98,7 +102,7 @@ def rows(result: Result) -> list[SummaryRow]:
         latency = stats.setting_interval(timed, by_precision=_by_precision(result, workload)) if timed else None
         names = (result.label(group), run_labels[group])
         row = _row(runs, names, latency, compared.get(group), judged.get(group))
-        found.append(replace(row, is_baseline=group == workloads.index(workload)))
+        found.append(replace(row, is_baseline=group == workloads.index(workload), adjusted=adjusted.get(group)))
     return found
 
 
