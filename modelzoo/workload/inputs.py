@@ -26,7 +26,7 @@ MAX_DRAWS = 100
 
 
 def photograph() -> Image:
-    """Return the photograph that matplotlib ships: Grace Hopper, 512 × 606 pixels, RGB, public domain.
+    """Return the photograph that matplotlib ships: Grace Hopper, 512 × 600 pixels, RGB, public domain.
 
     Raises:
         InputError: this installation of matplotlib lacks it.

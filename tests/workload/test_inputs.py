@@ -50,7 +50,7 @@ def test_the_photograph_is_found_without_importing_matplotlib() -> None:
 def test_the_photograph_of_a_distribution_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """If the data do not lie in the package, matplotlib says where they are."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert inputs.photograph().size == (512, 606)
+    assert inputs.photograph().size == (512, 600)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
