@@ -21,8 +21,6 @@ MARGIN = 0.05
 """Default of ``--margin``."""
 PROCESSES = 3
 """Default number of fresh processes per setting: the fewest that show how much processes differ."""
-TARGET_HALF_WIDTH = 0.01
-"""Sampling stops when the 95 % interval of the median is within ± this fraction of the median."""
 
 OptionValue = Union[bool, int, float, str, None]
 """The value of one of a workload's own options."""
@@ -173,23 +171,21 @@ class Plan:
 
     Attributes:
         warmup: number of warm-up calls; ``None``: until timings stabilise.
-        iterations: number of samples; ``None``: until the interval of the median is narrow enough.
-        max_seconds: limit of the steady phase, in wall-clock seconds; ``None``: no limit.
-        half_width: half width of the interval, relative to the median, at which sampling stops.
+        iterations: number of samples; ``None``: as many as ``max_seconds`` allow.
+        max_seconds: wall-clock seconds of sampling in one process; ``None``: follows from what is measured.
     """
 
     warmup: Optional[int] = None
     iterations: Optional[int] = None
-    max_seconds: Optional[float] = 10.0
-    half_width: float = TARGET_HALF_WIDTH
+    max_seconds: Optional[float] = None
 
     def __post_init__(self) -> None:
         if self.warmup is not None and self.warmup < 0:
             raise UsageError(f"--warmup must be 0 or more, not {self.warmup}")
         if self.iterations is not None and self.iterations < 1:
             raise UsageError(f"--iterations must be 1 or more, not {self.iterations}")
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise UsageError(f"--max-seconds must be over 0, not {self.max_seconds:g}")
+        if self.max_seconds is not None and not 0 < self.max_seconds < math.inf:
+            raise UsageError(f"--max-seconds must be a number over 0, not {self.max_seconds:g}")
 
 
 @dataclass(frozen=True)

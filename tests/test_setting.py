@@ -41,9 +41,10 @@ def test_a_setting_refuses_nonsense(changes: dict[str, Any], message: str) -> No
     [
         ({"warmup": -1}, "--warmup must be 0 or more, not -1"),
         ({"iterations": 0}, "--iterations must be 1 or more, not 0"),
-        ({"max_seconds": 0.0}, "--max-seconds must be over 0, not 0"),
-        ({"max_seconds": -1.0}, "--max-seconds must be over 0, not -1"),
-        ({"max_seconds": float("nan")}, "--max-seconds must be over 0, not nan"),
+        ({"max_seconds": 0.0}, "--max-seconds must be a number over 0, not 0"),
+        ({"max_seconds": -1.0}, "--max-seconds must be a number over 0, not -1"),
+        ({"max_seconds": float("nan")}, "--max-seconds must be a number over 0, not nan"),
+        ({"max_seconds": float("inf")}, "--max-seconds must be a number over 0, not inf"),
     ],
 )
 def test_a_plan_refuses_nonsense(changes: dict[str, Any], message: str) -> None:

@@ -173,8 +173,7 @@ def _output(named: str | None, workload: Workload) -> Path:
 
 def make_plan(args: argparse.Namespace) -> Plan:
     """Return how each process measures; raises ``UsageError``."""
-    seconds = Plan().max_seconds if args.max_seconds is None else args.max_seconds
-    return Plan(args.warmup, args.iterations, seconds)
+    return Plan(args.warmup, args.iterations, args.max_seconds)
 
 
 def make_effort(args: argparse.Namespace) -> Effort:
