@@ -49,7 +49,10 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         help=f"stop when the 95 %% interval of each time is within ± this: 5%% or 0.05 (default {MARGIN:.0%}%)",
     )
     group.add_argument(
-        "--budget", type=duration, metavar="TIME", help="take at most this long: 90s, 10m, 2h (default: no limit)"
+        "--budget",
+        type=duration,
+        metavar="TIME",
+        help="take at most this long: 90s, 10m, 2h (default: 75 s per workload and setting)",
     )
     group.add_argument(
         "--sessions", type=int, default=1, metavar="N", help="repeat the whole call and keep each session (default 1)"

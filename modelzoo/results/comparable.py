@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run, RunReport
+from modelzoo.setting import Setting
 
 WORK_DIFFERENCE = 0.25
 """Sides whose counts (of boxes, for example) differ by more than this fraction did different work. Rounding moves a
@@ -17,13 +18,20 @@ def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> str:
     """Return why a speedup over ``baseline`` would be meaningless; empty if it is meaningful.
 
     Every process of the baseline must have run in its precision. The sides of each round must have used the same
-    weights and done the same amount of work.
+    weights and done the same amount of work, unless the user asked for another model or other inputs.
     """
     base = {run.round: run.report for run in baseline if run.report is not None}
     own = {run.round: run.report for run in runs if run.report is not None}
     reasons = [reason for report in base.values() for reason in _not_fp32(report)]
-    reasons += [reason for number in sorted(set(base) & set(own)) for reason in _differences(base[number], own[number])]
+    if baseline and runs and _work(baseline[0].asked) == _work(runs[0].asked):
+        shared = sorted(set(base) & set(own))
+        reasons += [reason for number in shared for reason in _differences(base[number], own[number])]
     return reasons[0] if reasons else ""
+
+
+def _work(asked: Setting) -> tuple[object, ...]:
+    """What decides which model runs on which inputs; another batch size has other inputs."""
+    return asked.weights, asked.seed, asked.input, asked.batch, sorted(asked.options.items())
 
 
 def _not_fp32(base: RunReport) -> Iterator[str]:

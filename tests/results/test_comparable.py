@@ -43,9 +43,12 @@ def counted(*numbers: float) -> tuple[Count, ...]:
         ([make([1.0], counts=counted(100))], [make([1.0], counts=counted(140))], "different work: boxes 100 and 140"),
         ([make([1.0], counts=counted(9, 0))], [make([1.0], counts=counted(9, 8))], "different work: boxes 0 and 8"),
         ([make([1.0], counts=counted(0))], [make([1.0], counts=counted(0))], ""),
+        ([make([1.0])], [make([1.0], setting=Setting(seed=1), weights=OTHER)], ""),
+        ([make([1.0], counts=counted(100))], [make([1.0], setting=Setting(batch=8), counts=counted(140))], ""),
+        ([make([1.0], counts=counted(9))], [make([1.0], setting=Setting(options={"size": 2}), counts=counted(90))], ""),
     ],
 )
 def test_a_speedup_is_refused_for_a_reason(baseline: list[Run], runs: list[Run], reason: str) -> None:
-    """Not in fp32, other weights, other work, in any round; a bf16 baseline need not be fp32."""
+    """Not in fp32, other weights, other work, in any round, unless asked for; a bf16 baseline need not be fp32."""
     found = not_comparable(baseline, runs)
     assert (reason in found) if reason else (found == "")
