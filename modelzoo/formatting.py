@@ -44,7 +44,11 @@ def seconds_within(value: float, half_width: float) -> str:
 
 
 def ratio(value: float, low: float, high: float) -> str:
-    """Format a ratio with its interval: ``0.620× [0.600, 0.640]``; an unbounded end is ``0`` or ``∞``."""
-    lower = f"{low:.3f}" if low > 0.01 else "0"
-    upper = f"{high:.3f}" if high < 100 else "∞"
-    return f"{value:.3f}× [{lower}, {upper}]"
+    """Format a ratio with its interval: ``0.62× [0.60, 0.64]``; an unbounded end is ``0`` or ``∞``.
+
+    A third decimal is shown if the interval is narrower than ±2 %.
+    """
+    digits = 3 if max(high - value, value - low) < 0.02 * value else 2
+    lower = f"{low:.{digits}f}" if low > 0.01 else "0"
+    upper = f"{high:.{digits}f}" if high < 100 else "∞"
+    return f"{value:.{digits}f}× [{lower}, {upper}]"

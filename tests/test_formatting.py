@@ -66,8 +66,13 @@ def test_a_time_is_shown_with_its_interval() -> None:
 
 @pytest.mark.parametrize(
     ("low", "high", "text"),
-    [(0.6, 0.64, "0.620× [0.600, 0.640]"), (0.0, math.inf, "0.620× [0, ∞]"), (0.5, math.inf, "0.620× [0.500, ∞]")],
+    [
+        (0.6, 0.64, "0.62× [0.60, 0.64]"),
+        (0.611, 0.628, "0.620× [0.611, 0.628]"),
+        (0.0, math.inf, "0.62× [0, ∞]"),
+        (0.5, math.inf, "0.62× [0.50, ∞]"),
+    ],
 )
-def test_unbounded_ends_of_a_ratio_are_shown_as_such(low: float, high: float, text: str) -> None:
-    """A ratio has three decimals; an infinite bound is no number."""
+def test_a_ratio_is_shown_with_its_interval(low: float, high: float, text: str) -> None:
+    """As many decimals as the interval supports; an infinite bound is no number."""
     assert formatting.ratio(0.62, low, high) == text

@@ -12,10 +12,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 from modelzoo.cli import options, setting_options
+from modelzoo.cli.completion import add_completion
 from modelzoo.cli.doctor import doctor
+from modelzoo.cli.examples import epilog
+from modelzoo.cli.output import add_details
 from modelzoo.cli.report import report
 from modelzoo.cli.run import run, run_settings
 from modelzoo.cli.selection import settings_of
@@ -33,36 +36,41 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of ``modelzoo``. The parsed arguments hold the command's function in ``command_function``."""
-    parser = options.Parser(
-        prog="modelzoo",
-        description="Benchmark PyTorch inference: speed, proof of the precision that ran, validity of predictions.",
+    parser = _parser(
+        "modelzoo",
+        "Benchmark PyTorch inference: speed, proof of the precision that ran, validity of predictions.",
     )
     parser.add_argument("--version", action="version", version=__version__)
+    add_completion(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    command = commands.add_parser(
-        "run", help="time workloads, each setting in fresh processes that alternate with the others"
-    )
+
+    def add(name: str, purpose: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=purpose, **_texts(name, f"{purpose[0].upper()}{purpose[1:]}."))
+
+    command = add("run", "time workloads, each setting in fresh processes that alternate with the others")
     setting_options.add_workloads(command, "fp32,bf16, but fp32 with --vary and --setting")
     setting_options.add_setting(command)
     setting_options.add_comparison(command)
     options.add_plan(command)
     options.add_json(command)
     options.add_validity(command)
+    add_details(command)
     command.add_argument("--validate", action="store_true", help="judge the predictions of each setting as well")
     command.set_defaults(command_function=run)
-    command = commands.add_parser(
-        "validate", help="compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 could not be judged"
-    )
+    command = add("validate", "compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 could not be judged")
     setting_options.add_workloads(command, "bf16")
     setting_options.add_setting(command)
     options.add_validity(command)
     options.add_json(command)
     command.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
-    command = commands.add_parser("report", help="show stored results as they were printed")
+    command = add("report", "show stored results as they were printed")
     command.add_argument("results", nargs="+", metavar="RESULT", help="a file that 'run' or 'validate' wrote")
-    command.add_argument("--kernels", action="store_true", help="also print kernel evidence, profiles and judgements")
+    add_details(command)
+    command.add_argument(
+        "--kernels", action="store_true", help="of the details, print only kernel evidence, profiles and judgements"
+    )
     command.set_defaults(command_function=report)
-    command = commands.add_parser("weights", help="list, fetch and verify the checkpoints")
+    command = add("weights", "list, fetch and verify the checkpoints")
     command.add_argument(
         "action",
         choices=("list", "fetch", "verify"),
@@ -78,13 +86,21 @@ def make_parser() -> argparse.ArgumentParser:
         "--all", action="store_true", help="fetch the checkpoints of all sizes, not only the default one"
     )
     command.set_defaults(command_function=weights)
-    command = commands.add_parser(
-        "doctor", help="measure this machine's limits, and report conditions that may distort results"
-    )
+    command = add("doctor", "measure this machine's limits, and report conditions that may distort results")
     command.add_argument("--fresh", action="store_true", help="measure the ceilings again")
     command.add_argument("--json", metavar="FILE", help="also write the findings to FILE")
     command.set_defaults(command_function=doctor)
     return parser
+
+
+def _parser(program: str, description: str) -> argparse.ArgumentParser:
+    return options.Parser(prog=program, **_texts(program, description))
+
+
+def _texts(command: str, description: str) -> dict[str, Any]:
+    """What a parser needs so that its help ends with examples, line by line."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    return {"description": description, "epilog": epilog(command), "formatter_class": formatter}
 
 
 def performance(script: str, argv: Sequence[str] | None = None) -> None:
@@ -92,14 +108,13 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
 
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
-        parser = options.Parser(
-            prog="performance.py",
-            description=f"Time {work.title}. Defaults: {work.defaults or f'batch {work.batch}'}.",
-        )
+        defaults = work.defaults or f"batch {work.batch}"
+        parser = _parser("performance.py", f"Time {work.title}. Defaults: {defaults}.")
         setting_options.add_setting(parser)
         setting_options.add_comparison(parser)
         options.add_plan(parser)
         options.add_json(parser)
+        add_details(parser)
         setting_options.add_workload_options(parser, work)
         parser.set_defaults(validate=False, precision=None)
         args = parser.parse_args(options.explicit_bf16(sys.argv[1:] if argv is None else argv))
@@ -113,7 +128,7 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
 
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
-        parser = options.Parser(prog="validate.py", description=f"Compare {work.title} with fp32.")
+        parser = _parser("validate.py", f"Compare {work.title} with fp32.")
         setting_options.add_setting(parser)
         options.add_validity(parser)
         setting_options.add_workload_options(parser, work)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli.selection import Jobs
 from modelzoo.errors import UsageError
@@ -14,7 +17,17 @@ from modelzoo.workload.discovery import CHECKOUT, is_checkout
 
 if TYPE_CHECKING:
     from modelzoo.records.run import Result
+    from modelzoo.records.session import Session
     from modelzoo.results.summary import SummaryRow
+
+
+def add_details(parser: argparse.ArgumentParser) -> None:
+    """Add the option that prints everything."""
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help="also print percentiles, the first call, each process, the kernels that ran, and every warning",
+    )
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -34,13 +47,22 @@ def print_lines(lines: Iterable[str]) -> None:
         raise UsageError(f"cannot write to stdout: {error.strerror}") from error
 
 
-def result_path(named: str | None, created: str) -> Path:
-    """Return ``named``, or a new file called after the time of the call.
+def details_command(path: Path) -> str:
+    """The command that shows the details of a stored result, as it can be typed in this shell."""
+    program = "modelzoo" if shutil.which("modelzoo") else str(Path(sys.executable).with_name("modelzoo"))
+    return f"{program} report {shlex.quote(str(path))} --details"
+
+
+def result_path(named: str | None, created: str, session: Optional[Session] = None) -> Path:
+    """Return ``named``, or a new file called after the time of the call; of several sessions, with its number.
 
     It is in MODELZOO_RESULTS, or else in ``results`` of the checkout or, if there is none, of the current directory.
     """
     if named:
-        return Path(named)
+        path = Path(named)
+        if session is None or session.count == 1:
+            return path
+        return path.with_name(f"{path.stem}-{session.number}{path.suffix}")
     parent = CHECKOUT if is_checkout() else Path.cwd()
     directory = Path(os.environ.get("MODELZOO_RESULTS") or parent / "results")
     stem = created.replace(":", "").replace("+0000", "Z")
@@ -48,13 +70,14 @@ def result_path(named: str | None, created: str) -> Path:
     return next(directory / name for name in candidates if not (directory / name).exists())
 
 
-def new_result(jobs: Jobs) -> Result:
-    """Return the empty result of a call that runs ``jobs``."""
+def new_result(jobs: Jobs, session: Optional[Session] = None) -> Result:
+    """Return the empty result of a call, or of one of its sessions, that runs ``jobs``."""
     from modelzoo.machine.revision import suite_revision
     from modelzoo.records.run import Asked, Result, now
 
     asked = tuple(Asked(work.name, setting) for work, settings in jobs for setting in settings)
-    return Result(command=tuple(sys.argv), created=now(), asked=asked, commit=suite_revision(CHECKOUT))
+    shown = session if session is not None and session.count > 1 else None
+    return Result(command=tuple(sys.argv), created=now(), asked=asked, session=shown, commit=suite_revision(CHECKOUT))
 
 
 def result_lines(result: Result, rows: Sequence[SummaryRow]) -> list[str]:

@@ -26,11 +26,11 @@ def report(args: argparse.Namespace) -> int:
         out.print(f"{path}: {result.created}, modelzoo {result.version}", soft_wrap=True, markup=False)
         rows = summary.rows(result)
         if rows:
-            if args.kernels:
+            if args.kernels or args.details:
                 terminal.show_kernels(result, out)
-            terminal.show(rows, out)
+            terminal.show(result, rows, out, details=args.details)
         for entry in result.validity:
-            if not rows or args.kernels:
+            if not rows or args.kernels or args.details:
                 terminal.show_validity(entry, out)
         lines += result_lines(result, rows)
     print_lines(lines)

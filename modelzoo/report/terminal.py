@@ -1,55 +1,29 @@
-"""Tables, warnings and progress on stderr, with rich; plain text if stderr is not a terminal."""
+"""What commands print for people, on stderr with rich; plain text if stderr is not a terminal."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from modelzoo import formatting, stats
-from modelzoo.formatting import MISSING, percent, seconds, seconds_within, significant
 from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.protocol import Progress
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.report import kernel_tables, validity
+from modelzoo.report import findings, kernel_tables, results_table, validity
+from modelzoo.report.details import detail_lines
+from modelzoo.report.differences import ShownRow, machine, shared, shown_rows
+from modelzoo.results.adjustment import adjustment
 from modelzoo.results.summary import SummaryRow
-from modelzoo.stats import SpeedVerdict
+from modelzoo.warning import Severity
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-VERDICT_STYLE = {
-    SpeedVerdict.FASTER: "green",
-    SpeedVerdict.SLOWER: "red",
-    SpeedVerdict.SAME: "cyan",
-    SpeedVerdict.AMBIGUOUS: "yellow",
-    SpeedVerdict.REFUSED: "bold red",
-}
-PROOF = {
-    ProofVerdict.FP32: "fp32",
-    ProofVerdict.NOT_FP32: "NOT fp32",
-    ProofVerdict.ACTIVE: "bf16 active",
-    ProofVerdict.PARTLY: "bf16 partly",
-    ProofVerdict.NOT_ACTIVE: "bf16 NOT active",
-}
-"""What the table says for the verdict of an audit."""
-QUIET_PHASES = ("weights", "load", "load and compile")
-"""Until a model is loaded, a failure should be the only line that is printed."""
-
-
-class ProgressEvent(Protocol):
-    """What the progress line shows: which worker, and its message."""
-
-    @property
-    def workload(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def round(self) -> int: ...
-    @property
-    def message(self) -> Progress: ...
+WIDTH = 100
+"""Columns of the text, on a wider terminal too; only a table of many differing settings may be wider."""
+SEVERITY_STYLE = {Severity.INVALIDATES: "bold red", Severity.DISTORTS: "yellow", Severity.NOTE: "dim"}
+SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", Severity.NOTE: "note"}
+"""What the line of a condition begins with."""
 
 
 def console() -> Console:
@@ -61,102 +35,82 @@ def console() -> Console:
     return wanted if wanted.is_terminal else Console(stderr=True, highlight=False, width=160)
 
 
-def interval(found: stats.Interval | None) -> str:
-    """``56.12 ms ±1.3 %``; the larger side if the two differ."""
-    return MISSING if found is None else seconds_within(found.value, found.half_width)
+def show(result: Result, rows: Sequence[SummaryRow], out: Console, *, details: bool = False) -> None:
+    """Print the table, one sentence per workload, what failed, and the conditions that matter.
+
+    Args:
+        rows: those of ``summary.rows(result)``.
+        details: also print the details of each row, and the conditions that are mere notes.
+    """
+    shown = shown_rows(result, rows)
+    columns = results_table.fitting(results_table.columns(shown), _width(out))
+    for line in (machine(shown), ", ".join(shared(shown)), results_table.caption(columns)):
+        _print_wrapped(out, "", line)
+    out.print()
+    out.print(results_table.table(columns))
+    out.print()
+    out.print("Within this session:")
+    said = findings.sentences(shown)
+    said["this machine"] = findings.steadiness(adjustment(result))
+    for about, sentence in said.items():
+        if sentence:
+            _print_wrapped(out, "  ", f"{about}: {sentence}", bold=len(about) + 1, indent=4)
+    failures = findings.failures(shown)
+    conditions = [each for each in findings.conditions(shown) if details or each.severity < Severity.NOTE]
+    if failures or conditions:
+        out.print()
+    for names, error in failures:
+        _print_wrapped(out, "failed: ", f"{names}: {error}", style="bold red")
+    for condition in conditions:
+        _print_condition(out, condition)
+    if details:
+        _print_details(out, shown)
 
 
-def ratio(found: stats.Interval | None) -> str:
-    """``0.620× [0.600, 0.640]``."""
-    return MISSING if found is None else formatting.ratio(found.value, found.low, found.high)
+def _width(out: Console) -> int:
+    return min(WIDTH, out.width)
 
 
-def proof(row: SummaryRow) -> str:
-    """What the audit found, in a word or two; without an audit, what the canary showed."""
-    if row.proof_verdict is None:
-        return f"canary: {row.canary}" if row.canary else MISSING
-    return PROOF.get(row.proof_verdict, "unknown")
+def _print_condition(out: Console, condition: findings.Condition) -> None:
+    prefix = f"{SEVERITY_WORD[condition.severity]}: "
+    concerns = f"{condition.concerns}: " if condition.concerns else ""
+    _print_wrapped(out, prefix, concerns + condition.message, style=SEVERITY_STYLE[condition.severity])
+    _print_wrapped(out, " " * len(prefix) + "→ ", condition.hint)
 
 
-def results_table(rows: Sequence[SummaryRow]) -> Table:
-    """Return the one table of a call."""
-    from rich.table import Table
+def _print_details(out: Console, shown: Sequence[ShownRow]) -> None:
+    for each in shown:
+        out.print(f"\n{each.row.workload} {each.row.label}", style="bold", markup=False)
+        for line in detail_lines(each):
+            _print_wrapped(out, "  ", line, indent=4)
+
+
+def _print_wrapped(
+    out: Console, prefix: str, text: str, *, style: str = "", bold: int = 0, indent: int | None = None
+) -> None:
+    """Print ``text`` wrapped at ``WIDTH``.
+
+    Args:
+        style: of ``prefix``.
+        bold: number of characters of ``text`` that are bold.
+        indent: of the lines after the first; by default the length of ``prefix``.
+    """
     from rich.text import Text
 
-    table = Table(
-        title="Median time of one forward batch with its 95 % interval; samples are processes × calls",
-        title_justify="left",
+    lines = textwrap.wrap(
+        text,
+        _width(out),
+        initial_indent=prefix,
+        subsequent_indent=" " * (len(prefix) if indent is None else indent),
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    table.add_column("workload", style="bold")
-    table.add_column("setting")
-    for name in ("batch", "latency", "throughput", "first call", "samples"):
-        table.add_column(name, justify="right")
-    compared = any(row.verdict for row in rows)
-    judged = any(row.valid for row in rows)
-    if compared:
-        table.add_column("speedup", justify="right")
-        table.add_column("verdict")
-    table.add_column("proof")
-    if judged:
-        table.add_column("predictions")
-    for row in rows:
-        cells = [
-            row.workload,
-            row.label,
-            str(row.batch or MISSING),
-            interval(row.latency) if row.latency else Text("failed" if row.errors else "not timed", "red"),
-            f"{significant(row.throughput)} {row.unit}/s" if row.throughput else MISSING,
-            seconds(row.cold_start),
-            f"{row.processes} × {row.samples // max(1, row.processes)}",
-        ]
-        if compared:
-            verdict = row.verdict.outcome if row.verdict else None
-            cells.append(ratio(row.speedup) if verdict else "")
-            cells.append(Text(str(verdict), VERDICT_STYLE[verdict]) if verdict else "")
-        cells.append(proof(row))
-        if judged:
-            cells.append(row.valid or MISSING)
-        table.add_row(*cells)
-    return table
-
-
-def detail_lines(rows: Sequence[SummaryRow]) -> list[str]:
-    """What does not fit into the table: percentiles, compile time, evidence, reasons of verdicts."""
-    lines = []
-    for row in rows:
-        name = f"{row.workload} {row.label}"
-        if row.proof:
-            lines.append(f"{name}: {row.proof}")
-        if row.valid:
-            lines.append(f"{name}: predictions {row.valid} ({row.valid_detail})")
-        if row.limit:
-            lines.append(f"{name}: {row.limit}")
-        if row.compile_seconds is not None:
-            lines.append(f"{name}: compiling took {seconds(row.compile_seconds)}")
-        if row.verdict:
-            lines.append(f"{name}: {row.verdict.outcome}, {row.verdict.reason}")
-        if len(row.percentiles) > 1:
-            lines.append(f"{name}: " + ", ".join(f"{k} {seconds(v)}" for k, v in row.percentiles.items()))
-    return lines
-
-
-def show(rows: Sequence[SummaryRow], out: Console) -> None:
-    """Print table, details, warnings and errors."""
-    from rich.markup import escape
-
-    out.print(results_table(rows))
-    for line in detail_lines(rows):
-        out.print(escape(line), soft_wrap=True)
-    names_by_warning: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        for item in row.warnings:
-            names_by_warning.setdefault((item.message, item.hint), []).append(f"{row.workload} {row.label}")
-    for (message, hint), names in names_by_warning.items():
-        out.print(f"[yellow]warning:[/] {escape(', '.join(names))}: {escape(message)}", soft_wrap=True)
-        out.print(f"         → {escape(hint)}", soft_wrap=True)
-    for row in rows:
-        for error in row.errors:
-            out.print(f"[bold red]failed:[/] {escape(row.workload)} {row.label}: {escape(error)}", soft_wrap=True)
+    for number, line in enumerate(lines):
+        shown = Text(line)
+        if number == 0:
+            shown.stylize(style, 0, len(prefix))
+            shown.stylize("bold", len(prefix), len(prefix) + bold)
+        out.print(shown, soft_wrap=True)
 
 
 def show_kernels(result: Result, out: Console) -> None:
@@ -177,61 +131,6 @@ def show_kernels(result: Result, out: Console) -> None:
 def _print_all(tables: Iterable[Table], out: Console) -> None:
     for table in tables:
         out.print(table)
-
-
-class LiveProgress:
-    """A line that shows workload, phase and the interval so far; without a terminal, one plain line per run."""
-
-    def __init__(self, out: Console, total: int) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
-
-        self._out = out
-        self._bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=out,
-            transient=True,
-            disable=not out.is_terminal,
-        )
-        self._task = self._bar.add_task("starting", total=total)
-        self._printed: set[str] = set()
-
-    def __enter__(self) -> LiveProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def update(self, event: ProgressEvent) -> None:
-        """Show what a worker is doing."""
-        where = f"{event.workload} {event.label}, process {event.round + 1}"
-        message = event.message
-        if not self._out.is_terminal:
-            if where not in self._printed and message.phase not in QUIET_PHASES:
-                self._out.print(f"{where} …", soft_wrap=True)
-                self._printed.add(where)
-            return
-        self._bar.update(self._task, description=f"{where}: {progress_text(message)}")
-
-    def advance(self) -> None:
-        """Count a run as finished."""
-        self._bar.advance(self._task)
-
-
-def progress_text(message: Progress) -> str:
-    """``steady, 120 calls, ±1.2 %``; an interval wider than its value says nothing and is left out."""
-    words = [message.phase]
-    if message.count:
-        words.append(f"{message.count} calls")
-    if message.half_width is not None and message.half_width < 1:
-        words.append(f"±{percent(message.half_width)}")
-    return ", ".join(words)
 
 
 def show_weights(rows: Sequence[tuple[str, ...]], out: Console) -> None:

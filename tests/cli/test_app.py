@@ -91,7 +91,7 @@ def test_a_whole_call(tmp_path: Path) -> None:
     assert all(run["report"]["evidence"] for run in data["runs"])
     assert [run.group for run in runs] == [0, 1, 1, 0]
     assert f"result: {path}" in done.stderr
-    for words in ("latency", "speedup", "canary", "warning:", "mlp bf16, process 2 …"):
+    for words in ("latency", "speedup", "Within this session:", "warning:", "mlp fp32, process 1: cold"):
         assert words in done.stderr
     assert "\x1b" not in done.stderr, "stderr is no terminal here"
 
@@ -245,8 +245,8 @@ def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
         (["run", MLP, "--processes", "0"], "--processes must be 1 or more, not 0"),
         (["run", MLP, "--iterations", "0"], "--iterations must be 1 or more, not 0"),
         (["run", MLP, "--warmup", "-1"], "--warmup must be 0 or more, not -1"),
-        (["run", MLP, "--max-seconds", "0"], "--max-seconds must be over 0, not 0"),
-        (["run", MLP, "--max-seconds", "nan"], "--max-seconds must be over 0, not nan"),
+        (["run", MLP, "--max-seconds", "0"], "--max-seconds must be a number over 0, not 0"),
+        (["run", MLP, "--max-seconds", "nan"], "--max-seconds must be a number over 0, not nan"),
         (["run", MLP, "--seed", "-1"], "--seed must be from 0"),
         (["run", MLP, "--mode", "fast"], "--mode must be one of eager, compile, script, not 'fast'"),
         (["run", MLP, "--backend", "acl"], "--backend must be one of auto, onednn, blas, not 'acl'"),

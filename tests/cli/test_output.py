@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from modelzoo.cli import output
+from modelzoo.records.session import Session
 from modelzoo.workload import discovery
 
 CREATED = "2026-01-02T03:04:05+0000"
@@ -37,3 +39,20 @@ def test_results_are_stored_in_the_checkout_or_the_current_directory(
     monkeypatch.setattr(discovery, "CHECKOUT", tmp_path / "site-packages")
     monkeypatch.setattr(output, "CHECKOUT", tmp_path / "site-packages")
     assert output.result_path(None, CREATED).parent == tmp_path / "results"
+
+
+def test_the_command_for_details_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program has a path unless it is found without one, and a path with a space is quoted."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = tmp_path / "a b.json"
+    own = Path(sys.executable).with_name("modelzoo")
+    assert output.details_command(path) == f"{own} report '{path}' --details"
+    (tmp_path / "modelzoo").touch(0o755)
+    assert output.details_command(path) == f"modelzoo report '{path}' --details"
+
+
+def test_the_sessions_of_a_call_have_a_file_each(tmp_path: Path) -> None:
+    """Their number is added to the name that was given; a single session keeps it."""
+    named = str(tmp_path / "mine.json")
+    assert output.result_path(named, CREATED, Session(CREATED, 2, 3)) == tmp_path / "mine-2.json"
+    assert output.result_path(named, CREATED, Session(CREATED, 1, 1)) == tmp_path / "mine.json"

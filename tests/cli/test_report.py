@@ -43,6 +43,19 @@ def test_several_results_are_shown_in_order(tmp_path: Path, capsys: pytest.Captu
     assert len(out) == 13
 
 
+def test_details_add_what_the_table_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each row's numbers and every warning, the kernels included; without them, only what matters."""
+    path = str(unpacked(FULL, tmp_path))
+    assert app.main(["report", path]) == 0
+    short = capsys.readouterr().err
+    assert app.main(["report", path, "--details"]) == 0
+    long = capsys.readouterr().err
+    for words in ("first call ", "medians of the processes: ", "kernels of ", "note: "):
+        assert words in long
+        assert words not in short
+    assert short.partition("\n")[2].strip() in long
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

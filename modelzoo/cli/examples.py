@@ -1,0 +1,70 @@
+"""The examples that ``--help`` ends with."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "modelzoo": (
+        ("modelzoo run", "time the four models in fp32 and bf16"),
+        ("modelzoo run resnet50 --vary mode=eager,compile", "compare settings"),
+        ("modelzoo validate bert --bf16", "are the predictions still right?"),
+        ("modelzoo report results/FILE.json", "show a stored result again"),
+        ("modelzoo doctor", "what may distort results on this machine?"),
+    ),
+    "run": (
+        ("modelzoo run", "the four models in fp32 and bf16"),
+        ("modelzoo run resnet50 bert --batch 8", "two of them, with another batch size"),
+        ("modelzoo run resnet50 --vary mode=eager,compile,script --vary threads=1,2", "all six combinations"),
+        ('modelzoo run maskrcnn --setting malloc=glibc --setting "malloc=tcmalloc thp=on"', "exactly these settings"),
+        ("modelzoo run bert --margin 2% --budget 5m", "until ±2 % is reached, 5 minutes at most"),
+        ("modelzoo run ssd --processes 8 --max-seconds 3", "a fixed amount of work"),
+        ("modelzoo run --sessions 5 --every 30m", "five times, to see how sessions differ"),
+        ("modelzoo run examples/mlp --validate --strict", "speed, proof and predictions in one table"),
+    ),
+    "validate": (
+        ("modelzoo validate bert --bf16", "on the built-in questions"),
+        ("modelzoo validate resnet50 --data imagenet/val --limit 500", "on 500 of your own pictures"),
+        ("modelzoo validate ssd --bf16=cast --explain", "with the error of every layer"),
+        ("modelzoo validate bert --tolerance f1=0.98", "with another threshold"),
+    ),
+    "report": (
+        ("modelzoo report results/FILE.json", "as it was printed"),
+        ("modelzoo report results/FILE.json --details", "with percentiles, each process, kernels and notes"),
+        ("modelzoo report monday.json tuesday.json", "several results, one after the other"),
+    ),
+    "weights": (
+        ("modelzoo weights list", "which checkpoints are on this machine, and where"),
+        ("modelzoo weights fetch bert", "download the default checkpoint of one workload"),
+        ("modelzoo weights verify", "verify the checksums"),
+    ),
+    "doctor": (
+        ("modelzoo doctor", "the ceilings are measured once and kept"),
+        ("modelzoo doctor --fresh --json doctor.json", "measure them again, and write everything to a file"),
+    ),
+    "performance.py": (
+        ("python3 performance.py", "fp32"),
+        ("python3 performance.py --bf16", "bf16, by the method that suits this machine"),
+        ("python3 performance.py --vary mode=eager,compile", "compare settings"),
+        ("python3 performance.py --bf16 --profiling", "with operator tables"),
+    ),
+    "validate.py": (
+        ("python3 validate.py --bf16", "are the predictions still right?"),
+        ("python3 validate.py --bf16 --data DIR --limit 500", "on your own data"),
+    ),
+}
+"""Command lines with what they do, by command."""
+_INDENT = 2
+_WIDEST = 58
+"""A command line that is longer has its explanation on the next line."""
+
+
+def epilog(command: str) -> str:
+    """Return the examples of ``command`` as text."""
+    examples = EXAMPLES[command]
+    width = max(len(line) for line, _ in examples if len(line) <= _WIDEST)
+    lines = ["examples:"]
+    for line, meaning in examples:
+        if len(line) <= _WIDEST:
+            lines.append(f"{'':{_INDENT}}{line:{width}}  # {meaning}")
+        else:
+            lines += [f"{'':{_INDENT}}{line}", f"{'':{_INDENT + width}}  # {meaning}"]
+    return "\n".join(lines)

@@ -1,0 +1,182 @@
+"""How the rows of a call differ: what all settings share, and a short name for each of them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import PurePath
+
+from modelzoo.records.run import Result, Run
+from modelzoo.records.workload import WeightsKind
+from modelzoo.results.summary import SummaryRow
+from modelzoo.setting import OptionValue, Setting
+
+FIELDS = tuple(each.name for each in fields(Setting) if each.name not in ("bf16_method", "options"))
+"""The fields that are shown one by one; the bf16 method belongs to the precision."""
+UNKNOWN = ""
+"""Text of a value that was left open and never decided, because nothing ran."""
+NUMBER = "#"
+"""Name of the column that tells equal settings apart, as in a comparison of A with A."""
+_WITHOUT_NAME = ("precision", "mode")
+"""Fields whose values are clear without the field's name."""
+_ALWAYS_SHARED = ("precision", "batch", "threads", "weights")
+"""Fields that are named if all rows share them even if they are at their default, in this order."""
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """A row of the table with its setting (as it was run, if it was run) and its runs."""
+
+    row: SummaryRow
+    setting: Setting
+    runs: tuple[Run, ...] = ()
+
+
+def shown_rows(result: Result, rows: Sequence[SummaryRow]) -> list[ShownRow]:
+    """Return ``rows``, which are those of ``summary.rows(result)``, with their settings."""
+    found = []
+    for row, runs in zip(rows, result.groups().values()):
+        reports = [run.report for run in runs if run.report is not None]
+        found.append(ShownRow(row, reports[0].setting if reports else runs[0].asked, tuple(runs)))
+    return found
+
+
+def by_workload(shown: Sequence[ShownRow]) -> dict[str, list[ShownRow]]:
+    """Return the rows by workload, in their order."""
+    found: dict[str, list[ShownRow]] = {}
+    for each in shown:
+        found.setdefault(each.row.workload, []).append(each)
+    return found
+
+
+def texts(shown: Sequence[ShownRow]) -> list[dict[str, str]]:
+    """Return for each row the text of every field of its setting and of every option of its workload.
+
+    Equal settings of a workload are numbered; otherwise there is no ``NUMBER``.
+    """
+    methods = {each.setting.bf16_method for each in shown if each.setting.bf16_method}
+    found = [_texts(each, several_methods=len(methods) > 1) for each in shown]
+    keys = [(each.row.workload, tuple(values.items())) for each, values in zip(shown, found)]
+    if len(set(keys)) < len(keys):
+        for index, values in enumerate(found):
+            values[NUMBER] = str(1 + keys[:index].count(keys[index]))
+    return found
+
+
+def _texts(each: ShownRow, *, several_methods: bool) -> dict[str, str]:
+    setting = each.setting
+    found = {_shown_name(name): _text(getattr(setting, name)) for name in FIELDS}
+    found["weights"] = _weights(each)
+    found["input"] = "default" if setting.input is None else PurePath(setting.input).name
+    if several_methods and setting.bf16_method:
+        found["precision"] += f"={setting.bf16_method}"
+    for name in ("batch", "threads"):
+        if getattr(setting, name) is None:
+            found[name] = UNKNOWN
+    for name, value in sorted(setting.options.items()):
+        found.setdefault(name, _text(value))
+    return found
+
+
+def _shown_name(field: str) -> str:
+    """The field's name in the notation of ``--vary``."""
+    return field.replace("_", "-")
+
+
+def _text(value: OptionValue) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "default" if value is None else str(value)
+
+
+def _weights(each: ShownRow) -> str:
+    """The kind of weights that were used; the file's name if they were named by a path."""
+    return PurePath(each.setting.weights).name if each.row.weights == WeightsKind.PATH else each.row.weights
+
+
+def varied(shown: Sequence[ShownRow]) -> list[str]:
+    """Return the names of what differs between rows: one column each.
+
+    An option is compared within its workload only, because workloads have different ones.
+    """
+    found = texts(shown)
+    names = list(dict.fromkeys(name for values in found for name in values))
+    return [name for name in names if _differs(name, shown, found)]
+
+
+def _differs(name: str, shown: Sequence[ShownRow], found: Sequence[dict[str, str]]) -> bool:
+    if name == NUMBER or name in map(_shown_name, FIELDS):
+        return len({values[name] for values in found} - {UNKNOWN}) > 1
+    seen = {(each.row.workload, values[name]) for each, values in zip(shown, found) if name in values}
+    return len(seen) > len({workload for workload, _ in seen})
+
+
+def short_names(shown: Sequence[ShownRow]) -> list[str]:
+    """Return a name for each row of one workload: only what differs, in the notation of ``--setting``.
+
+    If nothing differs, because there is only one, it is the precision.
+    """
+    names = varied(shown) or ["precision"]
+    return [
+        " ".join(_named(name, values[name]) for name in names if values.get(name, UNKNOWN) != UNKNOWN)
+        for values in texts(shown)
+    ]
+
+
+def _named(name: str, value: str) -> str:
+    if name == NUMBER:
+        return f"#{value}"
+    return value if name in _WITHOUT_NAME else f"{name}={value}"
+
+
+def shared(shown: Sequence[ShownRow]) -> list[str]:
+    """Return what all rows have in common, in a few words each: ``batch 1``, ``2 threads``, ``random weights`` …
+
+    A value at its default is not worth words, except for the batch size, the threads and the weights. Options are
+    named if all rows are of one workload, whose name then comes first.
+    """
+    found, differing = texts(shown), varied(shown)
+    common = {name: value for name, value in found[0].items() if name not in differing and value != UNKNOWN}
+    defaults = texts([ShownRow(shown[0].row, Setting())])[0]
+    one_workload = len(by_workload(shown)) == 1
+    words = [shown[0].row.workload] if one_workload else []
+    words += [_shared_word(name, common[name]) for name in _ALWAYS_SHARED if name in common]
+    for name, value in common.items():
+        is_option = name not in defaults
+        if name not in _ALWAYS_SHARED and (one_workload if is_option else value != defaults[name]):
+            words.append(f"{name}={value}")
+    methods = {each.setting.bf16_method for each in shown if each.setting.bf16_method}
+    return [*words, *(f"bf16 by {method}" for method in methods if len(methods) == 1), *_processes(shown)]
+
+
+def machine(shown: Sequence[ShownRow]) -> str:
+    """Return the CPU and the version of torch that the rows ran on, as far as they are known and the same."""
+    reports = [run.report for each in shown for run in each.runs if run.report is not None]
+    cpus = {report.machine.cpu for report in reports}
+    torch = {report.versions.get("torch") for report in reports}
+    parts = [_plain_cpu(cpus.pop())] if len(cpus) == 1 else []
+    if len(torch) == 1:
+        parts += [f"torch {version}" for version in torch if version]
+    return ", ".join(parts)
+
+
+def _plain_cpu(name: str) -> str:
+    """The name without what says nothing: trade marks, the word CPU, and the nominal frequency."""
+    return " ".join(re.sub(r"\((?:R|TM)\)|\bCPU\b|@.*", " ", name).split())
+
+
+def _shared_word(name: str, value: str) -> str:
+    if name == "threads":
+        return f"{value} thread" + ("s" if value != "1" else "")
+    return {"precision": value, "weights": f"{value} weights"}.get(name, f"{name} {value}")
+
+
+def _processes(shown: Sequence[ShownRow]) -> list[str]:
+    counts = sorted({each.row.processes for each in shown if each.row.processes})
+    if not counts:
+        return []
+    if counts == [1]:
+        return ["1 process per setting"]
+    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return [f"{number} processes per setting"]

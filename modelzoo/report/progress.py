@@ -1,0 +1,229 @@
+"""What is seen while a call runs: one live block on a terminal, at most a line a minute elsewhere.
+
+The block is drawn once a second, which costs about a millisecond of one core, and is erased at the end.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from types import TracebackType
+from typing import TYPE_CHECKING, Callable, Optional, Protocol
+
+from modelzoo import stats
+from modelzoo.formatting import percent
+from modelzoo.records.protocol import Progress
+from modelzoo.records.run import Result, Run
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+
+REDRAWS_PER_SECOND = 1.0
+LINE_SECONDS = 60.0
+"""Without a terminal, a line is printed at most this often."""
+QUIET_PHASES = ("weights", "load", "load and compile")
+"""Until a model is loaded, a failure should be the only line that is printed."""
+NAMED_LEVELS = 4
+"""The settings of a workload are named one by one up to this many."""
+NAMED_WORKLOADS = 8
+"""Workloads with a line of their own in the block."""
+
+
+class ProgressEvent(Protocol):
+    """What a worker reports: which setting of which workload, the round, and its message."""
+
+    @property
+    def workload(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def round(self) -> int: ...
+    @property
+    def message(self) -> Progress: ...
+
+
+@dataclass(frozen=True)
+class LevelSoFar:
+    """What is known of one setting.
+
+    Attributes:
+        processes: number of processes that have been measured.
+        half_width: relative half width of the interval; ``None`` if there are too few processes.
+    """
+
+    workload: str
+    label: str
+    processes: int
+    half_width: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class ProgressState:
+    """What is running now, what is known so far, and how long it may take.
+
+    Attributes:
+        process: number of the process of this setting, from 1.
+        processes: number of processes per setting; ``None`` if the data decide.
+        phase: of the process, for example ``warm-up`` or ``steady``.
+        calls: calls in this phase so far.
+        levels: every setting of the call, in the order of the table.
+        elapsed: seconds since the call began.
+        remaining: seconds that the rest is expected to take; ``None`` if unknown.
+    """
+
+    workload: str
+    label: str
+    process: int
+    processes: Optional[int]
+    phase: str
+    calls: int = 0
+    levels: tuple[LevelSoFar, ...] = ()
+    elapsed: float = 0.0
+    remaining: Optional[float] = None
+
+
+class LiveProgress:
+    """Shows the progress of a call, as a context manager.
+
+    Args:
+        out: where to.
+        result: the result of the call before anything has run: it names the settings.
+        clock: seconds, for tests.
+    """
+
+    def __init__(self, out: Console, result: Result, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.live import Live
+
+        self._out, self._clock = out, clock
+        self._names = [(asked.workload, result.label(group)) for group, asked in enumerate(result.asked)]
+        self._medians: dict[int, list[float]] = {}
+        self._started = self._shown_at = clock()
+        self._printed_at = -math.inf
+        self._end: float | None = None
+        self._state: ProgressState | None = None
+        self._live = Live(
+            console=out,
+            get_renderable=self._block,
+            refresh_per_second=REDRAWS_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> LiveProgress:
+        if self._out.is_terminal:
+            self._live.start(refresh=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def begin(self, seconds: float | None) -> None:
+        """Take note that the call has ``seconds`` from now on, if that is known."""
+        self._started = self._clock()
+        self._end = None if seconds is None else self._started + seconds
+
+    def update(self, event: ProgressEvent) -> None:
+        """Show what a worker is doing."""
+        now, message = self._clock(), event.message
+        self.show(
+            ProgressState(
+                workload=event.workload,
+                label=event.label,
+                process=event.round + 1,
+                processes=None,
+                phase=message.phase,
+                calls=message.count,
+                levels=tuple(map(self._level, range(len(self._names)))) if self._medians else (),
+                elapsed=now - self._started,
+                remaining=None if self._end is None else max(0.0, self._end - now),
+            )
+        )
+
+    def finished(self, run: Run) -> None:
+        """Take note of a run that has ended."""
+        if run.steady:
+            self._medians.setdefault(run.group, []).append(median(run.steady))
+
+    def show(self, state: ProgressState) -> None:
+        """Show ``state``."""
+        self._state, self._shown_at = state, self._clock()
+        if not self._out.is_terminal:
+            self._print_line(state)
+
+    def _level(self, group: int) -> LevelSoFar:
+        medians = self._medians.get(group, [])
+        half_width = stats.level_interval(medians).half_width if len(medians) > 1 else None
+        return LevelSoFar(*self._names[group], len(medians), half_width)
+
+    def _print_line(self, state: ProgressState) -> None:
+        now = self._clock()
+        if state.phase in QUIET_PHASES or now - self._printed_at < LINE_SECONDS:
+            return
+        self._printed_at = now
+        self._out.print(f"{doing(state)}; {times(state.elapsed, state.remaining)}", soft_wrap=True, markup=False)
+
+    def _block(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        lines = ["starting"] if self._state is None else block_lines(self._state, self._clock() - self._shown_at)
+        return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
+
+
+def block_lines(state: ProgressState, since: float = 0.0) -> list[str]:
+    """Return the lines of the block, ``since`` seconds after ``state`` was reported."""
+    remaining = None if state.remaining is None else max(0.0, state.remaining - since)
+    return [doing(state), *level_lines(state.levels), times(state.elapsed + since, remaining)]
+
+
+def doing(state: ProgressState) -> str:
+    """``bert fp32, process 3 of 8: steady, 120 calls``."""
+    of = f" of {state.processes}" if state.processes else ""
+    calls = f", {state.calls} calls" if state.calls else ""
+    return f"{state.workload} {state.label}, process {state.process}{of}: {state.phase}{calls}"
+
+
+def level_lines(levels: Sequence[LevelSoFar]) -> list[str]:
+    """One line per workload: the interval of each setting so far, or the range of many."""
+    workloads: dict[str, list[LevelSoFar]] = {}
+    for level in levels:
+        workloads.setdefault(level.workload, []).append(level)
+    names = list(workloads)
+    width = max(map(len, names), default=0)
+    lines = [f"  {name:{width}}  {_levels(found)}" for name, found in list(workloads.items())[:NAMED_WORKLOADS]]
+    more = len(names) - NAMED_WORKLOADS
+    return [*lines, f"  and {more} more workloads"] if more > 0 else lines
+
+
+def _levels(found: Sequence[LevelSoFar]) -> str:
+    if len(found) <= NAMED_LEVELS:
+        return ", ".join(f"{level.label} {_within(level.half_width)}" for level in found)
+    known = [level.half_width for level in found if level.half_width is not None]
+    widths = f", {_within(min(known))} to {_within(max(known))}" if known else ""
+    counts = sorted({level.processes for level in found})
+    processes = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{len(found)} settings, {processes} processes each{widths}"
+
+
+def _within(half_width: float | None) -> str:
+    """An interval wider than its value says nothing."""
+    return f"±{percent(half_width)}" if half_width is not None and half_width < 1 else "…"
+
+
+def times(elapsed: float, remaining: float | None) -> str:
+    """``2:05 elapsed, about 7:30 left``."""
+    left = "" if remaining is None else f", about {duration(remaining)} left"
+    return f"{duration(elapsed)} elapsed{left}"
+
+
+def duration(seconds: float) -> str:
+    """``0:07``, ``12:30``, ``1:02:03``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,182 @@
+"""The table of a call, one row per workload and setting: as narrow as what it says allows.
+
+What all rows share stands above it. A column that says the same of every row, or that the sentences below the table
+repeat, is left out if the table would be too wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Callable
+
+from modelzoo import formatting, stats
+from modelzoo.formatting import MISSING, seconds, significant
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.report import differences
+from modelzoo.report.differences import UNKNOWN, ShownRow
+from modelzoo.results.summary import SummaryRow
+from modelzoo.stats import SpeedVerdict
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+GAP = 2
+"""Blanks between two columns."""
+VERDICT_STYLE = {
+    SpeedVerdict.FASTER: "green",
+    SpeedVerdict.SLOWER: "red",
+    SpeedVerdict.SAME: "cyan",
+    SpeedVerdict.AMBIGUOUS: "yellow",
+    SpeedVerdict.REFUSED: "bold red",
+}
+PROOF = {
+    ProofVerdict.FP32: "fp32",
+    ProofVerdict.NOT_FP32: "NOT fp32",
+    ProofVerdict.ACTIVE: "bf16",
+    ProofVerdict.PARTLY: "partly bf16",
+    ProofVerdict.NOT_ACTIVE: "NOT bf16",
+}
+"""What really ran, by the verdict of the audit."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        title: its heading.
+        cells: one text per row.
+        is_number: aligned to the right.
+        order: columns with a number are left out, the lowest first, if the table is too wide; ``None``: never.
+        styles: by row, or empty.
+    """
+
+    title: str
+    cells: tuple[str, ...]
+    is_number: bool = False
+    order: int | None = None
+    styles: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        return max(map(len, (self.title, *self.cells)))
+
+
+def columns(shown: Sequence[ShownRow]) -> list[Column]:
+    """Return all columns that have something to say about these rows."""
+    rows = [each.row for each in shown]
+    found = _name_columns(shown)
+    found.append(Column("latency", tuple(map(_latency, rows)), True, styles=tuple(map(_latency_style, rows))))
+    if any(row.adjusted for row in rows):
+        found.append(_column("adjusted", rows, lambda row: interval(row.adjusted), order=3))
+    batches = {row.batch for row in rows if row.batch}
+    units = {row.unit for row in rows if row.unit}
+    title = f"{units.pop()}/s" if len(units) == 1 else "items/s"
+    # For one batch size, the latency says the same.
+    order = 0 if len(batches) == 1 else None
+    found.append(_column(title, rows, lambda row: significant(row.throughput) if row.throughput else MISSING, order))
+    if any(row.verdict for row in rows):
+        compared = "speedup" if len(batches) <= 1 else f"speedup in {title}"
+        found.append(_column(compared, rows, lambda row: ratio(row.speedup) if row.verdict else ""))
+        verdicts = [row.verdict.outcome if row.verdict else None for row in rows]
+        styles = tuple(VERDICT_STYLE[each] if each else "" for each in verdicts)
+        found.append(Column("verdict", tuple(str(each or "") for each in verdicts), styles=styles))
+    if not all(is_proven(row) for row in rows):
+        styles = tuple("" if is_proven(row) else "bold red" for row in rows)
+        found.append(Column("ran in", tuple(map(ran_in, rows)), order=2, styles=styles))
+    if any(row.valid for row in rows):
+        found.append(Column("predictions", tuple(row.valid.partition(":")[0] or MISSING for row in rows), order=1))
+    return found
+
+
+def _name_columns(shown: Sequence[ShownRow]) -> list[Column]:
+    """The workload, named in its first row only, and what differs between the settings."""
+    names = [each.row.workload for each in shown]
+    found = []
+    if len(set(names)) > 1:
+        first = tuple("" if index and names[index - 1] == name else name for index, name in enumerate(names))
+        found.append(Column("workload", first))
+    texts = differences.texts(shown)
+    for name in differences.varied(shown):
+        cells = [values.get(name, UNKNOWN) or MISSING for values in texts]
+        found.append(Column(name, tuple(cells), is_number=all(cell.isdigit() or cell == MISSING for cell in cells)))
+    return found
+
+
+def _column(
+    title: str, rows: Sequence[SummaryRow], text: Callable[[SummaryRow], str], order: int | None = None
+) -> Column:
+    return Column(title, tuple(map(text, rows)), True, order)
+
+
+def fitting(found: Sequence[Column], width: int) -> list[Column]:
+    """Return ``found`` without the columns that may be left out, as far as ``width`` requires."""
+    kept = list(found)
+    while sum(column.width + GAP for column in kept) - GAP > width:
+        optional = [column for column in kept if column.order is not None]
+        if not optional:
+            break
+        kept.remove(min(optional, key=lambda column: column.order or 0))
+    return kept
+
+
+def caption(found: Sequence[Column]) -> str:
+    """Return what the columns mean, as far as their titles do not say it."""
+    cells = {column.title.partition(" ")[0]: column.cells for column in found}
+    said = ["latency: of one forward batch, geometric mean of the processes' medians with its 95 % interval"]
+    said += ["adjusted: at this machine's usual speed"] if "adjusted" in cells else []
+    compared = sum(map(bool, cells.get("verdict", ())))
+    if compared > 1:
+        said.append(f"the verdicts are corrected for {compared} comparisons, the intervals of the speedups are not")
+    return "; ".join(said)
+
+
+def table(found: Sequence[Column]) -> Table:
+    """Return the columns as a table for rich."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    for column in found:
+        shown.add_column(Text(column.title), justify="right" if column.is_number else "left")
+    for index in range(len(found[0].cells)):
+        shown.add_row(*(Text(c.cells[index], c.styles[index] if c.styles else "") for c in found))
+    return shown
+
+
+# Cells
+
+
+def interval(found: stats.Interval | None) -> str:
+    """``56.12 ms ±1.3 %``, the larger side if the two differ; only the value if its interval says nothing."""
+    if found is None:
+        return MISSING
+    wide = found.half_width >= 1
+    return f"{seconds(found.value)} ±{'>100 %' if wide else formatting.percent(found.half_width)}"
+
+
+def ratio(found: stats.Interval | None) -> str:
+    """``0.62× [0.60, 0.64]``."""
+    return MISSING if found is None else formatting.ratio(found.value, found.low, found.high)
+
+
+def ran_in(row: SummaryRow) -> str:
+    """The precision that the audit found, in a word or two; without an audit, what the canary showed."""
+    if row.proof_verdict is None:
+        return f"canary: {row.canary}" if row.canary else MISSING
+    return PROOF.get(row.proof_verdict, "unknown")
+
+
+def is_proven(row: SummaryRow) -> bool:
+    """Whether the audit found the precision that was asked for."""
+    return row.proof_verdict is (ProofVerdict.FP32 if row.precision == "fp32" else ProofVerdict.ACTIVE)
+
+
+def _latency(row: SummaryRow) -> str:
+    return interval(row.latency) if row.latency else "failed" if row.errors else "not timed"
+
+
+def _latency_style(row: SummaryRow) -> str:
+    return "" if row.latency else "red"

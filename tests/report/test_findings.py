@@ -1,0 +1,274 @@
+"""The sentences that answer the question, and the conditions grouped by code."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+from fake_runs import evidence, make, result_of, warning
+
+from modelzoo import stats
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Run
+from modelzoo.report import findings
+from modelzoo.report.differences import ShownRow, shown_rows
+from modelzoo.results import summary
+from modelzoo.results.adjustment import Adjustment
+from modelzoo.setting import Setting
+from modelzoo.stats import SpeedVerdict, Verdict
+from modelzoo.warning import Severity, WarningMessage
+
+STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
+
+
+def shown(*runs: Run) -> list[ShownRow]:
+    """The rows of these runs."""
+    result = result_of(*runs)
+    return shown_rows(result, summary.rows(result))
+
+
+def proven(setting: Setting, group: int = 0, **changes: Any) -> Run:
+    """A run whose audit found the precision that was asked for."""
+    verdict = ProofVerdict.ACTIVE if setting.precision == "bf16" else ProofVerdict.FP32
+    return make(STEADY, setting=setting, group=group, **{"evidence": evidence(verdict), **changes})
+
+
+def judged(
+    rows: list[ShownRow], outcome: SpeedVerdict, low: float, high: float, index: int = 1, reason: str = "why"
+) -> list[ShownRow]:
+    """``rows``, one of them with this verdict and a speedup with these bounds."""
+    found = list(rows)
+    ratio = stats.Interval(math.sqrt(low * high) if low else 1.0, low, high)
+    speedup = None if outcome is SpeedVerdict.REFUSED else ratio
+    row = dataclasses.replace(found[index].row, verdict=Verdict(outcome, reason), speedup=speedup)
+    found[index] = dataclasses.replace(found[index], row=row)
+    return found
+
+
+def sentence(rows: list[ShownRow]) -> str:
+    """The only sentence."""
+    (said,) = findings.sentences(rows).values()
+    return said
+
+
+@pytest.mark.parametrize(
+    ("outcome", "low", "high", "said"),
+    [
+        (SpeedVerdict.FASTER, 1.5, 1.7, "bf16 is 1.60 times faster [1.50, 1.70]"),
+        (SpeedVerdict.SLOWER, 1 / 1.7, 1 / 1.5, "bf16 is 1.60 times slower [1.50, 1.70]"),
+        (SpeedVerdict.SAME, 0.99, 1.01, "bf16 and fp32 are equally fast: ratio 1.000 [0.990, 1.010]"),
+        (SpeedVerdict.AMBIGUOUS, 0.9, 1.1, "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; why"),
+        (SpeedVerdict.AMBIGUOUS, 0.0, math.inf, "bf16 and fp32 cannot be told apart: ratio 1.00; why"),
+        (SpeedVerdict.REFUSED, 0.9, 1.1, "bf16 is not compared with fp32: why"),
+    ],
+)
+def test_bf16_is_compared_with_fp32_in_a_sentence(outcome: SpeedVerdict, low: float, high: float, said: str) -> None:
+    """How much, with its interval; whether the precision is proven; what is known of the predictions."""
+    rows = judged(shown(proven(Setting()), proven(Setting("bf16"), 1)), outcome, low, high)
+    assert sentence(rows) == f"{said}; proven; predictions not judged: random weights"
+
+
+def test_other_settings_are_compared_by_name() -> None:
+    """Only what differs is named."""
+    rows = shown(proven(Setting()), proven(Setting(mode="compile"), 1))
+    assert sentence(judged(rows, SpeedVerdict.FASTER, 1.5, 1.7)).startswith("compile is 1.60 times faster than eager [")
+
+
+def test_batch_sizes_are_compared_by_items_per_second() -> None:
+    """Not by the time of a batch."""
+    rows = shown(proven(Setting(batch=1)), proven(Setting(batch=8), 1))
+    said = sentence(judged(rows, SpeedVerdict.SLOWER, 0.5, 0.6))
+    assert said.startswith("batch=8 processes 0.55 times as many rows/s as batch=1 [0.50, 0.60]")
+    said = sentence(judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1))
+    assert said.startswith("batch=8 and batch=1 cannot be told apart in rows/s: ratio")
+
+
+def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
+    """The p-value is among the details."""
+    rows = shown(proven(Setting()), proven(Setting("bf16"), 1))
+    said = sentence(judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, reason="p = 0.3; about 9 more processes"))
+    assert said.startswith(
+        "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; about 9 more processes; proven"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spread", "refused", "said"),
+    [
+        (None, "no reference load ran", ""),
+        (0.14, "", "its speed moved by 14 % during the run"),
+        (0.14, "of x", "its speed moved by 14 % during the run; latencies are not adjusted for that, because of x"),
+    ],
+)
+def test_the_steadiness_of_the_machine_is_said(spread: float | None, refused: str, said: str) -> None:
+    """By the reference load; no load average shows it in a virtual machine."""
+    assert findings.steadiness(Adjustment(None, None, spread, refused, {})) == said
+
+
+def several() -> list[ShownRow]:
+    """A baseline and five other settings: two faster, one slower, one ambiguous, one failed."""
+    runs = [proven(Setting(threads=number), number - 1) for number in range(1, 6)]
+    runs.append(make(None, setting=Setting(threads=6), group=5, error="died"))
+    rows = shown(*runs)
+    rows = judged(rows, SpeedVerdict.FASTER, 1.2, 1.3, 1)
+    rows = judged(rows, SpeedVerdict.FASTER, 1.4, 1.5, 2)
+    rows = judged(rows, SpeedVerdict.SLOWER, 0.7, 0.8, 3)
+    return judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, 4)
+
+
+def test_of_several_settings_the_best_is_named_and_the_others_are_counted() -> None:
+    """Against the baseline, with the interval of the best."""
+    assert sentence(several()).startswith(
+        "threads=3 is 1.45 times faster than threads=1 [1.40, 1.50], the fastest of 6 settings; the others, compared "
+        "with the baseline: 1 faster, 1 slower, 1 could not be told apart from it, 1 failed; proven"
+    )
+
+
+def test_if_no_setting_is_faster_none_is_named() -> None:
+    """The one with the largest ratio may be so by chance."""
+    rows = judged(judged(several(), SpeedVerdict.SAME, 0.99, 1.01, 1), SpeedVerdict.AMBIGUOUS, 0.99, 1.2, 2)
+    assert sentence(rows).startswith(
+        "none of 5 settings is faster than threads=1: 1 slower, 1 equally fast, 2 could not be told apart from it, "
+        "1 failed"
+    )
+
+
+def test_the_best_batch_size_has_the_most_items_per_second() -> None:
+    """The fastest batch is the smallest one."""
+    rows = shown(*(proven(Setting(batch=size), place) for place, size in enumerate((1, 4, 8))))
+    rows = judged(judged(rows, SpeedVerdict.FASTER, 1.2, 1.3, 1), SpeedVerdict.FASTER, 1.4, 1.5, 2)
+    said = sentence(rows)
+    assert said.startswith(
+        "batch=8 processes 1.45 times as many rows/s as batch=1 [1.40, 1.50], the most of 3 settings"
+    )
+
+
+def test_one_setting_alone() -> None:
+    """There is nothing to compare."""
+    assert sentence(shown(proven(Setting()))).startswith("one forward batch in fp32 takes 50.15 ms ±")
+
+
+def test_what_was_not_timed() -> None:
+    """A failure, a setting without its baseline, and a machine on which nothing is timed."""
+    assert sentence(shown(make(None, error="died"))) == "fp32 failed"
+    many = [make(None, setting=Setting(threads=n), group=n - 1, error="died") for n in range(1, 7)]
+    assert sentence(shown(*many)) == "all 6 settings failed"
+    assert sentence(shown(make(None))).startswith("nothing was timed; ")
+    failed = make(None, setting=Setting("bf16"), group=1, error="died")
+    assert sentence(shown(proven(Setting()), failed)).startswith("bf16 failed; proven")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (ProofVerdict.PARTLY, "bf16 ran only partly in bf16"),
+        (ProofVerdict.NOT_ACTIVE, "bf16 ran in fp32, NOT in bf16"),
+        (ProofVerdict.UNKNOWN, "bf16 ran in an unknown precision"),
+    ],
+)
+def test_a_precision_that_is_not_proven_is_named(verdict: ProofVerdict, said: str) -> None:
+    """What ran instead."""
+    rows = shown(proven(Setting()), proven(Setting("bf16"), 1, evidence=evidence(verdict)))
+    assert f"; {said}; predictions" in sentence(rows)
+
+
+def test_without_an_audit_nothing_is_proven() -> None:
+    """Whatever the canary says."""
+    assert "; precision not proven (no audit); " in sentence(shown(make(STEADY)))
+    rows = shown(*(proven(Setting(threads=n), n - 1, evidence=evidence(ProofVerdict.UNKNOWN)) for n in range(1, 7)))
+    assert "; precision not proven for 6 of 6; " in sentence(rows)
+
+
+def test_judged_predictions_are_in_the_sentence() -> None:
+    """One with its metric, several by their verdicts; else why they were not judged."""
+    rows = shown(proven(Setting()), proven(Setting("bf16"), 1), proven(Setting("bf16", mode="compile"), 2))
+    one = [dataclasses.replace(each, row=dataclasses.replace(each.row, weights="pretrained")) for each in rows]
+    assert sentence(one).endswith("; predictions not judged (--validate)")
+    one[1] = dataclasses.replace(one[1], row=dataclasses.replace(one[1].row, valid="VALID: f1 88 | 87"))
+    assert sentence(one).endswith("; predictions VALID: f1 88 | 87")
+    one[2] = dataclasses.replace(one[2], row=dataclasses.replace(one[2].row, valid="NOT VALID: f1 88 | 20"))
+    assert sentence(one).endswith("; predictions: 1 VALID, 1 NOT VALID")
+
+
+# Conditions
+
+
+def with_warnings(*warnings: tuple[WarningMessage, ...]) -> list[ShownRow]:
+    """One workload ``a`` and one ``b``, each in fp32 and bf16, with these warnings in turn."""
+    places = [("a", Setting()), ("a", Setting("bf16")), ("b", Setting()), ("b", Setting("bf16"))]
+    runs = [
+        make(STEADY, workload=workload, setting=setting, group=group, round=number, warnings=found)
+        for group, ((workload, setting), found) in enumerate(zip(places, warnings))
+        for number in (0, 1)
+    ]
+    return shown(*runs)
+
+
+def test_a_condition_is_said_once_with_the_rows_it_concerns() -> None:
+    """All rows of a workload are its name; all rows together need no name."""
+    load, note = warning("OTHER_LOAD"), warning("OUTLIERS")
+    rows = with_warnings((load, note), (load,), (load,), ())
+    assert [(each.code, each.concerns) for each in findings.conditions(rows)] == [
+        ("OTHER_LOAD", "a; b fp32"),
+        ("OUTLIERS", "a fp32"),
+    ]
+    (every,) = findings.conditions(with_warnings(*[(load,)] * 4))
+    assert (every.concerns, every.message, every.hint) == ("", "a message", "a hint")
+
+
+def test_many_settings_are_counted() -> None:
+    """Names of twenty settings would hide the condition."""
+    runs = [
+        make(
+            STEADY,
+            setting=Setting(threads=number + 1),
+            group=number,
+            round=place,
+            warnings=(warning("X"),) * (number < 5),
+        )
+        for number in range(8)
+        for place in (0, 1)
+    ]
+    (found,) = findings.conditions(shown(*runs))
+    assert found.concerns == "5 of 8 settings"
+
+
+def test_the_most_harmful_comes_first() -> None:
+    """In the order of ``WarningCode``; one that is unknown before the notes."""
+    codes = ("OUTLIERS", "LATER", "OTHER_LOAD", "FP32_NOT_FP32")
+    found = findings.conditions(with_warnings(*((warning(code),) for code in codes)))
+    assert [each.code for each in found] == ["FP32_NOT_FP32", "OTHER_LOAD", "LATER", "OUTLIERS"]
+    assert [each.severity for each in found] == [0, 1, 1, Severity.NOTE]
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["the same", "the same"], "the same"),
+        (["used 0.96 cores", "used 0.17 cores", "used 0.2 cores"], "used 0.17 to 0.96 cores"),
+        (["66,432 faults", "231,810 faults"], "66,432 to 231,810 faults"),
+        (["2 of 9 (error 2e-07)", "12 of 9 (error 3e-06)"], "2 to 12 of 9 (error 2e-07 to 3e-06)"),
+        (["random (A is not cached): slow", "random (B/c is not cached): slow"], "random (… is not cached): slow"),
+        (["set --threads 2, now", "set --threads 10, now"], "set --threads 2 to 10, now"),
+    ],
+)
+def test_messages_are_merged(texts: list[str], said: str) -> None:
+    """Numbers become a range, and other words that differ an ellipsis."""
+    assert findings.merged(texts) == said
+
+
+def test_the_number_of_processes_that_warned_is_left_to_the_details() -> None:
+    """``(in 1 of 2 processes)`` is true of one row only."""
+    rows = shown(
+        make(STEADY, warnings=(warning("X"),)), make(STEADY, round=1), make(STEADY, round=2, warnings=(warning("X"),))
+    )
+    assert rows[0].row.warnings[0].message == "a message (in 2 of 3 processes)"
+    assert findings.conditions(rows)[0].message == "a message"
+
+
+def test_failures_with_one_reason_are_one() -> None:
+    """Each with the names of its rows."""
+    rows = shown(*(make(None, workload=name, group=place, error="died") for place, name in enumerate("ab")))
+    assert findings.failures(rows) == [("a fp32, b fp32", "died")]

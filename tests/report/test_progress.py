@@ -1,0 +1,144 @@
+"""What is seen while a call runs."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import pytest
+from fake_runs import make, result_of
+from rich.console import Console
+
+from modelzoo.records.protocol import Progress
+from modelzoo.records.run import Result
+from modelzoo.report import progress
+from modelzoo.report.progress import LevelSoFar, LiveProgress, ProgressState
+from modelzoo.setting import Setting
+
+RESULT = result_of(make([1.0]), make([1.0], setting=Setting("bf16"), group=1))
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a worker reports."""
+
+    workload: str
+    label: str
+    round: int
+    message: Progress
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def event(phase: str, round_number: int = 0, count: int = 0) -> Event:
+    """A worker of ``toy fp32`` is in this phase."""
+    return Event("toy", "fp32", round_number, Progress(phase, count))
+
+
+def state(
+    levels: tuple[LevelSoFar, ...] = (), processes: int | None = 8, remaining: float | None = 450.0
+) -> ProgressState:
+    """The third process of a call."""
+    return ProgressState("bert", "fp32", 3, processes, "steady", 120, levels, 125.0, remaining)
+
+
+def test_without_a_terminal_there_is_a_line_a_minute_at_most() -> None:
+    """Only when weights and inputs are there: an early error stays the only line."""
+    text, clock = io.StringIO(), Clock()
+    with LiveProgress(Console(file=text), RESULT, clock) as shown:
+        for phase in ("weights", "load"):
+            shown.update(event(phase))
+        assert text.getvalue() == ""
+        for number in range(130):
+            clock.now += 1
+            shown.update(event("steady", round_number=number // 60, count=number))
+    assert text.getvalue().splitlines() == [
+        "toy fp32, process 1: steady; 0:01 elapsed",
+        "toy fp32, process 2: steady, 60 calls; 1:01 elapsed",
+        "toy fp32, process 3: steady, 120 calls; 2:01 elapsed",
+    ]
+
+
+def test_the_time_that_is_left_follows_from_the_budget() -> None:
+    """It counts from the moment when the measurement begins, and is never negative."""
+    text, clock = io.StringIO(), Clock()
+    with LiveProgress(Console(file=text), RESULT, clock) as shown:
+        clock.now += 5
+        shown.begin(90)
+        shown.update(event("steady"))
+        clock.now += 100
+        shown.update(event("steady"))
+    assert [line.partition("; ")[2] for line in text.getvalue().splitlines()] == [
+        "0:00 elapsed, about 1:30 left",
+        "1:40 elapsed, about 0:00 left",
+    ]
+
+
+def block(result: Result, *events: Event) -> str:
+    """All that is drawn on a terminal of 100 columns."""
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=True, width=100, _environ={"TERM": "xterm"})
+    with LiveProgress(console, result) as shown:
+        for each in events:
+            shown.update(each)
+        for number, seconds in enumerate((0.100, 0.102, 0.098)):
+            shown.finished(make([seconds] * 5, round=number))
+        shown.finished(make(None, setting=Setting("bf16"), group=1, error="died"))
+        for each in events:
+            shown.update(each)
+    return text.getvalue()
+
+
+def test_on_a_terminal_a_block_shows_what_runs_and_what_is_known() -> None:
+    """The interval of a setting follows from its finished processes; a failed one has none."""
+    drawn = block(RESULT, event("steady", 3, 42))
+    assert "toy fp32, process 4: steady, 42 calls" in drawn
+    assert "  toy  fp32 ±5.1 %, bf16 …" in drawn
+
+
+def test_before_anything_has_happened_the_block_says_so() -> None:
+    """Starting a process takes seconds."""
+    assert "starting" in block(RESULT)
+
+
+def test_the_lines_of_the_block() -> None:
+    """What runs, a line per workload, and the times, which go on between two reports."""
+    levels = (LevelSoFar("bert", "fp32", 2, 0.051), LevelSoFar("bert", "bf16", 2, None), LevelSoFar("ssd", "fp32", 0))
+    assert progress.block_lines(state(levels), since=10) == [
+        "bert fp32, process 3 of 8: steady, 120 calls",
+        "  bert  fp32 ±5.1 %, bf16 …",
+        "  ssd   fp32 …",
+        "2:15 elapsed, about 7:20 left",
+    ]
+    assert progress.block_lines(state(processes=None, remaining=None)) == [
+        "bert fp32, process 3: steady, 120 calls",
+        "2:05 elapsed",
+    ]
+
+
+def test_many_settings_are_summed_up() -> None:
+    """A line is no place for twenty intervals, and the block none for twenty workloads."""
+    many = tuple(LevelSoFar("toy", f"threads={i}", 2 + i % 2, 0.01 * (i + 1) if i < 9 else None) for i in range(20))
+    assert progress.level_lines(many) == ["  toy  20 settings, 2 to 3 processes each, ±1.0 % to ±9.0 %"]
+    workloads = tuple(LevelSoFar(f"w{i}", "fp32", 1) for i in range(20))
+    lines = progress.level_lines(workloads)
+    assert (len(lines), lines[-1]) == (progress.NAMED_WORKLOADS + 1, "  and 12 more workloads")
+
+
+def test_an_interval_wider_than_its_value_is_left_out() -> None:
+    """``±over 100 %`` says nothing yet."""
+    assert progress.level_lines([LevelSoFar("toy", "fp32", 2, 1.7)]) == ["  toy  fp32 …"]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(7.4, "0:07"), (59.6, "1:00"), (750, "12:30"), (3723, "1:02:03")])
+def test_durations(seconds: float, text: str) -> None:
+    """Minutes and seconds; hours if there are any."""
+    assert progress.duration(seconds) == text

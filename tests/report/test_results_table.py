@@ -1,0 +1,177 @@
+"""The table: what it shows of a row, which columns it has, and that it fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import itertools
+import math
+from typing import Any
+
+import pytest
+from fake_runs import evidence, make, result_of
+from rich.console import Console
+
+from modelzoo import stats
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Run
+from modelzoo.report import results_table
+from modelzoo.report.differences import ShownRow, shown_rows
+from modelzoo.report.results_table import Column
+from modelzoo.results import summary
+from modelzoo.setting import Setting
+
+WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
+
+
+def process(workload: str, setting: Setting, group: int, number: int, seconds: float) -> Run:
+    """A proven process whose median differs a little from that of the next one."""
+    proof = evidence(ProofVerdict.ACTIVE if setting.precision == "bf16" else ProofVerdict.FP32)
+    samples = [seconds * (1 + 0.01 * number)] * 6
+    return make(samples, workload=workload, setting=setting, group=group, round=number, evidence=proof)
+
+
+def shown(*runs: Run) -> list[ShownRow]:
+    """The rows of these runs."""
+    result = result_of(*runs)
+    return shown_rows(result, summary.rows(result))
+
+
+def default_call() -> list[ShownRow]:
+    """Four workloads in two precisions, 8 processes each."""
+    settings = (Setting(batch=1), Setting("bf16", batch=1))
+    return shown(
+        *(
+            process(workload, setting, 2 * place + group, number, 3.123 * (1 + group))
+            for place, workload in enumerate(WORKLOADS)
+            for group, setting in enumerate(settings)
+            for number in range(8)
+        )
+    )
+
+
+def titles(found: list[Column]) -> list[str]:
+    """The titles of columns."""
+    return [column.title for column in found]
+
+
+def lines(found: list[Column]) -> list[str]:
+    """The table as printed without a terminal."""
+    text = io.StringIO()
+    Console(file=text, width=100).print(results_table.table(found))
+    return text.getvalue().splitlines()
+
+
+def test_the_default_call_fits_into_100_columns() -> None:
+    """Eight rows, a line each; a workload is named once, and what all rows share has no column."""
+    rows = default_call()
+    found = results_table.columns(rows)
+    assert titles(found) == ["workload", "precision", "latency", "rows/s", "speedup", "verdict"]
+    assert found[0].cells == ("resnet50", "", "ssd", "", "maskrcnn", "", "bert", "")
+    assert results_table.fitting(found, 100) == found
+    assert len(lines(found)) == 2 + 8
+
+
+def test_a_table_with_everything_drops_what_is_said_elsewhere() -> None:
+    """With adjusted latency, judgements and unproven rows: first the throughput, then the predictions."""
+    adjusted = stats.Interval(3.0, 2.9, 3.1)
+    changes: dict[str, Any] = {"valid": "NUMERIC ONLY: f1 1 | 2", "proof_verdict": None, "adjusted": adjusted}
+    rows = [dataclasses.replace(each, row=dataclasses.replace(each.row, **changes)) for each in default_call()]
+    found = results_table.columns(rows)
+    assert titles(found)[2:] == ["latency", "adjusted", "rows/s", "speedup", "verdict", "ran in", "predictions"]
+    kept = results_table.fitting(found, 100)
+    assert titles(kept)[2:] == ["latency", "adjusted", "speedup", "verdict", "ran in"]
+    assert max(map(len, lines(kept))) <= 100
+    assert "adjusted: " in results_table.caption(kept)
+
+
+def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
+    """Mode, memory format and allocator; the table still fits."""
+    product = itertools.product(("eager", "compile", "script"), (False, True), ("glibc", "tcmalloc", "jemalloc"))
+    settings = [Setting(mode=mode, channels_last=last, malloc=malloc) for mode, last, malloc in product]
+    settings += [Setting(mode="eager", malloc="glibc", thp=value) for value in ("off", "on")]
+    rows = shown(*(process("toy", each, group, i, 0.0512) for group, each in enumerate(settings) for i in range(3)))
+    found = results_table.fitting(results_table.columns(rows), 100)
+    assert titles(found)[:4] == ["mode", "channels-last", "malloc", "thp"]
+    assert len(lines(found)) == 2 + 20
+    assert max(map(len, lines(found))) <= 100
+
+
+def test_different_batch_sizes_are_compared_by_items_per_second() -> None:
+    """The column says so, and the throughput is never left out."""
+    rows = shown(process("toy", Setting(batch=1), 0, 0, 0.1), process("toy", Setting(batch=8), 1, 0, 0.4))
+    found = results_table.columns(rows)
+    assert titles(found) == ["batch", "latency", "rows/s", "speedup in rows/s", "verdict"]
+    assert "rows/s" in titles(results_table.fitting(found, 10))
+
+
+def test_units_that_differ_are_items() -> None:
+    """Images and questions stand in one column."""
+    rows = shown(make([0.1] * 4), make([0.1] * 4, workload="other", group=1, unit="questions"))
+    assert "items/s" in titles(results_table.columns(rows))
+
+
+def test_several_verdicts_are_said_to_be_corrected() -> None:
+    """The intervals of the speedups are not, so that is said as well."""
+    said = results_table.caption(results_table.columns(default_call()))
+    assert "corrected for 4 comparisons, the intervals of the speedups are not" in said
+    one = shown(
+        *(process("toy", Setting(name), group, i, 0.1) for group, name in enumerate(("fp32", "bf16")) for i in (0, 1))
+    )
+    assert "corrected" not in results_table.caption(results_table.columns(one))
+
+
+def test_columns_are_left_out_in_their_order_until_the_table_fits() -> None:
+    """Those without an order stay, whatever the width."""
+    wide = ("x" * 10,)
+    found = [Column("a", wide), Column("b", wide, order=2), Column("c", wide, order=0), Column("d", wide, order=1)]
+    widths = {46: "abcd", 45: "abd", 34: "abd", 33: "ab", 10: "a"}
+    for width, expected in widths.items():
+        assert "".join(titles(results_table.fitting(found, width))) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (stats.Interval(1.0, 0.98, 1.01), "1.000 s ±2.0 %"),
+        (stats.Interval(1.0, 0.0, math.inf), "1.000 s ±>100 %"),
+        (None, "–"),
+    ],
+)
+def test_intervals_are_short(found: stats.Interval | None, text: str) -> None:
+    """An interval is shown by its larger side, and a missing one by a dash."""
+    assert results_table.interval(found) == text
+
+
+def test_ratios_are_short() -> None:
+    """A ratio with its bounds."""
+    assert results_table.ratio(stats.Interval(0.62, 0.6, 0.64)) == "0.62× [0.60, 0.64]"
+    assert results_table.ratio(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (ProofVerdict.ACTIVE, "bf16"),
+        (ProofVerdict.NOT_ACTIVE, "NOT bf16"),
+        (ProofVerdict.UNKNOWN, "unknown"),
+        (None, "canary: fp32"),
+    ],
+)
+def test_the_table_says_what_was_proven(verdict: ProofVerdict | None, words: str) -> None:
+    """The audit's verdict; without an audit it is the canary's, and says so."""
+    (row,) = summary.rows(result_of(make([0.1] * 4)))
+    assert results_table.ran_in(dataclasses.replace(row, proof_verdict=verdict)) == words
+
+
+def test_what_was_not_timed_is_said() -> None:
+    """A failure, and a machine on which nothing is timed."""
+    rows = shown(make(None, error="died"), make(None, workload="other", group=1))
+    latency = next(column for column in results_table.columns(rows) if column.title == "latency")
+    assert latency.cells == ("failed", "not timed")
+
+
+def test_markup_is_harmless() -> None:
+    """Brackets in the name of a workload or an option are text."""
+    rows = shown(make([0.1] * 4, workload="[bold]a[/]"), make([0.1] * 4, workload="b", group=1))
+    assert any(line.startswith("[bold]a[/]") for line in lines(results_table.columns(rows)))
