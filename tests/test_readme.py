@@ -14,10 +14,16 @@ from modelzoo.cli import app
 from modelzoo.cli.options import explicit_bf16
 from modelzoo.workload import discovery
 
+
+def without_fences(text: str) -> str:
+    """``text`` without what is printed between lines of backticks: code, and output of commands."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
 COMMANDS = [
     line.split("#")[0].strip()
     for page in (ROOT / "README.md", *sorted((ROOT / "examples").glob("*/README.md")))
-    for line in re.findall(r"^    (\S.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    for line in re.findall(r"^    (\S.*)$", without_fences(page.read_text(encoding="utf-8")), re.MULTILINE)
     if not line.startswith("[TARGET]")
 ]
 
@@ -65,7 +71,7 @@ def test_links_lead_to_files(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_modules_and_files_of_a_page_exist(page: Path) -> None:
     """Each ``modelzoo/…`` path and ``modelzoo.…`` name between backticks is a file, a module or defined in a module."""
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    text = without_fences(page.read_text(encoding="utf-8"))
     quoted = re.findall(r"`([^`\s]+)`", text)
     paths = [name for name in quoted if re.match(r"(modelzoo|tests|benchmarks|scripts|docs|pytorch_env)/", name)]
     assert [name for name in paths if not (ROOT / name).exists()] == []

@@ -203,17 +203,19 @@ def level_lines(levels: Sequence[LevelSoFar]) -> list[str]:
 
 def _levels(found: Sequence[LevelSoFar]) -> str:
     if len(found) <= NAMED_LEVELS:
-        return ", ".join(f"{level.label} {_within(level.half_width)}" for level in found)
-    known = [level.half_width for level in found if level.half_width is not None]
-    widths = f", {_within(min(known))} to {_within(max(known))}" if known else ""
+        return ", ".join(f"{level.label} {_level(level)}" for level in found)
+    known = [level.half_width for level in found if level.half_width is not None and level.half_width < 1]
+    widths = f", ±{percent(min(known))} to ±{percent(max(known))}" if known else ""
     counts = sorted({level.processes for level in found})
     processes = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return f"{len(found)} settings, {processes} processes each{widths}"
 
 
-def _within(half_width: float | None) -> str:
-    """An interval wider than its value says nothing."""
-    return f"±{percent(half_width)}" if half_width is not None and half_width < 1 else "…"
+def _level(level: LevelSoFar) -> str:
+    """The interval; the number of processes as long as it is wider than its value, which says nothing."""
+    if level.half_width is not None and level.half_width < 1:
+        return f"±{percent(level.half_width)}"
+    return f"{level.processes} done" if level.processes else "…"
 
 
 def times(elapsed: float, remaining: float | None) -> str:

@@ -114,7 +114,7 @@ def test_the_lines_of_the_block() -> None:
     levels = (LevelSoFar("bert", "fp32", 2, 0.051), LevelSoFar("bert", "bf16", 2, None), LevelSoFar("ssd", "fp32", 0))
     assert progress.block_lines(state(levels), since=10) == [
         "bert fp32, process 3 of 8: steady, 120 calls",
-        "  bert  fp32 ±5.1 %, bf16 …",
+        "  bert  fp32 ±5.1 %, bf16 2 done",
         "  ssd   fp32 …",
         "2:15 elapsed, about 7:20 left",
     ]
@@ -134,8 +134,8 @@ def test_many_settings_are_summed_up() -> None:
 
 
 def test_an_interval_wider_than_its_value_is_left_out() -> None:
-    """``±over 100 %`` says nothing yet."""
-    assert progress.level_lines([LevelSoFar("toy", "fp32", 2, 1.7)]) == ["  toy  fp32 …"]
+    """``±over 100 %`` says nothing yet; the number of processes does."""
+    assert progress.level_lines([LevelSoFar("toy", "fp32", 2, 1.7)]) == ["  toy  fp32 2 done"]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(7.4, "0:07"), (59.6, "1:00"), (750, "12:30"), (3723, "1:02:03")])
