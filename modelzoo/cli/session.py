@@ -68,7 +68,7 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
                 for index in to_judge(request.settings, args):
                     group, how = request.first_group + index, judging[request.workload.name]
                     setting = request.settings[index]
-                    stored.add_validity(judge_setting(request.workload, setting, group, how, progress.update))
+                    stored.add_validity(judge_setting(request.workload, setting, group, how, progress.judging))
         except KeyboardInterrupt:
             _end(stored)
             raise InterruptedSessionError from None

@@ -41,7 +41,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     with LiveProgress(out, result) as progress:
         for (work, settings), how in zip(jobs, judging):
             for setting in settings:
-                entry = judge_setting(work, setting, group, how, progress.update)
+                entry = judge_setting(work, setting, group, how, progress.judging)
                 stored.add_validity(entry)
                 terminal.show_validity(entry, out)
                 group += 1

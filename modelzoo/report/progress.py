@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -33,14 +34,12 @@ NAMED_WORKLOADS = 8
 
 
 class ProgressEvent(Protocol):
-    """What a worker reports: which setting of which workload, the round, and its message."""
+    """What a worker reports: which setting of which workload, and its message."""
 
     @property
     def workload(self) -> str: ...
     @property
     def label(self) -> str: ...
-    @property
-    def round(self) -> int: ...
     @property
     def message(self) -> Progress: ...
 
@@ -65,7 +64,7 @@ class ProgressState:
     """What is running now, what is known so far, and how long it may take.
 
     Attributes:
-        process: number of the process of this setting, from 1.
+        process: number of the process of this setting, from 1; 0 while its predictions are judged.
         processes: number of processes per setting; ``None`` if the data decide.
         phase: of the process, for example ``warm-up`` or ``steady``.
         calls: calls in this phase so far.
@@ -100,6 +99,7 @@ class LiveProgress:
         self._out, self._clock = out, clock
         self._names = [(asked.workload, result.label(group)) for group, asked in enumerate(result.asked)]
         self._medians: dict[int, list[float]] = {}
+        self._ended: Counter[tuple[str, str]] = Counter()
         self._started = self._shown_at = clock()
         self._printed_at = -math.inf
         self._end: float | None = None
@@ -129,13 +129,26 @@ class LiveProgress:
         self._end = None if seconds is None else self._started + seconds
 
     def update(self, event: ProgressEvent) -> None:
-        """Show what a worker is doing."""
+        """Show what a worker does that times a setting."""
+        self._show(event, 1 + self._ended[event.workload, event.label])
+
+    def judging(self, event: ProgressEvent) -> None:
+        """Show what a worker does that judges the predictions of a setting."""
+        self._show(event, 0)
+
+    def finished(self, run: Run) -> None:
+        """Take note of a run that has ended."""
+        self._ended[self._names[run.group]] += 1
+        if run.steady:
+            self._medians.setdefault(run.group, []).append(median(run.steady))
+
+    def _show(self, event: ProgressEvent, process: int) -> None:
         now, message = self._clock(), event.message
         self.show(
             ProgressState(
                 workload=event.workload,
                 label=event.label,
-                process=event.round + 1,
+                process=process,
                 processes=None,
                 phase=message.phase,
                 calls=message.count,
@@ -144,11 +157,6 @@ class LiveProgress:
                 remaining=None if self._end is None else max(0.0, self._end - now),
             )
         )
-
-    def finished(self, run: Run) -> None:
-        """Take note of a run that has ended."""
-        if run.steady:
-            self._medians.setdefault(run.group, []).append(median(run.steady))
 
     def show(self, state: ProgressState) -> None:
         """Show ``state``."""
@@ -183,10 +191,11 @@ def block_lines(state: ProgressState, since: float = 0.0) -> list[str]:
 
 
 def doing(state: ProgressState) -> str:
-    """``bert fp32, process 3 of 8: steady, 120 calls``."""
+    """``bert fp32, process 3 of 8: steady, 120 calls``, or ``bert bf16, judging: 12 of 42: fp32``."""
     of = f" of {state.processes}" if state.processes else ""
+    process = f"process {state.process}{of}" if state.process else "judging"
     calls = f", {state.calls} calls" if state.calls else ""
-    return f"{state.workload} {state.label}, process {state.process}{of}: {state.phase}{calls}"
+    return f"{state.workload} {state.label}, {process}: {state.phase}{calls}"
 
 
 def level_lines(levels: Sequence[LevelSoFar]) -> list[str]:

@@ -24,7 +24,6 @@ class Event:
 
     workload: str
     label: str
-    round: int
     message: Progress
 
 
@@ -38,9 +37,9 @@ class Clock:
         return self.now
 
 
-def event(phase: str, round_number: int = 0, count: int = 0) -> Event:
+def event(phase: str, count: int = 0) -> Event:
     """A worker of ``toy fp32`` is in this phase."""
-    return Event("toy", "fp32", round_number, Progress(phase, count))
+    return Event("toy", "fp32", Progress(phase, count))
 
 
 def state(
@@ -59,7 +58,9 @@ def test_without_a_terminal_there_is_a_line_a_minute_at_most() -> None:
         assert text.getvalue() == ""
         for number in range(130):
             clock.now += 1
-            shown.update(event("steady", round_number=number // 60, count=number))
+            shown.update(event("steady", count=number))
+            if number % 50 == 49:
+                shown.finished(make([1.0], round=number))
     assert text.getvalue().splitlines() == [
         "toy fp32, process 1: steady; 0:01 elapsed",
         "toy fp32, process 2: steady, 60 calls; 1:01 elapsed",
@@ -99,9 +100,17 @@ def block(result: Result, *events: Event) -> str:
 
 def test_on_a_terminal_a_block_shows_what_runs_and_what_is_known() -> None:
     """The interval of a setting follows from its finished processes; a failed one has none."""
-    drawn = block(RESULT, event("steady", 3, 42))
+    drawn = block(RESULT, event("steady", 42))
     assert "toy fp32, process 4: steady, 42 calls" in drawn
     assert "  toy  fp32 ±5.1 %, bf16 …" in drawn
+
+
+def test_a_judgement_is_no_process() -> None:
+    """The predictions of a setting are judged once."""
+    text = io.StringIO()
+    with LiveProgress(Console(file=text), RESULT) as shown:
+        shown.judging(event("2 of 8: fp32"))
+    assert text.getvalue().startswith("toy fp32, judging: 2 of 8: fp32; ")
 
 
 def test_before_anything_has_happened_the_block_says_so() -> None:
