@@ -102,7 +102,8 @@ class LiveProgress:
         self._ended: Counter[tuple[str, str]] = Counter()
         self._started = self._shown_at = clock()
         self._printed_at = -math.inf
-        self._end: float | None = None
+        self._seconds: float | None = None
+        self._processes: int | None = None
         self._state: ProgressState | None = None
         self._live = Live(
             console=out,
@@ -123,10 +124,15 @@ class LiveProgress:
     ) -> None:
         self._live.stop()
 
-    def begin(self, seconds: float | None) -> None:
-        """Take note that the call has ``seconds`` from now on, if that is known."""
+    def begin(self, seconds: float | None, processes: int | None = None) -> None:
+        """Take note that the measurement begins.
+
+        Args:
+            seconds: how long it takes at most; ``None`` if there is no limit.
+            processes: number of processes per setting if it is fixed. The time that is left then follows from it.
+        """
         self._started = self._clock()
-        self._end = None if seconds is None else self._started + seconds
+        self._seconds, self._processes = seconds, processes
 
     def update(self, event: ProgressEvent) -> None:
         """Show what a worker does that times a setting."""
@@ -143,20 +149,28 @@ class LiveProgress:
             self._medians.setdefault(run.group, []).append(median(run.steady))
 
     def _show(self, event: ProgressEvent, process: int) -> None:
-        now, message = self._clock(), event.message
+        message, elapsed = event.message, self._clock() - self._started
         self.show(
             ProgressState(
                 workload=event.workload,
                 label=event.label,
                 process=process,
-                processes=None,
+                processes=self._processes,
                 phase=message.phase,
                 calls=message.count,
                 levels=tuple(map(self._level, range(len(self._names)))) if self._medians else (),
-                elapsed=now - self._started,
-                remaining=None if self._end is None else max(0.0, self._end - now),
+                elapsed=elapsed,
+                remaining=self._remaining(elapsed),
             )
         )
+
+    def _remaining(self, elapsed: float) -> float | None:
+        """Seconds that are left: of the limit, or as many as the processes that are left take like those before."""
+        left = [] if self._seconds is None else [max(0.0, self._seconds - elapsed)]
+        done = sum(self._ended.values())
+        if self._processes is not None and done:
+            left.append(max(0.0, elapsed * (self._processes * len(self._names) / done - 1)))
+        return min(left, default=None)
 
     def show(self, state: ProgressState) -> None:
         """Show ``state``."""

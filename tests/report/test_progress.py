@@ -83,6 +83,22 @@ def test_the_time_that_is_left_follows_from_the_budget() -> None:
     ]
 
 
+def test_the_time_that_a_fixed_number_of_processes_takes_is_estimated() -> None:
+    """Those that are left take as long as those before."""
+    text, clock = io.StringIO(), Clock()
+    with LiveProgress(Console(file=text), RESULT, clock) as shown:
+        shown.begin(None, processes=3)
+        shown.update(event("steady"))
+        for number in range(2):
+            clock.now += 40
+            shown.finished(make([1.0], round=number))
+        shown.update(event("steady"))
+    assert text.getvalue().splitlines() == [
+        "toy fp32, process 1 of 3: steady; 0:00 elapsed",
+        "toy fp32, process 3 of 3: steady; 1:20 elapsed, about 2:40 left",
+    ]
+
+
 def block(result: Result, *events: Event) -> str:
     """All that is drawn on a terminal of 100 columns."""
     text = io.StringIO()
