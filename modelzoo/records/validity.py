@@ -84,6 +84,66 @@ class Check:
 
 
 @dataclass(frozen=True)
+class MetricChange:
+    """How a metric changed from fp32 to the setting under test, over the same items; its values are from 0 to 1.
+
+    Attributes:
+        metric: name of the metric, as in ``Validity.metric``.
+        reference: the metric in fp32 (1 for an agreement). tested: of the setting under test.
+        low: lower end of the 95 % interval of tested minus reference. high: its upper end.
+        detectable_loss: the smallest loss that this data set would have shown; smaller ones cannot be seen.
+        items: number of items that are compared.
+        worse: items that scored lower under test; ``None`` if the metric is no mean over items.
+        better: items that scored higher, likewise.
+        p_value: of McNemar's exact test, two-sided; ``None`` unless every item is either right or wrong.
+        allowed_loss: the largest loss within the threshold; ``None`` if there is no threshold for this metric.
+    """
+
+    metric: str
+    reference: float
+    tested: float
+    low: float
+    high: float
+    detectable_loss: float
+    items: int
+    worse: Optional[int] = None
+    better: Optional[int] = None
+    p_value: Optional[float] = None
+    allowed_loss: Optional[float] = None
+
+    @property
+    def change(self) -> float:
+        """Tested minus reference: a loss is negative."""
+        return self.tested - self.reference
+
+
+@dataclass(frozen=True)
+class ClassChange:
+    """How the items of one class fared: an ImageNet class or group, a COCO category, a kind of question.
+
+    Attributes:
+        name: name of the class.
+        items: number of items of this class.
+        reference: mean quality of these items in fp32, from 0 to 1 (1 for an agreement). tested: under test.
+        p_value: that of a loss beyond the threshold ``class_loss``, corrected for the number of classes; ``None`` if
+            the class has too few items to be tested.
+        broken: whether the loss is significantly beyond the threshold.
+    """
+
+    name: str
+    items: int
+    reference: float
+    tested: float
+    p_value: Optional[float] = None
+    broken: bool = False
+
+    @property
+    def loss(self) -> float:
+        """Reference minus tested."""
+        return self.reference - self.tested
+
+
+@dataclass(frozen=True)
 class Table:
     """A table of text.
 
@@ -123,6 +183,9 @@ class Validity:
         reference_name: what tables call the reference.
         tested_name: what tables call the setting under test.
         small: whether the built-in data set was used.
+        changes: how each metric changed, with its interval; empty with random weights.
+        classes: the classes with the largest losses, largest first.
+        resolution: what the data set can show, in a sentence; empty if nothing can be said.
     """
 
     workload: str
@@ -142,3 +205,6 @@ class Validity:
     reference_name: str = "fp32"
     tested_name: str = "tested"
     small: bool = False
+    changes: tuple[MetricChange, ...] = ()
+    classes: tuple[ClassChange, ...] = ()
+    resolution: str = ""

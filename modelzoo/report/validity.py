@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PICTURES = "_pictures"
 """End of the name of the directory that holds the pictures of a judgement."""
-CELL_STYLES = {"FAIL": "bold red", "pass": "green"}
+CELL_STYLES = {"FAIL": "bold red", "BROKEN": "bold red", "pass": "green"}
 
 
 def valid_line(validity: Validity) -> str:
@@ -52,7 +52,7 @@ def check_table(validity: Validity) -> Table:
     )
     columns = ("check", "seen", "required", "would pass at", "", "source of the requirement")
     parts = [f"{validity.workload}: {validity.verdict.value}, {validity.scope}"]
-    parts += [validity.reason] if validity.reason else []
+    parts += [text for text in (validity.reason, validity.resolution) if text]
     parts += validity.notes
     return Table("Checks", columns, rows, "\n".join(parts))
 

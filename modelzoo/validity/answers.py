@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnswer
-from modelzoo.records.validity import Check
+from modelzoo.records.validity import Check, MetricChange
 from modelzoo.validity import answers_tables as tables
 from modelzoo.validity import squad
 from modelzoo.validity.agreement import bf16_step, fraction
+from modelzoo.validity.changes import item_change
+from modelzoo.validity.classes import ClassItem, class_changes, class_checks, class_limit
 from modelzoo.validity.picture_sets import sampled
 from modelzoo.validity.prefetch import batches
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
@@ -154,11 +156,12 @@ class AnswersTask:
             noun = "paragraph" if paragraphs == 1 else "paragraphs"
             scope = f"{len(questions)} questions on {paragraphs} {noun} written for the suite"
         problem = "" if all(q.reference.finite for q in questions) else "the fp32 reference itself gives NaN or Inf"
+        classes = class_changes(class_items(questions), class_limit(self.context.request.tolerance))
         return Findings(
             metric="f1",
             reference=values["f1_reference"],
             tested=values["f1_tested"],
-            checks=self._checks(values, questions),
+            checks=[*self._checks(values, questions), *class_checks(classes, self.context.request.tolerance)],
             in_common=any(q.agreement_f1 > 0 for q in questions),
             nonfinite=sum(not q.tested.finite for q in questions),
             reference_problem=problem,
@@ -166,6 +169,8 @@ class AnswersTask:
             counts={"questions": len(questions)},
             figures=values,
             tables=(tables.answers_table(questions, self.context), tables.summary_table(values, self.context)),
+            changes=changes(questions),
+            classes=classes,
         )
 
     def _checks(self, values: Mapping[str, float], questions: Sequence[AnsweredQuestion]) -> list[Check]:
@@ -179,6 +184,24 @@ class AnswersTask:
             *published_check(published, reference, deviation, count, request),
             check_value("answer_agreement", agreement, request.tolerance, one_item_of(count, 1.0)),
         ]
+
+
+def changes(questions: Sequence[AnsweredQuestion]) -> list[MetricChange]:
+    """How F1 and exact match changed, question by question."""
+    found = (
+        item_change("f1", [q.reference.f1 for q in questions], [q.tested.f1 for q in questions]),
+        item_change(
+            "em", [q.reference.exact for q in questions], [q.tested.exact for q in questions], right_or_wrong=True
+        ),
+    )
+    return [each for each in found if each is not None]
+
+
+def class_items(questions: Sequence[AnsweredQuestion]) -> Iterator[ClassItem]:
+    """The F1 of both answers by the kind of question; questions without an answer are a kind of their own."""
+    for q in questions:
+        kind = "no answer" if q.expected is None else squad.question_kind(q.question)
+        yield ClassItem(kind, q.reference.f1, q.tested.f1)
 
 
 def figures(questions: Sequence[AnsweredQuestion]) -> dict[str, float]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses
-from modelzoo.records.validity import Check
+from modelzoo.records.validity import Check, ClassChange, MetricChange
 from modelzoo.validity import classification_tables as tables
 from modelzoo.validity import imagenet, picture_sets
 from modelzoo.validity.agreement import accuracy, compare_logits, fraction, top5_overlap
+from modelzoo.validity.changes import item_change
+from modelzoo.validity.classes import ClassItem, class_changes, class_checks, class_limit
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.validity.prefetch import batches, model_threads
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
@@ -103,12 +106,13 @@ class ClassificationTask:
         if self._is_labelled:
             metric, reference, tested = "top1", values["top1_reference"], values["top1_tested"]
         scope, counts = self._scope(len(pictures))
+        classes = self._classes(pictures)
         problem = "" if all(p.reference.finite for p in pictures) else "the fp32 reference itself gives NaN or Inf"
         return Findings(
             metric=metric,
             reference=reference,
             tested=tested,
-            checks=self._checks(values, len(pictures)),
+            checks=[*self._checks(values, len(pictures)), *class_checks(classes, context.request.tolerance)],
             in_common=any(set(p.reference.classes) & set(p.tested.classes) for p in pictures),
             nonfinite=sum(not p.tested.finite for p in pictures),
             reference_problem=problem,
@@ -120,7 +124,35 @@ class ClassificationTask:
                 tables.summary_table(values, self._is_labelled, context),
                 *tables.changed_tables(pictures, self.class_names),
             ),
+            changes=changes(pictures, self._is_labelled),
+            classes=classes,
         )
+
+    def _classes(self, pictures: Sequence[ClassifiedPicture]) -> list[ClassChange]:
+        """The changes by class; none for crops of one photograph, which are no independent items."""
+        if self.context.request.data is None:
+            return []
+        return class_changes(self._class_items(pictures), class_limit(self.context.request.tolerance))
+
+    def _class_items(self, pictures: Sequence[ClassifiedPicture]) -> Iterator[ClassItem]:
+        """Whether each picture is right, by its class and by its group of ImageNet classes.
+
+        Without labels: whether the models agree or are in a near tie, by the reference's class.
+        """
+        # ImageNet has two classes "crane" and two "maillot".
+        counts = Counter(self.class_names)
+        names = [name if counts[name] == 1 else f"{name} ({label})" for label, name in enumerate(self.class_names)]
+        is_imagenet = tuple(self._declaration.wnids() or ()) == imagenet.wnids()
+        for p in pictures:
+            if p.label is not None:
+                label, first, second = p.label, *(float(p.label in top.classes[:1]) for top in (p.reference, p.tested))
+            elif p.reference.finite:
+                label, first, second = p.reference.classes[0], 1.0, float(p.agrees or p.near_tie)
+            else:
+                continue
+            yield ClassItem(names[label], first, second)
+            if is_imagenet:
+                yield ClassItem(f"all {imagenet.group(label)}", first, second)
 
     @property
     def _is_labelled(self) -> bool:
@@ -147,6 +179,23 @@ class ClassificationTask:
             kl,
             *published_check(published, reference, deviation, count, self.context.request),
         ]
+
+
+def changes(pictures: Sequence[ClassifiedPicture], labelled: bool) -> list[MetricChange]:
+    """How top-1 and top-5 accuracy changed picture by picture; without labels, the top-1 agreement."""
+    if not labelled:
+        found = [item_change("top1_agreement", [1.0] * len(pictures), [float(p.agrees) for p in pictures])]
+    else:
+        found = [
+            item_change(
+                f"top{k}",
+                [float(p.label in p.reference.classes[:k]) for p in pictures],
+                [float(p.label in p.tested.classes[:k]) for p in pictures],
+                right_or_wrong=True,
+            )
+            for k in (1, 5)
+        ]
+    return [each for each in found if each is not None]
 
 
 def figures(pictures: Sequence[ClassifiedPicture], labelled: bool) -> dict[str, float]:

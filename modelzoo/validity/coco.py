@@ -1,9 +1,7 @@
-"""COCO data sets: an ``instances_*.json`` with its picture folder, and AP by pycocotools."""
+"""COCO data sets: an ``instances_*.json`` with its picture folder."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +11,9 @@ from typing import Any, Optional, Union
 
 from modelzoo.errors import InputError
 from modelzoo.records.exhibits import PictureSource
-from modelzoo.records.partial import CocoDetections
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.workload.images import find_pictures
 
-AP_NAMES = ("ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large")
-"""COCOeval's first six statistics, in its order. Small is below 32², large above 96² pixels."""
 REQUIRED_FIELDS = {
     "images": ("id", "file_name"),
     "categories": ("id", "name"),
@@ -167,54 +162,3 @@ def _categories(file: Path, dataset: Mapping[str, Any], categories: Mapping[int,
     if not matched:
         raise InputError(f"{file} has no category in common with the model (it has: {', '.join(list(by_name)[:5])} …)")
     return matched
-
-
-def coco_results(
-    detections: Sequence[tuple[ImageId, CocoDetections]],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return boxes and masks in COCO's result format, from pairs of image id and detections."""
-    boxes, masks = [], []
-    for image_id, found in detections:
-        for row, (category, score) in enumerate(zip(found.categories, found.scores)):
-            shared = {"image_id": image_id, "category_id": category, "score": score}
-            boxes.append({**shared, "bbox": list(found.boxes[4 * row : 4 * row + 4])})
-            if found.masks:
-                masks.append({**shared, "segmentation": {"size": list(found.mask_size), "counts": found.masks[row]}})
-    return boxes, masks
-
-
-def average_precision(
-    annotations: Annotations, image_ids: Sequence[ImageId], results: Sequence[Mapping[str, Any]], kind: str
-) -> dict[str, float]:
-    """Compute AP over ``image_ids`` by pycocotools' COCOeval.
-
-    Args:
-        results: COCO's result format: image_id, category_id, score, and bbox (x, y, w, h) or RLE segmentation.
-        kind: ``bbox`` or ``segm``.
-
-    Returns:
-        ``ap`` (mean over IoU .50:.05:.95), ``ap50``, ``ap75``, ``ap_small``, ``ap_medium``, ``ap_large``, from 0
-        to 1; −1 if the data set holds nothing of that size, as in COCOeval.
-    """
-    from pycocotools.coco import COCO
-    from pycocotools.cocoeval import COCOeval
-
-    if not results:
-        return dict.fromkeys(AP_NAMES, 0.0)
-    chosen = set(image_ids)
-    with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its progress
-        truth = COCO()
-        truth.dataset = {
-            **annotations.dataset,
-            "images": [image for image in annotations.dataset["images"] if image["id"] in chosen],
-            "annotations": [a for a in annotations.dataset["annotations"] if a["image_id"] in chosen],
-        }
-        truth.dataset.setdefault("info", {})
-        truth.createIndex()
-        found = truth.loadRes([dict(result) for result in results])
-        evaluation = COCOeval(truth, found, kind)
-        evaluation.params.imgIds = sorted(chosen)
-        evaluation.evaluate()
-        evaluation.accumulate()
-        evaluation.summarize()
-    return {name: float(value) for name, value in zip(AP_NAMES, evaluation.stats)}

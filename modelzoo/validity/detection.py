@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from modelzoo.records.exhibits import DetectionPicture, Exhibit
 from modelzoo.records.partial import CocoDetections, DetectedPicture, Matches, PartialResult
-from modelzoo.records.validity import Check
-from modelzoo.validity import coco, detection_tables, matching, picture_sets
+from modelzoo.records.validity import Check, ClassChange, Table
+from modelzoo.validity import coco, detection_figures, detection_tables, matching, picture_sets
 from modelzoo.validity import detection_outputs as outputs
+from modelzoo.validity.classes import class_changes, class_checks, class_limit
 from modelzoo.validity.matching import Detections
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.validity.prefetch import model_threads
@@ -144,16 +145,21 @@ class DetectionTask:
 
     def findings(self, result: PartialResult) -> Findings:
         pictures, context = result.detected, self.context
-        values = figures(pictures) | self._average_precisions(pictures)
+        average_precisions = detection_figures.average_precisions(pictures, self._annotations, self._declaration.masks)
+        values = detection_figures.figures(pictures, average_precisions)
         metric, reference, tested = "detection_agreement", 1.0, values["detection_agreement"]
         if self._annotations is not None:
             metric, reference, tested = "box_ap", values["box_ap_reference"], values["box_ap_tested"]
         scope, counts = self._scope(len(pictures))
+        classes = self._classes(pictures)
+        # With random weights nothing is concluded from the changes, whose intervals take seconds.
+        random = context.request.weights_are_random
+        changes = () if random else detection_figures.changes(pictures, average_precisions)
         return Findings(
             metric=metric,
             reference=reference,
             tested=tested,
-            checks=self._checks(values, pictures),
+            checks=[*self._checks(values, pictures), *class_checks(classes, context.request.tolerance)],
             in_common=values["matched"] > 0,
             nonfinite=sum(not p.tested_finite for p in pictures),
             reference_problem=self._reference_problem(pictures),
@@ -163,9 +169,31 @@ class DetectionTask:
             tables=(
                 detection_tables.pictures_table(pictures, context),
                 *detection_tables.changes_tables(pictures, self.class_names),
+                *self._category_tables(average_precisions),
                 detection_tables.summary_table(values, context),
             ),
+            changes=changes,
+            classes=classes,
         )
+
+    def _category_tables(self, evaluated: Sequence[detection_figures.AveragePrecisions]) -> list[Table]:
+        if self._annotations is None:
+            return []
+        names = {category: self.class_names[label] for label, category in self._annotations.category_of.items()}
+        return [
+            table
+            for each in evaluated
+            for table in detection_tables.category_tables(
+                detection_figures.category_aps(each), names, each.shape, self.context
+            )
+        ]
+
+    def _classes(self, pictures: Sequence[DetectedPicture]) -> list[ClassChange]:
+        """The changes by class; none for crops of one photograph, which are no independent items."""
+        if self.context.request.data is None:
+            return []
+        items = detection_figures.class_items(pictures, self.class_names)
+        return class_changes(items, class_limit(self.context.request.tolerance))
 
     def _scope(self, count: int) -> tuple[str, dict[str, int]]:
         if self.context.request.data is None:
@@ -180,26 +208,6 @@ class DetectionTask:
         if not detected and not self.context.request.weights_are_random:
             return f"the fp32 reference itself detects nothing with a score of {self._declaration.shown} or more"
         return ""
-
-    def _average_precisions(self, pictures: Sequence[DetectedPicture]) -> dict[str, float]:
-        """COCO's figures of both models, ``box_ap_reference`` …; empty without annotations."""
-        found: dict[str, float] = {}
-        if self._annotations is None:
-            return found
-        ids = [p.image_id for p in pictures if p.image_id is not None]
-        sides = {"reference": [p.reference_coco for p in pictures], "tested": [p.tested_coco for p in pictures]}
-        for side, records in sides.items():
-            pairs = [(image_id, record) for image_id, record in zip(ids, records) if record is not None]
-            boxes, masks = coco.coco_results(pairs)
-            kinds = (
-                [("box", "bbox", boxes), ("mask", "segm", masks)]
-                if self._declaration.masks
-                else [("box", "bbox", boxes)]
-            )
-            for word, kind, results in kinds:
-                values = coco.average_precision(self._annotations, ids, results, kind)
-                found.update({f"{word}_{name}_{side}": value for name, value in values.items()})
-        return found
 
     def _checks(self, values: Mapping[str, float], pictures: Sequence[DetectedPicture]) -> list[Check]:
         request, count = self.context.request, len(pictures)
@@ -222,24 +230,3 @@ class DetectionTask:
             check_value("box_bias", values.get("box_bias"), tolerance),
             check_value("score_drift", values.get("score_drift_median"), tolerance),
         ]
-
-
-def figures(pictures: Sequence[DetectedPicture]) -> dict[str, float]:
-    """The figures over the matched objects of all pictures."""
-    import numpy as np
-
-    pairs = [pair for p in pictures for pair in p.matches.pairs]
-    found = {
-        "detection_agreement": matching.agreement([p.matches for p in pictures]),
-        "lost": float(sum(len(p.matches.lost) for p in pictures)),
-        "new": float(sum(len(p.matches.new) for p in pictures)),
-        "moved": float(sum(pair.moved for pair in pairs)),
-        "matched": float(len(pairs)),
-    }
-    if pairs:
-        changes = np.abs([pair.score_change for pair in pairs])
-        found["box_iou_mean"] = float(np.mean([pair.iou for pair in pairs]))
-        found["box_bias"] = matching.box_bias(pairs)
-        found["score_drift_median"] = float(np.median(changes))
-        found["score_drift_max"] = float(changes.max())
-    return found

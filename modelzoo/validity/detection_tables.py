@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from modelzoo.records.partial import DetectedPicture
 from modelzoo.records.validity import Table
-from modelzoo.validity.coco import AP_NAMES
+from modelzoo.validity.average_precision import AP_NAMES
+from modelzoo.validity.detection_figures import CategoryAp
 from modelzoo.validity.protocol import TaskContext
 
 SHOWN = 12
@@ -63,6 +64,34 @@ def _changes(picture: DetectedPicture, names: Mapping[int, str]) -> list[tuple[s
             scores = f"{pair.reference_score:.3f}", f"{pair.tested_score:.3f}"
             rows.append((picture.name, "moved", class_of(pair.label), *scores, f"{pair.iou:.3f}"))
     return rows
+
+
+def category_tables(
+    found: Sequence[CategoryAp], names: Mapping[int, str], shape: str, context: TaskContext
+) -> tuple[Table, ...]:
+    """The categories whose AP fell most; no table if none fell.
+
+    Args:
+        found: largest loss first.
+        names: by category of the annotation file.
+        shape: ``box`` or ``mask``.
+    """
+    fell = [each for each in found if each.tested < each.reference]
+    if not fell:
+        return ()
+    rows = tuple(
+        (
+            names.get(each.category, f"category {each.category}"),
+            str(each.objects),
+            f"{each.reference:.3f}",
+            f"{each.tested:.3f}",
+            f"{each.tested - each.reference:+.3f}",
+        )
+        for each in fell[:SHOWN]
+    )
+    note = f"fell in {len(fell)} of {len(found)} categories, rose in {sum(c.tested > c.reference for c in found)}"
+    columns = ("category", "objects", context.reference_name, context.tested_name, "difference")
+    return (Table(f"{shape.capitalize()} AP by category", columns, rows, note),)
 
 
 def summary_table(figures: Mapping[str, float], context: TaskContext) -> Table:

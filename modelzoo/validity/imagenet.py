@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
@@ -14,6 +15,38 @@ from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.workload.images import SUFFIXES, find_pictures
 
 _WNID = re.compile(r"(?<![0-9A-Za-z])(n\d{8})(?![0-9])")
+
+GROUPS = (
+    (0, "fish"),
+    (7, "birds"),
+    (25, "amphibians and reptiles"),
+    (69, "invertebrates"),
+    (80, "birds"),
+    (101, "other mammals"),
+    (107, "invertebrates"),
+    (127, "birds"),
+    (147, "other mammals"),
+    (151, "dogs"),
+    (269, "other mammals"),
+    (281, "cats"),
+    (294, "other mammals"),
+    (300, "invertebrates"),
+    (330, "other mammals"),
+    (389, "fish"),
+    (398, "objects"),
+    (924, "food"),
+    (970, "landscapes"),
+    (981, "people"),
+    (984, "plants and fungi"),
+    (999, "objects"),
+)
+"""First class and name of each group of the 1,000 ImageNet classes, whose order by WordNet id keeps related ones
+together. A sample of the data set has few pictures per class, but enough per group."""
+
+
+def group(label: int) -> str:
+    """The group of the ImageNet class ``label`` (0 to 999): "dogs", "food", …"""
+    return GROUPS[bisect_right(GROUPS, (label, "\uffff")) - 1][1]
 
 
 def wnids() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional, Protocol, Union
 
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, DetectedPicture, PartialResult
-from modelzoo.records.validity import Check, Table, ValidityRequest
+from modelzoo.records.validity import Check, ClassChange, MetricChange, Table, ValidityRequest
 
 Progress = Callable[[int, int, str], None]
 """Called with (items done, number of items, the metric so far as text)."""
@@ -74,6 +74,8 @@ class Findings:
         nonfinite: number of items for which the tested output holds NaN or Inf.
         reference_problem: why the reference itself cannot serve as one; empty if it can.
         scope: what was judged on, as text. counts: the same as numbers.
+        changes: how each metric changed; ``metric`` is one of them if its change is known.
+        classes: how each class changed, the one with the largest certain loss first.
     """
 
     metric: str
@@ -87,6 +89,8 @@ class Findings:
     counts: Mapping[str, int]
     figures: Mapping[str, float]
     tables: Sequence[Table] = ()
+    changes: Sequence[MetricChange] = ()
+    classes: Sequence[ClassChange] = ()
 
 
 class JudgingTask(Protocol):

@@ -18,6 +18,10 @@ from typing import Any
 
 from modelzoo.errors import InputError
 
+_QUESTION_WORD = re.compile(
+    r"\b(how (?:many|much|long|far|old|often|high|tall|large|big|deep|wide|fast|few)"
+    r"|how|who|whom|whose|what|which|when|where|why)\b"
+)
 BUILTIN = Path(__file__).with_name("questions.json")
 
 
@@ -70,6 +74,20 @@ def _question(qa: dict[str, Any], context: str) -> Question:
     if not all(isinstance(text, str) for text in (context, qa["question"], *answers)):
         raise TypeError
     return Question(str(qa["id"]), qa["question"], context, answers)
+
+
+def question_kind(question: str) -> str:
+    """The kind of answer that a question asks for, by its question word: "who", "how many", …; "other" without one.
+
+    "how much", "how old" and the like, which ask for a quantity, count as "how many"; "whose" and "whom" as "who".
+    """
+    found = _QUESTION_WORD.search(question.lower())
+    if found is None:
+        return "other"
+    word = found.group(1)
+    if word.startswith("how "):
+        return "how many"
+    return "who" if word in ("whom", "whose") else word
 
 
 def normalised(text: str) -> str:

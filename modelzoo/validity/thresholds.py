@@ -73,6 +73,12 @@ LIMITS: dict[str, Limit] = {
         0.95,
         "bf16 preserves 99 % of a trained model's answers; near ties may select another span",
     ),
+    "class_loss": Limit(
+        "certain loss of the worst class",
+        Relation.AT_MOST,
+        0.1,
+        "1 % of all items (MLPerf), if it falls on one class in ten",
+    ),
     "layer_scale": Limit(
         "largest change of scale of a layer",
         Relation.AT_MOST,

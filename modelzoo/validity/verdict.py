@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from modelzoo.records.partial import LayerError, PartialResult
 from modelzoo.records.validity import Check, Relation, Validity, ValidityRequest, ValidityVerdict
 from modelzoo.validity import explain
+from modelzoo.validity.changes import change_tables, resolution, with_allowed_losses
+from modelzoo.validity.classes import SHOWN, class_tables
 from modelzoo.validity.protocol import Findings, JudgingTask
 from modelzoo.validity.thresholds import SAME_DIRECTION, check_value
 
@@ -30,6 +32,11 @@ def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Va
     verdict, exit_code, reason = decide(
         checks, count, task.item_name, findings.reference_problem, request.weights_are_random
     )
+    items = "crops" if "crops" in findings.counts else f"{task.item_name}s"
+    # With random weights there is no quality that could change.
+    changes = () if request.weights_are_random else with_allowed_losses(findings.changes, checks)
+    classes = () if request.weights_are_random else findings.classes
+    valid = verdict is ValidityVerdict.VALID
     return Validity(
         workload=context.workload,
         task=task.name,
@@ -41,13 +48,21 @@ def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Va
         scope=findings.scope,
         reason=reason,
         checks=tuple(checks),
-        tables=(*findings.tables, *explain.tables(result.layers, request)),
+        tables=(
+            *findings.tables,
+            *class_tables(classes, items, context),
+            *change_tables(changes, items, context),
+            *explain.tables(result.layers, request),
+        ),
         counts=dict(findings.counts),
         figures={name: value for name, value in findings.figures.items() if math.isfinite(value)},
         notes=result.notes,
         reference_name=context.reference_name,
         tested_name=context.tested_name,
         small=request.data is None,
+        changes=changes,
+        classes=tuple(each for each in classes if each.loss > 0)[:SHOWN],
+        resolution=next((resolution(each, items, valid) for each in changes if each.metric == metric), ""),
     )
 
 

@@ -43,6 +43,14 @@ def test_a_check_without_tolerance_offers_none() -> None:
     assert row == ("outputs with NaN", "3", "≤ 0", "no value", "FAIL", "never passes")
 
 
+def test_what_the_set_can_show_stands_below_the_checks() -> None:
+    """After the verdict and its reason, and before the notes; the line on stdout is without it."""
+    seen = "F1 -0.3 points [-1.1, +0.5]; losses under 1.6 points cannot be seen with these 42 questions"
+    judged = replace(VALIDITY, resolution=seen, notes=("a note",))
+    assert check_table(judged).note.splitlines() == ["resnet50: VALID, 100 pictures", seen, "a note"]
+    assert valid_line(judged) == valid_line(VALIDITY)
+
+
 def test_two_hundred_pictures_are_one_line() -> None:
     """Pictures by number and directory, other files by name, at most two lines."""
     pictures = [f"out/ssd_pictures/{number}.jpg" for number in range(200)]

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from validity import toys
 
-from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest, judge
+from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnswer
+from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest, bind, conclude, judge
+from modelzoo.validity.squad import question_kind
 
 
 @pytest.fixture
@@ -53,7 +56,9 @@ def test_the_builtin_questions(run: Callable[..., Validity], recorder: Any) -> N
     assert judged.small
     assert judged.scope.startswith("12 questions on ")
     assert len(recorder.rows("answers.csv")) == 12
-    assert {"Answers", "Over the set"} <= {table.title for table in judged.tables}
+    assert {"Answers", "Over the set", "What this set can show"} <= {table.title for table in judged.tables}
+    assert [(each.metric, each.items) for each in judged.changes] == [("f1", 12), ("em", 12)]
+    assert "points cannot be seen with these 12 questions" in judged.resolution
 
 
 def test_one_question_is_never_a_pass(run: Callable[..., Validity]) -> None:
@@ -128,3 +133,22 @@ def test_the_limit_on_the_answer_and_the_window_come_from_the_declaration(
 
     run(call, task=dataclasses.replace(reader.task, max_length=96, stride=32), limit=2)
     assert lengths == {96}
+
+
+def test_an_unchanged_f1_does_not_hide_a_kind_of_question_that_is_broken() -> None:
+    """All answers to "who" are lost, and as many others are gained: NOT VALID, and the kind is named."""
+    task, reference, tested, request = toys.answers()
+    bound = bind("toy", task, reference, tested, request)
+    gained, answered = 6, []
+    for index, item in enumerate(bound.items):
+        is_broken = question_kind(item.question) == "who"
+        gains = not is_broken and gained > 0
+        gained -= gains
+        scores = (0.0 if gains else 1.0, 0.0 if is_broken else 1.0)
+        answers = [ScoredAnswer("text", 0.9, score, score, True) for score in scores]
+        answered.append(AnsweredQuestion(index, item.id, item.question, "text", *answers, 1.0, 0.0, False, 0.0, 0.0))
+    judged = conclude(bound, PartialResult("answers", answered=tuple(answered)))
+    assert judged.reference == judged.tested == 36 / 42
+    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
+    assert "certain loss of the class who is" in judged.reason
+    assert [each.name for each in judged.classes if each.broken] == ["who"]

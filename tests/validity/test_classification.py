@@ -9,9 +9,12 @@ from typing import Any, Callable
 
 import pytest
 from PIL import Image
+from validity import toys
 
 from modelzoo.errors import InputError, UsageError
-from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest, judge
+from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses
+from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest, bind, conclude, judge
+from modelzoo.validity.changes import interval_text
 
 
 @pytest.fixture
@@ -45,6 +48,12 @@ def test_a_sample_of_labelled_pictures(run: Callable[..., Validity], classifier:
     assert len(recorder.rows("top5.csv")) == 24 * 5
     assert judged == run(data=str(classifier.data), limit=24, seed=1)
     assert {"Five most likely classes", "Over the set"} <= {table.title for table in judged.tables}
+    assert [each.metric for each in judged.changes] == ["top1", "top5"]
+    assert (judged.changes[0].reference, judged.changes[0].tested) == (judged.reference, judged.tested)
+    assert judged.changes[0].low < judged.changes[0].change < judged.changes[0].high
+    assert judged.changes[0].p_value is not None
+    assert "cannot be seen with these 24 pictures; the loss is within the threshold" in judged.resolution
+    assert "class_loss" in {check.name for check in judged.checks}
 
 
 def test_the_builtin_set_gives_agreement_only_and_says_so(run: Callable[..., Validity]) -> None:
@@ -54,6 +63,8 @@ def test_the_builtin_set_gives_agreement_only_and_says_so(run: Callable[..., Val
     assert judged.small
     assert judged.scope == "12 crops of 1 photograph: agreement only"
     assert judged.metric == "top1_agreement"
+    assert "cannot be seen with these 12 crops" in judged.resolution
+    assert judged.classes == ()
 
 
 def test_one_picture_is_never_a_pass(run: Callable[..., Validity], classifier: Any) -> None:
@@ -137,6 +148,7 @@ def test_random_weights_are_numeric_only(classifier: Any, predictor: Callable[..
     request = ValidityRequest(limit=4, weights_are_random=True)
     judged = judge("lite0", classifier.task, predictor(model), predictor(model, "bf16"), request)
     assert (judged.verdict, judged.exit_code, judged.metric) == ("NUMERIC ONLY", 0, "tensor_error")
+    assert (judged.changes, judged.classes, judged.resolution) == ((), (), "")
     off = predictor(model, "bf16", via=lambda x: 1.2 * model(x))
     judged = judge("lite0", classifier.task, predictor(model), off, request)
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 1)
@@ -202,3 +214,51 @@ def test_every_batch_has_the_same_shape(
     judged = run(Predictor("compiled", call, "fp32", None), limit=7)
     assert judged.exit_code == 0
     assert shapes == {(4, 3, 224, 224)}
+
+
+def planted(folder: Path, right: Callable[[int], tuple[bool, bool]], *, labelled: bool = True) -> Validity:
+    """Judge 140 pictures of 7 classes; ``right`` says of which pictures the two models are right."""
+    task, reference, tested, request = toys.classification(folder, 140)
+    bound = bind("toy", task, reference, tested, request)
+    pictures = []
+    for index, item in enumerate(bound.items):
+        assert item.label is not None
+        tops = [
+            TopClasses((item.label if is_right else (item.label + 1) % 7,), (0.9,), True) for is_right in right(index)
+        ]
+        label = item.label if labelled else None
+        pictures.append(ClassifiedPicture(index, item.name, label, *tops, 0.0, 0.0, 0.0, 0.0, False))
+    if not labelled:
+        bound.items = [dataclasses.replace(item, label=None) for item in bound.items]  # type: ignore[misc]
+    return conclude(bound, PartialResult("classification", classified=tuple(pictures)))
+
+
+def test_an_unchanged_accuracy_does_not_hide_a_broken_class(tmp_path: Path) -> None:
+    """The last class is lost, and as many pictures of the others are gained: NOT VALID, and the class is named."""
+    judged = planted(tmp_path, lambda index: (index >= 40, 20 <= index < 120))
+    assert judged.reference == judged.tested == 100 / 140
+    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
+    assert judged.reason.startswith("certain loss of the class c6 is 0.")
+    assert (judged.classes[0].name, judged.classes[0].loss, judged.classes[0].broken) == ("c6", 1.0, True)
+    assert any(row[0] == "c6" and row[-1] == "BROKEN" for table in judged.tables for row in table.rows)
+
+
+def test_pictures_without_labels_are_compared_by_the_class_that_fp32_sees(tmp_path: Path) -> None:
+    """One class always flips."""
+    judged = planted(tmp_path, lambda index: (True, index >= 20), labelled=False)
+    assert judged.metric == "top1_agreement"
+    assert judged.classes[0].name == "c0"
+    assert judged.classes[0].broken
+
+
+def test_changes_in_both_directions_are_valid(tmp_path: Path) -> None:
+    """Every 20th picture is lost and as many are gained: the set is too small to say much, which is said."""
+    judged = planted(tmp_path, lambda index: (index % 20 != 7, index % 20 != 3))
+    assert (judged.verdict, judged.exit_code) == ("VALID", 0)
+    (top1, _) = judged.changes
+    assert (top1.worse, top1.better, top1.p_value) == (7, 7, 1.0)
+    assert top1.detectable_loss == pytest.approx(2.49 * (14 / 139) ** 0.5 / 140**0.5, rel=0.01)
+    assert judged.resolution == (
+        f"top-1 accuracy {interval_text(top1)}; losses under 6.7 points cannot be seen with these 140 pictures; "
+        "the loss is within the threshold of 1.7 points, but a larger one is possible"
+    )

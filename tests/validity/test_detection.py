@@ -44,6 +44,10 @@ def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: 
     assert (judged.verdict, judged.exit_code) == ("VALID", 0)
     assert 0.2 < judged.figures["box_ap_reference"] < 0.6
     assert any("AP small" in row[0] for table in judged.tables for row in table.rows)
+    assert [each.metric for each in judged.changes] == ["box_ap", "detection_agreement"]
+    assert judged.changes[0].change == pytest.approx((judged.tested or 0) - (judged.reference or 0))
+    assert judged.changes[0].low < judged.changes[0].change < judged.changes[0].high
+    assert "points cannot be seen with these 12 pictures" in judged.resolution
     assert len(recorder.pictures) == 2
     drawn = recorder.pictures[0].detections
     assert Path(drawn.source.path).is_file()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from modelzoo.records.partial import DetectedPicture, MatchedPair, Matches, UnmatchedObject
 from modelzoo.validity import TaskContext, ValidityRequest
-from modelzoo.validity.detection_tables import SHOWN, changes_tables, pictures_table, summary_table
+from modelzoo.validity.detection_figures import CategoryAp
+from modelzoo.validity.detection_tables import SHOWN, category_tables, changes_tables, pictures_table, summary_table
 
 CONTEXT = TaskContext("toy", ValidityRequest(), tested_name="bf16")
 STILL = MatchedPair(0, 0, 1, 0.9, 0.8, 0.95, (0, 0, 0, 0))
@@ -44,3 +45,16 @@ def test_ap_is_shown_if_there_are_annotations() -> None:
     assert rows["box AP"] == ("0.500", "0.250", "-0.250")
     assert rows["box AP small"] == ("–", "–", "–")
     assert not any(name.startswith("mask") for name in rows)
+
+
+def test_categories_whose_ap_fell_are_listed() -> None:
+    """In the given order, by name; no table if none fell."""
+    found = [CategoryAp(18, 12, 0.75, 0.25), CategoryAp(99, 1, 0.5, 0.4), CategoryAp(1, 80, 0.5, 0.5)]
+    (table,) = category_tables([*found, CategoryAp(2, 3, 0.1, 0.2)], {18: "dog"}, "box", CONTEXT)
+    assert table.title == "Box AP by category"
+    assert table.rows == (
+        ("dog", "12", "0.750", "0.250", "-0.500"),
+        ("category 99", "1", "0.500", "0.400", "-0.100"),
+    )
+    assert table.note == "fell in 2 of 4 categories, rose in 1"
+    assert category_tables(found[2:], {}, "box", CONTEXT) == ()

@@ -83,3 +83,25 @@ def test_the_thousand_wordnet_ids_are_in_the_models_order() -> None:
     assert len(set(ids)) == 1000
     assert list(ids) == sorted(ids)
     assert (ids[0], ids[652], ids[999]) == ("n01440764", "n03763968", "n15075141")
+
+
+def test_groups_hold_the_classes_that_belong_together() -> None:
+    """Spot checks by the index of a class; there are 118 breeds of dogs, and every class has a group."""
+    known = {
+        "fish": (0, 6, 389, 397),
+        "birds": (7, 24, 80, 100, 127, 146),
+        "amphibians and reptiles": (25, 68),
+        "invertebrates": (69, 79, 107, 126, 300, 329),
+        "dogs": (151, 268),
+        "cats": (281, 293),
+        "other mammals": (101, 147, 150, 269, 280, 294, 299, 330, 388),
+        "objects": (398, 923, 999),
+        "food": (924, 969),
+        "landscapes": (970, 980),
+        "people": (981, 983),
+        "plants and fungi": (984, 998),
+    }
+    for name, labels in known.items():
+        assert {imagenet.group(label) for label in labels} == {name}
+    assert sum(imagenet.group(label) == "dogs" for label in range(1000)) == 118
+    assert {imagenet.group(label) for label in range(1000)} == set(known)

@@ -80,3 +80,22 @@ def test_questions_without_an_answer_are_read(tmp_path: Path) -> None:
     path = tmp_path / "v2.json"
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "Text.", "qas": [qa]}]}]}))
     assert squad.read(path)[0].answers == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ("When was the lighthouse on Gull Point finished?", "when"),
+        ("In which month does the snow melt?", "which"),
+        ("How many queens does a hive hold?", "how many"),
+        ("How long may the queen live?", "how many"),
+        ("How did the town pay for it?", "how"),
+        ("Whose patents were restored, and what for?", "who"),
+        ("To whom was it sold?", "who"),
+        ("Name the author of the song that whatever it was called.", "other"),
+        ("¿Quién diseñó el puente?", "other"),
+    ],
+)
+def test_questions_are_of_the_kind_of_their_question_word(question: str, kind: str) -> None:
+    """The first one, wherever it stands; "how" with a quantity is a kind of its own."""
+    assert squad.question_kind(question) == kind

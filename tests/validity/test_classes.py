@@ -1,0 +1,118 @@
+"""Losses by class: a broken class under an unchanged mean is found, and noise is not."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import pytest
+
+from modelzoo.validity import TaskContext, ValidityRequest
+from modelzoo.validity.classes import (
+    SHOWN,
+    SIGNIFICANCE,
+    ClassItem,
+    certain_loss,
+    class_changes,
+    class_checks,
+    class_tables,
+    lost_items,
+)
+
+CONTEXT = TaskContext("toy", ValidityRequest(), tested_name="bf16")
+
+
+def items(name: str, count: int, right: int, kept: int) -> list[ClassItem]:
+    """``count`` items, of which fp32 has the first ``right`` right and the model under test the first ``kept``."""
+    return [ClassItem(name, float(i < right), float(i < kept)) for i in range(count)]
+
+
+def unchanged_mean() -> list[ClassItem]:
+    """Of 20 classes one lost 19 of 20 items, and the 19 others gained one each."""
+    others = [item for number in range(19) for item in items(f"class {number}", 20, 15, 16)]
+    return [*others, *items("broken", 20, 19, 0)]
+
+
+def test_an_unchanged_mean_does_not_hide_a_broken_class() -> None:
+    """Both models have the same accuracy, and the check fails with the name of the class."""
+    planted = unchanged_mean()
+    assert fmean(item.reference for item in planted) == fmean(item.tested for item in planted)
+    changes = class_changes(planted, 0.1)
+    assert [each.name for each in changes if each.broken] == ["broken"]
+    assert changes[0].name == "broken"
+    (check,) = class_checks(changes, {})
+    assert not check.passed
+    assert check.title == "certain loss of the class broken"
+    assert check.seen is not None
+    assert 0.5 < check.seen < 0.95
+    assert "20 classes of 5 items or more; its 20 items lost 95.0 %" in check.source
+
+
+def test_the_tolerance_is_the_loss_that_a_class_may_have() -> None:
+    """With the value at which the check would have passed it passes, and no class is called broken."""
+    (check,) = class_checks(class_changes(unchanged_mean(), 0.1), {})
+    assert check.would_pass_at is not None
+    for limit, passes in ((check.would_pass_at, True), (check.would_pass_at - 0.001, False), (0.0, False), (1.0, True)):
+        changes = class_changes(unchanged_mean(), limit)
+        assert class_checks(changes, {"class_loss": limit})[0].passed is passes
+        assert any(each.broken for each in changes) is not passes
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.05, 0.1])
+def test_noise_is_not_flagged(noise: float) -> None:
+    """Items that change in either direction with equal probability: none of 200 tables of 30 classes is flagged."""
+    import numpy as np
+
+    random = np.random.default_rng(2)
+    alarms = 0
+    for _ in range(200):
+        found: list[ClassItem] = []
+        for number, size in enumerate(random.integers(1, 60, 30)):
+            right = random.random(size) < 0.8
+            other = right ^ (random.random(size) < noise)
+            found += [ClassItem(f"class {number}", float(a), float(b)) for a, b in zip(right, other)]
+        alarms += any(each.broken for each in class_changes(found, 0.1))
+    assert alarms == 0
+
+
+def test_classes_that_all_lose_as_much_as_is_allowed_are_not_flagged() -> None:
+    """The worst case that is still within the threshold: 1 % of the tables may be flagged, 400 are simulated."""
+    import numpy as np
+
+    random = np.random.default_rng(3)
+    alarms = 0
+    for _ in range(400):
+        lost = random.binomial(50, 0.1, 10)
+        found = class_changes([i for n, k in enumerate(lost) for i in items(str(n), 50, 50, 50 - int(k))], 0.1)
+        alarms += found[0].broken
+    assert alarms / 400 <= SIGNIFICANCE + 0.015  # three standard errors of the simulation
+
+
+def test_a_class_of_few_items_is_listed_but_not_tested() -> None:
+    """Four items, all of them lost: there is no p-value, and no check."""
+    changes = class_changes(items("few", 4, 4, 0), 0.1)
+    assert [(each.name, each.loss, each.p_value, each.broken) for each in changes] == [("few", 1.0, None, False)]
+    assert class_checks(changes, {}) == []
+
+
+def test_gains_are_no_losses_and_fractions_count_as_nothing() -> None:
+    """0.4 of an item is lost in one class, and the other gained."""
+    changes = class_changes([*items("better", 9, 3, 6), *[ClassItem("worse", 1.0, 0.96)] * 10], 0.1)
+    assert [(each.name, lost_items(each), certain_loss(each, 0.01)) for each in changes] == [
+        ("worse", 0, 0.0),
+        ("better", 0, 0.0),
+    ]
+    (check,) = class_checks(changes, {})
+    assert (check.seen, check.passed, check.title) == (0.0, True, "certain loss of the worst class")
+
+
+def test_the_table_shows_the_worst_classes_first() -> None:
+    """Broken ones are marked; classes that lost nothing are left out, and so is a table without losses."""
+    (table,) = class_tables(class_changes(unchanged_mean(), 0.1), "pictures", CONTEXT)
+    assert table.columns == ("class", "pictures", "fp32", "bf16", "change, points", "p", "")
+    assert len(table.rows) == 1
+    assert table.rows[0][:5] == ("broken", "20", "95.0", "0.0", "-95.0")
+    assert table.rows[0][6] == "BROKEN"
+    assert table.note.startswith("1 of 20 classes; p: of a loss over 10 points")
+    assert class_tables(class_changes(items("a", 9, 5, 5), 0.1), "pictures", CONTEXT) == ()
+    many = [item for number in range(30) for item in items(str(number), 10, 5, 4)]
+    assert len(class_tables(class_changes(many, 0.1), "pictures", CONTEXT)[0].rows) == SHOWN

@@ -1,0 +1,80 @@
+"""The figures of a detector's judgement: agreement and AP, their changes, and losses by class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from validity import toys
+
+from modelzoo.records.partial import DetectedPicture, MatchedPair, Matches, PartialResult, UnmatchedObject
+from modelzoo.validity import bind, conclude, detection_figures
+from modelzoo.validity.judging import compare
+
+NAMES = {1: "dog", 2: "cat"}
+
+
+def pair(label: int, iou: float = 0.98) -> MatchedPair:
+    return MatchedPair(0, 0, label, 0.9, 0.9, iou, (0, 0, 0, 0))
+
+
+def picture(pairs: Sequence[MatchedPair], lost: int = 0, new: int = 0, label: int = 1) -> DetectedPicture:
+    """A picture with these objects in common, and others of the class ``label`` that one model alone detected."""
+    unmatched = UnmatchedObject(0, label, 0.8)
+    return DetectedPicture(
+        0, "a.jpg", None, Matches(tuple(pairs), (unmatched,) * lost, (unmatched,) * new), 9, 9, True, True
+    )
+
+
+def test_a_class_is_compared_picture_by_picture() -> None:
+    """Matched objects count with their IoU, unmatched ones with 0; an unknown label gets its number."""
+    found = list(
+        detection_figures.class_items([picture([pair(1, 0.9), pair(2, 1.0)], lost=1), picture([pair(5)])], NAMES)
+    )
+    assert [(each.name, each.reference) for each in found] == [("dog", 1.0), ("cat", 1.0), ("class 5", 1.0)]
+    assert [each.tested for each in found] == pytest.approx([0.45, 1.0, 0.98])
+
+
+def test_the_agreement_changes_by_objects() -> None:
+    """3 of 4 objects in common: two pictures that differ, with sizes 1 and 3."""
+    (change,) = detection_figures.changes([picture([pair(1)]), picture([pair(1)] * 2, new=1)], [])
+    assert (change.metric, change.reference, change.tested) == ("detection_agreement", 1.0, 0.75)
+    assert (change.items, change.worse, change.better) == (2, 1, 0)
+
+
+def test_a_set_without_annotations_has_no_ap() -> None:
+    """Its figures are those of the matched objects."""
+    assert detection_figures.average_precisions([picture([pair(1)])], None, True) == []
+    assert "box_ap_reference" not in detection_figures.figures([picture([pair(1)])], [])
+
+
+def test_boxes_and_masks_have_an_ap_by_category(tmp_path: Path) -> None:
+    """Two categories with one object per picture; both shapes change by what the figures say."""
+    task = bind("toy", *toys.detection(tmp_path, 6))
+    _, reference, tested, _ = toys.detection(tmp_path / "again", 6)
+    result = compare(task, reference, tested)
+    validity = conclude(task, result)
+    assert [each.metric for each in validity.changes] == ["box_ap", "mask_ap", "detection_agreement"]
+    for change in validity.changes[:2]:
+        assert change.reference == validity.figures[f"{change.metric}_reference"]
+        assert change.tested == validity.figures[f"{change.metric}_tested"]
+        assert change.low < change.change < change.high
+    by_category = [table for table in validity.tables if table.title.endswith("AP by category")]
+    assert [table.title for table in by_category] == ["Box AP by category", "Mask AP by category"]
+    assert {row[0] for table in by_category for row in table.rows} == {"square", "quadrangle"}
+    assert {row[1] for table in by_category for row in table.rows} == {"6"}
+
+
+def test_one_category_that_is_lost_is_not_valid_although_few_objects_change(tmp_path: Path) -> None:
+    """40 pictures with 20 squares each, and in 8 of them a quadrangle that is lost: 1 % of the objects."""
+    task = bind("toy", *toys.detection(tmp_path, 40))
+    pictures = tuple(
+        DetectedPicture(i, f"{i}", None, picture([pair(1)] * 20, lost=int(i < 8), label=2).matches, 9, 9, True, True)
+        for i in range(40)
+    )
+    task._annotations = None  # type: ignore[attr-defined]
+    validity = conclude(task, PartialResult("detection", detected=pictures))
+    assert validity.figures["detection_agreement"] > 0.99
+    assert (validity.verdict, validity.exit_code) == ("NOT VALID", 1)
+    assert validity.reason.startswith("certain loss of the class quadrangle is 0.")
