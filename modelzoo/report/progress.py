@@ -206,7 +206,8 @@ def block_lines(state: ProgressState, since: float = 0.0) -> list[str]:
 
 def doing(state: ProgressState) -> str:
     """``bert fp32, process 3 of 8: steady, 120 calls``, or ``bert bf16, judging: 12 of 42: fp32``."""
-    of = f" of {state.processes}" if state.processes else ""
+    # The baseline of several blocks has more processes than were asked for.
+    of = f" of {state.processes}" if state.processes and state.process <= state.processes else ""
     process = f"process {state.process}{of}" if state.process else "judging"
     calls = f", {state.calls} calls" if state.calls else ""
     return f"{state.workload} {state.label}, {process}: {state.phase}{calls}"

@@ -160,14 +160,13 @@ def wait_for(condition: Callable[[], Any], seconds: float = 120) -> Any:
 
 
 def worker_of(process: subprocess.Popen[str]) -> psutil.Process | None:
-    """The worker that this command runs now."""
+    """The worker that this command runs now, beside the reference load, which is its first child."""
     try:
-        for child in psutil.Process(process.pid).children(recursive=True):
-            if "modelzoo.measure.worker" in child.cmdline():
-                return child
+        children = psutil.Process(process.pid).children(recursive=True)
+        workers = [child for child in children if "modelzoo.measure.worker" in child.cmdline()]
+        return max(workers, key=lambda child: (child.create_time(), child.pid)) if len(workers) > 1 else None
     except psutil.NoSuchProcess:
-        pass
-    return None
+        return None
 
 
 def finished(path: Path) -> int:
