@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Callable, Protocol, TypeVar, Union
 
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence
+from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.workload import Count, Weights
@@ -106,6 +106,12 @@ class Model(Protocol):
 
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         """Count what determines the amount of work (``Workload.count``), for prepared ``args``; may be empty."""
+
+    def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
+        """Say which kernels one call on prepared ``args`` runs, without attributing time to them.
+
+        It is fast, and shows that a process runs the same kernels as one that was audited.
+        """
 
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
         """Prove which kernels ran, in which precision, by observing ``passes`` calls on prepared ``args``."""

@@ -1,7 +1,8 @@
 """Run a few forward passes under observation and record which operators and kernels they used.
 
 Audits are never part of the timing: the worker calls ``run_audit`` after the last timed sample. They record;
-``modelzoo.evidence.verdict`` judges.
+``modelzoo.evidence.verdict`` judges. ``log_kernels`` only shows whether a process ran the kernels of another one that
+was audited.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Iterator
 from typing import Callable
 
 from modelzoo.evidence.capture import captured_output
+from modelzoo.evidence.kernel_digest import kernel_digest
 from modelzoo.evidence.observation import Audit, Observation, parse_observation
 from modelzoo.evidence.profiler import run_profiled
 from modelzoo.evidence.torch_build import blas_name, calls_sbgemm, onednn_version
-from modelzoo.records.evidence import LogSource
+from modelzoo.records.evidence import KernelDigest, LogSource
 
 _VERBOSE_VARIABLES = ("ONEDNN_VERBOSE", "DNNL_VERBOSE", "MKLDNN_VERBOSE")
 
@@ -61,6 +63,28 @@ def observe(call: Callable[[], object], iterations: int) -> Observation:
         onednn_version=onednn_version(),
         problems=tuple(dict.fromkeys(problems)),
     )
+
+
+class NoKernelLogError(RuntimeError):
+    """The libraries' logs do not show which kernels ran; the message says why, in one line."""
+
+
+def log_kernels(call: Callable[[], object]) -> KernelDigest:
+    """Run ``call`` once with oneDNN's and MKL's verbose modes on, and say which kernels ran.
+
+    Unlike ``run_audit``, this takes little longer than the pass itself.
+
+    Raises:
+        NoKernelLogError: there is no log, or it names no kernel.
+    """
+    problems: list[str] = []
+    with _verbose_onednn(problems), _verbose_mkl(problems), captured_output(problems) as written:
+        call()
+        output = written()
+    digest = kernel_digest(output)
+    if digest is None:
+        raise NoKernelLogError("; ".join(problems) or "the logs of oneDNN and MKL name no kernel that ran")
+    return digest
 
 
 @contextlib.contextmanager

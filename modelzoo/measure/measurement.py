@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from time import perf_counter, time
@@ -24,7 +28,7 @@ from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.run_warnings import run_warnings
 from modelzoo.records.canary import Canary
 from modelzoo.records.ceilings import Ceilings
-from modelzoo.records.evidence import Evidence
+from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.protocol import Measured, MeasureJob, Message, Paused, Progress
@@ -55,10 +59,14 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
     machine, cpus = read_machine(), allowed_cpus()
     started = perf_counter()
-    engine = create_engine(job.engine)
-    engine.load()
+    with _imports():
+        engine = create_engine(job.engine)
+        engine.load()
+        work = load_workload(Path(job.directory))
+        with engine.explained_errors():
+            for name in work.libraries:
+                import_module(name)
     import_seconds = perf_counter() - started
-    work = load_workload(Path(job.directory))
     check_resolution(engine, work, job, machine.threads.count)
     session = engine.open(job.resolved)
     send(Progress("load" if job.resolved.mode == "eager" else "load and compile"))
@@ -70,6 +78,17 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     report = _report(job, engine, work, machine, built, timed, observed)
     report = replace(report, import_seconds=import_seconds, switches=switches, cpus=tuple(sorted(cpus)))
     return Measured(replace(report, warnings=run_warnings(report)))
+
+
+@contextmanager
+def _imports() -> Iterator[None]:
+    """Import without collecting garbage: there is hardly any, and looking for it takes a fifth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()  # what was imported stays, so it need not be looked through before sampling either
+        gc.enable()
 
 
 @dataclass(frozen=True)
@@ -159,6 +178,7 @@ class _Observed:
     counts: tuple[Count, ...]
     evidence: Optional[Evidence] = None
     evidence_problem: Optional[str] = None
+    kernels: Optional[KernelDigest] = None
     flops: Optional[Flops] = None
     flops_problem: Optional[str] = None
     profile: Optional[Profile] = None
@@ -168,8 +188,13 @@ class _Observed:
 def _observe(built: _Built, session: Session, timing: Optional[Timing], job: MeasureJob, send: Send) -> _Observed:
     model, args = built.model, built.args
     canary, canary_problem = value_and_problem(session.canary())
-    found = _Observed(canary, model.counts(args, built.inputs.items), evidence_problem=canary_problem)
+    counts = model.counts(args, built.inputs.items) if job.extras else ()
+    found = _Observed(canary, counts, evidence_problem=canary_problem)
     if job.audit:
+        kernels, _ = value_and_problem(model.kernels(args))
+        found = replace(found, kernels=kernels)
+    # Without a digest only an audit can show which kernels ran.
+    if job.audit and (job.full_audit or found.kernels is None):
         slow = timing is None or 2 * median(timing.steady) > AUDIT_SECONDS
         evidence, problem = value_and_problem(model.audit(args, passes=1 if slow else 2, canary=canary))
         found = replace(found, evidence=evidence, evidence_problem=problem or canary_problem)
@@ -231,6 +256,7 @@ def _report(
         inputs_digest=inputs_digest(built.inputs),
         machine_fingerprint=fingerprint(machine),
         turns=timed.turns,
+        kernels=observed.kernels,
     )
 
 

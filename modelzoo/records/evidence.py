@@ -132,6 +132,37 @@ class ClassVerdict:
 
 
 @dataclass(frozen=True)
+class KernelCalls:
+    """How often one pass called a kernel that multiplies matrices.
+
+    Attributes:
+        kernel: its name, after that of its library.
+        precision: the precision that the library's log proves.
+        count: number of calls in one pass.
+    """
+
+    kernel: str
+    precision: str
+    count: int
+
+
+@dataclass(frozen=True)
+class KernelDigest:
+    """Which kernels multiplied matrices in one pass, according to the logs of the libraries that contain them.
+
+    Equal in processes that ran the same kernels equally often on the same shapes. The number of items is not part of
+    the shapes: in detectors it depends on the data.
+
+    Attributes:
+        sha256: of the kernels with precisions, shapes and numbers of calls.
+        kernels: the calls by kernel and precision.
+    """
+
+    sha256: str
+    kernels: tuple[KernelCalls, ...]
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The verdict on one audit, and what it is based on.
 

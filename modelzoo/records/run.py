@@ -9,7 +9,7 @@ from typing import Optional
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.design import Design
-from modelzoo.records.evidence import Evidence
+from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Flops, Profile
@@ -83,13 +83,13 @@ class RunReport:
         canary_verdict: what the errors show.
         switches: process-wide switches that were set, by name.
         environment: what was done to the environment variables.
-        counts: numbers that the model's work depends on.
+        counts: numbers that the model's work depends on; one process per setting counts them.
         peak_memory: of this process.
         machine: the machine it ran on.
         libraries: the numerical libraries in the process.
         usage: how busy the CPUs were while it sampled.
         warnings: what may distort the result.
-        evidence: which kernels ran in which precision.
+        evidence: which kernels ran in which precision; the first processes of a setting are audited.
         evidence_problem: why there is no evidence.
         flops: the operations of one pass; one process per setting counts them.
         flops_problem: why there are none.
@@ -105,6 +105,8 @@ class RunReport:
         machine_fingerprint: equal on machines of equal speed; see ``modelzoo.machine.fingerprint``.
         cpus: the logical CPUs that the process could run on.
         turns: when it sampled, if other workers took turns with it.
+        kernels: which kernels a pass called; without ``evidence`` it shows whether they were those of a process that
+            was audited.
     """
 
     workload: str
@@ -143,6 +145,7 @@ class RunReport:
     machine_fingerprint: Optional[str] = None
     cpus: Optional[tuple[int, ...]] = None
     turns: Optional[tuple[Turn, ...]] = None
+    kernels: Optional[KernelDigest] = None
 
 
 @dataclass(frozen=True)

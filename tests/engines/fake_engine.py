@@ -130,6 +130,9 @@ class FakeModel:
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return tuple(self._workload.count(self.call, Inputs(args, items))) if self._workload.count else ()
 
+    def kernels(self, args: tuple[Any, ...]) -> Unavailable:
+        return Unavailable(REASON)
+
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Unavailable:
         return Unavailable(REASON)
 

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import pytest
 
-from modelzoo.evidence.audit import run_audit
+from modelzoo.evidence.audit import NoKernelLogError, log_kernels, run_audit
 from modelzoo.evidence.observation import PASS_EVENT
 from modelzoo.evidence.torch_build import onednn_version
 from modelzoo.records.evidence import LogSource
@@ -120,3 +120,34 @@ def test_build_without_a_profiler(forward: Callable[[], Any], monkeypatch: pytes
     assert sum(each.kind == "convolution" for each in audit.log.primitives) == 2
     assert audit.seconds > 0
     assert audit.problems == ("this PyTorch build has no working profiler (no Kineto)",)
+
+
+def test_the_kernels_of_a_pass_are_logged_alike_each_time(
+    forward: Callable[[], Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One pass without the profiler names the kernels that an audit finds, and prints nothing."""
+    digest = log_kernels(forward)
+    assert log_kernels(forward) == digest
+    kernels = {
+        f"oneDNN {each.kind} {each.implementation}" for each in run_audit(forward, 1).log.primitives if each.is_compute
+    }
+    assert {each.kernel for each in digest.kernels if each.kernel.startswith("oneDNN")} == kernels
+    out, err = capfd.readouterr()
+    assert out == err == ""
+
+
+def test_kernels_that_no_log_names_are_an_error(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the log that is missing, or that it names nothing."""
+    import torch
+    from torch.backends import mkldnn
+
+    with pytest.raises(NoKernelLogError, match="name no kernel that ran"):
+        log_kernels(lambda: None)
+
+    def refuse(level: int) -> Any:
+        raise AssertionError("Failed to set MKLDNN into verbose mode.")
+
+    monkeypatch.setattr(mkldnn, "verbose", refuse)
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
+    with pytest.raises(NoKernelLogError, match="cannot switch oneDNN's verbose mode on"):
+        log_kernels(forward)

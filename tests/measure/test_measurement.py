@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +21,11 @@ from modelzoo.machine.limits import usable_threads
 from modelzoo.measure import measurement
 from modelzoo.measure.preparation import prepare
 from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.protocol import MeasureJob, Message, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges, RunReport
 from modelzoo.records.workload import WeightsKind
+from modelzoo.results.proof import merged_proof
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload
@@ -109,7 +113,7 @@ def test_a_report_is_complete() -> None:
 
 
 def test_observations_come_with_the_audit_and_the_extras() -> None:
-    """Evidence from every process; operations and the profile only from those that are asked for extras."""
+    """Evidence from every audited process; operations and the profile only from those that are asked for extras."""
     report, _ = report_of(audit=True, extras=True, profiling=True)
     assert report.evidence is not None
     assert report.flops is not None
@@ -117,6 +121,62 @@ def test_observations_come_with_the_audit_and_the_extras() -> None:
     report, _ = report_of(audit=True, extras=False, profiling=True)
     assert report.evidence is not None
     assert (report.flops, report.profile) == (None, None)
+
+
+def test_a_process_that_is_not_audited_in_full_names_its_kernels() -> None:
+    """They are those of an audited one, so that its evidence holds for both."""
+    audited, _ = report_of(audit=True)
+    other, _ = report_of(audit=True, full_audit=False, extras=False)
+    assert audited.evidence is not None
+    assert other.evidence is None
+    assert other.evidence_problem is None
+    assert other.kernels is not None
+    assert other.kernels == audited.kernels
+    assert merged_proof([audited, other]).sentence.endswith(
+        "; the same kernels ran in all 2 processes, 1 of them audited in full"
+    )
+    assert merged_proof([audited, other]).verdict is ProofVerdict.FP32
+
+
+def test_a_process_whose_kernels_no_log_names_is_audited_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no other way to prove what it ran; the canary and the data types then decide."""
+    monkeypatch.setattr("modelzoo.evidence.audit.kernel_digest", lambda output: None)
+    report, _ = report_of(audit=True, full_audit=False, extras=False)
+    assert report.kernels is None
+    assert report.evidence is not None
+
+
+def test_without_an_audit_no_kernels_are_named() -> None:
+    """``--no-audit`` runs no pass after the timing."""
+    report, _ = report_of(audit=False, full_audit=False)
+    assert (report.kernels, report.evidence, report.evidence_problem) == (None, None, None)
+
+
+def test_only_one_process_counts_its_work(tmp_path: Path) -> None:
+    """Every process of a setting would count the same."""
+    odd(tmp_path / "odd")
+    path = tmp_path / "odd" / "workload.py"
+    declaration = path.read_text().replace("import Inputs,", "import Count, Inputs,").rstrip()[:-1]
+    path.write_text(declaration + ", count=lambda model, inputs: [Count('rows', 1, 0, 2, 'here')])\n")
+    work = load_workload(path.parent)
+    counted, _ = report_of(work=work, extras=True)
+    assert [count.name for count in counted.counts] == ["rows"]
+    other, _ = report_of(work=work, extras=False)
+    assert other.counts == ()
+
+
+def test_libraries_are_imported_before_the_model_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No garbage is collected while they are imported, as it is while the model is built."""
+    (tmp_path / "odd_library.py").write_text("import gc\nCOLLECTING = gc.isenabled()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    work = odd(tmp_path / "odd", build="import odd_library")
+    path = tmp_path / "odd" / "workload.py"
+    job = job_for(RANDOM, work, SHORT)
+    assert sys.modules.pop("odd_library").COLLECTING
+    path.write_text(path.read_text().rstrip()[:-1] + ", libraries=('odd_library',))\n")
+    measurement.measure(job, lambda message: None, lambda: None)
+    assert not sys.modules.pop("odd_library").COLLECTING
+    assert gc.isenabled()
 
 
 def test_operations_that_cannot_be_counted_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:

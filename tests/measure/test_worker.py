@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from toy_workloads import RANDOM, mlp
@@ -48,3 +50,32 @@ def test_a_job_that_is_none_is_refused(line: bytes) -> None:
     assert code == 2
     assert isinstance(messages[-1], Failed)
     assert "does not understand" in messages[-1].error
+
+
+def test_a_long_message_arrives_whole_and_what_is_registered_for_the_end_runs(tmp_path: Path) -> None:
+    """A worker ends without taking the interpreter apart, but not before its messages and files are written."""
+    left = tmp_path / "left"
+    script = f"""
+import atexit, pathlib, sys
+from modelzoo.measure import worker
+from modelzoo.records.protocol import Failed
+atexit.register(lambda: pathlib.Path({str(left)!r}).write_text("done"))
+def do(job, send):
+    print("an unfinished line", end="")
+    return Failed("x" * 3_000_000, "UsageError")
+worker.do = do
+worker.leave(worker.main())
+"""
+    job = prepare_job(mlp(), (RANDOM,), "torch")
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    # The job names its parent, with which the worker ends.
+    assert job.parent == os.getpid()
+    out, err = process.communicate(encode_job(job) + b"\n")
+    assert process.returncode == 0
+    assert left.read_text() == "done"
+    last = decode_message(out.splitlines()[-1])
+    assert isinstance(last, Failed)
+    assert len(last.error) == 3_000_000
+    assert err == b"an unfinished line"

@@ -6,7 +6,7 @@ import pytest
 from fake_runs import evidence, make
 
 from modelzoo.records.canary import CanaryLevel
-from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
 from modelzoo.records.run import RunReport
 from modelzoo.results.proof import merged_proof
 from modelzoo.setting import Setting
@@ -20,6 +20,11 @@ def report(verdict: ProofVerdict | None, **changes: object) -> RunReport:
     run = make([1.0], setting=Setting("bf16"), evidence=evidence(verdict) if verdict else None, **changes)
     assert run.report is not None
     return run.report
+
+
+def kernels(name: str = "oneDNN matmul brg", count: int = 73, shapes: str = "") -> KernelDigest:
+    """The digest of a process that called one kernel."""
+    return KernelDigest(f"{name} {count} {shapes}", (KernelCalls(name, "bf16", count),))
 
 
 def test_processes_that_agree_have_one_sentence() -> None:
@@ -85,3 +90,63 @@ def test_an_engine_without_a_canary_has_none() -> None:
     """Nothing is claimed that was not checked."""
     proof = merged_proof([report(None, canary=None, canary_verdict=None)])
     assert (proof.canary, proof.canary_summary) == ("", "")
+
+
+def test_processes_with_the_kernels_of_an_audited_one_share_its_verdict() -> None:
+    """The sentence says in how many processes the same kernels ran, and how many of them were audited."""
+    proof = merged_proof([report(ACTIVE, kernels=kernels())] * 2 + [report(None, kernels=kernels())] * 6)
+    assert (proof.verdict, proof.warning) == (ACTIVE, None)
+    assert proof.sentence == (
+        "evidence says ACTIVE; the same kernels ran in all 8 processes, 2 of them audited in full"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"kernels": kernels(count=72)}, "oneDNN matmul brg (bf16) was called 72 times, and 73 times there"),
+        ({"kernels": kernels("MKL sgemm")}, "oneDNN matmul brg (bf16) was called 0 times, and 73 times there"),
+        ({"kernels": kernels(shapes="other")}, "the same kernels ran on other shapes"),
+        ({"kernels": kernels(), "level": CanaryLevel.FP32}, "the precision of the canary's matmul, linear, conv"),
+    ],
+)
+def test_a_process_with_other_kernels_is_not_proven(changes: dict[str, object], difference: str) -> None:
+    """It is a disagreement, and the sentence says what differs."""
+    proof = merged_proof([report(ACTIVE, kernels=kernels())] * 2 + [report(None, **changes)])
+    assert proof.verdict is UNKNOWN
+    assert proof.sentence == (
+        f"a process that was not audited differs from those that were: {difference}; "
+        "the processes disagree: 2 × ACTIVE, 1 × UNKNOWN"
+    )
+    assert proof.warning is not None
+
+
+def test_the_audited_process_with_the_same_kernels_counts() -> None:
+    """Of several, the one with the least favourable verdict."""
+    first, second = kernels(), kernels("MKL sgemm")
+    audited = [report(ACTIVE, kernels=first), report(NOT_ACTIVE, kernels=second)]
+    assert merged_proof([*audited, report(None, kernels=first)]).sentence == (
+        "evidence says NOT_ACTIVE; the processes disagree: 2 × ACTIVE, 1 × NOT_ACTIVE"
+    )
+    alike = [report(ACTIVE, kernels=first), report(PARTLY, kernels=first)]
+    assert "1 × ACTIVE, 2 × PARTLY" in merged_proof([*alike, report(None, kernels=first)]).sentence
+
+
+def test_audited_processes_with_different_kernels_are_named() -> None:
+    """Their verdict is the same, but what was measured is not."""
+    proof = merged_proof([report(ACTIVE, kernels=kernels()), report(ACTIVE, kernels=kernels("MKL gemm_bf16"))])
+    assert (proof.verdict, proof.warning) == (ACTIVE, None)
+    assert proof.sentence == "evidence says ACTIVE; not all processes ran the same kernels"
+
+
+def test_kernels_without_any_audit_prove_nothing() -> None:
+    """If the audited processes failed, there is nothing to compare the others with."""
+    proof = merged_proof([report(None, kernels=kernels())] * 3)
+    assert (proof.sentence, proof.verdict) == ("no process was audited in full", None)
+
+
+def test_an_audited_process_without_a_list_of_kernels_vouches_for_none() -> None:
+    """Another process cannot be compared with it."""
+    proof = merged_proof([report(ACTIVE), report(None, kernels=kernels())])
+    assert proof.verdict is UNKNOWN
+    assert "the audited process has no list of kernels" in proof.sentence

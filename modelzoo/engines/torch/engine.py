@@ -19,7 +19,7 @@ from modelzoo.machine import installation, libraries
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.worker_environment import MATH_MODE_VARIABLE
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence
+from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.workload import Count, Weights
@@ -160,6 +160,14 @@ class TorchModel:
             return ()
         with autocast(self._setting):
             return tuple(self._workload.count(self._executable.model, Inputs(args, items)))
+
+    def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
+        from modelzoo.evidence.audit import NoKernelLogError, log_kernels
+
+        try:
+            return log_kernels(lambda: self.call(*args))
+        except NoKernelLogError as error:
+            return Unavailable(str(error))
 
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Evidence:
         from modelzoo.evidence.audit import run_audit
