@@ -215,6 +215,10 @@ class WarningCode(Enum):
     )
 
 
+EARLIER_NOTES = ("TIME_LIMIT",)
+"""Codes in results of earlier versions that say nothing of importance."""
+
+
 @dataclass(frozen=True)
 class WarningMessage:
     """One warning of one run.
@@ -239,8 +243,10 @@ def warning_for(code: WarningCode, **values: object) -> WarningMessage:
 def rank(code: str) -> tuple[Severity, int]:
     """Sort key of a warning's code: its severity, then its place among ``WarningCode``.
 
-    A code that this version does not know, from the result of another one, comes last of those that distort.
+    A code that this version does not know, from the result of a later one, comes last of those that distort.
     """
     codes = list(WarningCode)
+    if code in EARLIER_NOTES:
+        return Severity.NOTE, len(codes)
     known = next((each for each in codes if each.name == code), None)
     return (Severity.DISTORTS, len(codes)) if known is None else (known.value[0], codes.index(known))

@@ -59,7 +59,7 @@ def steadiness(found: Adjustment) -> str:
     """Say how steady the machine was, by the reference load, and why latencies are not adjusted if they are not."""
     if found.spread is None:
         return ""
-    said = f"its speed moved by {100 * found.spread:.0f} % during the run"
+    said = f"its speed varied by {100 * found.spread:.0f} % during the run"
     return f"{said}; latencies are not adjusted for that, because {found.refused}" if found.refused else said
 
 

@@ -124,8 +124,8 @@ def fitting(found: Sequence[Column], width: int) -> list[Column]:
 def caption(found: Sequence[Column]) -> str:
     """Return what the columns mean, as far as their titles do not say it."""
     cells = {column.title.partition(" ")[0]: column.cells for column in found}
-    said = ["latency: of one forward batch, geometric mean of the processes' medians with its 95 % interval"]
-    said += ["adjusted: at this machine's usual speed"] if "adjusted" in cells else []
+    said = ["latency of one forward batch: geometric mean of the processes' medians, with its 95 % interval"]
+    said += ["adjusted: the latency at this machine's usual speed"] if "adjusted" in cells else []
     compared = sum(map(bool, cells.get("verdict", ())))
     if compared > 1:
         said.append(f"the verdicts are corrected for {compared} comparisons, the intervals of the speedups are not")

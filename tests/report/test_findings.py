@@ -98,8 +98,8 @@ def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
     ("spread", "refused", "said"),
     [
         (None, "no reference load ran", ""),
-        (0.14, "", "its speed moved by 14 % during the run"),
-        (0.14, "of x", "its speed moved by 14 % during the run; latencies are not adjusted for that, because of x"),
+        (0.14, "", "its speed varied by 14 % during the run"),
+        (0.14, "of x", "its speed varied by 14 % during the run; latencies are not adjusted for that, because of x"),
     ],
 )
 def test_the_steadiness_of_the_machine_is_said(spread: float | None, refused: str, said: str) -> None:
