@@ -126,7 +126,7 @@ def caption(found: Sequence[Column]) -> str:
     cells = {column.title.partition(" ")[0]: column.cells for column in found}
     said = ["latency of one forward batch: geometric mean of the processes' medians, with its 95 % interval"]
     said += ["adjusted: the latency at this machine's usual speed"] if "adjusted" in cells else []
-    compared = sum(map(bool, cells.get("verdict", ())))
+    compared = sum("×" in cell for cell in cells.get("speedup", ()))
     if compared > 1:
         said.append(f"the verdicts are corrected for {compared} comparisons, the intervals of the speedups are not")
     return "; ".join(said)
