@@ -17,7 +17,7 @@ from typing import Callable, Optional, Union
 
 from modelzoo import stats
 from modelzoo.errors import UsageError
-from modelzoo.measure.budget import MINIMUM, SECONDS_PER_SETTING, State, needed_rounds, next_workload
+from modelzoo.measure.budget import FEWEST, MINIMUM, SECONDS_PER_SETTING, State, needed_rounds, next_workload
 from modelzoo.measure.reference import Reference
 from modelzoo.measure.request import OnEvent, Request
 from modelzoo.measure.rounds import Rounds
@@ -170,6 +170,10 @@ class _Call:
             )
 
     @property
+    def _running(self) -> list[_Part]:
+        return [part for part in self._parts if part.rounds.can_run]
+
+    @property
     def _remaining(self) -> float:
         return self._budget - (self._clock() - self._started)
 
@@ -177,11 +181,11 @@ class _Call:
         """Yield runs and designs until no workload needs or can afford another sweep."""
         for part in self._parts:
             yield from self._sweep(part)
-        self._plan_looks()
-        needed = [part.design.looks[0] for part in self._parts]
         while True:
-            decided = self._decided()
-            states = [self._state(*each) for each in zip(self._parts, needed, decided)]
+            # The first sweeps do what is done only once, so the costs are known better after a few.
+            if min((part.rounds.sweeps for part in self._running), default=FEWEST) < FEWEST:
+                self._plan_looks()
+            states = [self._state(*each) for each in zip(self._parts, self._decided())]
             chosen = next_workload(states, self._effort.margin, self._remaining, hard=self._effort.budget is not None)
             if chosen is None:
                 break
@@ -207,20 +211,17 @@ class _Call:
             for part in self._parts:
                 part.design = replace(part.design, looks=(self._effort.processes,), maximum=self._effort.processes)
             return
-        running = [part for part in self._parts if part.rounds.can_run]
-        # The sweep that showed the costs is one of those that are needed.
-        time = self._remaining + sum(part.cost for part in running)
-        counts = needed_rounds([part.cost for part in running], time)
-        left = max(0.0, time - sum(count * part.cost for count, part in zip(counts, running)))
-        more = int(HEADROOM * left / sum(part.cost for part in running)) if running else 0
-        for part in self._parts:
-            part.design = replace(part.design, looks=(1,), maximum=1)
-        for part, count in zip(running, counts):
+        # The sweeps so far are among those that are needed.
+        time = self._remaining + sum(part.rounds.sweeps * part.cost for part in self._running)
+        counts = needed_rounds([part.cost for part in self._running], time)
+        left = max(0.0, time - sum(count * part.cost for count, part in zip(counts, self._running)))
+        more = int(HEADROOM * left / sum(part.cost for part in self._running)) if self._running else 0
+        for part, count in zip(self._running, counts):
             if count < MINIMUM:
                 part.design = replace(part.design, processes=count, looks=(count,), maximum=count)
             else:
-                maximum = count + more
-                part.design = replace(part.design, looks=stats.planned_looks(count, maximum), maximum=maximum)
+                looks = stats.planned_looks(count, count + more)
+                part.design = replace(part.design, processes=None, looks=looks, maximum=count + more)
 
     def _decided(self) -> list[bool]:
         """Whether all comparisons of each workload have a verdict, corrected for those of all workloads."""
@@ -230,11 +231,11 @@ class _Call:
         ends = list(accumulate(map(len, compared)))
         return [all(decided[end - len(found) : end]) for found, end in zip(compared, ends)]
 
-    def _state(self, part: _Part, needed: int, decided: bool) -> State:
+    def _state(self, part: _Part, decided: bool) -> State:
         return State(
             rounds=part.rounds.sweeps,
             cost=part.cost,
-            needed=needed,
+            needed=part.design.looks[0] if part.design.looks else 1,
             fixed=part.design.processes is not None,
             half_width=part.half_width(),
             decided=decided,
