@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Optional
 
@@ -42,7 +42,7 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         InterruptedSessionError: the user interrupted it, or the result could not be written any more.
     """
     from modelzoo.machine.facts import read_machine
-    from modelzoo.machine.history import add_to_history, history_path, read_history, reference_speed
+    from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name, reference_speed
     from modelzoo.measure import reference_load, schedule
     from modelzoo.results.session_levels import priors, session_levels
 
@@ -50,12 +50,13 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
     effort, machine = options.make_effort(args), read_machine()
     # More processes only narrow the interval of a time, and under an emulator nothing is timed.
     effort = Effort(processes=1) if machine.emulator else effort
-    requests, kept = _requests(jobs, args), history_path(machine)
+    requests, kept, load = _requests(jobs, args), history_path(machine), ""
     known = read_history(kept)
     with _reference(requests, wanted=machine.emulator is None) as reference:
         outcomes = schedule.measure(requests, effort, progress.update, reference, priors(known))
         if reference is not None:
-            stored.set_reference(reference_speed(known, reference_load.VERSION, reference.threads))
+            load = reference_name(reference_load.VERSION, reference.threads)
+            stored.set_reference(reference_speed(known, load))
         try:
             progress.begin(effort.budget or schedule.default_budget(requests))
             for outcome in outcomes:
@@ -73,8 +74,9 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
             _end(stored)
             raise InterruptedSessionError from None
         except UsageError as problem:  # the disk is full, say
+            _end(stored)
             raise InterruptedSessionError(str(problem)) from problem
-    add_to_history(session_levels(stored.result), kept)
+    add_to_history(session_levels(stored.result, load), kept)
 
 
 def to_judge(settings: Sequence[Setting], args: argparse.Namespace) -> list[int]:
@@ -121,7 +123,8 @@ def _reference(requests: Sequence[Request], *, wanted: bool) -> Iterator[Optiona
 
 
 def _end(stored: ResultFile) -> None:
-    """Say in the designs that have not ended that they were interrupted."""
+    """Say in the designs that have not ended that they were interrupted, at least in memory."""
     for design in stored.result.designs:
         if design.ending is None:
-            stored.add_design(replace(design, ending=Ending.INTERRUPTED))
+            with suppress(UsageError):  # the disk may be full
+                stored.add_design(replace(design, ending=Ending.INTERRUPTED))

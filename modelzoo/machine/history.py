@@ -1,7 +1,7 @@
 """The sessions on this machine, kept beside its ceilings: one line of JSON per setting and session.
 
 They say how fast this machine is in the long run, how much its processes and its sessions differ, and what a process
-costs. Old lines are dropped when there are more than ``KEPT``.
+costs. The oldest lines are dropped when there are more than ``KEPT``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import msgspec
 from modelzoo.files import write_atomically
 from modelzoo.machine.directories import cache_directory
 from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.installation import installed_version
 from modelzoo.records.codec import encode_json
 from modelzoo.records.history import HISTORY_VERSION, SessionLevel
 from modelzoo.records.machine import Machine
 
 KEPT = 2000
+"""Lines of about 400 bytes: under a megabyte, and 250 sessions of eight settings."""
 
 
 def history_path(machine: Machine) -> Path:
@@ -30,45 +32,55 @@ def history_path(machine: Machine) -> Path:
 
 def read_history(path: Path) -> tuple[SessionLevel, ...]:
     """Read what is kept, oldest first; lines that are damaged or of another version are left out."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError:
-        return ()
-    found = []
-    for line in lines:
-        try:
-            level = msgspec.json.decode(line, type=SessionLevel)
-        except msgspec.MsgspecError:
-            continue
-        if level.version == HISTORY_VERSION:
-            found.append(level)
-    return tuple(found)
+    found = (_parsed(line) for line in _lines(path))
+    return tuple(level for level in found if level is not None)
 
 
 def add_to_history(levels: Sequence[SessionLevel], path: Path) -> bool:
-    """Append ``levels``; return whether that succeeded. A cache that cannot be written is not an error."""
+    """Append ``levels``; return whether that succeeded. A cache that cannot be written is not an error.
+
+    Lines of other versions stay as they are, for the suites that can read them.
+    """
     if not levels:
         return True
-    lines = [encode_json(level).decode() for level in (*read_history(path), *levels)][-KEPT:]
+    lines = [*_lines(path), *map(encode_json, levels)][-KEPT:]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, "\n".join(lines) + "\n")
+        write_atomically(path, b"\n".join(lines) + b"\n")
     except OSError:
         return False
     return True
 
 
-def reference_speed(levels: Sequence[SessionLevel], version: int, threads: int) -> Optional[float]:
-    """Return the long-run time of the reference load: the median of the sessions' medians; ``None`` without any.
+def reference_name(version: int, threads: int) -> str:
+    """Return what identifies the reference load: its version, its threads, and numpy, whose BLAS it runs."""
+    return f"version {version}, threads {threads}, numpy {installed_version('numpy')}"
+
+
+def reference_speed(levels: Sequence[SessionLevel], load: str) -> Optional[float]:
+    """Return the long-run time of the reference load: the median of the sessions' times; ``None`` without any.
 
     Args:
         levels: what is kept.
-        version: only this version of the load counts.
-        threads: likewise.
+        load: only times of this load count, see ``SessionLevel.reference_load``.
     """
-    by_session = {
-        level.created: level.reference
-        for level in levels
-        if level.reference is not None and level.reference_version == version and level.threads == threads
-    }
-    return median(by_session.values()) if by_session else None
+    by_session: dict[str, list[float]] = {}
+    for level in levels:
+        if level.reference is not None and level.reference_load == load:
+            by_session.setdefault(level.created, []).append(level.reference)
+    return median(map(median, by_session.values())) if by_session else None
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except OSError:
+        return []
+
+
+def _parsed(line: bytes) -> Optional[SessionLevel]:
+    try:
+        level = msgspec.json.decode(line, type=SessionLevel)
+    except (msgspec.MsgspecError, ValueError):  # ValueError: it is not UTF-8
+        return None
+    return level if level.version == HISTORY_VERSION and level.level > 0 else None

@@ -16,18 +16,18 @@ class SessionLevel:
         created: when the session began; UTC, ISO 8601.
         workload: the workload's name.
         label: the setting, as tables show it.
-        key: the same for sessions that ran the same work: digest of workload, setting, weights and versions.
+        key: equal for sessions that ran the same work with the same software.
         level: geometric mean of the processes' medians.
-        adjusted: the same at the machine's reference speed; ``None`` if it was not adjusted.
         processes: number of processes.
         sampled: how long each process sampled, on average.
         between: variance between processes that sample for ever.
         tau2: variance within a process, per second of sampling.
         cost: wall time of a process besides its samples.
         ratio_spread: standard deviation of the rounds' log ratios to the baseline; ``None`` for the baseline.
-        reference: time of the reference load; ``None`` if it did not run.
-        reference_version: its version.
-        threads: threads of the workers.
+        reference: time of the reference load beside these processes, their geometric mean; ``None`` if it did not run.
+        reference_load: what ran as the reference load; only times of the same load can be compared.
+        slope: how the log latency followed the load's log time; ``None`` if the load did not predict the latency.
+        version: of this record.
     """
 
     created: str
@@ -40,9 +40,14 @@ class SessionLevel:
     between: float
     tau2: float
     cost: float
-    adjusted: Optional[float] = None
     ratio_spread: Optional[float] = None
     reference: Optional[float] = None
-    reference_version: Optional[int] = None
-    threads: int = 1
+    reference_load: str = ""
+    slope: Optional[float] = None
     version: int = HISTORY_VERSION
+
+    def adjusted(self, reference: float) -> Optional[float]:
+        """The level if the reference load took ``reference`` seconds; ``None`` if the load does not predict it."""
+        if self.slope is None or self.reference is None:
+            return None
+        return float(self.level * (reference / self.reference) ** self.slope)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Optional
 
 from modelzoo import stats
@@ -23,7 +23,13 @@ PRIOR_WEIGHT = 8.0
 FREEDOM = 12
 """Degrees of freedom, processes less settings, that it takes to say whether the load predicts anything. If it does not,
 a correlation of 0.5 or more still comes about in 4 % of such results, and in 25 % of results with 3 degrees of freedom
-(r sqrt(f - 1) / sqrt(1 - r²) is Student's t with f - 1 degrees of freedom)."""
+(r sqrt(f - 1) / sqrt(1 - r²) is Student's t with f - 1 degrees of freedom); in up to 10 % if something that the load
+does not feel slows down all settings of a round together."""
+
+NO_LOAD = "no reference load ran"
+
+Pairs = Mapping[int, Sequence[tuple[float, float]]]
+"""Per group, the log latency of each process and the log time of the reference load beside it."""
 
 
 @dataclass(frozen=True)
@@ -47,45 +53,90 @@ class Adjustment:
 
 
 def adjustment(result: Result) -> Adjustment:
-    """Adjust the latencies of all groups of ``result``, or say why they are not."""
-    groups = {group: [run for run in runs if _level(run)] for group, runs in result.groups().items()}
-    groups = {group: runs for group, runs in groups.items() if runs}
-    levels = [_level(run) for runs in groups.values() for run in runs]
-    if not levels:
-        return Adjustment(None, None, None, "no reference load ran", {})
-    # The first session on a machine has no reference speed to go by but its own.
-    reference = result.reference_seconds if result.reference_seconds is not None else median(levels)
-    pairs = {group: [_pair(run) for run in runs] for group, runs in groups.items()}
-    control = stats.fit_control(list(pairs.values()), PRIOR_SLOPE, PRIOR_WEIGHT)
-    refused = _refusal(control, list(pairs.values()))
-    latencies = {} if refused else {group: _adjusted(each, control, reference) for group, each in pairs.items()}
-    return Adjustment(control, reference, max(levels) / min(levels) - 1, refused, latencies)
+    """Adjust the latencies of all groups of ``result``, or say why they are not.
+
+    The first session on a machine has no reference speed to go by but its own.
+    """
+    return adjustments([result], result.reference_seconds)[0]
+
+
+def adjustments(results: Sequence[Result], reference: Optional[float] = None) -> list[Adjustment]:
+    """Adjust the sessions of one call together: with one slope, and to one reference speed.
+
+    Args:
+        results: of sessions that ran the same settings on one machine.
+        reference: the load's time at the machine's reference speed; by default the median over all processes.
+    """
+    pairs = [_pairs(result) for result in results]
+    loads = [[load for each in groups.values() for _, load in each] for groups in pairs]
+    if not any(loads):
+        return [Adjustment(None, None, None, NO_LOAD, {}) for _ in results]
+    speed = math.log(reference) if reference is not None else median(load for each in loads for load in each)
+    every = [each for groups in pairs for each in groups.values()]
+    control = stats.fit_control(every, PRIOR_SLOPE, PRIOR_WEIGHT)
+    freedom = sum(len(each) - 1 for each in every)
+    refused = _refusal(control, freedom, sum(map(len, every)))
+    found = []
+    for groups, own in zip(pairs, loads):
+        spread = math.expm1(max(own) - min(own)) if own else None
+        problem = refused if own else NO_LOAD
+        latencies = (
+            {} if problem else {group: _adjusted(each, control, freedom, speed) for group, each in groups.items()}
+        )
+        found.append(Adjustment(control, math.exp(speed), spread, problem, latencies))
+    return found
 
 
 def reference_seconds(runs: Sequence[Run]) -> Optional[float]:
-    """The time of the reference load in one session: the median of its rounds; ``None`` if it did not run."""
-    levels = [level for run in runs if (level := _level(run))]
-    return median(levels) if levels else None
+    """The time of the reference load beside these processes, their geometric mean; ``None`` if it did not run."""
+    loads = [_load(run) for run in runs if _is_paired(run)]
+    return stats.geometric_mean(loads) if loads else None
 
 
-def _level(run: Run) -> float:
-    """The time of the reference load while this run sampled; 0 if there is none, or if the run has no samples."""
-    return median(turn.seconds for turn in run.reference) if run.reference and run.steady else 0.0
+def _pairs(result: Result) -> Pairs:
+    found = {
+        group: [(math.log(median(run.steady)), math.log(_load(run))) for run in runs if _is_paired(run)]
+        for group, runs in result.groups().items()
+    }
+    return {group: each for group, each in found.items() if each}
 
 
-def _pair(run: Run) -> tuple[float, float]:
-    return math.log(median(run.steady)), math.log(_level(run))
+def _is_paired(run: Run) -> bool:
+    """Whether the process was timed and has a reference load beside it."""
+    return bool(run.steady and run.reference)
 
 
-def _refusal(control: stats.Control, pairs: Sequence[Sequence[tuple[float, float]]]) -> str:
-    freedom = sum(len(each) - 1 for each in pairs)
+def _load(run: Run) -> float:
+    """The time of the reference load while this process and the others of its round sampled."""
+    return median(turn.seconds for turn in run.reference)
+
+
+def _refusal(control: stats.Control, freedom: int, processes: int) -> str:
     if freedom < FREEDOM:
-        return f"{sum(map(len, pairs))} processes are too few to say whether the reference load predicts the latency"
+        return f"{processes} processes are too few to say whether the reference load predicts the latency"
     if not control.is_used:
         return f"the reference load does not predict the latency here (correlation {control.correlation:.2f})"
     return ""
 
 
-def _adjusted(pairs: Sequence[tuple[float, float]], control: stats.Control, reference: float) -> stats.Interval:
-    level = math.log(reference)
-    return stats.level_interval([math.exp(stats.adjusted(x, load, control.slope, level)) for x, load in pairs])
+def _adjusted(
+    pairs: Sequence[tuple[float, float]], control: stats.Control, freedom: int, speed: float
+) -> stats.Interval:
+    """The level of the adjusted processes, with an interval that has two parts.
+
+    One is Student's t on the adjusted log medians. The other is the error of the slope times the distance from this
+    session's load to the reference speed, as for a point on a line of regression that is far from its centre (Draper
+    and Smith, "Applied Regression Analysis", section 3.1).
+    """
+    level = stats.level_interval([math.exp(stats.adjusted(x, load, control.slope, speed)) for x, load in pairs])
+    distance = fmean(load for _, load in pairs) - speed
+    of_level = math.log(level.high / level.value)
+    of_slope = stats.student_t((1 + stats.CONFIDENCE) / 2, freedom - 1) * _slope_error(control, freedom) * distance
+    half = math.hypot(of_level, of_slope)
+    return stats.Interval(level.value, level.value * math.exp(-half), level.value * math.exp(half))
+
+
+def _slope_error(control: stats.Control, freedom: int) -> float:
+    """The slope's standard error: the slope divided by the t statistic of the correlation, which is the same as its."""
+    r = control.correlation
+    return abs(control.slope) * math.sqrt(max(0.0, 1 - r * r) / (freedom - 1)) / r

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from statistics import fmean, median, stdev
 from typing import Optional
 
@@ -21,59 +20,63 @@ LEAST_PROCESSES = 3
 """A setting with fewer processes says nothing about how they differ, and is not kept."""
 
 
-def session_levels(result: Result) -> tuple[SessionLevel, ...]:
-    """Return what is worth keeping of ``result``: one entry per setting that was timed in enough processes."""
-    labels, adjusted = labels_as_run(result), adjustment(result).latencies
-    found = []
-    for group, runs in result.groups().items():
+def session_levels(result: Result, reference_load: str = "") -> tuple[SessionLevel, ...]:
+    """Return what is worth keeping of ``result``: one entry per setting that was timed in enough processes.
+
+    Args:
+        result: of a session that has ended by itself.
+        reference_load: what ran as the reference load; see ``SessionLevel.reference_load``.
+    """
+    labels, groups, found = labels_as_run(result), result.groups(), adjustment(result)
+    workloads = [asked.workload for asked in result.asked]
+    slope = found.control.slope if found.control is not None and not found.refused else None
+    levels = []
+    for group, runs in groups.items():
         timed = [run for run in runs if run.steady]
         report = timed[0].report if timed else None
-        if report is None or len(timed) < LEAST_PROCESSES:
+        # The variance within processes needs two samples of one of them.
+        if report is None or len(timed) < LEAST_PROCESSES or max(len(run.steady) for run in timed) < 2:
             continue
-        same = [run for run in result.runs if run.workload == report.workload]
-        first = next(index for index, asked in enumerate(result.asked) if asked.workload == report.workload)
-        level = _level(result.created, labels[group], timed, report)
-        whole = seconds_per_round(same) / len({run.group for run in same})
-        found.append(
-            replace(
-                level,
-                cost=max(0.0, whole - level.sampled),
-                adjusted=adjusted[group].value if group in adjusted else None,
-                ratio_spread=_ratio_spread(result.groups()[first], timed) if group != first else None,
-            )
+        components = stats.components([run.steady for run in timed])
+        sampled = fmean(sum(run.steady) for run in timed)
+        reference = reference_seconds(timed)
+        first = workloads.index(report.workload)
+        level = SessionLevel(
+            created=result.created,
+            workload=report.workload,
+            label=labels[group],
+            key=_key(report),
+            level=stats.geometric_mean([median(run.steady) for run in timed]),
+            processes=len(timed),
+            sampled=sampled,
+            between=components.between,
+            tau2=components.tau2,
+            cost=max(0.0, _seconds_per_process(result, report.workload) - sampled),
+            ratio_spread=_ratio_spread(groups.get(first, []), timed) if group != first else None,
+            reference=reference,
+            reference_load=reference_load if reference is not None else "",
+            slope=slope if reference is not None else None,
         )
-    return tuple(found)
+        levels.append(level)
+    return tuple(levels)
 
 
 def priors(levels: Sequence[SessionLevel]) -> Mapping[str, stats.Components]:
-    """Return the variances to expect of each workload: the means of its kept sessions."""
+    """Return the variances to expect of each workload: the means over its settings and sessions."""
     found: dict[str, list[stats.Components]] = {}
     for level in levels:
         found.setdefault(level.workload, []).append(stats.Components(level.between, level.tau2))
     return {workload: stats.pooled(each) for workload, each in found.items()}
 
 
-def _level(created: str, label: str, timed: Sequence[Run], report: RunReport) -> SessionLevel:
-    components = stats.components([run.steady for run in timed])
-    turns = [turn for run in timed for turn in run.reference]
-    return SessionLevel(
-        created=created,
-        workload=report.workload,
-        label=label,
-        key=_key(report),
-        level=stats.geometric_mean([median(run.steady) for run in timed]),
-        processes=len(timed),
-        sampled=fmean(sum(run.steady) for run in timed),
-        between=components.between,
-        tau2=components.tau2,
-        cost=0.0,
-        reference=reference_seconds(timed),
-        reference_version=turns[0].version if turns else None,
-        threads=report.setting.threads,
-    )
+def _seconds_per_process(result: Result, workload: str) -> float:
+    """Wall time of a process of ``workload``, with its share of what its round waits for."""
+    runs = [run for run in result.runs if run.workload == workload]
+    return seconds_per_round(runs) / len({run.group for run in runs})
 
 
 def _ratio_spread(baseline: Sequence[Run], runs: Sequence[Run]) -> Optional[float]:
+    """Standard deviation of the log ratios of the rounds that have both settings; ``None`` if there are too few."""
     other = {run.round: median(run.steady) for run in baseline if run.steady}
     ratios = [math.log(other[run.round] / median(run.steady)) for run in runs if run.round in other]
     return stdev(ratios) if len(ratios) > 1 else None
@@ -81,5 +84,6 @@ def _ratio_spread(baseline: Sequence[Run], runs: Sequence[Run]) -> Optional[floa
 
 def _key(report: RunReport) -> str:
     """The same for all runs of the same work by the same software."""
-    work = (report.workload, report.setting, report.weights.sha256, report.digest, report.inputs_digest)
-    return hashlib.sha256(encode_json((work, sorted(report.versions.items())))).hexdigest()[:16]
+    setting, weights, inputs = report.setting, report.weights.sha256, report.inputs_digest
+    work = (report.workload, report.engine, setting, weights, report.digest, inputs, sorted(report.versions.items()))
+    return hashlib.sha256(encode_json(work)).hexdigest()[:16]

@@ -1,0 +1,244 @@
+"""One session of simulated runs: what is stored, shown and kept, also after Ctrl-C and on a full disk."""
+
+from __future__ import annotations
+
+import errno
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Union
+
+import pytest
+from example_machine import SERVER, machine_with
+from fake_runs import make
+from kept_sessions import beside, kept
+from toy_workloads import MLP
+
+from modelzoo import cli
+from modelzoo.cli.session import to_judge
+from modelzoo.machine import facts
+from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
+from modelzoo.measure import reference, reference_load, schedule
+from modelzoo.records.design import Design, Ending
+from modelzoo.records.run import Run
+from modelzoo.results import store
+from modelzoo.setting import Effort, Setting
+
+BF16 = Setting("bf16")
+Outcome = Union[Run, Design, BaseException]
+PLANNED = Design("mlp", 0.05, 600.0, looks=(8, 16), maximum=16)
+
+
+def rounds(count: int) -> list[Outcome]:
+    """Rounds of two settings, the second one half as fast, each followed by the design as it is then."""
+    found: list[Outcome] = []
+    for number in range(count):
+        for group, setting in enumerate((Setting(), BF16)):
+            level = 0.1 * (1 + group) * (1 + 0.01 * (number % 3))
+            run = make([level] * 5, workload="mlp", setting=setting, group=group, round=number)
+            found.append(beside(run, 0.002))
+        found.append(PLANNED)
+    return found
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """Replace the machine, its reference load and all measurements; return what the schedule was asked for."""
+
+    class Load:
+        def __init__(self, threads: int) -> None:
+            self.threads = threads
+
+        def __enter__(self) -> Load:
+            return self
+
+        def __exit__(self, *args: object) -> None:
+            pass
+
+    monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
+    monkeypatch.setattr(reference, "Reference", Load)
+
+    def simulate(outcomes: Sequence[Outcome]) -> list[Any]:
+        asked: list[Any] = []
+
+        def measure(*args: object) -> Iterator[Outcome]:
+            asked.append(args)
+            for each in outcomes:
+                if isinstance(each, BaseException):
+                    raise each
+                yield each
+
+        monkeypatch.setattr(schedule, "measure", measure)
+        return asked
+
+    return simulate
+
+
+def run(path: Path, *options: str) -> int:
+    """``modelzoo run examples/mlp`` in this process."""
+    return cli.main(["run", str(MLP), "--threads", "2", "--json", str(path), *options])
+
+
+Simulate = Callable[[Sequence[Outcome]], list[Any]]
+
+
+def test_runs_and_designs_are_stored_as_they_come(simulated: Simulate, tmp_path: Path) -> None:
+    """The latest design of a workload counts."""
+    ended = replace(PLANNED, ending=Ending.PRECISE)
+    simulated([*rounds(8), ended])
+    assert run(tmp_path / "r.json") == 0
+    result = store.read(tmp_path / "r.json")
+    assert len(result.runs) == 16
+    assert result.designs == (ended,)
+
+
+def test_an_interrupted_session_says_so_in_its_designs(
+    simulated: Simulate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C: what has finished is stored and shown with a verdict, and the exit code is 130."""
+    simulated([*rounds(4), KeyboardInterrupt()])
+    assert run(tmp_path / "r.json") == 130
+    result = store.read(tmp_path / "r.json")
+    assert len(result.runs) == 8
+    assert [design.ending for design in result.designs] == [Ending.INTERRUPTED]
+    captured = capsys.readouterr()
+    assert f"modelzoo: interrupted; 8 finished runs are in {tmp_path / 'r.json'}" in captured.err
+    assert "SLOWER" in captured.err
+    assert [line.split()[1] for line in captured.out.splitlines()] == ["mlp", "mlp-bf16"]
+
+
+def test_an_ended_workload_was_not_interrupted(simulated: Simulate, tmp_path: Path) -> None:
+    """Only those that were still running."""
+    ended = replace(PLANNED, workload="done", ending=Ending.FIXED)
+    simulated([ended, *rounds(1), KeyboardInterrupt()])
+    assert run(tmp_path / "r.json") == 130
+    found = {each.workload: each.ending for each in store.read(tmp_path / "r.json").designs}
+    assert found == {"done": Ending.FIXED, "mlp": Ending.INTERRUPTED}
+
+
+def fill_the_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Let ``after`` writes of the result succeed, and no more."""
+    writes: list[Path] = []
+    write = store.write_atomically
+
+    def full(path: Path, content: Union[str, bytes]) -> None:
+        writes.append(path)
+        if len(writes) > after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, content)
+
+    monkeypatch.setattr(store, "write_atomically", full)
+
+
+def test_a_full_disk_ends_the_session_with_all_that_was_measured(
+    simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table and the verdict come from memory, the file keeps what fitted, and the exit code is 2."""
+    simulated(rounds(8))
+    fill_the_disk(monkeypatch, after=11)
+    assert run(tmp_path / "r.json") == 2
+    captured = capsys.readouterr()
+    assert "SLOWER" in captured.err
+    assert "No space left on device" in captured.err
+    last = captured.err.splitlines()[-1]
+    assert last.startswith("modelzoo: error: cannot write ")
+    assert last.endswith("(the table above has all 7 finished runs)")
+    assert [line.split()[1] for line in captured.out.splitlines()] == ["mlp", "mlp-bf16"]
+    kept_runs = store.read(tmp_path / "r.json").runs
+    assert 0 < len(kept_runs) < 7
+
+
+def test_a_disk_that_is_full_at_ctrl_c_is_still_an_interruption(
+    simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The designs are ended in memory only."""
+    simulated([*rounds(1), KeyboardInterrupt()])
+    fill_the_disk(monkeypatch, after=5)
+    assert run(tmp_path / "r.json") == 130
+    assert "modelzoo: interrupted; 2 finished runs" in capsys.readouterr().err
+
+
+def test_a_result_that_cannot_be_written_at_all_is_one_line(
+    simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing has been started then."""
+    asked = simulated(rounds(1))
+    fill_the_disk(monkeypatch, after=0)
+    assert run(tmp_path / "r.json") == 2
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n"), asked) == ("", 1, [])
+
+
+def test_a_complete_session_is_kept_of_the_machine(simulated: Simulate, tmp_path: Path) -> None:
+    """Once per setting; an interrupted one is not."""
+    simulated([*rounds(4), KeyboardInterrupt()])
+    run(tmp_path / "r.json")
+    assert read_history(history_path(SERVER)) == ()
+    simulated(rounds(4))
+    run(tmp_path / "r.json")
+    found = read_history(history_path(SERVER))
+    assert [(level.workload, level.label, level.processes) for level in found] == [
+        ("mlp", "fp32", 4),
+        ("mlp", "bf16=autocast", 4),
+    ]
+    assert {level.reference_load for level in found} == {reference_name(reference_load.VERSION, 2)}
+
+
+def test_earlier_sessions_say_how_fast_the_machine_is_and_how_processes_vary(
+    simulated: Simulate, tmp_path: Path
+) -> None:
+    """Its reference speed is stored, and the schedule gets the variances of each workload."""
+    load = reference_name(reference_load.VERSION, 2)
+    levels = [kept(day, workload="mlp", reference=day / 1000, reference_load=load) for day in (1, 2, 3)]
+    add_to_history([*levels, kept(4, reference=9.0, reference_load="another")], history_path(SERVER))
+    asked = simulated(rounds(1))
+    run(tmp_path / "r.json")
+    assert store.read(tmp_path / "r.json").reference_seconds == 0.002
+    priors = asked[0][4]
+    assert set(priors) == {"mlp", "toy"}
+    assert priors["mlp"].between == pytest.approx(levels[0].between)
+
+
+def test_nothing_is_kept_under_an_emulator(
+    simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is one process per setting, and no reference load."""
+    emulated = machine_with(emulator="qemu-user")
+    monkeypatch.setattr(facts, "read_machine", lambda: emulated)
+    untimed = [make(None, workload="mlp", setting=each, group=i) for i, each in enumerate((Setting(), BF16))]
+    asked = simulated(untimed)
+    run(tmp_path / "r.json", "--processes", "5")
+    assert (asked[0][1], asked[0][3]) == (Effort(processes=1), None)
+    assert read_history(history_path(emulated)) == ()
+
+
+def test_several_sessions_have_a_result_each_and_a_summary(
+    simulated: Simulate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The results name their series and number."""
+    simulated(rounds(4))
+    assert run(tmp_path / "r.json", "--sessions", "2") == 0
+    sessions = [store.read(tmp_path / f"r-{number}.json").session for number in (1, 2)]
+    assert [(each.number, each.count) for each in sessions if each is not None] == [(1, 2), (2, 2)]
+    assert capsys.readouterr().err.count("Over 2 sessions:") == 1
+
+
+@pytest.mark.parametrize(("threads", "expected"), [("2", 2), ("1,2,2", 2)])
+def test_the_reference_load_has_as_many_threads_as_most_settings(
+    threads: str, expected: int, simulated: Simulate, tmp_path: Path
+) -> None:
+    """Equal settings count each."""
+    asked = simulated(rounds(1)[:1])
+    values = threads.split(",")
+    settings = [part for value in values for part in ("--setting", f"threads={value}")]
+    cli.main(["run", str(MLP), "--json", str(tmp_path / "r.json"), *settings])
+    assert asked[0][3].threads == expected
+
+
+def test_the_reference_is_not_compared_with_itself() -> None:
+    """``--validate`` judges all settings but fp32 in eager mode, and nothing without it."""
+    settings = [Setting(), BF16, Setting(mode="compile")]
+
+    assert to_judge(settings, Namespace(validate=True)) == [1, 2]
+    assert to_judge(settings, Namespace(validate=False)) == []

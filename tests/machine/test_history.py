@@ -1,0 +1,104 @@
+"""The kept sessions of a machine: one line each, appended, never more than fit, and no error if they are damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from example_machine import SERVER, machine_with
+from kept_sessions import kept
+
+from modelzoo.machine import history
+from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name, reference_speed
+
+
+def test_sessions_are_read_as_they_were_kept(tmp_path: Path) -> None:
+    """Later ones follow earlier ones, and no other file is left."""
+    path = tmp_path / "deep" / "h.jsonl"
+    assert add_to_history([kept(1), kept(1, label="bf16", ratio_spread=0.02)], path)
+    assert add_to_history([kept(2, reference=0.002, reference_load="a", slope=0.9)], path)
+    assert [(level.created[8:10], level.label, level.slope) for level in read_history(path)] == [
+        ("01", "fp32", None),
+        ("01", "bf16", None),
+        ("02", "fp32", 0.9),
+    ]
+    assert [each.name for each in path.parent.iterdir()] == ["h.jsonl"]
+
+
+def test_there_may_be_none(tmp_path: Path) -> None:
+    """No file, and nothing to add: no file is made."""
+    path = tmp_path / "h.jsonl"
+    assert read_history(path) == ()
+    assert add_to_history([], path)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[]", b"null", b'{"version": 1}', b"\xff\xfe", b'{"created": 3}', b"\x00" * 20]
+)
+def test_a_damaged_line_costs_only_itself(damage: bytes, tmp_path: Path) -> None:
+    """A truncated or overwritten line is left out; what is added later is read."""
+    path = tmp_path / "h.jsonl"
+    add_to_history([kept(1)], path)
+    path.write_bytes(path.read_bytes() + damage)
+    assert read_history(path) == (kept(1),)
+    add_to_history([kept(2)], path)
+    assert read_history(path) == (kept(1), kept(2))
+
+
+def test_a_level_that_is_not_positive_is_damaged(tmp_path: Path) -> None:
+    """It has no logarithm."""
+    path = tmp_path / "h.jsonl"
+    add_to_history([kept(1, level=0.0), kept(2)], path)
+    assert read_history(path) == (kept(2),)
+
+
+def test_lines_of_another_version_are_kept_for_the_suite_that_wrote_them(tmp_path: Path) -> None:
+    """They are not read, and adding does not remove them."""
+    path = tmp_path / "h.jsonl"
+    newer = json.dumps({"version": history.HISTORY_VERSION + 1, "level": "fast"})
+    path.write_text(newer + "\n")
+    add_to_history([kept(1)], path)
+    assert read_history(path) == (kept(1),)
+    assert path.read_text().splitlines()[0] == newer
+
+
+def test_the_oldest_lines_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file does not grow without end."""
+    monkeypatch.setattr(history, "KEPT", 3)
+    path = tmp_path / "h.jsonl"
+    for day in (1, 2, 3, 4):
+        add_to_history([kept(day)], path)
+    assert read_history(path) == (kept(2), kept(3), kept(4))
+
+
+def test_an_unwritable_cache_is_no_error(tmp_path: Path) -> None:
+    """If the directory cannot be made, the function says so and does not raise."""
+    (tmp_path / "file").touch()
+    assert not add_to_history([kept()], tmp_path / "file" / "h.jsonl")
+
+
+def test_each_machine_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the cache, by what decides its speed."""
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
+    assert history_path(SERVER).is_relative_to(tmp_path)
+    assert history_path(SERVER) != history_path(machine_with(cores=2))
+    assert history_path(SERVER) == history_path(machine_with(kernel="7.0"))
+
+
+def test_the_reference_speed_is_the_median_of_the_sessions() -> None:
+    """A session counts once, however many settings it had, and other loads do not count."""
+    levels = [kept(1, reference=each, reference_load="a") for each in (2.0, 2.0, 2.0, 2.0)]
+    levels += [kept(2, reference=4.0, reference_load="a"), kept(3, reference=5.0, reference_load="a")]
+    levels += [kept(4, reference=99.0, reference_load="b"), kept(5)]
+    assert reference_speed(levels, "a") == 4.0
+    assert reference_speed(levels, "c") is None
+    assert reference_speed([], "a") is None
+
+
+def test_loads_that_run_at_different_speeds_have_different_names() -> None:
+    """By version and threads; numpy's version is named because its BLAS does the work."""
+    names = {reference_name(1, 2), reference_name(2, 2), reference_name(1, 4)}
+    assert len(names) == 3
+    assert all("numpy" in name for name in names)

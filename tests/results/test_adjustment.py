@@ -1,0 +1,156 @@
+"""Adjusted latencies: slow-downs that the reference load saw are taken out, and nothing is done without evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fake_runs import make, result_of
+from kept_sessions import beside
+from simulated import binomial_error
+
+from modelzoo.records.run import Result
+from modelzoo.results.adjustment import Adjustment, adjustment, adjustments, reference_seconds
+from modelzoo.setting import Setting
+
+BF16 = Setting("bf16")
+LOAD = 0.002
+"""Seconds of the load at full speed."""
+
+
+def session(
+    slowdowns: Sequence[float], *, follows: float = 1.0, noise: Sequence[float] = (), speed: float | None = None
+) -> Result:
+    """Two settings of 0.1 and 0.2 s on a machine that is slowed down in each round; the load feels all of it.
+
+    ``follows`` is how much of the slow-down the settings feel, as a power; ``noise`` is what only they feel.
+    """
+    runs = []
+    for number, slow in enumerate(slowdowns):
+        for group, (setting, level) in enumerate(((Setting(), 0.1), (BF16, 0.2))):
+            own = noise[2 * number + group] if noise else 1.0
+            run = make([level * slow**follows * own] * 3, setting=setting, group=group, round=number)
+            runs.append(beside(run, 0.9 * LOAD * slow, LOAD * slow, 1.3 * LOAD * slow))
+    return replace(result_of(*runs), reference_seconds=speed)
+
+
+UNSTEADY = (1.0, 1.2, 1.05, 1.3, 1.1, 1.0, 1.25, 1.15)
+
+
+def test_planted_slow_downs_are_taken_out() -> None:
+    """Both settings get the latency that they have at full speed, and their intervals have almost no width."""
+    found = adjustment(session(UNSTEADY, speed=LOAD))
+    assert found.refused == ""
+    assert found.control is not None
+    assert (found.control.slope, found.control.correlation) == pytest.approx((1, 1))
+    for group, level in ((0, 0.1), (1, 0.2)):
+        assert found.latencies[group].value == pytest.approx(level)
+        assert found.latencies[group].half_width < 1e-6
+
+
+def test_the_machine_was_as_unsteady_as_its_load() -> None:
+    """The spread is from the fastest to the slowest round."""
+    assert adjustment(session(UNSTEADY)).spread == pytest.approx(0.3)
+    assert adjustment(session([1.0] * 8)).spread == pytest.approx(0)
+
+
+def test_the_first_session_is_adjusted_to_its_own_speed_and_later_ones_to_that_of_the_machine() -> None:
+    """Without a kept speed it is the median of the session's processes."""
+    slow = [1.2 * each for each in UNSTEADY[:7]]
+    first, later = adjustment(session(slow)), adjustment(session(slow, speed=LOAD))
+    assert first.reference_seconds == pytest.approx(LOAD * 1.2 * 1.1)
+    assert first.latencies[0].value == pytest.approx(0.1 * 1.2 * 1.1)
+    assert later.reference_seconds == pytest.approx(LOAD)
+    assert later.latencies[0].value == pytest.approx(0.1)
+
+
+def test_the_slope_is_shrunk_towards_one() -> None:
+    """14 degrees of freedom say 0.6, 8 say 1."""
+    found = adjustment(session(UNSTEADY, follows=0.6))
+    assert found.control is not None
+    assert found.control.slope == pytest.approx((14 * 0.6 + 8 * 1) / 22)
+
+
+def refusal(found: Adjustment) -> str:
+    """Why nothing was adjusted."""
+    assert found.latencies == {}
+    return found.refused
+
+
+def test_few_processes_are_not_adjusted() -> None:
+    """12 processes of two settings leave 10 degrees of freedom, in which chance correlates."""
+    assert refusal(adjustment(session(UNSTEADY[:6]))) == (
+        "12 processes are too few to say whether the reference load predicts the latency"
+    )
+    assert adjustment(session(UNSTEADY[:7])).refused == ""
+
+
+def test_a_load_that_predicts_nothing_is_not_used() -> None:
+    """The latency moves, and the load moves otherwise; the spread of the machine is still said."""
+    noise = [1.3, 1.3, 1.0, 1.0] * 4
+    found = adjustment(session(UNSTEADY, follows=0.0, noise=noise))
+    assert "does not predict the latency here (correlation -0." in refusal(found)
+    assert found.spread == pytest.approx(0.3)
+
+
+def test_one_process_per_setting_is_too_few() -> None:
+    """The least that a call can have."""
+    assert "2 processes are too few" in refusal(adjustment(session([1.0])))
+
+
+def test_a_result_without_a_load_is_not_adjusted() -> None:
+    """As are results of older formats, and processes that failed or were not timed."""
+    empty = Adjustment(None, None, None, "no reference load ran", {})
+    assert adjustment(result_of(*(make([0.1] * 3, round=i) for i in range(20)))) == empty
+    failed = beside(make(None, error="died"), LOAD)
+    assert adjustment(result_of(failed, beside(make([]), LOAD))) == empty
+    assert adjustment(Result((), "")) == empty
+
+
+def test_processes_without_a_load_are_left_out() -> None:
+    """The load died after 8 rounds: the later processes are neither adjusted nor counted."""
+    whole = session(UNSTEADY, speed=LOAD)
+    more = replace(whole, runs=(*whole.runs, *(make([9.9] * 3, round=i) for i in (8, 9))))
+    assert adjustment(more) == adjustment(whole)
+
+
+def test_the_interval_covers_the_latency_at_the_reference_speed() -> None:
+    """In a session that was 15 % slow, too: there the error of the slope counts."""
+    generator, trials, covered, used = np.random.default_rng(5), 300, 0, 0
+    for _ in range(trials):
+        slow = np.exp(generator.normal(math.log(1.15), 0.06, 10))
+        noise = np.exp(generator.normal(0, 0.02, 20))
+        found = adjustment(session([*slow], follows=0.85, noise=[*noise], speed=LOAD))
+        if not found.refused:
+            used += 1
+            covered += found.latencies[0].low <= 0.1 <= found.latencies[0].high
+    assert used > 0.9 * trials
+    assert covered / used > 0.95 - binomial_error(0.95, used)
+
+
+def test_sessions_of_one_call_are_adjusted_together() -> None:
+    """With one slope and to one speed, so that their levels can be compared; few processes each are enough."""
+    slow = [[factor * each for each in UNSTEADY[:4]] for factor in (1.0, 1.2, 1.4)]
+    found = adjustments([session(each, follows=0.8) for each in slow])
+    assert len({each.control for each in found}) == len({each.reference_seconds for each in found}) == 1
+    adjusted = [each.latencies[0].value for each in found]
+    assert max(adjusted) / min(adjusted) < 1.06
+    assert [each.refused for each in found] == ["", "", ""]
+
+
+def test_a_session_without_a_load_is_not_adjusted_with_the_others() -> None:
+    """It says so, and does not keep them from it."""
+    without = result_of(make([0.1] * 3))
+    first, second = adjustments([session(UNSTEADY), without])
+    assert (first.refused, second.refused) == ("", "no reference load ran")
+    assert (second.spread, second.latencies) == (None, {})
+
+
+def test_the_time_of_the_load_beside_processes_is_their_geometric_mean() -> None:
+    """It stands for the same processes as the level does."""
+    runs = session([1.0, 4.0]).runs
+    assert reference_seconds(runs) == pytest.approx(2 * LOAD)
+    assert reference_seconds([make([0.1])]) is None
