@@ -12,18 +12,16 @@ from modelzoo.cli import options
 from modelzoo.cli.output import details_command, new_result, print_lines, result_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import InterruptedSessionError, measure_session
-from modelzoo.cli.sessions import in_turn
+from modelzoo.cli.sessions import INTERRUPTED, repeat
 from modelzoo.errors import UsageError, WorkerError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from modelzoo.records.run import Result
     from modelzoo.records.session import Session
     from modelzoo.results.store import ResultFile
     from modelzoo.results.summary import SummaryRow
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, 128 + SIGINT, as shells have it."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,15 +45,11 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         raise UsageError(f"--trace {args.trace}: its directory does not exist")
     args.profiling = args.profiling or bool(args.trace)
     out = terminal.console()
-    codes = []
-    for session in in_turn(options.make_sessions(args), out):
-        codes.append(_run_session(jobs, args, session, out))
-        if codes[-1] == INTERRUPTED:
-            break
-    return max(codes)
+    return repeat(options.make_sessions(args), lambda session: _run_session(jobs, args, session, out), out)
 
 
-def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Console) -> int:
+def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Console) -> tuple[int, Optional[Result]]:
+    """Run one session; return its exit code, and its result if it was not interrupted."""
     from modelzoo.report.progress import LiveProgress
     from modelzoo.results import summary
     from modelzoo.results.store import ResultFile
@@ -74,11 +68,11 @@ def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Co
     if failed is not None and ended is None:
         # Everything failed for the same reason: print it once instead of an empty table.
         print(f"modelzoo: error: {failed.error}", file=sys.stderr)
-        return 1 if failed.error_kind == WorkerError.__name__ else 2
+        return 1 if failed.error_kind == WorkerError.__name__ else 2, None
     _show(stored, rows, out, args)
     if ended is not None:
-        return _ended_early(ended, stored)
-    return _exit_code(stored, rows, args.strict)
+        return _ended_early(ended, stored), None
+    return _exit_code(stored, rows, args.strict), stored.result
 
 
 def _ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:
@@ -96,7 +90,11 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
     if args.details or args.profiling:
         terminal.show_kernels(stored.result, out)
     terminal.show(stored.result, rows, out, details=args.details)
-    plot = roofline.plot_result(stored.result, stored.path.with_suffix(".svg"))
+    try:
+        plot = roofline.plot_result(stored.result, stored.path.with_suffix(".svg"))
+    except OSError as error:  # the disk is full
+        plot = None
+        out.print(f"no roofline: its file cannot be written: {error.strerror}")
     if plot is not None:
         out.print(f"roofline: {plot}", soft_wrap=True)
     if not args.details:

@@ -1,0 +1,53 @@
+"""What is printed after the last of several sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from modelzoo.formatting import MISSING, percent
+from modelzoo.report.results_table import Column, interval, table
+from modelzoo.report.terminal import WIDTH
+from modelzoo.results.sessions import SessionsSummary
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show_sessions(summary: SessionsSummary, out: Console) -> None:
+    """Print one row per workload and setting, and what the intervals cover."""
+    out.print(f"\nOver {summary.sessions} sessions:\n")
+    out.print(table(columns(summary)))
+    out.print()
+    for line in notes(summary):
+        out.print(line, width=min(WIDTH, out.width))
+
+
+def columns(summary: SessionsSummary) -> list[Column]:
+    """Return the columns: the level over sessions, and the spread between them, without and with adjustment."""
+    rows = summary.rows
+    found = [
+        Column("workload", tuple(row.workload for row in rows)),
+        Column("setting", tuple(row.label for row in rows)),
+        Column("latency", tuple(interval(row.level) for row in rows), is_number=True),
+        Column("sd between sessions", tuple(_percent(row.spread) for row in rows), is_number=True),
+    ]
+    if not summary.refused:
+        found.append(Column("adjusted", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
+    if len({row.sessions for row in rows}) > 1:
+        found.append(Column("sessions", tuple(str(row.sessions) for row in rows), is_number=True))
+    return found
+
+
+def notes(summary: SessionsSummary) -> list[str]:
+    """Return what the columns mean, and which intervals hold for other sessions."""
+    found = [
+        "latency: geometric mean of the sessions' levels with its 95 % interval, which allows for the differences "
+        "between sessions. The intervals of a single session, above, do not cover other sessions."
+    ]
+    if summary.refused:
+        return [*found, f"Levels are not adjusted: {summary.refused}."]
+    return [*found, "adjusted: the same standard deviation of the levels at one speed of the machine."]
+
+
+def _percent(spread: float | None) -> str:
+    return MISSING if spread is None else percent(spread)
