@@ -1,4 +1,4 @@
-"""``modelzoo doctor``: this machine's limits, and every condition that may distort a result."""
+"""``modelzoo doctor``: this machine's limits and noise, and every condition that may distort a result."""
 
 from __future__ import annotations
 
@@ -52,11 +52,13 @@ def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
     from modelzoo.machine.diagnosis import diagnose
     from modelzoo.machine.environment import FAST_MATH_VARIABLES
     from modelzoo.machine.facts import read_machine
+    from modelzoo.machine.history import history_path, read_history
     from modelzoo.machine.installation import import_torch
     from modelzoo.machine.libraries import read_libraries
     from modelzoo.machine.probes import probe_page_faults, probe_torchvision
     from modelzoo.machine.usage import CpuUsageMonitor
     from modelzoo.records.doctor import DoctorReport
+    from modelzoo.results.noise import machine_noise
 
     machine = read_machine()
     for name in FAST_MATH_VARIABLES:
@@ -81,7 +83,8 @@ def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
         faults_per_mib=probe_page_faults(),
         torchvision_problem=probe_torchvision(),
     )
-    return DoctorReport(machine, libraries, usage, ceilings, kept, warnings)
+    noise = machine_noise(read_history(history_path(machine)))
+    return DoctorReport(machine, libraries, usage, ceilings, kept, warnings, noise=noise)
 
 
 def write_doctor_report(report: DoctorReport, path: Path) -> None:

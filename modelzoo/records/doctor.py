@@ -8,9 +8,10 @@ from typing import Optional
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.noise import MachineNoise
 from modelzoo.warning import WarningMessage
 
-DOCTOR_SCHEMA = "modelzoo-doctor/2"
+DOCTOR_SCHEMA = "modelzoo-doctor/2.1"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class DoctorReport:
         ceilings: the measured limits; ``None`` under an emulator.
         ceilings_kept: whether the ceilings were kept from an earlier measurement.
         warnings: every condition that may distort a result.
-        schema: name and version of this format.
+        schema: name and version of this format; a minor version only adds fields.
+        noise: how much processes and sessions differ on this machine; ``None`` before the first 'modelzoo run'.
     """
 
     machine: Machine
@@ -34,3 +36,4 @@ class DoctorReport:
     ceilings_kept: bool
     warnings: tuple[WarningMessage, ...]
     schema: str = DOCTOR_SCHEMA
+    noise: Optional[MachineNoise] = None

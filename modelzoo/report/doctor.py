@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from modelzoo.formatting import MISSING, percent
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.doctor import DoctorReport
 from modelzoo.records.libraries import Libraries, Library
 from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.noise import MachineNoise
+from modelzoo.report.terminal import WIDTH
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def show_doctor_report(out: Console, report: DoctorReport) -> None:
-    """Print the machine, its ceilings, how it scales over threads, and the warnings."""
+    """Print the machine, its ceilings, how it scales over threads, its noise, and the warnings."""
     from rich.text import Text
 
     table = _make_table("machine")
@@ -28,6 +31,7 @@ def show_doctor_report(out: Console, report: DoctorReport) -> None:
     else:
         _show_ceilings(out, report.ceilings)
         _show_ceiling_notes(out, report.ceilings, report.ceilings_kept)
+        _show_noise(out, report.noise)
     out.print()
     if not report.warnings:
         out.print("found nothing that would distort a result")
@@ -152,6 +156,39 @@ def _show_ceiling_notes(out: Console, ceilings: Ceilings, kept: bool) -> None:
     fp32, bf16 = ceilings.gflops("fp32"), ceilings.gflops("bf16")
     if fp32 and bf16:
         out.print(f"bf16 matrix products reach {bf16 / fp32:.2f} × fp32's speed", highlight=False)
+
+
+def _show_noise(out: Console, noise: MachineNoise | None) -> None:
+    if noise is None:
+        out.print("\nnoise: not known yet; run 'modelzoo run', which measures it")
+        return
+    table = _make_table("noise", header=True)
+    for column in ("between processes", "within a process", "between sessions", "5 minutes show"):
+        table.add_column(column, justify="right")
+    for each in noise.workloads:
+        sessions = MISSING if each.between_sessions is None else f"{percent(each.between_sessions)} ({each.repeated})"
+        shown = MISSING if each.detectable is None else percent(each.detectable)
+        table.add_row(each.workload, percent(each.between_processes), percent(each.within_process), sessions, shown)
+    out.print()
+    out.print(table)
+    for line in noise_notes(noise):
+        out.print(line, highlight=False, width=min(WIDTH, out.width))
+
+
+def noise_notes(noise: MachineNoise) -> list[str]:
+    """Return where the table of the noise comes from, and what its columns mean."""
+    plural = "s" * (noise.sessions > 1)
+    days = " to ".join(dict.fromkeys((noise.first[:10], noise.last[:10])))
+    found = [
+        f"(standard deviations, from {noise.sessions} session{plural} of 'modelzoo run', {days}; within a process: of "
+        "stretches of 1 s; between sessions: of the same work, with the number of sessions; 5 minutes show: the "
+        "smallest difference between two settings that 5 minutes are expected to show)"
+    ]
+    if noise.reference_spread is not None:
+        found.append(f"the reference load differs by {percent(noise.reference_spread)} between sessions")
+    if all(each.between_sessions is None for each in noise.workloads):
+        found.append("how much sessions differ is known after 3 sessions of the same work, see --sessions of 'run'")
+    return found
 
 
 def _make_table(title: str, header: bool = False) -> Table:

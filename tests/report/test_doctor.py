@@ -9,7 +9,8 @@ from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, TWO_CORES, machi
 from rich.console import Console
 
 from modelzoo.records.doctor import DoctorReport
-from modelzoo.report.doctor import library_rows, machine_rows, show_doctor_report, usage_rows
+from modelzoo.records.noise import MachineNoise, WorkloadNoise
+from modelzoo.report.doctor import library_rows, machine_rows, noise_notes, show_doctor_report, usage_rows
 from modelzoo.warning import WarningCode, warning_for
 
 REPORT = DoctorReport(
@@ -55,6 +56,42 @@ def test_an_emulated_machine_has_no_ceilings() -> None:
     text = shown(machine=machine_with(emulator="qemu-user"), ceilings=None)
     assert "no ceilings: nothing is timed under an emulator" in text
     assert "emulated by qemu-user" in text
+
+
+NOISE = MachineNoise(
+    sessions=6,
+    first="2026-01-01T00:00:00+00:00",
+    last="2026-02-03T00:00:00+00:00",
+    reference_spread=0.034,
+    workloads=(WorkloadNoise("bert", 2, 0.021, 0.2), WorkloadNoise("resnet50", 6, 0.051, 0.062, 0.043, 5, 0.027)),
+)
+
+
+def test_the_noise_of_the_machine_is_shown() -> None:
+    """One row per workload, with dashes for what is not known; the notes say what the columns mean."""
+    text = shown(noise=NOISE)
+    rows = [line.split() for line in text.splitlines()]
+    assert ["bert", "2.1", "%", "20.0", "%", "–", "–"] in rows
+    assert ["resnet50", "5.1", "%", "6.2", "%", "4.3", "%", "(5)", "2.7", "%"] in rows
+    notes = noise_notes(NOISE)
+    assert "from 6 sessions of 'modelzoo run', 2026-01-01 to 2026-02-03;" in notes[0]
+    assert notes[1:] == ["the reference load differs by 3.4 % between sessions"]
+
+
+def test_one_session_does_not_say_how_sessions_differ() -> None:
+    """The notes say how many it takes."""
+    once = dataclasses.replace(
+        NOISE, sessions=1, last=NOISE.first, reference_spread=None, workloads=NOISE.workloads[:1]
+    )
+    first, second = noise_notes(once)
+    assert "from 1 session of 'modelzoo run', 2026-01-01;" in first
+    assert second == "how much sessions differ is known after 3 sessions of the same work, see --sessions of 'run'"
+
+
+def test_a_machine_without_sessions_is_told_how_to_get_them() -> None:
+    """In one line; under an emulator there is nothing to measure."""
+    assert "noise: not known yet; run 'modelzoo run', which measures it" in shown().splitlines()
+    assert "noise" not in shown(machine=machine_with(emulator="qemu-user"), ceilings=None)
 
 
 def test_unknown_facts_are_shown_as_unknown() -> None:
