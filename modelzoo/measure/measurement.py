@@ -59,7 +59,7 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
     machine, cpus = read_machine(), allowed_cpus()
     started = perf_counter()
-    with _imports():
+    with no_garbage_collection():
         engine = create_engine(job.engine)
         engine.load()
         work = load_workload(Path(job.directory))
@@ -67,6 +67,9 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
             for name in work.libraries:
                 import_module(name)
     import_seconds = perf_counter() - started
+    # Workers import at the same time, which takes one core each; from here on each is alone.
+    send(Paused())
+    take_turn()
     check_resolution(engine, work, job, machine.threads.count)
     session = engine.open(job.resolved)
     send(Progress("load" if job.resolved.mode == "eager" else "load and compile"))
@@ -81,7 +84,7 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
 
 
 @contextmanager
-def _imports() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Import without collecting garbage: there is hardly any, and looking for it takes a fifth of the time."""
     gc.disable()
     try:

@@ -26,7 +26,7 @@ from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import Run, RunReport, now
 from modelzoo.setting import labels
 
-FULL_AUDITS = 2
+FULL_AUDITS = 1
 """Processes per setting that are audited in full; of the others it is proven that the same kernels ran."""
 
 
@@ -75,15 +75,20 @@ class Rounds:
         """Yield the runs of one round, whose workers are alive at the same time."""
         turns: list[ReferenceTurn] = []
         with ExitStack() as stack:
+            workers = [WorkerRun(request, index, self._round, self.on_event) for index in block]
             paused: list[WorkerRun] = []
-            for index in block:
-                worker = WorkerRun(request, index, self._round, self.on_event)
-                count = self._measured.get(index, 0)
-                done = worker.start(self._prepared[index], count == 0, count < FULL_AUDITS, stack)
-                if done is None:
-                    paused.append(worker)
-                    continue
-                yield self._remember(index, done)
+            # All import their libraries at the same time; then each builds and warms up alone.
+            for worker in workers:
+                count = self._measured.get(worker.index, 0)
+                worker.start(self._prepared[worker.index], count == 0, count < FULL_AUDITS, stack)
+            imported = [worker for worker in workers if worker.advance()]
+            for worker in workers:
+                if worker in imported:
+                    worker.process.resume()
+                    if worker.advance():
+                        paused.append(worker)
+                        continue
+                yield self._remember(worker.index, worker.finish())
             for worker in alternate(paused, self.reference, turns):
                 done = replace(worker.finish(), reference=tuple(turns))
                 yield self._remember(worker.index, done)
@@ -113,7 +118,7 @@ def alternate(
     while waiting:
         for worker in list(waiting):
             worker.process.resume()
-            if not worker.process.advance():
+            if not worker.advance():
                 waiting.remove(worker)
                 yield worker
             else:
@@ -135,11 +140,12 @@ class WorkerRun:
         self.index = index
         self._request, self._round = request, round_number
         self._started = now()
+        self._problem: Optional[ModelzooError] = None
         label = labels(request.settings)[index]
         self._listener = listener(request.workload.name, label, round_number, on_event)
 
-    def start(self, prepared: Preparation, extras: bool, full_audit: bool, stack: ExitStack) -> Run | None:
-        """Start the worker and wait until it pauses; return its run if it has ended already.
+    def start(self, prepared: Preparation, extras: bool, full_audit: bool, stack: ExitStack) -> None:
+        """Start the worker, without waiting for it.
 
         Args:
             prepared: the setting as resolved.
@@ -152,9 +158,16 @@ class WorkerRun:
             self.process = stack.enter_context(
                 WorkerProcess(self._request.launcher, job, environment.variables, self._listener)
             )
-            return None if self.process.advance() else self.finish()
         except ModelzooError as problem:
-            return self._failed(problem)
+            self._problem = problem
+
+    def advance(self) -> bool:
+        """Wait until the worker pauses (``True``) or has ended (``False``)."""
+        try:
+            return self._problem is None and self.process.advance()
+        except ModelzooError as problem:
+            self._problem = problem
+            return False
 
     def _job(self, prepared: Preparation, extras: bool, full_audit: bool) -> tuple[MeasureJob, JobEnvironment]:
         request = self._request
@@ -179,16 +192,13 @@ class WorkerRun:
         return job, environment
 
     def finish(self) -> Run:
-        """Return the run of the worker, which has ended."""
+        """Return the run of the worker, which has ended or could not be started."""
         try:
-            report = self.process.result(Measured).report
+            if self._problem is not None:
+                raise self._problem
+            return self._run(report=self.process.result(Measured).report)
         except ModelzooError as problem:
-            return self._failed(problem)
-        return self._run(report=report)
-
-    def _failed(self, problem: ModelzooError) -> Run:
-        """Return the run of a worker that failed."""
-        return self._run(error=str(problem), error_kind=type(problem).__name__)
+            return self._run(error=str(problem), error_kind=type(problem).__name__)
 
     def _run(
         self, report: Optional[RunReport] = None, error: Optional[str] = None, error_kind: Optional[str] = None

@@ -200,7 +200,7 @@ class Scripted:
         self.turns -= 1
 
     def advance(self) -> bool:
-        return self.turns > 0
+        return self.turns > 0  # as a process and as its run
 
 
 class ScriptedReference:
