@@ -58,7 +58,8 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
             load = reference_name(reference_load.VERSION, reference.threads)
             stored.set_reference(reference_speed(known, load))
         try:
-            progress.begin(effort.budget or schedule.default_budget(requests))
+            fixed = effort.processes is not None
+            progress.begin(effort.budget if fixed else schedule.budget(requests, effort), effort.processes)
             for outcome in outcomes:
                 if isinstance(outcome, Design):
                     stored.add_design(outcome)

@@ -64,9 +64,9 @@ def measure(
     return _Call(requests, effort, on_event, reference, priors or {}, clock).outcomes()
 
 
-def default_budget(requests: Sequence[Request]) -> float:
-    """The seconds that a call has if no budget is given."""
-    return SECONDS_PER_SETTING * sum(len(request.settings) for request in requests)
+def budget(requests: Sequence[Request], effort: Effort) -> float:
+    """The seconds that a call has: those given, or some for each setting."""
+    return effort.budget or SECONDS_PER_SETTING * sum(len(request.settings) for request in requests)
 
 
 @dataclass
@@ -149,13 +149,13 @@ class _Call:
         self._started = clock()
         self._budget = math.inf
         if effort.processes is None or effort.budget is not None:
-            self._budget = effort.budget if effort.budget is not None else default_budget(requests)
+            self._budget = budget(requests, effort)
         self._check(requests)
-        budget = None if math.isinf(self._budget) else self._budget
+        limit = None if math.isinf(self._budget) else self._budget
         self._parts = [
             _Part(
                 Rounds(request, on_event, reference),
-                Design(request.workload.name, effort.margin, budget, effort.processes),
+                Design(request.workload.name, effort.margin, limit, effort.processes),
                 priors.get(request.workload.name),
             )
             for request in requests
