@@ -1,0 +1,65 @@
+"""benchmarks/process_start.py: the ratio of two spreads, and workers that start the old way."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import subprocess
+import sys
+
+import pytest
+from places import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import process_start
+
+
+def test_the_ratio_of_spreads_is_of_the_new_to_the_old() -> None:
+    """Whatever the levels; exactly 1, in the middle of its interval, for equal values."""
+    generator = random.Random(4)
+    values = [generator.gauss(0, 0.1) for _ in range(12)]
+    same = process_start.spread_ratio(values, values)
+    assert same.value == pytest.approx(1)
+    assert same.low * same.high == pytest.approx(1)
+    wider = process_start.spread_ratio(values, [3 + 2 * value for value in values])
+    assert wider.value == pytest.approx(2)
+    assert wider.low == pytest.approx(2 * same.low)
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_the_interval_covers_the_ratio(heavy: bool) -> None:
+    """About as often as it says, for normal values and for those with heavier tails, whose F test would not."""
+    generator = random.Random(1)
+
+    def drawn(scale: float) -> list[float]:
+        scales = [generator.choice((1, 1, 1, 2)) if heavy else 1 for _ in range(20)]
+        return [generator.gauss(0, scale * each) for each in scales]
+
+    found = [process_start.spread_ratio(drawn(1), drawn(1.5)) for _ in range(600)]
+    covered = statistics.fmean(each.low <= 1.5 <= each.high for each in found)
+    assert 0.91 < covered < 0.99
+    assert math.exp(statistics.fmean(math.log(each.value) for each in found)) == pytest.approx(1.5, rel=0.03)
+
+
+def test_the_claim_needs_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    """It holds, does not hold, or cannot be shown from so few."""
+    generator = random.Random(2)
+
+    def side(sd: float, count: int) -> list[object]:
+        return [process_start.Process((math.exp(generator.gauss(0, sd)),), 2.0) for _ in range(count)]
+
+    assert process_start.judged("toy", side(0.1, 40), side(0.1, 40)).holds is True
+    assert process_start.judged("toy", side(0.1, 40), side(0.3, 40)).holds is False
+    assert process_start.judged("toy", side(0.1, 4), side(0.1, 4)).holds is None
+    assert "seconds of a process beside its samples, median: 2.00 and 2.00" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_both_ways_to_start_are_measured() -> None:
+    """A tiny run from end to end."""
+    command = [sys.executable, "benchmarks/process_start.py", "--workloads", "examples/mlp", "--processes", "3"]
+    done = subprocess.run([*command, "--seconds", "0.1"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    assert "mlp, old and new start, 3 processes each:" in done.stdout
+    assert "sd new ÷ sd old" in done.stdout.splitlines()[-1]
