@@ -27,10 +27,12 @@ from modelzoo.setting import Effort
 
 FIRST_SECONDS = 3.0
 """How long each process samples until the design can be chosen from what was measured."""
-SECONDS = (1.0, 10.0)
-"""Limits of how long each process samples."""
-DESIGN_FROM = 3
-"""Processes from which the components of the variance are estimated if this machine has no earlier sessions."""
+SECONDS = (2.0, 6.0)
+"""Limits of how long each process samples. The optimum is flat: half or twice the best time costs a few percent of the
+width, so an estimate from few processes need not be followed to extremes."""
+PRIOR = stats.Components(between=0.06**2, tau2=0.08**2)
+"""The variances to expect on a machine without earlier sessions, with the weight of 8 processes: processes differ by
+6 %, and one-second stretches within a process by 8 %, as on the virtual machines that the recorded sessions ran on."""
 LEAST_PROCESS_SECONDS = 2.0
 """No process takes less than this; importing torch alone takes that long."""
 HEADROOM = 1.5
@@ -75,7 +77,7 @@ class _Part:
 
     rounds: Rounds
     design: Design
-    prior: Optional[stats.Components] = None
+    prior: stats.Components
     samples: dict[int, dict[int, tuple[float, ...]]] = field(default_factory=dict)
     """Seconds per batch, by setting and round."""
     batches: dict[int, int] = field(default_factory=dict)
@@ -124,8 +126,7 @@ class _Part:
         plan = self.rounds.request.plan
         if plan.iterations is not None or plan.max_seconds is not None:
             return plan.max_seconds
-        known = 1 if self.prior is not None else DESIGN_FROM
-        found = [each for each in self.processes() if len(each) >= known]
+        found = self.processes()
         if not found:
             return FIRST_SECONDS
         components = stats.pooled([stats.components(each, self.prior) for each in found])
@@ -156,7 +157,7 @@ class _Call:
             _Part(
                 Rounds(request, on_event, reference),
                 Design(request.workload.name, effort.margin, limit, effort.processes),
-                priors.get(request.workload.name),
+                priors.get(request.workload.name, PRIOR),
             )
             for request in requests
         ]
