@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from modelzoo.formatting import MISSING, percent
@@ -160,7 +161,7 @@ def _show_ceiling_notes(out: Console, ceilings: Ceilings, kept: bool) -> None:
 
 def _show_noise(out: Console, noise: MachineNoise | None) -> None:
     if noise is None:
-        out.print("\nnoise: not known yet; run 'modelzoo run', which measures it")
+        out.print("\nnoise: not known yet; run 'modelzoo run', which measures it if no other programs are busy")
         return
     table = _make_table("noise", header=True)
     for column in ("between processes", "within a process", "between sessions", "5 minutes show"):
@@ -172,7 +173,7 @@ def _show_noise(out: Console, noise: MachineNoise | None) -> None:
     out.print()
     out.print(table)
     for line in noise_notes(noise):
-        out.print(line, highlight=False, width=min(WIDTH, out.width))
+        out.print(textwrap.fill(line, min(WIDTH, out.width)), highlight=False)
 
 
 def noise_notes(noise: MachineNoise) -> list[str]:

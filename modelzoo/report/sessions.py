@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from modelzoo.formatting import MISSING, percent
@@ -19,7 +20,7 @@ def show_sessions(summary: SessionsSummary, out: Console) -> None:
     out.print(table(columns(summary)))
     out.print()
     for line in notes(summary):
-        out.print(line, width=min(WIDTH, out.width))
+        out.print(textwrap.fill(line, min(WIDTH, out.width)))
 
 
 def columns(summary: SessionsSummary) -> list[Column]:

@@ -1,8 +1,8 @@
 """The JSON schema of stored results, generated from the records.
 
 ``python -m modelzoo.results.schema`` writes it to ``result.schema.json`` beside this module, and prints the tables of
-docs/results.md. The schema describes this version of the format only and rejects unknown fields,
-although ``modelzoo.results.store.read`` ignores them.
+docs/results.md. The schema describes this version of the format and accepts earlier minor versions, which have fewer
+fields. It rejects unknown fields, although ``modelzoo.results.store.read`` ignores them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SETTING: dict[str, Json] = {
     "thp": {"enum": list(HUGE_PAGES)},
 }
 _CONSTRAINTS: dict[str, dict[str, Json]] = {
-    "Result": {"format": {"const": FORMAT}},
+    "Result": {"format": {"enum": ["modelzoo-result/2", FORMAT]}},
     "Setting": _SETTING,
     "ResolvedSetting": _SETTING,
     "Run": {
@@ -53,6 +53,16 @@ _CONSTRAINTS: dict[str, dict[str, Json]] = {
         "thumbnails": {"maxItems": THUMBNAILS},
     },
 }
+_FORMER: dict[str, Json] = {
+    "Plan": {
+        "half_width": {
+            "type": "number",
+            "deprecated": True,
+            "description": "half width of its own interval at which a process stopped, relative; format 2.0 only",
+        }
+    },
+}
+"""Fields that only earlier minor versions wrote, and that nothing reads any more."""
 _ALWAYS_WRITTEN = {"Result": ("format", "version", "asked", "runs", "validity")}
 """Fields with a default that every stored result has."""
 
@@ -82,6 +92,7 @@ def _strict(name: str, record: Json) -> Json:
         field: {**_plain(schema), **constraints.get(field, {}), **_description(described.get(field))}
         for field, schema in record["properties"].items()
     }
+    properties.update(_FORMER.get(name, {}))
     required = [field for field in properties if field in {*record["required"], *_ALWAYS_WRITTEN.get(name, ())}]
     return {**record, "properties": properties, "required": required, "additionalProperties": False}
 

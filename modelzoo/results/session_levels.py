@@ -11,6 +11,7 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.records.codec import encode_json
 from modelzoo.records.history import SessionLevel
+from modelzoo.records.machine import QUIET_CORES
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.results.adjustment import adjustment, reference_seconds
 from modelzoo.results.speed import seconds_per_round
@@ -23,10 +24,14 @@ LEAST_PROCESSES = 3
 def session_levels(result: Result, reference_load: str = "") -> tuple[SessionLevel, ...]:
     """Return what is worth keeping of ``result``: one entry per setting that was timed in enough processes.
 
+    Nothing is kept if other programs were busy: that would not be this machine's speed.
+
     Args:
         result: of a session that has ended by itself.
         reference_load: what ran as the reference load; see ``SessionLevel.reference_load``.
     """
+    if _was_busy(result.runs):
+        return ()
     labels, groups, found = labels_as_run(result), result.groups(), adjustment(result)
     workloads = [asked.workload for asked in result.asked]
     slope = found.control.slope if found.control is not None and not found.refused else None
@@ -67,6 +72,13 @@ def priors(levels: Sequence[SessionLevel]) -> Mapping[str, stats.Components]:
     for level in levels:
         found.setdefault(level.workload, []).append(stats.Components(level.between, level.tau2))
     return {workload: stats.pooled(each) for workload, each in found.items()}
+
+
+def _was_busy(runs: Sequence[Run]) -> bool:
+    usages = [run.report.usage for run in runs if run.report is not None and run.report.usage is not None]
+    # Ticks of the kernel's clock are coarse beside a short run.
+    excess = [usage.other_cores - usage.resolution for usage in usages if usage.other_cores is not None]
+    return bool(excess) and median(excess) > QUIET_CORES
 
 
 def _seconds_per_process(result: Result, workload: str) -> float:

@@ -15,6 +15,7 @@ from modelzoo.results import schema
 
 PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 STORED = DATA / "results" / "format2" / "mlp.json"
+SESSION = DATA / "results" / "format2" / "sessions.json"
 
 
 def block(language: str) -> str:
@@ -36,13 +37,14 @@ def test_links_to_records_lead_to_their_tables() -> None:
     assert len(headings) > 40
 
 
-def test_the_example_is_a_part_of_the_stored_result() -> None:
+@pytest.mark.parametrize(("language", "stored"), [("jsonc", STORED), ("json", SESSION)], ids=["2.0", "2.1"])
+def test_the_examples_are_parts_of_the_stored_results(language: str, stored: Path) -> None:
     """Without its omissions, every name and value of the example is in the file, in the same order."""
-    text = json.dumps(json.loads(STORED.read_text()), ensure_ascii=False)
+    text = json.dumps(json.loads(stored.read_text()), ensure_ascii=False)
     position = 0
-    for token in re.findall(r'"(?:[^"\\]|\\.)*"|-?\d[\d.e+-]*|true|false|null', block("jsonc")):
+    for token in re.findall(r'"(?:[^"\\]|\\.)*"|-?\d[\d.e+-]*|true|false|null', block(language)):
         position = text.find(token, position)
-        assert position >= 0, f"{token} is not in {STORED.name}"
+        assert position >= 0, f"{token} is not in {stored.name}"
 
 
 def test_the_python_example_prints_one_line_per_setting(

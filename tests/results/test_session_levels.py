@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import stdev
 
 import pytest
+from example_machine import QUIET
 from fake_runs import WEIGHTS, make, result_of
 from kept_sessions import beside, kept
 
@@ -119,6 +120,13 @@ def test_few_processes_are_not_kept(processes: int) -> None:
 def test_single_samples_are_not_kept() -> None:
     """``--iterations 1``: nothing is known about the variance within a process."""
     assert session_levels(result_of(*(make([0.1], round=number) for number in range(5)))) == ()
+
+
+@pytest.mark.parametrize(("other", "kept_levels"), [(1.5, 0), (0.02, 2), (None, 2)])
+def test_a_session_beside_other_programs_is_not_kept(other: float | None, kept_levels: int) -> None:
+    """As with ceilings: neither the speed nor the noise is the machine's. An unknown load is taken for none."""
+    usage = replace(QUIET, other_cores=other)
+    assert len(session_levels(session(FP32, BOTH, usage=usage))) == kept_levels
 
 
 def test_a_slope_is_kept_if_the_load_predicts_the_latency() -> None:
