@@ -60,7 +60,11 @@ def steadiness(found: Adjustment) -> str:
     if found.spread is None:
         return ""
     said = f"its speed varied by {100 * found.spread:.0f} % during the run"
-    return f"{said}; latencies are not adjusted for that, because {found.refused}" if found.refused else said
+    if found.refused:
+        return f"{said}; latencies are not adjusted for that, because {found.refused}"
+    if found.left_out:
+        return f"{said}; the reference load does not predict {', '.join(found.left_out)}, so that is not adjusted"
+    return said
 
 
 def _sentence(shown: Sequence[ShownRow]) -> str:

@@ -3,7 +3,8 @@
 Between the turns of the workers a reference load runs. A process that ran while the machine was slow has a slow
 reference load beside it, and the part of its latency that the load predicts is taken out (``stats.control``). The slope
 comes from all processes of the result together, each setting about its own mean, and is shrunk towards 1: a machine
-that is 5 % slower makes everything 5 % slower.
+that is 5 % slower makes everything 5 % slower. A workload that does not follow the load is left out: in recorded
+sessions Mask R-CNN, which spends much of its time on page faults, follows it least (benchmarks/precision.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ a correlation of 0.5 or more still comes about in 4 % of such results, and in 25
 (r sqrt(f - 1) / sqrt(1 - r²) is Student's t with f - 1 degrees of freedom); in up to 10 % if something that the load
 does not feel slows down all settings of a round together."""
 
+OWN_FREEDOM = 6
+"""Degrees of freedom from which a workload's own processes decide whether its latencies are adjusted."""
 NO_LOAD = "no reference load ran"
 
 Pairs = Mapping[int, Sequence[tuple[float, float]]]
@@ -42,6 +45,7 @@ class Adjustment:
         spread: how far the machine's speed moved: the largest over the smallest time of the load, of all rounds,
             less 1.
         refused: why latencies are not adjusted; empty if they are.
+        left_out: workloads whose latency the load does not predict, so that theirs are not adjusted.
         latencies: the adjusted latency of each group, in seconds, with its interval.
     """
 
@@ -49,6 +53,7 @@ class Adjustment:
     reference_seconds: Optional[float]
     spread: Optional[float]
     refused: str
+    left_out: tuple[str, ...]
     latencies: Mapping[int, stats.Interval]
 
 
@@ -70,9 +75,11 @@ def adjustments(results: Sequence[Result], reference: Optional[float] = None) ->
     pairs = [_pairs(result) for result in results]
     loads = [[load for each in groups.values() for _, load in each] for groups in pairs]
     if not any(loads):
-        return [Adjustment(None, None, None, NO_LOAD, {}) for _ in results]
+        return [Adjustment(None, None, None, NO_LOAD, (), {}) for _ in results]
     speed = math.log(reference) if reference is not None else median(load for each in loads for load in each)
-    every = [each for groups in pairs for each in groups.values()]
+    workloads = [asked.workload for asked in results[0].asked]
+    left_out = _unpredicted(pairs, workloads)
+    every = [each for groups in pairs for group, each in groups.items() if workloads[group] not in left_out]
     control = stats.fit_control(every, PRIOR_SLOPE, PRIOR_WEIGHT)
     freedom = sum(len(each) - 1 for each in every)
     refused = _refusal(control, freedom, sum(map(len, every)))
@@ -80,11 +87,20 @@ def adjustments(results: Sequence[Result], reference: Optional[float] = None) ->
     for groups, own in zip(pairs, loads):
         spread = math.expm1(max(own) - min(own)) if own else None
         problem = refused if own else NO_LOAD
-        latencies = (
-            {} if problem else {group: _adjusted(each, control, freedom, speed) for group, each in groups.items()}
-        )
-        found.append(Adjustment(control, math.exp(speed), spread, problem, latencies))
+        used = {group: each for group, each in groups.items() if workloads[group] not in left_out and not problem}
+        latencies = {group: _adjusted(each, control, freedom, speed) for group, each in used.items()}
+        found.append(Adjustment(control, math.exp(speed), spread, problem, left_out, latencies))
     return found
+
+
+def _unpredicted(pairs: Sequence[Pairs], workloads: Sequence[str]) -> tuple[str, ...]:
+    """The workloads whose own processes say that the load does not predict their latency, if others remain."""
+    found = []
+    for workload in dict.fromkeys(workloads):
+        own = [each for groups in pairs for group, each in groups.items() if workloads[group] == workload]
+        if sum(len(each) - 1 for each in own) >= OWN_FREEDOM and not stats.fit_control(own).is_used:
+            found.append(workload)
+    return tuple(found) if len(found) < len(set(workloads)) else ()
 
 
 def reference_seconds(runs: Sequence[Run]) -> Optional[float]:

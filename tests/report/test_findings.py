@@ -104,7 +104,13 @@ def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
 )
 def test_the_steadiness_of_the_machine_is_said(spread: float | None, refused: str, said: str) -> None:
     """By the reference load; no load average shows it in a virtual machine."""
-    assert findings.steadiness(Adjustment(None, None, spread, refused, {})) == said
+    assert findings.steadiness(Adjustment(None, None, spread, refused, (), {})) == said
+
+
+def test_a_workload_that_the_reference_load_does_not_predict_is_named() -> None:
+    """The others are adjusted."""
+    said = findings.steadiness(Adjustment(None, None, 0.14, "", ("maskrcnn",), {}))
+    assert said.endswith("the reference load does not predict maskrcnn, so that is not adjusted")
 
 
 def several() -> list[ShownRow]:

@@ -67,6 +67,19 @@ def test_the_first_session_is_adjusted_to_its_own_speed_and_later_ones_to_that_o
     assert later.latencies[0].value == pytest.approx(0.1)
 
 
+def test_a_workload_that_does_not_follow_the_load_is_left_out() -> None:
+    """It neither gets adjusted latencies nor takes part in the slope of the others."""
+    steady = [
+        beside(make([0.3 * wobble] * 3, workload="steady", round=number), LOAD * slow, LOAD * slow, LOAD * slow)
+        for number, (slow, wobble) in enumerate(zip(UNSTEADY, (1.0, 0.98, 1.02, 1.0, 0.99, 1.01, 0.98, 1.02)))
+    ]
+    found = adjustment(replace(result_of(*session(UNSTEADY).runs, *steady), reference_seconds=LOAD))
+    assert found.left_out == ("steady",)
+    assert set(found.latencies) == {0, 1}
+    assert found.control is not None
+    assert found.control.slope == pytest.approx(1)
+
+
 def test_the_slope_is_shrunk_towards_one() -> None:
     """14 degrees of freedom say 0.6, 8 say 1."""
     found = adjustment(session(UNSTEADY, follows=0.6))
@@ -103,7 +116,7 @@ def test_one_process_per_setting_is_too_few() -> None:
 
 def test_a_result_without_a_load_is_not_adjusted() -> None:
     """As are results of older formats, and processes that failed or were not timed."""
-    empty = Adjustment(None, None, None, "no reference load ran", {})
+    empty = Adjustment(None, None, None, "no reference load ran", (), {})
     assert adjustment(result_of(*(make([0.1] * 3, round=i) for i in range(20)))) == empty
     failed = beside(make(None, error="died"), LOAD)
     assert adjustment(result_of(failed, beside(make([]), LOAD))) == empty
