@@ -47,12 +47,13 @@ def counts(scores: Any, boxes: Any, rule: tuple[float, int, float, int]) -> tupl
 def main() -> int:
     """Print the 5th percentile, the median and the 95th percentile of each count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    workload = discovery.load_workload(discovery.CHECKOUT / "tests" / "workloads" / "ssdlite")
-    module = sys.modules[workload.build.__module__]
-    parser.add_argument("--data", type=Path, default=module.DATA / "data" / "coco" / "val2017")
-    files = sorted(parser.parse_args().data.glob("*.jpg"))
+    parser.add_argument("--data", type=Path, help="directory of images (default: the test data's)")
+    args = parser.parse_args()
     import torch
 
+    workload = discovery.load_workload(discovery.CHECKOUT / "tests" / "workloads" / "ssdlite")
+    module = sys.modules[workload.build.__module__]
+    files = sorted((args.data or module.DATA / "data" / "coco" / "val2017").glob("*.jpg"))
     assert workload.judge is not None
     preprocess = workload.judge({}).preprocess
     model = workload.build({})

@@ -1,0 +1,145 @@
+"""How often the 95 % intervals cover what they are intervals of, in replays of recorded processes.
+
+The processes of a setting, of all sessions, are a pool. A replay draws some of them independently, with replacement,
+and its interval must cover the level of the pool: the geometric mean of the medians. Neighbouring rounds are not
+independent, so windows of consecutive rounds are shown beside it. They do not overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from random import Random
+from statistics import fmean
+
+from adjusting import Pair, fit, pairs
+from binomial import clopper_pearson
+from claims import Claim, percent, table
+from recordings import Process, Recording, baselines, settings
+
+from modelzoo import stats
+
+COUNTS = (3, 8, 12)
+"""Processes per replay."""
+LEAST_POOL = 20
+"""Smaller pools are left out: draws of 3 would often contain a process twice, and then vary too little."""
+GOAL = (0.94, 0.96)
+RAW, ADJUSTED, RATIO = "latency", "adjusted latency", "ratio"
+
+Key = tuple[str, str]
+Pools = Mapping[Key, Sequence[Pair]]
+"""By setting: the log of each process's median (of each round's ratio), and the log time of its reference load."""
+
+
+def pools(kind: str, processes: Sequence[Process]) -> Pools:
+    """What replays of one kind draw from."""
+    if kind == RAW:
+        return {key: [(each.level, 0.0) for each in group] for key, group in settings(processes).items()}
+    if kind == ADJUSTED:
+        found = {key: pairs(group) for key, group in settings(processes).items()}
+        return {key: group for key, group in found.items() if group}
+    first = baselines(processes)
+    base = {(p.workload, p.session, p.round): p.level for p in processes if p.label == first[p.workload]}
+    ratios: dict[Key, list[Pair]] = {}
+    for each in processes:
+        place = (each.workload, each.session, each.round)
+        if each.label != first[each.workload] and place in base:
+            ratios.setdefault(each.key, []).append((base[place] - each.level, 0.0))
+    return ratios
+
+
+def centred(found: Pools, about: Pools) -> Pools:
+    """Measure the load's log times from their means in ``about``: the reference speed is that of ``about``."""
+    centres = {key: fmean(load for _, load in about[key]) for key in found}
+    return {key: [(level, load - centres[key]) for level, load in group] for key, group in found.items()}
+
+
+def intervals(kind: str, drawn: Pools) -> dict[Key, stats.Interval]:
+    """The intervals that the suite would print of what was drawn; none if it would not adjust the latencies."""
+    if kind == ADJUSTED:
+        fitted = fit(list(drawn.values()))
+        return {key: fitted.interval(group, 0.0) for key, group in drawn.items()} if fitted.is_used else {}
+    found = {key: [math.exp(level) for level, _ in group] for key, group in drawn.items()}
+    if kind == RATIO:
+        alone = {key: [[value] for value in values] for key, values in found.items()}
+        return {key: stats.ratio_interval(a, [[1.0]] * len(a), paired=True) for key, a in alone.items()}
+    return {key: stats.level_interval(values) for key, values in found.items()}
+
+
+def covered(kind: str, drawn: Pools, truth: Pools) -> dict[Key, bool]:
+    """Whether each interval covers the level of ``truth``."""
+    found = intervals(kind, drawn)
+    return {key: each.low <= math.exp(true_level(truth[key])) <= each.high for key, each in found.items()}
+
+
+def true_level(group: Sequence[Pair]) -> float:
+    """The true log level if ``group`` is all there is; adjusting to its own speed does not change it."""
+    return fmean(each for each, _ in group)
+
+
+def replayed(kind: str, found: Pools, count: int, replays: int, generator: Random) -> dict[Key, list[bool]]:
+    """Whether each replay covers the level of the pool, by setting; replays that are not adjusted are left out."""
+    hits: dict[Key, list[bool]] = {key: [] for key in found}
+    for _ in range(replays):
+        drawn = {key: generator.choices(group, k=count) for key, group in found.items()}
+        for key, hit in covered(kind, drawn, found).items():
+            hits[key].append(hit)
+    return hits
+
+
+def windows(kind: str, recording: Recording, count: int) -> tuple[int, int, int]:
+    """Count windows of ``count`` consecutive rounds, those that cover their session's level, and all sessions' level.
+
+    Only sessions with at least two windows count: one window that is the whole session covers itself.
+    """
+    everything = pools(kind, recording.processes)
+    number, own, all_sessions = 0, 0, 0
+    for session in range(len(recording.sessions)):
+        own_pools = pools(kind, [each for each in recording.processes if each.session == session])
+        within = {key: group for key, group in own_pools.items() if len(group) >= 2 * count}
+        longest = max((len(group) for group in within.values()), default=0)
+        for start in range(0, longest - count + 1, count):
+            drawn = {key: group[start : start + count] for key, group in within.items() if len(group) >= start + count}
+            hits = covered(kind, centred(drawn, within), within)
+            number += len(hits)
+            own += sum(hits.values())
+            all_sessions += sum(covered(kind, centred(drawn, everything), everything).values())
+    return number, own, all_sessions
+
+
+def show_coverage(recording: Recording, replays: int, seed: int) -> list[Claim]:
+    """Print the coverage of latencies, adjusted latencies and ratios; return the claims."""
+    rows, claims, generator = [], [], Random(seed)
+    for kind in (RAW, ADJUSTED, RATIO):
+        large = {key: group for key, group in pools(kind, recording.processes).items() if len(group) >= LEAST_POOL}
+        found = centred(large, large)
+        if not found:
+            claims.append(Claim(f"coverage of the {kind}: no setting has {LEAST_POOL} recorded processes", None))
+            continue
+        for count in COUNTS:
+            hits = replayed(kind, found, count, replays, generator)
+            every = [hit for each in hits.values() for hit in each]
+            if not every:
+                claims.append(Claim(f"coverage of the {kind}: no replay would be adjusted", None))
+                continue
+            share, (low, high) = sum(every) / len(every), clopper_pearson(sum(every), len(every))
+            shares = [sum(each) / len(each) for each in hits.values()]
+            number, own, overall = windows(kind, recording, count)
+            rows.append(
+                (
+                    kind,
+                    str(count),
+                    f"{len(every):,}",
+                    f"{percent(share)} [{100 * low:.1f}, {100 * high:.1f}]",
+                    f"{100 * min(shares):.1f} to {percent(max(shares))}",
+                    f"{own} of {number}",
+                    f"{overall} of {number}",
+                )
+            )
+            holds = GOAL[0] <= share <= GOAL[1]
+            claims.append(Claim(f"95 % interval of the {kind} of {count} processes covers {percent(share)}", holds))
+    print("Coverage of 95 % intervals; independent draws, by setting, and windows of consecutive rounds beside them,")
+    print("which are intervals of their own session only")
+    header = ("of", "processes", "replays", "covered", "settings", "windows: session", "windows: all sessions")
+    print(table(header, rows))
+    return claims

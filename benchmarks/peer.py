@@ -1,0 +1,212 @@
+"""How long does ±5 % take? The suite and optimum-benchmark's protocol, in fresh processes in turn.
+
+    .venv/bin/python benchmarks/peer.py [--processes 16] [--peer INSTALLED]
+
+Both time BERT-base with random weights, one question of 384 tokens, fp32. The protocol: one process, 10 warm-up calls,
+10 s of calls; it is repeated in fresh processes. The suite's processes sample as long as it chooses, with its audit,
+and with its reference load between the turns. Both sides get the same formula: Student's t on the log medians of the
+processes. From the spread of the medians and the wall time per process follows the time that ±5 % takes, the first
+process as long as it took.
+
+``--peer`` runs optimum-benchmark itself, installed beside this environment; without it the protocol is followed in
+plain code:
+
+    .venv/bin/pip install --target INSTALLED --no-deps optimum-benchmark==0.6.0 accelerate
+    .venv/bin/pip install --target INSTALLED hydra-core colorlog datasets flatten-dict pandas
+    sed -i s/SpecialTokensMixin/PreTrainedTokenizerBase/ INSTALLED/optimum_benchmark/backends/transformers_utils.py
+
+(transformers 5 has no SpecialTokensMixin.) The claim: the suite takes at most half as long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from statistics import fmean, median, stdev
+from time import perf_counter
+from typing import Optional
+
+import common  # noqa: F401 - puts the checkout on the path
+from adjusting import fit
+from claims import Claim, conclude, percent, table
+
+from modelzoo import stats
+from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
+from modelzoo.machine.limits import usable_threads
+from modelzoo.measure.calls import prepare
+from modelzoo.measure.jobs import job_environment
+from modelzoo.measure.reference import Reference
+from modelzoo.measure.request import Request
+from modelzoo.measure.rounds import Rounds
+from modelzoo.measure.schedule import FIRST_SECONDS, PRIOR, SECONDS
+from modelzoo.setting import Plan, Setting
+from modelzoo.workload import discovery
+
+PROCESS = Path(__file__).with_name("peer_process.py")
+PEER_SECONDS = 10
+MARGIN, GOAL = 0.05, 0.5
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One process: its samples, its wall time, and the times of the reference load beside it. In seconds."""
+
+    samples: Sequence[float]
+    wall: float
+    reference: Sequence[float] = ()
+
+    @property
+    def level(self) -> float:
+        """The log of the median of its samples."""
+        return math.log(median(self.samples))
+
+
+# The two sides
+
+
+def suite(request: Request) -> Iterator[Timed]:
+    """Measure processes of the suite for ever, with its audit and its reference load.
+
+    Raises:
+        SystemExit: a worker failed.
+    """
+    prepare(request, lambda event: None)  # random weights are made once per machine; that is not timed
+    taken: list[Timed] = []
+    with Reference(usable_threads().count) as reference:
+        rounds = Rounds(request, lambda event: None, reference)
+        while True:
+            started = perf_counter()
+            (run,) = rounds.sweep(chosen_seconds(taken))
+            wall = perf_counter() - started
+            if run.error:
+                raise SystemExit(f"a worker failed: {run.error}")
+            taken.append(Timed(run.steady, wall, [turn.seconds for turn in run.reference]))
+            yield taken[-1]
+
+
+def chosen_seconds(taken: Sequence[Timed]) -> float:
+    """How long the next process of the suite samples: as in ``modelzoo.measure.schedule``, without earlier sessions."""
+    if not taken:
+        return FIRST_SECONDS
+    cost = fmean(each.wall for each in taken[1:] or taken) - fmean(sum(each.samples) for each in taken)
+    costs = stats.Costs(max(0.0, cost), max(median(each.samples) for each in taken))
+    return stats.seconds_per_process(costs, stats.components([each.samples for each in taken], PRIOR), SECONDS)
+
+
+def peer(model: Path, seconds: int, installed: Optional[Path]) -> Iterator[Timed]:
+    """Measure processes of the protocol for ever, in the environment of the suite's workers.
+
+    Raises:
+        SystemExit: a process failed.
+    """
+    variables = job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count))).variables
+    command = [sys.executable, str(PROCESS), "--model", str(model), "--seconds", str(seconds)]
+    command += ["--peer", str(installed)] if installed else []
+    while True:
+        started = perf_counter()
+        done = subprocess.run(command, env={**variables, "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True)
+        wall = perf_counter() - started
+        if done.returncode:
+            raise SystemExit(f"the protocol's process failed:\n{done.stderr[-2000:]}")
+        yield Timed(json.loads(done.stdout.splitlines()[-1]), wall)
+
+
+def in_turn(ours: Iterator[Timed], theirs: Iterator[Timed], processes: int) -> tuple[list[Timed], list[Timed]]:
+    """Take processes of both sides, A B, B A …"""
+    sides: tuple[list[Timed], list[Timed]] = ([], [])
+    for number in range(processes):
+        for side in (0, 1) if number % 2 == 0 else (1, 0):
+            sides[side].extend(islice((ours, theirs)[side], 1))
+        print(f"{number + 1} of {processes} processes of each", file=sys.stderr, flush=True)
+    return sides
+
+
+# The time to ±5 %
+
+
+def time_to_margin(levels: Sequence[float], walls: Sequence[float], margin: float = MARGIN) -> tuple[int, float]:
+    """The number of processes whose interval is expected to be this narrow, and the seconds that they take.
+
+    Args:
+        levels: log medians of the processes.
+        walls: their wall seconds; the first one may include what is done once.
+        margin: half width wanted.
+    """
+    needed = stats.processes_needed(stats.Components(stdev(levels) ** 2, 0.0), 1.0, margin)
+    return needed, walls[0] + (needed - 1) * fmean(walls[1:])
+
+
+def ratio_interval(
+    ours: tuple[Sequence[float], Sequence[float]], theirs: tuple[Sequence[float], Sequence[float]]
+) -> tuple[float, float]:
+    """The 95 % bootstrap interval of our time to ±5 % over theirs; each side gives levels and wall seconds."""
+    generator, ratios = Random(0), []
+    for _ in range(RESAMPLES):
+        times = []
+        for levels, walls in (ours, theirs):
+            drawn = generator.choices(levels, k=len(levels))
+            times.append(time_to_margin(drawn, walls)[1])
+        ratios.append(times[0] / times[1])
+    ratios.sort()
+    return ratios[round(0.025 * RESAMPLES)], ratios[round(0.975 * RESAMPLES) - 1]
+
+
+def adjusted_levels(ours: Sequence[Timed]) -> Optional[list[float]]:
+    """Our levels at the reference speed of this session; ``None`` if the suite would not adjust them."""
+    pairs = [(each.level, math.log(median(each.reference))) for each in ours if each.reference]
+    fitted = fit([pairs])
+    if len(pairs) < len(ours) or not fitted.is_used:
+        return None
+    speed = fmean(load for _, load in pairs)
+    return [stats.adjusted(x, load, fitted.control.slope, speed) for x, load in pairs]
+
+
+def judge(ours: Sequence[Timed], theirs: Sequence[Timed], protocol: str) -> list[Claim]:
+    """Print both sides; return the claim."""
+    sides = [("the suite", ours, [each.level for each in ours])]
+    adjusted = adjusted_levels(ours)
+    sides += [("the suite, adjusted", ours, adjusted)] if adjusted else []
+    rows, other = [], ([each.level for each in theirs], [each.wall for each in theirs])
+    for name, timed, levels in [*sides, (protocol, theirs, other[0])]:
+        walls = [each.wall for each in timed]
+        needed, seconds = time_to_margin(levels, walls)
+        ratio = seconds / time_to_margin(*other)[1]
+        low, high = ratio_interval((levels, walls), other)
+        shown = f"{ratio:.2f} [{low:.2f}, {high:.2f}]" if timed is ours else ""
+        spread, wall = percent(stdev(levels)), f"{fmean(walls[1:]):.1f} s"
+        latency = f"{1000 * math.exp(fmean(levels)):.1f} ms"
+        rows.append((name, str(len(timed)), latency, spread, wall, str(needed), f"{seconds:.0f} s", shown))
+    print(table(("side", "processes", "latency", "spread", "each", "for ±5 %", "time", "÷ protocol"), rows))
+    ratio = time_to_margin(sides[0][2], [each.wall for each in ours])[1] / time_to_margin(*other)[1]
+    return [Claim(f"wall time to ±5 %, the suite ÷ the protocol: {ratio:.2f}, at most {GOAL}", ratio <= GOAL)]
+
+
+def main() -> int:
+    """Print both sides; the exit code is 1 if the claim does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--processes", type=int, default=16, help="of each side")
+    parser.add_argument("--peer", type=Path, metavar="INSTALLED", help="where optimum-benchmark is installed")
+    args = parser.parse_args()
+    if args.processes < 3:
+        parser.error("--processes must be at least 3")
+    bert = discovery.load_workload(discovery.find_workload("bert"))
+    request = Request(bert, (Setting(weights="random"),), Plan())
+    protocol = "optimum-benchmark" if args.peer else "its protocol in plain code"
+    with tempfile.TemporaryDirectory() as name:
+        subprocess.run([sys.executable, str(PROCESS), "--save", name], check=True, capture_output=True)
+        ours, theirs = in_turn(suite(request), peer(Path(name), PEER_SECONDS, args.peer), args.processes)
+    return conclude(judge(ours, theirs, protocol))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""How precise are the intervals, and can they be trusted? Answered by replaying recorded sessions.
+
+    .venv/bin/python benchmarks/precision.py [--rows within,between,coverage,time] [FILE ...]
+
+within: half width of the adjusted latency ÷ that of the raw one, the slope fitted to the same samples, to the other
+workloads, and to the other sessions. The claim: at most 1/2 where the machine is unsteady, and 1.05 where it is not.
+
+between: the same for the standard deviation between sessions. The claim: at most 1/2.
+
+coverage: how many of 2,000 replays of independently drawn processes have an interval that covers the level of all
+recorded ones. The claim: 94 to 96 %.
+
+time: half width at equal wall time, median of 1,000 replays, of the design that the suite chooses and of 3 processes
+of 10 s with the interval that the suite used to print. The claim: at most 1/3 for latencies, and 2/3 for ratios.
+
+The recordings are those in tests/data/timings unless FILEs are given; benchmarks/recordings.py makes them. Nothing is
+measured, so the machine need not be quiet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import recordings
+from adjusting import show_between, show_within
+from claims import Claim, conclude
+from equal_time import show_equal_time
+from interval_coverage import show_coverage
+
+from modelzoo.errors import ModelzooError
+
+ROWS = ("within", "between", "coverage", "time")
+
+
+def show(path: Path, args: argparse.Namespace) -> list[Claim]:
+    """Print the rows that were asked for of one recording; return the claims."""
+    recording = recordings.read(path)
+    print(f"{path.name}: {recordings.describe(recording)}\n")
+    shown = {
+        "within": lambda: show_within(recording),
+        "between": lambda: show_between(recording),
+        "coverage": lambda: show_coverage(recording, args.replays, args.seed),
+        "time": lambda: show_equal_time(recording, args.time_replays, args.seed),
+    }
+    claims: list[Claim] = []
+    for row in args.rows:
+        claims += shown[row]()
+        print(flush=True)
+    return claims
+
+
+def main() -> int:
+    """Print tables and claims; the exit code is 1 if a claim does not hold or cannot be shown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    parser.add_argument("--rows", type=lambda text: text.split(","), default=ROWS, help="default: all")
+    parser.add_argument("--replays", type=int, default=2000, help="replays per setting for the coverage")
+    parser.add_argument("--time-replays", type=int, default=1000, help="replays per setting at equal wall time")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    if unknown := set(args.rows) - set(ROWS):
+        parser.error(f"--rows {', '.join(sorted(unknown))}: choose from {', '.join(ROWS)}")
+    files = args.files or recordings.kept()
+    if not files:
+        parser.error(f"there are no recordings in {recordings.TIMINGS}; make one with benchmarks/recordings.py")
+    try:
+        return conclude([claim for path in files for claim in show(path, args)])
+    except ModelzooError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

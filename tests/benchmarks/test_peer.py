@@ -1,0 +1,73 @@
+"""benchmarks/peer.py and benchmarks/peer_process.py: the time to ±5 % of two sides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import peer
+import peer_process
+
+
+def timed(spread: float, wall: float, seed: int) -> list[peer.Timed]:
+    """16 processes of one sample."""
+    generator = np.random.default_rng(seed)
+    return [peer.Timed([math.exp(level)], wall) for level in generator.normal(0, spread, 16)]
+
+
+def test_time_to_five_percent() -> None:
+    """The first process counts as it was, each further one as the mean of the others."""
+    levels = [0.0, 0.1, 0.0, 0.1, 0.0, 0.1]
+    needed, seconds = peer.time_to_margin(levels, [20.0, 10.0, 10.0, 10.0, 10.0, 10.0])
+    assert seconds == 20 + 10 * (needed - 1)
+    assert peer.time_to_margin(levels, [10.0] * 6, 0.2)[0] < needed
+
+
+def test_the_claim_about_the_peer(capsys: Any) -> None:
+    """Half the wall time per process at the same spread is enough; twice is not."""
+    assert peer.judge(timed(0.05, 9.0, 1), timed(0.1, 18.0, 2), "protocol")[0].holds
+    assert not peer.judge(timed(0.1, 18.0, 1), timed(0.1, 9.0, 2), "protocol")[0].holds
+    assert "the suite" in capsys.readouterr().out
+
+
+def test_our_levels_are_adjusted_as_the_suite_would() -> None:
+    """If there are enough processes, and the load follows them."""
+    speeds = np.random.default_rng(0).normal(0, 0.1, 16)
+    ours = [peer.Timed([math.exp(speed)], 9.0, [0.003 * math.exp(speed)]) for speed in speeds]
+    found = peer.adjusted_levels(ours)
+    assert found is not None and max(found) - min(found) < 1e-6
+    assert peer.adjusted_levels(ours[:8]) is None
+    assert peer.adjusted_levels(timed(0.1, 9.0, 0)) is None
+
+
+def test_processes_are_taken_in_turn() -> None:
+    """A B, B A."""
+    order: list[str] = []
+
+    def side(name: str) -> Iterator[peer.Timed]:
+        while True:
+            order.append(name)
+            yield peer.Timed([1.0], 1.0)
+
+    ours, theirs = peer.in_turn(side("a"), side("b"), 3)
+    assert order == ["a", "b", "b", "a", "a", "b"]
+    assert len(ours) == len(theirs) == 3
+
+
+def test_how_long_the_suite_samples_follows_from_its_first_processes() -> None:
+    """3 s at first."""
+    assert peer.chosen_seconds([]) == peer.FIRST_SECONDS
+    taken = [peer.Timed([1.0, 1.1, 1.0], 9.0), peer.Timed([1.2, 1.1, 1.2], 9.0), peer.Timed([0.9, 1.0, 0.9], 9.0)]
+    assert peer.SECONDS[0] <= peer.chosen_seconds(taken) <= peer.SECONDS[1]
+
+
+def test_the_protocol_in_plain_code(tmp_path: Path) -> None:
+    """A real process: a small BERT is saved, and timed at least 10 times."""
+    peer_process.save(tmp_path, num_hidden_layers=1, hidden_size=24, intermediate_size=48, vocab_size=50)
+    (found,) = islice(peer.peer(tmp_path, 0, None), 1)
+    assert len(found.samples) == peer_process.LEAST_CALLS
+    assert 0 < sum(found.samples) < found.wall

@@ -1,0 +1,35 @@
+"""benchmarks/precision.py: the command that replays recordings."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import precision
+import pytest
+import recordings
+from synthetic_recordings import recorded
+
+
+def test_a_damaged_recording_is_one_line_on_stderr(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is 2."""
+    (tmp_path / "bad.json.gz").write_bytes(b"no")
+    monkeypatch.setattr(sys, "argv", ["precision.py", str(tmp_path / "bad.json.gz")])
+    assert precision.main() == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_precision_prints_every_row(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All can be shown, but for 3 processes of 4 settings, which the suite does not adjust."""
+    path = tmp_path / "synthetic.json.gz"
+    recordings.write(recorded(rounds=8, seconds=10.0), path)
+    monkeypatch.setattr(sys, "argv", ["precision.py", str(path), "--replays", "20", "--time-replays", "5"])
+    code = precision.main()
+    out = capsys.readouterr().out
+    for row in ("Half width of the adjusted", "between sessions", "Coverage", "equal wall time", "one fp32 / bf16"):
+        assert row in out
+    assert out.count("not shown") == out.count("not shown: coverage of the adjusted latency") == 1
+    assert code == 1
