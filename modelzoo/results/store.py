@@ -6,6 +6,7 @@ is generated from the records by ``modelzoo.results.schema``.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -156,8 +157,13 @@ def _check(result: Result) -> None:
         if workload != result.asked[group].workload:
             raise ValueError(f"{workload} belongs to group {group}, which is of {result.asked[group].workload}")
     for run in result.runs:
-        if not all(0 < value < _LONGEST for value in run.steady):
+        if not all(0 < value < _LONGEST for value in (*run.steady, *(turn.seconds for turn in run.reference))):
             raise ValueError(f"{run.workload} has a time that is not possible")
+    if result.reference_seconds is not None and not 0 < result.reference_seconds < _LONGEST:
+        raise ValueError("the reference load has a time that is not possible")
+    for design in result.designs:
+        if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
+            raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")
 
 
 def _check_numbers(data: Any) -> None:

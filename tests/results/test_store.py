@@ -15,10 +15,12 @@ import pytest
 from fake_runs import make, result_of
 from hypothesis import given
 from hypothesis import strategies as st
+from kept_sessions import beside
 from stored_results import FORMAT_1, FORMAT_2, name, unpacked
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.codec import decode, encode
+from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import FORMAT, Asked, Result, Thumbnail, ValidityEntry
 from modelzoo.results import store, summary
 from modelzoo.results.privacy import mask
@@ -30,6 +32,18 @@ BF16 = Setting("bf16")
 def some_result() -> Result:
     """One good run and one that failed."""
     return result_of(make([1.0, 2.0]), make(None, round=1, error="the worker died"))
+
+
+def planned_result() -> Result:
+    """Two settings in 8 rounds beside a reference load that predicts them, with planned looks."""
+    runs = []
+    for number in range(8):
+        for group, setting in enumerate((Setting(), BF16)):
+            slow = 1 + 0.05 * (number % 4)
+            run = make([0.1 * (1 + group) * slow] * 3, setting=setting, group=group, round=number)
+            runs.append(beside(run, 0.0021 * slow, 0.002 * slow, 0.002 * slow))
+    design = Design("toy", 0.05, 600.0, looks=(4, 8), maximum=8, seconds=(1.0,) * 8, ending=Ending.BUDGET)
+    return replace(result_of(*runs), designs=(design,), reference_seconds=0.002)
 
 
 def written(result: Result, directory: Path) -> Any:
@@ -171,10 +185,11 @@ def test_runs_are_grouped_in_the_order_asked() -> None:
 
 @pytest.mark.parametrize("stored", [*FORMAT_1, *FORMAT_2], ids=name)
 def test_real_results_survive_being_stored_again(stored: Path, tmp_path: Path) -> None:
-    """What is read from either format is written as format 2, and nothing but private names changes."""
+    """What is read from any format is written as the current one, and nothing but private names changes."""
     result = store.read(unpacked(stored, tmp_path))
     store.write(result, tmp_path / "again.json")
-    assert store.read(tmp_path / "again.json") == decode(Result, mask(encode(result, keep_bytes=True)))
+    expected = decode(Result, mask(encode(replace(result, format=FORMAT), keep_bytes=True)))
+    assert store.read(tmp_path / "again.json") == expected
 
 
 # Versions
@@ -198,7 +213,7 @@ def test_a_newer_minor_version_that_cannot_be_read_says_so(tmp_path: Path) -> No
     data = written(some_result(), tmp_path)
     data["format"] = "modelzoo-result/2.7"
     data["asked"][0]["setting"]["precision"] = "fp8"
-    with pytest.raises(InputError, match=r"has format 2.7, newer than this suite's 2.0, .*fp8.*; update modelzoo"):
+    with pytest.raises(InputError, match=r"has format 2.7, newer than this suite's 2.1, .*fp8.*; update modelzoo"):
         read_data(data, tmp_path)
 
 
@@ -297,6 +312,32 @@ def test_impossible_times_are_refused(value: Any, tmp_path: Path) -> None:
     one_line(tmp_path, json.dumps(data).encode(), "is damaged")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reference_seconds": 0}, "the reference load has a time that is not possible"),
+        ({"reference_seconds": -1}, "the reference load has a time that is not possible"),
+        ({"designs": [{"workload": "toy", "margin": 0.05, "looks": [12, 8], "maximum": 16}]}, "looks of toy do not as"),
+        ({"designs": [{"workload": "toy", "margin": 0.05, "looks": [0, 8], "maximum": 16}]}, "looks of toy do not as"),
+        ({"designs": [{"workload": "toy", "margin": 0.05, "looks": [8, 24], "maximum": 16}]}, "looks of toy do not as"),
+    ],
+)
+def test_impossible_designs_and_speeds_are_damage(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """Whoever summarises a result relies on them."""
+    data = {**written(some_result(), tmp_path), **changes}
+    with pytest.raises(InputError, match=f"is damaged .*{message}"):
+        read_data(data, tmp_path)
+
+
+def test_an_impossible_turn_of_the_reference_load_is_damage(tmp_path: Path) -> None:
+    """Its logarithm is needed."""
+    data = written(planned_result(), tmp_path)
+    assert read_data(data, tmp_path) == planned_result()
+    data["runs"][0]["reference"][1]["seconds"] = 0.0
+    with pytest.raises(InputError, match="is damaged .*toy has a time that is not possible"):
+        read_data(data, tmp_path)
+
+
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     """Missing, a directory, and a name that no file can have."""
     for path in (tmp_path / "missing.json", tmp_path, tmp_path / "\0"):
@@ -326,10 +367,24 @@ json_values = st.recursive(
 @given(st.data())
 def test_a_value_replaced_by_anything_is_read_or_refused(stored: Path, data: st.DataObject) -> None:
     """Hostile content at any place of a real result: it can be summarised or is an ``InputError``, nothing else."""
-    content = json.loads(stored.read_bytes())
+    replace_anything(json.loads(stored.read_bytes()), data)
+
+
+@given(st.data())
+def test_a_value_of_the_design_replaced_by_anything_is_read_or_refused(data: st.DataObject) -> None:
+    """In a result that is planned, adjusted and compared."""
+    content = encode(planned_result())
+    key = data.draw(st.sampled_from(["designs", "reference_seconds", "runs"]))
+    replace_anything(content, data, key)
+
+
+def replace_anything(content: Any, data: st.DataObject, *places: Any) -> None:
+    """Replace a value of ``content``, anywhere or below the ``places``, and read it."""
+    wanted = list(places)
     here = content
     while True:
         place = data.draw(st.sampled_from(sorted(here) if isinstance(here, dict) else range(len(here))))
+        place = wanted.pop(0) if wanted else place
         inner = here[place]
         if not isinstance(inner, (dict, list)) or not inner or data.draw(st.booleans()):
             break
