@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 MEMORY_SHARE = 0.8
 """The workers that are alive at the same time may use this share of the memory that is available."""
+FIRST_PEAK = 2 << 30
+"""Bytes that each worker is taken to need before any has been measured."""
 
 
 def capacity(available: int, largest: int) -> int:
@@ -15,7 +17,7 @@ def capacity(available: int, largest: int) -> int:
         available: bytes that are available before any worker is started.
         largest: peak memory of the largest worker so far, in bytes; 0 before any has been measured.
     """
-    return max(2, int(MEMORY_SHARE * available) // largest) if largest > 0 else 2
+    return max(2, int(MEMORY_SHARE * available) // (largest or FIRST_PEAK))
 
 
 def blocks(settings: Sequence[int], capacity: int, sweep: int) -> list[tuple[int, ...]]:

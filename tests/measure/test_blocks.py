@@ -38,8 +38,8 @@ def test_without_settings_there_is_no_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("available", "largest", "expected"), [(10 << 30, 1 << 30, 8), (1 << 30, 1 << 30, 2), (10 << 30, 0, 2)]
+    ("available", "largest", "expected"), [(10 << 30, 1 << 30, 8), (1 << 30, 1 << 30, 2), (10 << 30, 0, 4)]
 )
 def test_memory_limits_how_many_run_side_by_side(available: int, largest: int, expected: int) -> None:
-    """A fifth of the memory stays free; a pair must fit; before anything is known there is only a pair."""
+    """A fifth of the memory stays free; a pair must fit; before anything is known, 2 GiB each are assumed."""
     assert capacity(available, largest) == expected
