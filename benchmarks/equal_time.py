@@ -3,16 +3,17 @@
 Both designs are replayed from the same recorded processes, which must have sampled for 10 s each: a shorter process of
 the new design is the beginning of a recorded one. Rounds are drawn with replacement from all sessions, after each
 session has been centred on its own level, because intervals hold within a session. Both designs are charged today's
-cost of a process, and the old one is not charged the reference load, which it did not have.
+cost of a process, unless the old one's is given; the old one is not charged the reference load, which it did not have.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean, median
+from typing import Optional
 
 import old_formula
 from claims import Claim, percent, table
@@ -60,8 +61,13 @@ Round = dict[str, Unit]
 """The processes of one round, by label."""
 
 
-def design(processes: Sequence[Process]) -> Design:
-    """Choose how long processes of one workload sample, as the suite does, and how many fit into the old wall time."""
+def design(processes: Sequence[Process], old_cost: Optional[float] = None) -> Design:
+    """Choose how long processes of one workload sample, as the suite does, and how many fit into the old wall time.
+
+    Args:
+        processes: of the workload, of 10 s each.
+        old_cost: seconds that an old process took besides its samples; by default what a process takes today.
+    """
     loads = [sum(turn.end - turn.start for turn in each.reference) for each in processes]
     sampled = fmean(sum(each.samples) for each in processes)
     # The turns of the load before, between and after those of all workers of the round are recorded with each worker.
@@ -72,7 +78,7 @@ def design(processes: Sequence[Process]) -> Design:
     components = stats.pooled([stats.components([each.samples for each in g]) for g in groups if len(g) > 1])
     longest = max(median(each.samples) for each in processes)
     seconds = stats.seconds_per_process(stats.Costs(fixed, longest), components, SECONDS)
-    old_wall = OLD_PROCESSES * (fixed + OLD_SECONDS)
+    old_wall = OLD_PROCESSES * ((fixed if old_cost is None else old_cost) + OLD_SECONDS)
     each_wall = fixed + seconds * (1 + beside / sampled)
     count = max(2, round(old_wall / each_wall))
     return Design(seconds, count, old_wall, count * each_wall)
@@ -157,13 +163,13 @@ def _medians(widths: Sequence[Widths]) -> Widths:
     return Widths(median(w.old for w in widths), median(w.formula for w in widths), median(w.new for w in widths))
 
 
-def show_equal_time(recording: Recording, replays: int, seed: int) -> list[Claim]:
-    """Print half widths at equal wall time; return the claims."""
+def show_equal_time(recording: Recording, replays: int, seed: int, old_costs: Mapping[str, float]) -> list[Claim]:
+    """Print half widths at equal wall time; return the claims. ``old_costs`` is by workload, see ``design``."""
     long = [each for each in recording.processes if sum(each.samples) >= SAMPLED * OLD_SECONDS]
     rows, claims, generator = [], [], Random(seed)
     for workload, base in baselines(long).items():
         own = [each for each in long if each.workload == workload]
-        chosen = design(own)
+        chosen = design(own, old_costs.get(workload))
         found = rounds(own, chosen.seconds)
         if len(found) < OLD_PROCESSES:
             continue

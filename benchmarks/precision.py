@@ -42,13 +42,18 @@ def show(path: Path, args: argparse.Namespace) -> list[Claim]:
         "within": lambda: show_within(recording),
         "between": lambda: show_between(recording),
         "coverage": lambda: show_coverage(recording, args.replays, args.seed),
-        "time": lambda: show_equal_time(recording, args.time_replays, args.seed),
+        "time": lambda: show_equal_time(recording, args.time_replays, args.seed, dict(args.old_cost)),
     }
     claims: list[Claim] = []
     for row in args.rows:
         claims += shown[row]()
         print(flush=True)
     return claims
+
+
+def _old_cost(text: str) -> tuple[str, float]:
+    workload, _, seconds = text.partition("=")
+    return workload, float(seconds)
 
 
 def main() -> int:
@@ -59,6 +64,14 @@ def main() -> int:
     parser.add_argument("--replays", type=int, default=2000, help="replays per setting for the coverage")
     parser.add_argument("--time-replays", type=int, default=1000, help="replays per setting at equal wall time")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--old-cost",
+        type=_old_cost,
+        action="append",
+        default=[],
+        metavar="WORKLOAD=SECONDS",
+        help="wall time of an old process besides its samples (default: that of today's processes)",
+    )
     args = parser.parse_args()
     if unknown := set(args.rows) - set(ROWS):
         parser.error(f"--rows {', '.join(sorted(unknown))}: choose from {', '.join(ROWS)}")

@@ -32,6 +32,7 @@ def test_the_new_design_takes_the_wall_time_of_the_old_one() -> None:
     each = chosen.wall / chosen.processes
     assert each > fixed + chosen.seconds
     assert abs(chosen.wall - chosen.old_wall) <= each / 2
+    assert equal_time.design(processes, 8.0).old_wall == pytest.approx(3 * 18)
 
 
 def test_a_shorter_process_is_the_beginning_of_a_recorded_one() -> None:
@@ -43,4 +44,4 @@ def test_a_shorter_process_is_the_beginning_of_a_recorded_one() -> None:
 
 def test_short_processes_do_not_stand_for_long_ones() -> None:
     """The old design cannot be replayed from processes of 2 s."""
-    assert [claim.holds for claim in equal_time.show_equal_time(recorded(), 5, 0)] == [None]
+    assert [claim.holds for claim in equal_time.show_equal_time(recorded(), 5, 0, {})] == [None]

@@ -26,7 +26,9 @@ def test_precision_prints_every_row(tmp_path: Path, capsys: Any, monkeypatch: py
     """All can be shown, but for 3 processes of 4 settings, which the suite does not adjust."""
     path = tmp_path / "synthetic.json.gz"
     recordings.write(recorded(rounds=8, seconds=10.0), path)
-    monkeypatch.setattr(sys, "argv", ["precision.py", str(path), "--replays", "20", "--time-replays", "5"])
+    monkeypatch.setattr(
+        sys, "argv", ["precision.py", str(path), "--replays", "20", "--time-replays", "5", "--old-cost", "one=9"]
+    )
     code = precision.main()
     out = capsys.readouterr().out
     for row in ("Half width of the adjusted", "between sessions", "Coverage", "equal wall time", "one fp32 / bf16"):
