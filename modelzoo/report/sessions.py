@@ -47,7 +47,10 @@ def notes(summary: SessionsSummary) -> list[str]:
     ]
     if summary.refused:
         return [*found, f"Levels are not adjusted: {summary.refused}."]
-    return [*found, "adjusted: the same standard deviation of the levels at one speed of the machine."]
+    found.append("adjusted: the same standard deviation of the levels at one speed of the machine.")
+    if summary.left_out:
+        found.append(f"The reference load does not predict the latency of {', '.join(summary.left_out)}.")
+    return found
 
 
 def _percent(spread: float | None) -> str:

@@ -34,7 +34,7 @@ def session_levels(result: Result, reference_load: str = "") -> tuple[SessionLev
         return ()
     labels, groups, found = labels_as_run(result), result.groups(), adjustment(result)
     workloads = [asked.workload for asked in result.asked]
-    slope = found.control.slope if found.control is not None and not found.refused else None
+    slope = found.control.slope if found.control is not None else None
     levels = []
     for group, runs in groups.items():
         timed = [run for run in runs if run.steady]
@@ -60,7 +60,7 @@ def session_levels(result: Result, reference_load: str = "") -> tuple[SessionLev
             ratio_spread=_ratio_spread(groups.get(first, []), timed) if group != first else None,
             reference=reference,
             reference_load=reference_load if reference is not None else "",
-            slope=slope if reference is not None else None,
+            slope=slope if group in found.latencies else None,
         )
         levels.append(level)
     return tuple(levels)

@@ -44,11 +44,13 @@ class SessionsSummary:
         sessions: their number.
         rows: in the order asked for; a setting that was never timed has none.
         refused: why levels were not adjusted; empty if they were.
+        left_out: workloads that were not adjusted, because the load does not predict their latency.
     """
 
     sessions: int
     rows: tuple[SessionsRow, ...]
     refused: str
+    left_out: tuple[str, ...] = ()
 
 
 def over_sessions(results: Sequence[Result]) -> SessionsSummary:
@@ -75,7 +77,8 @@ def over_sessions(results: Sequence[Result]) -> SessionsSummary:
         spread = _spread(same) if len(same) == len(each) else None
         workload = results[0].asked[group].workload
         rows.append(SessionsRow(workload, labels[group], len(each), stats.level_interval(each), _spread(each), spread))
-    return SessionsSummary(len(results), tuple(rows), next((each.refused for each in found if each.refused), ""))
+    refused = next((each.refused for each in found if each.refused), "")
+    return SessionsSummary(len(results), tuple(rows), refused, found[0].left_out)
 
 
 def _spread(levels: Sequence[float]) -> Optional[float]:

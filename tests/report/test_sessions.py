@@ -46,6 +46,12 @@ def test_levels_that_are_not_adjusted_have_no_column_but_a_reason() -> None:
     assert header(text).split()[-1] == "sessions"
 
 
+def test_workloads_that_the_load_does_not_predict_are_named() -> None:
+    """Their rows have a dash."""
+    summary = SessionsSummary(5, (ROW, replace(ROW, workload="bert", adjusted_spread=None)), "", ("bert",))
+    assert "The reference load does not predict the latency of bert." in shown(summary)
+
+
 def test_rows_with_fewer_sessions_say_so() -> None:
     """A setting failed in some of them."""
     once = replace(ROW, label="bf16", sessions=1, spread=None, level=stats.Interval(0.1, 0.0, float("inf")))

@@ -144,6 +144,19 @@ def test_a_slope_is_kept_if_the_load_predicts_the_latency() -> None:
     assert unpredicted.slope is None
 
 
+def test_a_workload_that_the_load_does_not_predict_has_no_slope() -> None:
+    """The other workload of the call has one."""
+    slow = [1.0, 1.2, 1.05, 1.3, 1.1, 1.0, 1.25, 1.15] * 2
+    runs = [
+        beside(make([level] * 3, workload=name, round=number), 0.002 * each)
+        for number, each in enumerate(slow)
+        for name, level in (("follows", 0.1 * each), ("wanders", 0.1 + 0.01 * (number % 2)))
+    ]
+    found = {level.workload: level.slope for level in session_levels(result_of(*runs))}
+    assert found["wanders"] is None
+    assert found["follows"] == pytest.approx(1)
+
+
 def test_without_a_load_none_is_named() -> None:
     """An emulator, or the load has died."""
     level, *_ = session_levels(result_of(*(make([0.1, 0.1], round=number) for number in range(3))), "the load")

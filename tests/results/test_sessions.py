@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import stdev
 
 import pytest
-from fake_runs import make, result_of
+from fake_runs import make, result_of, timing
 from kept_sessions import beside
 
 from modelzoo import stats
@@ -57,6 +58,22 @@ def test_without_a_load_only_the_raw_levels_are_compared() -> None:
     assert found.refused == "no reference load ran"
     assert [row.adjusted_spread for row in found.rows] == [None, None]
     assert all(row.spread for row in found.rows)
+
+
+def test_a_workload_that_the_load_does_not_predict_is_named() -> None:
+    """The others are adjusted."""
+    results = []
+    for slow in (1.0, 1.3):
+        own = session(slow).runs
+        other = [
+            replace(run, workload="steady", report=replace(run.report, timing=timing([0.1] * 3)))
+            for run in own
+            if run.report
+        ]
+        results.append(result_of(*own, *other))
+    found = over_sessions(results)
+    assert found.left_out == ("steady",)
+    assert [row.adjusted_spread is None for row in found.rows] == [False, False, True, True]
 
 
 def test_a_setting_that_failed_in_a_session_has_fewer() -> None:
