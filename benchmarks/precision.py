@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import recordings
@@ -34,8 +35,8 @@ from modelzoo.errors import ModelzooError
 ROWS = ("within", "between", "coverage", "time")
 
 
-def show(path: Path, args: argparse.Namespace) -> list[Claim]:
-    """Print the rows that were asked for of one recording; return the claims."""
+def show(path: Path, args: argparse.Namespace) -> dict[str, list[Claim]]:
+    """Print the rows that were asked for of one recording; return the claims of each."""
     recording = recordings.read(path)
     print(f"{path.name}: {recordings.describe(recording)}\n")
     shown = {
@@ -44,10 +45,23 @@ def show(path: Path, args: argparse.Namespace) -> list[Claim]:
         "coverage": lambda: show_coverage(recording, args.replays, args.seed),
         "time": lambda: show_equal_time(recording, args.time_replays, args.seed, dict(args.old_cost)),
     }
-    claims: list[Claim] = []
+    claims: dict[str, list[Claim]] = {}
     for row in args.rows:
-        claims += shown[row]()
+        claims[row] = shown[row]()
         print(flush=True)
+    return claims
+
+
+def gathered(found: Sequence[Mapping[str, Sequence[Claim]]]) -> list[Claim]:
+    """All claims; a recording that shows nothing of a row is left out of it if another one does.
+
+    Recordings are made for different rows: many sessions for one, processes of 10 s for another.
+    """
+    claims: list[Claim] = []
+    for row in dict.fromkeys(row for each in found for row in each):
+        sides = [each[row] for each in found if row in each]
+        shown = [side for side in sides if any(claim.holds is not None for claim in side)]
+        claims += [claim for side in shown or sides for claim in side]
     return claims
 
 
@@ -79,7 +93,7 @@ def main() -> int:
     if not files:
         parser.error(f"there are no recordings in {recordings.TIMINGS}; make one with benchmarks/recordings.py")
     try:
-        return conclude([claim for path in files for claim in show(path, args)])
+        return conclude(gathered([show(path, args) for path in files]))
     except ModelzooError as problem:
         print(problem, file=sys.stderr)
         return 2

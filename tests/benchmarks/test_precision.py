@@ -9,6 +9,7 @@ from typing import Any
 import precision
 import pytest
 import recordings
+from claims import Claim
 from synthetic_recordings import recorded
 
 
@@ -35,3 +36,11 @@ def test_precision_prints_every_row(tmp_path: Path, capsys: Any, monkeypatch: py
         assert row in out
     assert out.count("not shown") == out.count("not shown: coverage of the adjusted latency") == 1
     assert code == 1
+
+
+def test_recordings_that_show_nothing_of_a_row_are_left_out_of_it() -> None:
+    """Unless none shows anything; a row of which a recording shows a part is kept whole."""
+    nothing, part = [Claim("nothing", None)], [Claim("shown", True), Claim("missing", None)]
+    assert precision.gathered([{"time": nothing}, {"time": part}]) == part
+    assert precision.gathered([{"time": nothing}, {"time": nothing}]) == nothing * 2
+    assert precision.gathered([{"within": part, "time": nothing}]) == part + nothing
