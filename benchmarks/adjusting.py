@@ -8,7 +8,7 @@ other sessions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Optional
@@ -30,37 +30,54 @@ deviation between sessions."""
 
 Pair = tuple[float, float]
 """The log latency of a process and the log time of the reference load beside it."""
+Key = tuple[str, str]
+"""Workload and label."""
+Groups = Mapping[Key, Sequence[Pair]]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A slope and its degrees of freedom."""
+    """A slope, its degrees of freedom, and the workloads that do not follow the load."""
 
     control: stats.Control
     freedom: int
+    left_out: tuple[str, ...]
 
     @property
     def is_used(self) -> bool:
-        """Whether the suite would adjust what this was fitted to."""
+        """Whether the suite would adjust anything by this slope."""
         return self.freedom >= adjustment.FREEDOM and self.control.is_used
+
+    def adjusts(self, workload: str) -> bool:
+        """Whether the suite would adjust this workload, if it is among those that this was fitted to."""
+        return self.is_used and workload not in self.left_out
 
     def interval(self, group: Sequence[Pair], speed: float) -> stats.Interval:
         """The adjusted latency of a setting at the reference speed whose log is ``speed``, with its interval."""
         return adjustment._adjusted(group, self.control, self.freedom, speed)
 
 
-def fit(groups: Sequence[Sequence[Pair]]) -> Fit:
-    """Fit a slope as the suite does, each group about its own mean."""
-    control = stats.fit_control(groups, adjustment.PRIOR_SLOPE, adjustment.PRIOR_WEIGHT)
-    return Fit(control, sum(len(group) - 1 for group in groups if group))
+def fit(sessions: Sequence[Groups]) -> Fit:
+    """Fit one slope to sessions as the suite does, each setting of each session about its own mean."""
+    keys = list(dict.fromkeys(key for groups in sessions for key in groups))
+    workloads = [workload for workload, _ in keys]
+    numbered = [{keys.index(key): group for key, group in groups.items()} for groups in sessions]
+    left_out = adjustment._unpredicted(numbered, workloads)
+    every = [group for groups in sessions for key, group in groups.items() if key[0] not in left_out]
+    control = stats.fit_control(every, adjustment.PRIOR_SLOPE, adjustment.PRIOR_WEIGHT)
+    return Fit(control, sum(len(group) - 1 for group in every), left_out)
 
 
-def fit_processes(processes: Iterable[Process]) -> Fit:
-    """Fit a slope to processes; each setting of each session is a group."""
-    groups: dict[tuple[int, str, str], list[Process]] = {}
-    for each in processes:
-        groups.setdefault((each.session, *each.key), []).append(each)
-    return fit([pairs(group) for group in groups.values()])
+def fit_processes(processes: Sequence[Process]) -> Fit:
+    """Fit one slope to processes of several sessions."""
+    numbers = sorted({each.session for each in processes})
+    return fit([grouped([each for each in processes if each.session == number]) for number in numbers])
+
+
+def grouped(processes: Iterable[Process]) -> dict[Key, list[Pair]]:
+    """The pairs of each setting that has a reference load."""
+    found = {key: pairs(group) for key, group in settings(processes).items()}
+    return {key: group for key, group in found.items() if group}
 
 
 def pairs(processes: Iterable[Process]) -> list[Pair]:
@@ -81,13 +98,13 @@ class Gain:
         key: workload and label.
         unsteady: whether the machine was, in this session.
         raw: half width of the raw latency.
-        same: adjusted ÷ raw with the slope that the suite fits; 1 if the suite would not adjust the session.
+        same: adjusted ÷ raw with the slope that the suite fits; 1 if the suite would not adjust it in this session.
         workloads: the same with the slope of the other workloads of the session; ``None`` if there are none.
         sessions: the same with the slope of the other sessions; ``None`` if there are none.
-        adjusted: whether the suite would adjust the session.
+        adjusted: whether the suite would adjust it.
     """
 
-    key: tuple[str, str]
+    key: Key
     unsteady: bool
     raw: float
     same: float
@@ -106,27 +123,24 @@ def gains(recording: Recording) -> list[Gain]:
             continue
         unsteady, fitted = stdev([load for _, load in pairs(own)]) > UNSTEADY, fit_processes(own)
         others = [each for each in timed if each.session != session]
-        for key, processes in settings(own).items():
-            group = pairs(processes)
+        for key, group in grouped(own).items():
             if len(group) < LEAST_PROCESSES:
                 continue
             elsewhere = [each for each in own if each.workload != key[0]]
             raw = stats.level_interval([math.exp(level) for level, _ in group]).half_width
-            same, by_workloads, by_sessions = (
-                None if each is None else _width(group, each, median_speed(timed)) / raw if fitted.is_used else 1.0
-                for each in (fitted, _fit_or_none(elsewhere), _fit_or_none(others))
+            adjusted, speed = fitted.adjusts(key[0]), median_speed(timed)
+            same = fitted.interval(group, speed).half_width / raw if adjusted else 1.0
+            by_workloads, by_sessions = (
+                _outside(group, each, speed, raw, adjusted) if each else None for each in (elsewhere, others)
             )
-            assert same is not None
-            found.append(Gain(key, unsteady, raw, same, by_workloads, by_sessions, fitted.is_used))
+            found.append(Gain(key, unsteady, raw, same, by_workloads, by_sessions, adjusted))
     return found
 
 
-def _fit_or_none(processes: Sequence[Process]) -> Optional[Fit]:
-    return fit_processes(processes) if processes else None
-
-
-def _width(group: Sequence[Pair], fitted: Fit, speed: float) -> float:
-    return fitted.interval(group, speed).half_width
+def _outside(group: Sequence[Pair], fitted: Sequence[Process], speed: float, raw: float, adjusted: bool) -> float:
+    """Adjusted ÷ raw half width with the slope of other processes; 1 if they have none, or nothing is adjusted."""
+    other = fit_processes(fitted)
+    return other.interval(group, speed).half_width / raw if adjusted and other.is_used else 1.0
 
 
 def show_within(recording: Recording) -> list[Claim]:
@@ -140,7 +154,7 @@ def show_within(recording: Recording) -> list[Claim]:
                 rows.append(_within_row(group))
                 claims.append(_within_claim(group))
     print("Half width of the adjusted latency ÷ that of the raw one, geometric mean of the sessions")
-    print("(1 for a session in which the load does not predict the latency, so that nothing is adjusted)")
+    print("(1 for a session in which the load does not predict the latency, so that it is not adjusted)")
     header = ("setting", "machine", "sessions", "adjusted", "raw", "same samples", "other workloads", "other sessions")
     print(table(header, rows))
     return claims or [Claim("half widths: no session has a reference load and enough processes", None)]
@@ -190,26 +204,29 @@ def show_between(recording: Recording) -> list[Claim]:
     rows, claims = [], []
     for key, own in settings(timed).items():
         what = f"spread of {' '.join(key)} between sessions: adjusted ÷ raw at most {BETWEEN}"
-        groups = [pairs(each for each in own if each.session == n) for n in range(len(recording.sessions))]
-        groups = [group for group in groups if len(group) >= LEAST_PROCESSES]
-        slopes = fit_processes(timed), fit_processes([each for each in timed if each.workload != key[0]])
-        if len(groups) < LEAST_SESSIONS or not slopes[0].is_used:
-            reason = "the load predicts nothing" if len(groups) >= LEAST_SESSIONS else f"only {len(groups)} sessions"
-            claims.append(Claim(f"{what}: {reason}", None))
+        sessions = [pairs(each for each in own if each.session == n) for n in range(len(recording.sessions))]
+        sessions = [group for group in sessions if len(group) >= LEAST_PROCESSES]
+        if len(sessions) < LEAST_SESSIONS:
+            claims.append(Claim(f"{what}: only {len(sessions)} sessions", None))
             continue
-        raw = stdev([fmean(level for level, _ in group) for group in groups])
-        same, other = (
-            stdev([_adjusted_level(group, slope.control.slope, median_speed(timed)) for group in groups])
-            for slope in slopes
-        )
+        raw = stdev([fmean(level for level, _ in group) for group in sessions])
+        all_workloads, others = fit_processes(timed), [each for each in timed if each.workload != key[0]]
+        if not all_workloads.adjusts(key[0]):
+            rows.append((" ".join(key), str(len(sessions)), percent(raw), *["not adjusted"] * 2, "1.00", "1.00"))
+            claims.append(Claim(f"{what}: not adjusted, 1.00", False))
+            continue
+        slopes = [fit_processes(each).control.slope for each in (timed, others or timed)]
+        same, other = (stdev(_adjusted_levels(sessions, slope, median_speed(timed))) for slope in slopes)
         ratios = f"{same / raw:.2f}", f"{other / raw:.2f}"
-        rows.append((" ".join(key), str(len(groups)), *map(percent, (raw, same, other)), *ratios))
+        rows.append((" ".join(key), str(len(sessions)), *map(percent, (raw, same, other)), *ratios))
         claims.append(Claim(f"{what}, slope of the other workloads: {other / raw:.2f}", other <= BETWEEN * raw))
+    if not rows:
+        return claims
     print("Standard deviation of a setting's log latency between sessions")
     header = ("setting", "sessions", "raw", "adjusted", "other workloads' slope", "adjusted ÷ raw", "other slope ÷ raw")
     print(table(header, rows))
     return claims
 
 
-def _adjusted_level(group: Sequence[Pair], slope: float, speed: float) -> float:
-    return fmean(stats.adjusted(level, load, slope, speed) for level, load in group)
+def _adjusted_levels(sessions: Sequence[Sequence[Pair]], slope: float, speed: float) -> list[float]:
+    return [fmean(stats.adjusted(level, load, slope, speed) for level, load in group) for group in sessions]

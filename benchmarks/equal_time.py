@@ -9,6 +9,7 @@ cost of a process, unless the old one's is given; the old one is not charged the
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -24,6 +25,8 @@ from modelzoo.measure.sampler import MIN_SAMPLES
 from modelzoo.measure.schedule import SECONDS
 
 OLD_PROCESSES, OLD_SECONDS = 3, 10.0
+LEAST_ROUNDS = 4
+"""Rounds in which all settings of a workload have such a process, for a session to count."""
 SAMPLED = 0.95
 """A process counts as one of 10 s if its samples add up to this share; each turn starts with a call that is not
 sampled if calls are short."""
@@ -74,8 +77,8 @@ def design(processes: Sequence[Process], old_cost: Optional[float] = None) -> De
     beside = fmean(loads) / len(settings(processes))
     fixed = max(0.0, fmean(each.cost for each in processes) - beside)
     sessions = {each.session for each in processes}
-    groups = [g for s in sessions for g in settings([each for each in processes if each.session == s]).values()]
-    components = stats.pooled([stats.components([each.samples for each in g]) for g in groups if len(g) > 1])
+    groups = [g for n in sessions for g in settings([each for each in processes if each.session == n]).values()]
+    components = stats.pooled([stats.components([each.samples for each in group]) for group in groups])
     longest = max(median(each.samples) for each in processes)
     seconds = stats.seconds_per_process(stats.Costs(fixed, longest), components, SECONDS)
     old_wall = OLD_PROCESSES * ((fixed if old_cost is None else old_cost) + OLD_SECONDS)
@@ -94,28 +97,33 @@ def first(samples: Sequence[float], seconds: float) -> Sequence[float]:
     return samples
 
 
+def complete(processes: Sequence[Process]) -> list[Process]:
+    """The processes of 10 s whose round has one of every setting, from sessions with enough such rounds."""
+    long = [each for each in processes if sum(each.samples) >= SAMPLED * OLD_SECONDS]
+    labels = Counter((each.session, each.round) for each in long)
+    whole = [each for each in long if labels[each.session, each.round] == len(settings(processes))]
+    counts = Counter(session for session, _ in {(each.session, each.round) for each in whole})
+    return [each for each in whole if counts[each.session] >= LEAST_ROUNDS]
+
+
 def rounds(processes: Sequence[Process], seconds: float) -> list[Round]:
-    """The rounds in which all settings of a workload have a process, each session centred on its own level."""
-    labels = settings(processes)
+    """The rounds of one workload, each session centred on its own level. ``processes`` are ``complete``."""
     found: list[Round] = []
     for session in sorted({each.session for each in processes}):
-        own: dict[int, dict[str, Unit]] = {}
+        own: dict[int, Round] = {}
         for each in processes:
             if each.session == session:
                 short = math.log(median(first(each.samples, seconds)))
-                own.setdefault(each.round, {})[each.label] = Unit(
-                    each.level, short, old_formula.standard_error(each.samples)
-                )
-        complete = [units for units in own.values() if len(units) == len(labels)]
-        centres = {label: _centre([units[label] for units in complete]) for _, label in labels if complete}
-        found += [
-            {
-                label: Unit(unit.long - centres[label].long, unit.short - centres[label].short, unit.error)
-                for label, unit in units.items()
-            }
-            for units in complete
-        ]
+                unit = Unit(each.level, short, old_formula.standard_error(each.samples))
+                own.setdefault(each.round, {})[each.label] = unit
+        centres = {label: _centre([units[label] for units in own.values()]) for label in next(iter(own.values()))}
+        for units in own.values():
+            found.append({label: _relative(unit, centres[label]) for label, unit in units.items()})
     return found
+
+
+def _relative(unit: Unit, centre: Unit) -> Unit:
+    return Unit(unit.long - centre.long, unit.short - centre.short, unit.error)
 
 
 def _centre(units: Sequence[Unit]) -> Unit:
@@ -165,14 +173,15 @@ def _medians(widths: Sequence[Widths]) -> Widths:
 
 def show_equal_time(recording: Recording, replays: int, seed: int, old_costs: Mapping[str, float]) -> list[Claim]:
     """Print half widths at equal wall time; return the claims. ``old_costs`` is by workload, see ``design``."""
-    long = [each for each in recording.processes if sum(each.samples) >= SAMPLED * OLD_SECONDS]
     rows, claims, generator = [], [], Random(seed)
-    for workload, base in baselines(long).items():
-        own = [each for each in long if each.workload == workload]
+    for workload, base in baselines(recording.processes).items():
+        own = complete([each for each in recording.processes if each.workload == workload])
+        if not own:
+            reason = f"too few rounds of processes of 10 s (modelzoo run {workload} --processes 8 --max-seconds 10)"
+            claims.append(Claim(f"half width of {workload} at equal wall time: {reason}", None))
+            continue
         chosen = design(own, old_costs.get(workload))
         found = rounds(own, chosen.seconds)
-        if len(found) < OLD_PROCESSES:
-            continue
         for _, label in settings(own):
             widths = latency(found, label, chosen, replays, generator)
             rows.append(_row(f"{workload} {label}", chosen, widths))
@@ -181,9 +190,8 @@ def show_equal_time(recording: Recording, replays: int, seed: int, old_costs: Ma
                 widths = ratio(found, (base, label), chosen, replays, generator)
                 rows.append(_row(f"{workload} {base} / {label}", chosen, widths))
                 claims.append(_claim(f"half width of {workload} {base} / {label}", widths, RATIO_GOAL))
-    if not claims:
-        reason = "no processes of 10 s were recorded (modelzoo run --processes 8 --max-seconds 10)"
-        return [Claim(f"half width at equal wall time: {reason}", None)]
+    if not rows:
+        return claims
     print(f"Half width at equal wall time, median of {replays:,} replays")
     header = ("of", "wall", "3 × 10 s, old formula", "new formula", "new design", "wall", "new formula", "÷ old")
     print(table(header, rows))

@@ -8,11 +8,11 @@ independent, so windows of consecutive rounds are shown beside it. They do not o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from statistics import fmean
 
-from adjusting import Pair, fit, pairs
+from adjusting import Groups, Key, Pair, fit, grouped
 from binomial import clopper_pearson
 from claims import Claim, percent, table
 from recordings import Process, Recording, baselines, settings
@@ -21,23 +21,19 @@ from modelzoo import stats
 
 COUNTS = (3, 8, 12)
 """Processes per replay."""
-LEAST_POOL = 20
-"""Smaller pools are left out: draws of 3 would often contain a process twice, and then vary too little."""
+LEAST_POOL = 40
+"""Smaller pools are left out: draws of 3 would often contain a process twice, and then vary too little. Intervals of 3
+processes that are drawn from normal pools cover 93.0 % if the pools hold 20 values, 94.2 % with 40, 94.6 % with 100."""
 GOAL = (0.94, 0.96)
 RAW, ADJUSTED, RATIO = "latency", "adjusted latency", "ratio"
 
-Key = tuple[str, str]
-Pools = Mapping[Key, Sequence[Pair]]
-"""By setting: the log of each process's median (of each round's ratio), and the log time of its reference load."""
 
-
-def pools(kind: str, processes: Sequence[Process]) -> Pools:
-    """What replays of one kind draw from."""
+def pools(kind: str, processes: Sequence[Process]) -> Groups:
+    """What replays of one kind draw from: log medians (log ratios of rounds) and log times of the reference load."""
     if kind == RAW:
         return {key: [(each.level, 0.0) for each in group] for key, group in settings(processes).items()}
     if kind == ADJUSTED:
-        found = {key: pairs(group) for key, group in settings(processes).items()}
-        return {key: group for key, group in found.items() if group}
+        return grouped(processes)
     first = baselines(processes)
     base = {(p.workload, p.session, p.round): p.level for p in processes if p.label == first[p.workload]}
     ratios: dict[Key, list[Pair]] = {}
@@ -48,17 +44,17 @@ def pools(kind: str, processes: Sequence[Process]) -> Pools:
     return ratios
 
 
-def centred(found: Pools, about: Pools) -> Pools:
+def centred(found: Groups, about: Groups) -> Groups:
     """Measure the load's log times from their means in ``about``: the reference speed is that of ``about``."""
     centres = {key: fmean(load for _, load in about[key]) for key in found}
     return {key: [(level, load - centres[key]) for level, load in group] for key, group in found.items()}
 
 
-def intervals(kind: str, drawn: Pools) -> dict[Key, stats.Interval]:
+def intervals(kind: str, drawn: Groups) -> dict[Key, stats.Interval]:
     """The intervals that the suite would print of what was drawn; none if it would not adjust the latencies."""
     if kind == ADJUSTED:
-        fitted = fit(list(drawn.values()))
-        return {key: fitted.interval(group, 0.0) for key, group in drawn.items()} if fitted.is_used else {}
+        fitted = fit([drawn])
+        return {key: fitted.interval(group, 0.0) for key, group in drawn.items() if fitted.adjusts(key[0])}
     found = {key: [math.exp(level) for level, _ in group] for key, group in drawn.items()}
     if kind == RATIO:
         alone = {key: [[value] for value in values] for key, values in found.items()}
@@ -66,7 +62,7 @@ def intervals(kind: str, drawn: Pools) -> dict[Key, stats.Interval]:
     return {key: stats.level_interval(values) for key, values in found.items()}
 
 
-def covered(kind: str, drawn: Pools, truth: Pools) -> dict[Key, bool]:
+def covered(kind: str, drawn: Groups, truth: Groups) -> dict[Key, bool]:
     """Whether each interval covers the level of ``truth``."""
     found = intervals(kind, drawn)
     return {key: each.low <= math.exp(true_level(truth[key])) <= each.high for key, each in found.items()}
@@ -77,7 +73,7 @@ def true_level(group: Sequence[Pair]) -> float:
     return fmean(each for each, _ in group)
 
 
-def replayed(kind: str, found: Pools, count: int, replays: int, generator: Random) -> dict[Key, list[bool]]:
+def replayed(kind: str, found: Groups, count: int, replays: int, generator: Random) -> dict[Key, list[bool]]:
     """Whether each replay covers the level of the pool, by setting; replays that are not adjusted are left out."""
     hits: dict[Key, list[bool]] = {key: [] for key in found}
     for _ in range(replays):
@@ -123,12 +119,13 @@ def show_coverage(recording: Recording, replays: int, seed: int) -> list[Claim]:
                 claims.append(Claim(f"coverage of the {kind}: no replay would be adjusted", None))
                 continue
             share, (low, high) = sum(every) / len(every), clopper_pearson(sum(every), len(every))
-            shares = [sum(each) / len(each) for each in hits.values()]
+            shares = [sum(each) / len(each) for each in hits.values() if each]
             number, own, overall = windows(kind, recording, count)
             rows.append(
                 (
                     kind,
                     str(count),
+                    str(len(shares)),
                     f"{len(every):,}",
                     f"{percent(share)} [{100 * low:.1f}, {100 * high:.1f}]",
                     f"{100 * min(shares):.1f} to {percent(max(shares))}",
@@ -138,8 +135,10 @@ def show_coverage(recording: Recording, replays: int, seed: int) -> list[Claim]:
             )
             holds = GOAL[0] <= share <= GOAL[1]
             claims.append(Claim(f"95 % interval of the {kind} of {count} processes covers {percent(share)}", holds))
+    if not rows:
+        return claims
     print("Coverage of 95 % intervals; independent draws, by setting, and windows of consecutive rounds beside them,")
     print("which are intervals of their own session only")
-    header = ("of", "processes", "replays", "covered", "settings", "windows: session", "windows: all sessions")
+    header = ("of", "processes", "settings", "replays", "covered", "by setting", "windows: session", "all sessions")
     print(table(header, rows))
     return claims

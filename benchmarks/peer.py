@@ -164,7 +164,7 @@ def ratio_interval(
 def adjusted_levels(ours: Sequence[Timed]) -> Optional[list[float]]:
     """Our levels at the reference speed of this session; ``None`` if the suite would not adjust them."""
     pairs = [(each.level, math.log(median(each.reference))) for each in ours if each.reference]
-    fitted = fit([pairs])
+    fitted = fit([{("bert", "fp32"): pairs}])
     if len(pairs) < len(ours) or not fitted.is_used:
         return None
     speed = fmean(load for _, load in pairs)
