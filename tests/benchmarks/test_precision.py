@@ -26,7 +26,7 @@ def test_a_damaged_recording_is_one_line_on_stderr(
 def test_precision_prints_every_row(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """All can be shown, but for 3 processes of 4 settings, which the suite does not adjust."""
     path = tmp_path / "synthetic.json.gz"
-    recordings.write(recorded(rounds=8, seconds=10.0), path)
+    recordings.write(recorded(sessions=5, rounds=8, seconds=10.0), path)
     monkeypatch.setattr(
         sys, "argv", ["precision.py", str(path), "--replays", "20", "--time-replays", "5", "--old-cost", "one=9"]
     )
