@@ -54,7 +54,7 @@ class Fit:
 
     def interval(self, group: Sequence[Pair], speed: float) -> stats.Interval:
         """The adjusted latency of a setting at the reference speed whose log is ``speed``, with its interval."""
-        return adjustment._adjusted(group, self.control, self.freedom, speed)
+        return adjustment.adjusted_interval(group, self.control, self.freedom, speed)
 
 
 def fit(sessions: Sequence[Groups]) -> Fit:
@@ -62,7 +62,7 @@ def fit(sessions: Sequence[Groups]) -> Fit:
     keys = list(dict.fromkeys(key for groups in sessions for key in groups))
     workloads = [workload for workload, _ in keys]
     numbered = [{keys.index(key): group for key, group in groups.items()} for groups in sessions]
-    left_out = adjustment._unpredicted(numbered, workloads)
+    left_out = adjustment.unpredicted(numbered, workloads)
     every = [group for groups in sessions for key, group in groups.items() if key[0] not in left_out]
     control = stats.fit_control(every, adjustment.PRIOR_SLOPE, adjustment.PRIOR_WEIGHT)
     return Fit(control, sum(len(group) - 1 for group in every), left_out)

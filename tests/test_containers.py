@@ -207,7 +207,7 @@ def test_smoke_test_finds_the_warning_about_emulation() -> None:
     """``scripts/smoke-images`` searches the output for a part of the warning's text."""
     searched = re.search(r"grep -q '(.*emulated.*)'", (ROOT / "scripts/smoke-images").read_text(encoding="utf-8"))
     assert searched is not None
-    assert searched[1] in WarningCode.EMULATED.value[0]
+    assert searched[1] in WarningCode.EMULATED.value[1]
 
 
 # pytorch_env/unpack-wheels

@@ -237,7 +237,7 @@ def test_proof_in_each_arm_image(tag: str, line: str, kernel: str) -> None:
     options = ["--platform", "linux/arm64", "--env", "QEMU_CPU=neoverse-n2", "--env", "COLUMNS=200"]
     options += ["--volume", f"{ROOT}/tests/docker:/smoke:ro"]
     image = f"{IMAGE.rpartition(':')[0]}:{tag}"
-    done = docker("run", "/smoke/conv_linear", "--bf16", options=options, image=image)
+    done = docker("run", "/smoke/conv_linear", "--bf16", "--details", options=options, image=image)
     assert done.returncode == 0, done.stderr
     assert line in done.stderr
     assert kernel in done.stderr

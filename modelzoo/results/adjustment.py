@@ -78,7 +78,7 @@ def adjustments(results: Sequence[Result], reference: Optional[float] = None) ->
         return [Adjustment(None, None, None, NO_LOAD, (), {}) for _ in results]
     speed = math.log(reference) if reference is not None else median(load for each in loads for load in each)
     workloads = [asked.workload for asked in results[0].asked]
-    left_out = _unpredicted(pairs, workloads)
+    left_out = unpredicted(pairs, workloads)
     every = [each for groups in pairs for group, each in groups.items() if workloads[group] not in left_out]
     control = stats.fit_control(every, PRIOR_SLOPE, PRIOR_WEIGHT)
     freedom = sum(len(each) - 1 for each in every)
@@ -88,12 +88,12 @@ def adjustments(results: Sequence[Result], reference: Optional[float] = None) ->
         spread = math.expm1(max(own) - min(own)) if own else None
         problem = refused if own else NO_LOAD
         used = {group: each for group, each in groups.items() if workloads[group] not in left_out and not problem}
-        latencies = {group: _adjusted(each, control, freedom, speed) for group, each in used.items()}
+        latencies = {group: adjusted_interval(each, control, freedom, speed) for group, each in used.items()}
         found.append(Adjustment(control, math.exp(speed), spread, problem, left_out, latencies))
     return found
 
 
-def _unpredicted(pairs: Sequence[Pairs], workloads: Sequence[str]) -> tuple[str, ...]:
+def unpredicted(pairs: Sequence[Pairs], workloads: Sequence[str]) -> tuple[str, ...]:
     """The workloads whose own processes say that the load does not predict their latency, if others remain."""
     found = []
     for workload in dict.fromkeys(workloads):
@@ -135,7 +135,7 @@ def _refusal(control: stats.Control, freedom: int, processes: int) -> str:
     return ""
 
 
-def _adjusted(
+def adjusted_interval(
     pairs: Sequence[tuple[float, float]], control: stats.Control, freedom: int, speed: float
 ) -> stats.Interval:
     """The level of the adjusted processes, with an interval that has two parts.

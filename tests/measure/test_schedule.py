@@ -181,6 +181,6 @@ def test_a_budget_in_which_nothing_can_start_is_refused() -> None:
 
 
 def test_the_default_budget_grows_with_what_is_asked_for() -> None:
-    """Ten minutes for four workloads in two precisions."""
-    assert schedule.budget([request()] * 4, Effort()) == 600
+    """Nearly ten minutes for four workloads in two precisions."""
+    assert schedule.budget([request()] * 4, Effort()) == 560
     assert schedule.budget([request()] * 4, Effort(budget=30.0)) == 30
