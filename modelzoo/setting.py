@@ -19,8 +19,6 @@ BACKEND_VARIABLE = "MODELZOO_BACKEND"
 """The environment variable that supplies the default of ``--backend``."""
 MARGIN = 0.05
 """Default of ``--margin``."""
-PROCESSES = 3
-"""Default number of fresh processes per setting: the fewest that show how much processes differ."""
 
 OptionValue = Union[bool, int, float, str, None]
 """The value of one of a workload's own options."""

@@ -86,10 +86,9 @@ def next_workload(states: Sequence[State], margin: float, remaining: float, *, h
         hard: the budget was given by the user; otherwise the rounds that are needed are run even if the time is up.
     """
     required = [i for i, state in enumerate(states) if state.need(margin) == math.inf and state.rounds < state.needed]
-    if required and not hard:
-        return min(required, key=lambda i: (states[i].rounds / states[i].needed, i))
     affordable = [i for i, state in enumerate(states) if state.cost <= remaining]
-    required = [i for i in required if i in affordable]
+    if hard:
+        required = [i for i in required if i in affordable]
     if required:
         return min(required, key=lambda i: (states[i].rounds / states[i].needed, i))
     needy = [i for i in affordable if states[i].need(margin) > 0]
