@@ -76,7 +76,7 @@ def measure(
         plan: how long to warm up and to sample.
         progress: called several times a second.
         pause: waits for the next turn; without it the turns follow each other.
-        watched: name of the series that the warm-up and the stopping rule follow.
+        watched: name of the series that the warm-up follows.
 
     Raises:
         ValueError: the clock does not record the series ``watched``, or the plan says neither how many samples nor how

@@ -82,7 +82,7 @@ class Timing:
         cold_start: latency of the very first call, in seconds.
         warmup: the watched quantity of each warm-up call, in order.
         series: what was recorded after the warm-up, at least the watched series.
-        watched: name of the series that warm-up and stopping rule follow.
+        watched: name of the series that the warm-up follows.
         warmup_end: why the warm-up ended.
         stop: why sampling stopped.
     """
