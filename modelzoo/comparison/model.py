@@ -1,0 +1,249 @@
+"""What a comparison of stored results consists of: its sides, its rows, and what explains them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.records.run import Result, Run, ValidityEntry
+from modelzoo.setting import Setting
+
+
+class Metric(str, Enum):
+    """What is compared. Of throughput, more is better; of everything else, less."""
+
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
+    COLD_START = "cold-start"
+    MEMORY = "memory"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Outcome(str, Enum):
+    """Conclusion of a row. LESS and MORE are what FASTER and SLOWER are for times: better and worse."""
+
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    LESS = "LESS"
+    MORE = "MORE"
+    SAME = "SAME"
+    AMBIGUOUS = "AMBIGUOUS"
+    NOT_COMPARABLE = "NOT COMPARABLE"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Basis(str, Enum):
+    """Where the variance between sessions comes from, which an interval between stored results needs."""
+
+    SESSIONS = "sessions"
+    HISTORY = "history"
+    ASSUMED = "assumed"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """A result with the path that it was read from."""
+
+    path: str
+    result: Result
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: the sessions that were measured in the same way on one machine.
+
+    Attributes:
+        name: how the output calls it: the name that was given, or that of its file or directory.
+        results: oldest first; each is a session.
+    """
+
+    name: str
+    results: tuple[StoredResult, ...]
+
+
+@dataclass(frozen=True)
+class SideSetting:
+    """One workload under one setting, as one side has it.
+
+    Attributes:
+        workload: the workload's name.
+        asked: the setting as asked for.
+        label: what tells it from the side's other settings of this workload, as it was asked for.
+        sessions: the runs of each session, failed ones included, oldest session first.
+        results: the session's results, in the same order.
+        groups: its group within each of them, in the same order.
+        validity: the latest judgement of its predictions; ``None`` if they were not judged.
+    """
+
+    workload: str
+    asked: Setting
+    label: str
+    sessions: tuple[tuple[Run, ...], ...]
+    results: tuple[Result, ...]
+    groups: tuple[int, ...]
+    validity: Optional[ValidityEntry] = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one side of a row measured.
+
+    Attributes:
+        value: the level in the metric's unit (seconds of one forward batch, items per second, bytes), with the 95 %
+            interval that its own processes, or from three sessions on its sessions, give it.
+        sessions: number of sessions.
+        processes: number of processes of all sessions.
+        is_adjusted: whether it is the level at the machine's reference speed.
+    """
+
+    value: stats.Interval
+    sessions: int
+    processes: int
+    is_adjusted: bool = False
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The ratio of two sides, before it is judged together with the other rows.
+
+    Attributes:
+        base: what the baseline measured.
+        other: what the other side measured.
+        ratio: how many times better the other side is, with the 95 % interval that contains what changes between
+            sessions; it is not corrected for the other rows.
+        p_value: two-sided, of the hypothesis that the sides are equal.
+        basis: where the variance between sessions comes from.
+        basis_text: the same in words, with its value: ``assumed: sessions differ by 10 % (standard deviation)``.
+    """
+
+    base: Measured
+    other: Measured
+    ratio: stats.Interval
+    p_value: float
+    basis: Basis
+    basis_text: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One workload and setting of both sides.
+
+    Attributes:
+        workload: the workload's name.
+        label: the baseline's setting.
+        other_label: the other side's; it differs only if the two were paired on purpose.
+        base: the baseline's runs; ``None`` if it does not have this setting.
+        other: the other side's.
+        estimate: ``None`` if the sides cannot be compared.
+        outcome: corrected for all comparable rows.
+        reason: of the outcome, in one sentence.
+        allowed: what makes the sides not comparable and was let through all the same, one sentence each.
+    """
+
+    workload: str
+    label: str
+    other_label: str
+    base: Optional[SideSetting]
+    other: Optional[SideSetting]
+    estimate: Optional[Estimate]
+    outcome: Outcome
+    reason: str
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A condition that differs between the sides.
+
+    Attributes:
+        name: ``CPU``, ``torch``, ``variable OMP_NUM_THREADS`` ….
+        base: the baseline's value as text.
+        other: the other side's.
+        rows: names of the rows that it concerns; empty if it concerns all.
+    """
+
+    name: str
+    base: str
+    other: str
+    rows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What the sides have in common, and what differs, the most decisive first."""
+
+    shared: tuple[tuple[str, str], ...]
+    differing: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """An operator or kernel that explains a part of a difference.
+
+    Attributes:
+        name: ``aten::convolution``, ``brgconv:avx512_core_bf16`` …; ``everything else`` for what is not attributed.
+        base: seconds per batch; 0 if the baseline does not have it.
+        other: likewise.
+    """
+
+    name: str
+    base: float
+    other: float
+
+    @property
+    def change(self) -> float:
+        """Seconds per batch that the other side takes more."""
+        return self.other - self.base
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where the difference of a row comes from.
+
+    Attributes:
+        workload: of the row.
+        label: of the row.
+        source: ``operators`` (profiles) or ``kernels`` (audits).
+        parts: the largest change first; they add up to the difference of the profiled (audited) passes.
+    """
+
+    workload: str
+    label: str
+    source: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A baseline and another side.
+
+    Attributes:
+        metric: what was compared.
+        base: the baseline.
+        other: the other side.
+        same_machine: whether both ran on one machine, as far as what decides its speed says.
+        rows: in the baseline's order; what only the other side has comes last.
+        mean: geometric mean of the ratios of the comparable rows, with its 95 % interval; ``None`` without such rows.
+        conditions: what is common and what differs.
+        explanations: of the rows whose sides both have profiles or audits.
+        notes: what the numbers do not say by themselves, one sentence each.
+    """
+
+    metric: Metric
+    base: Side
+    other: Side
+    same_machine: bool
+    rows: tuple[Row, ...]
+    mean: Optional[stats.Interval]
+    conditions: Conditions
+    explanations: tuple[Explanation, ...] = ()
+    notes: tuple[str, ...] = ()
