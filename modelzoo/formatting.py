@@ -8,6 +8,19 @@ MISSING = "–"
 """Shown for a value that is not known."""
 
 
+def printable(text: str) -> str:
+    """Return ``text`` on one line, with every character that a terminal would not show as such escaped as in Python.
+
+    >>> printable("a\\nb \\x1b[31m")
+    'a\\\\nb \\\\x1b[31m'
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
 def significant(value: float, digits: int = 4) -> str:
     """Format ``value`` to ``digits`` significant digits, in plain decimals without an exponent.
 

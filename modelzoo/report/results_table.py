@@ -7,22 +7,17 @@ repeat, is left out if the table would be too wide.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable
+from typing import Callable
 
 from modelzoo import formatting, stats
 from modelzoo.formatting import MISSING, seconds, significant
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.report import differences
 from modelzoo.report.differences import UNKNOWN, ShownRow
+from modelzoo.report.table import Column
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import SpeedVerdict
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-GAP = 2
-"""Blanks between two columns."""
 VERDICT_STYLE = {
     SpeedVerdict.FASTER: "green",
     SpeedVerdict.SLOWER: "red",
@@ -38,29 +33,6 @@ PROOF = {
     ProofVerdict.NOT_ACTIVE: "NOT bf16",
 }
 """What really ran, by the verdict of the audit."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column.
-
-    Attributes:
-        title: its heading.
-        cells: one text per row.
-        is_number: aligned to the right.
-        order: columns with a number are left out, the lowest first, if the table is too wide; ``None``: never.
-        styles: by row, or empty.
-    """
-
-    title: str
-    cells: tuple[str, ...]
-    is_number: bool = False
-    order: int | None = None
-    styles: tuple[str, ...] = ()
-
-    @property
-    def width(self) -> int:
-        return max(map(len, (self.title, *self.cells)))
 
 
 def columns(shown: Sequence[ShownRow]) -> list[Column]:
@@ -110,17 +82,6 @@ def _column(
     return Column(title, tuple(map(text, rows)), True, order)
 
 
-def fitting(found: Sequence[Column], width: int) -> list[Column]:
-    """Return ``found`` without the columns that may be left out, as far as ``width`` requires."""
-    kept = list(found)
-    while sum(column.width + GAP for column in kept) - GAP > width:
-        optional = [column for column in kept if column.order is not None]
-        if not optional:
-            break
-        kept.remove(min(optional, key=lambda column: column.order or 0))
-    return kept
-
-
 def caption(found: Sequence[Column]) -> str:
     """Return what the columns mean, as far as their titles do not say it."""
     cells = {column.title.partition(" ")[0]: column.cells for column in found}
@@ -130,20 +91,6 @@ def caption(found: Sequence[Column]) -> str:
     if compared > 1:
         said.append(f"the verdicts are corrected for {compared} comparisons, the intervals of the speedups are not")
     return "; ".join(said)
-
-
-def table(found: Sequence[Column]) -> Table:
-    """Return the columns as a table for rich."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
-    for column in found:
-        shown.add_column(Text(column.title), justify="right" if column.is_number else "left")
-    for index in range(len(found[0].cells)):
-        shown.add_row(*(Text(c.cells[index], c.styles[index] if c.styles else "") for c in found))
-    return shown
 
 
 # Cells

@@ -6,7 +6,8 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from modelzoo.formatting import MISSING, percent
-from modelzoo.report.results_table import Column, interval, table
+from modelzoo.report.results_table import interval
+from modelzoo.report.table import Column, rich_table
 from modelzoo.report.terminal import WIDTH
 from modelzoo.results.sessions import SessionsSummary
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def show_sessions(summary: SessionsSummary, out: Console) -> None:
     """Print one row per workload and setting, and what the intervals cover."""
     out.print(f"\nOver {summary.sessions} sessions:\n")
-    out.print(table(columns(summary)))
+    out.print(rich_table(columns(summary)))
     out.print()
     for line in notes(summary):
         out.print(textwrap.fill(line, min(WIDTH, out.width)))

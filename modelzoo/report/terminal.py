@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.report import findings, kernel_tables, results_table, validity
+from modelzoo.report import findings, kernel_tables, results_table, table, validity
 from modelzoo.report.details import detail_lines
 from modelzoo.report.differences import ShownRow, machine, shared, shown_rows
 from modelzoo.results.adjustment import adjustment
@@ -43,11 +43,11 @@ def show(result: Result, rows: Sequence[SummaryRow], out: Console, *, details: b
         details: also print the details of each row, and the conditions that are mere notes.
     """
     shown = shown_rows(result, rows)
-    columns = results_table.fitting(results_table.columns(shown), _width(out))
+    columns = table.fitting(results_table.columns(shown), _width(out))
     for line in (machine(shown), ", ".join(shared(shown)), results_table.caption(columns)):
         _print_wrapped(out, "", line)
     out.print()
-    out.print(results_table.table(columns))
+    out.print(table.rich_table(columns))
     out.print()
     out.print("Within this session:")
     said = findings.sentences(shown)
@@ -129,18 +129,18 @@ def show_kernels(result: Result, out: Console) -> None:
 
 
 def _print_all(tables: Iterable[Table], out: Console) -> None:
-    for table in tables:
-        out.print(table)
+    for each in tables:
+        out.print(each)
 
 
 def show_weights(rows: Sequence[tuple[str, ...]], out: Console) -> None:
     """Print the checkpoints: workload, name, size, state and place."""
     from rich.table import Table
 
-    table = Table("workload", "checkpoint", "MB", "state", "place")
+    shown = Table("workload", "checkpoint", "MB", "state", "place")
     for row in rows:
-        table.add_row(*row)
-    out.print(table)
+        shown.add_row(*row)
+    out.print(shown)
 
 
 def show_validity(entry: ValidityEntry, out: Console) -> None:

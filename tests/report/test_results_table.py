@@ -15,9 +15,9 @@ from rich.console import Console
 from modelzoo import stats
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
-from modelzoo.report import results_table
+from modelzoo.report import results_table, table
 from modelzoo.report.differences import ShownRow, shown_rows
-from modelzoo.report.results_table import Column
+from modelzoo.report.table import Column
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 
@@ -58,7 +58,7 @@ def titles(found: list[Column]) -> list[str]:
 def lines(found: list[Column]) -> list[str]:
     """The table as printed without a terminal."""
     text = io.StringIO()
-    Console(file=text, width=100).print(results_table.table(found))
+    Console(file=text, width=100).print(table.rich_table(found))
     return text.getvalue().splitlines()
 
 
@@ -68,7 +68,7 @@ def test_the_default_call_fits_into_100_columns() -> None:
     found = results_table.columns(rows)
     assert titles(found) == ["workload", "precision", "latency", "rows/s", "speedup", "verdict"]
     assert found[0].cells == ("resnet50", "", "ssd", "", "maskrcnn", "", "bert", "")
-    assert results_table.fitting(found, 100) == found
+    assert table.fitting(found, 100) == found
     assert len(lines(found)) == 2 + 8
 
 
@@ -79,7 +79,7 @@ def test_a_table_with_everything_drops_what_is_said_elsewhere() -> None:
     rows = [dataclasses.replace(each, row=dataclasses.replace(each.row, **changes)) for each in default_call()]
     found = results_table.columns(rows)
     assert titles(found)[2:] == ["latency", "adjusted", "rows/s", "speedup", "verdict", "ran in", "predictions"]
-    kept = results_table.fitting(found, 100)
+    kept = table.fitting(found, 100)
     assert titles(kept)[2:] == ["latency", "adjusted", "speedup", "verdict", "ran in"]
     assert max(map(len, lines(kept))) <= 100
     assert "adjusted: " in results_table.caption(kept)
@@ -91,7 +91,7 @@ def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
     settings = [Setting(mode=mode, channels_last=last, malloc=malloc) for mode, last, malloc in product]
     settings += [Setting(mode="eager", malloc="glibc", thp=value) for value in ("off", "on")]
     rows = shown(*(process("toy", each, group, i, 0.0512) for group, each in enumerate(settings) for i in range(3)))
-    found = results_table.fitting(results_table.columns(rows), 100)
+    found = table.fitting(results_table.columns(rows), 100)
     assert titles(found)[:4] == ["mode", "channels-last", "malloc", "thp"]
     assert len(lines(found)) == 2 + 20
     assert max(map(len, lines(found))) <= 100
@@ -102,7 +102,7 @@ def test_different_batch_sizes_are_compared_by_items_per_second() -> None:
     rows = shown(process("toy", Setting(batch=1), 0, 0, 0.1), process("toy", Setting(batch=8), 1, 0, 0.4))
     found = results_table.columns(rows)
     assert titles(found) == ["batch", "latency", "rows/s", "speedup in rows/s", "verdict"]
-    assert "rows/s" in titles(results_table.fitting(found, 10))
+    assert "rows/s" in titles(table.fitting(found, 10))
 
 
 def test_units_that_differ_are_items() -> None:
@@ -119,15 +119,6 @@ def test_several_verdicts_are_said_to_be_corrected() -> None:
         *(process("toy", Setting(name), group, i, 0.1) for group, name in enumerate(("fp32", "bf16")) for i in (0, 1))
     )
     assert "corrected" not in results_table.caption(results_table.columns(one))
-
-
-def test_columns_are_left_out_in_their_order_until_the_table_fits() -> None:
-    """Those without an order stay, whatever the width."""
-    wide = ("x" * 10,)
-    found = [Column("a", wide), Column("b", wide, order=2), Column("c", wide, order=0), Column("d", wide, order=1)]
-    widths = {46: "abcd", 45: "abd", 34: "abd", 33: "ab", 10: "a"}
-    for width, expected in widths.items():
-        assert "".join(titles(results_table.fitting(found, width))) == expected
 
 
 @pytest.mark.parametrize(
