@@ -49,6 +49,32 @@ class Basis(str, Enum):
         return self.value
 
 
+class Obstacle(str, Enum):
+    """What makes two sides not comparable. All but ``MISSING`` can be allowed."""
+
+    WEIGHTS = "weights"
+    INPUTS = "inputs"
+    BATCH = "batch"
+    WORK = "work"
+    UNPROVEN = "unproven"
+    INACTIVE = "inactive"
+    EMULATOR = "emulator"
+    INVALID = "invalid"
+    UNRECORDED = "unrecorded"
+    MISSING = "missing"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why the two sides of a row are not comparable, in one sentence."""
+
+    obstacle: Obstacle
+    text: str
+
+
 @dataclass(frozen=True)
 class StoredResult:
     """A result with the path that it was read from."""
@@ -146,7 +172,8 @@ class Row:
         estimate: ``None`` if the sides cannot be compared.
         outcome: corrected for all comparable rows.
         reason: of the outcome, in one sentence.
-        allowed: what makes the sides not comparable and was let through all the same, one sentence each.
+        refused: what makes the sides not comparable.
+        allowed: what would make them not comparable and was let through.
     """
 
     workload: str
@@ -157,7 +184,8 @@ class Row:
     estimate: Optional[Estimate]
     outcome: Outcome
     reason: str
-    allowed: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    allowed: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True)
