@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import Optional
@@ -215,17 +216,21 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Part:
-    """An operator or kernel that explains a part of a difference.
+    """What one kind of operation contributes to a difference.
 
     Attributes:
-        name: ``aten::convolution``, ``brgconv:avx512_core_bf16`` …; ``everything else`` for what is not attributed.
+        name: ``convolution: kernels``, ``aten::copy_`` …; ``everything else`` for what is not listed.
         base: seconds per batch; 0 if the baseline does not have it.
         other: likewise.
+        base_kernels: the kernels that the baseline ran for it, as far as the evidence names them.
+        other_kernels: likewise.
     """
 
     name: str
     base: float
     other: float
+    base_kernels: tuple[str, ...] = ()
+    other_kernels: tuple[str, ...] = ()
 
     @property
     def change(self) -> float:
@@ -240,14 +245,111 @@ class Explanation:
     Attributes:
         workload: of the row.
         label: of the row.
-        source: ``operators`` (profiles) or ``kernels`` (audits).
-        parts: the largest change first; they add up to the difference of the profiled (audited) passes.
+        source: what the parts come from: ``audited`` or ``profiled`` passes.
+        parts: the largest change first, everything else last; they add up to the difference of these passes.
+        base_passes: number of passes that the baseline's seconds are the mean of.
+        other_passes: likewise.
+        base_timed: seconds per batch as timed without audit or profiler: the geometric mean of the processes' medians.
+        other_timed: likewise.
     """
 
     workload: str
     label: str
     source: str
     parts: tuple[Part, ...]
+    base_passes: int
+    other_passes: int
+    base_timed: float
+    other_timed: float
+
+    @property
+    def base(self) -> float:
+        """Seconds of one of the baseline's passes."""
+        return math.fsum(part.base for part in self.parts)
+
+    @property
+    def other(self) -> float:
+        """Seconds of one of the other side's passes."""
+        return math.fsum(part.other for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The throughput of one side of a row, in items per second, with 95 % intervals.
+
+    Attributes:
+        machine: of the whole machine.
+        core: of each physical core; ``None`` if the model does not run on the CPU.
+        vcpu: of each logical CPU; ``None`` likewise.
+        extrapolated: what is assumed because the run did not use the whole machine; empty if it did.
+        assumed: what is assumed of the machine's physical cores; empty if their number is known.
+    """
+
+    machine: stats.Interval
+    core: Optional[stats.Interval]
+    vcpu: Optional[stats.Interval]
+    extrapolated: str = ""
+    assumed: str = ""
+
+
+@dataclass(frozen=True)
+class RowRates:
+    """The throughput of both sides of a row; ``unit`` is what is counted (``images`` …)."""
+
+    workload: str
+    label: str
+    unit: str
+    base: Rates
+    other: Rates
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a machine costs.
+
+    Attributes:
+        name: of a side, or of a type of cloud instance.
+        per_hour: for the whole machine.
+        currency: as given; may be empty.
+        date: when the price was valid, ISO 8601; empty if it was given without one.
+        source: where the price is from: ``--price`` or the name of a file.
+    """
+
+    name: str
+    per_hour: float
+    currency: str = ""
+    date: str = ""
+    source: str = "--price"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a million inferences cost on both sides of a row, in the currency of the prices, with 95 % intervals.
+
+    Attributes:
+        workload: of the row.
+        label: of the row.
+        unit: what counts as an inference: one item of a batch (``images`` …).
+        base: on the baseline's machine.
+        other: on the other side's.
+        ratio: how many times cheaper the other side is; like the row's ratio, its interval contains what changes
+            between sessions.
+        base_price: of the baseline's machine.
+        other_price: of the other side's.
+        base_extrapolated: what is assumed because the baseline did not use the whole machine; empty if it did.
+        other_extrapolated: likewise.
+    """
+
+    workload: str
+    label: str
+    unit: str
+    base: stats.Interval
+    other: stats.Interval
+    ratio: stats.Interval
+    base_price: Price
+    other_price: Price
+    base_extrapolated: str = ""
+    other_extrapolated: str = ""
 
 
 @dataclass(frozen=True)
@@ -264,6 +366,8 @@ class Comparison:
         conditions: what is common and what differs.
         explanations: of the rows whose sides both have profiles or audits.
         notes: what the numbers do not say by themselves, one sentence each.
+        rates: throughput per machine, core and vCPU, of the rows for which it is known.
+        costs: of a million inferences, if prices were given.
     """
 
     metric: Metric
@@ -275,3 +379,5 @@ class Comparison:
     conditions: Conditions
     explanations: tuple[Explanation, ...] = ()
     notes: tuple[str, ...] = ()
+    rates: tuple[RowRates, ...] = ()
+    costs: tuple[Cost, ...] = ()
