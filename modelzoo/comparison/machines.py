@@ -1,0 +1,142 @@
+"""Whether two sides ran on one machine, and what a machine, a core and a vCPU achieve. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.comparison.model import Measured, Metric, Rates, Row, RowRates, Side, SideSetting
+from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.records.machine import Machine
+from modelzoo.records.run import RunReport
+
+RATED = (Metric.LATENCY, Metric.THROUGHPUT)
+"""The metrics that say how many items a machine processes per second."""
+VCPUS_PER_CORE = {"x86_64": 2, "aarch64": 1}
+"""How many vCPUs are assumed to share a physical core if the virtual machine does not show it.
+
+On x86 a vCPU is one of the two hardware threads of a core, on Graviton, Ampere Altra, Yitian 710 and other ARM servers
+a whole core (AWS, "Amazon EC2 User Guide", CPU options for Amazon EC2 instances; Azure, "Azure compute unit"; Google
+Cloud, "CPU platforms"). Some instances have SMT switched off, so this is an assumption."""
+
+
+def machines_of(side: Side) -> frozenset[str]:
+    """Return the fingerprints of the machines that ``side`` was measured on.
+
+    They are computed from the recorded facts, also for results that hold a fingerprint: another version of the suite
+    may have computed that in another way.
+    """
+    runs = (run for stored in side.results for run in stored.result.runs)
+    return frozenset(fingerprint(run.report.machine) for run in runs if run.report is not None)
+
+
+def same_machine(base: Side, other: Side) -> bool:
+    """Return whether both sides ran on one machine, as far as what decides its speed says.
+
+    That is ``modelzoo.machine.fingerprint``: processor, cores, caches, memory, frequency limits, governor, and the
+    CPUs and the memory that the processes could use. The current frequency is not part of it.
+    """
+    machines = machines_of(base)
+    return len(machines) == 1 and machines == machines_of(other)
+
+
+def machine_notes(base: Side, other: Side) -> tuple[str, ...]:
+    """Return what the verdicts say of machines, and what they do not say, in one sentence each."""
+    if same_machine(base, other):
+        return (
+            "Both sides ran on machines that do not differ in what decides speed (processor, cores, caches, memory, "
+            "frequency limits, CPU limits); stored results do not tell two such machines apart.",
+        )
+    notes = [
+        "The verdicts are about these two machines, not about two types of machine: those could only be compared with "
+        "several machines of each type.",
+    ]
+    for side in (base, other):
+        count = len(machines_of(side))
+        if count > 1:
+            notes.append(f"The results of {side.name} come from {count} different machines.")
+    return tuple(notes)
+
+
+def row_rates(row: Row, metric: Metric) -> Optional[RowRates]:
+    """Return what both sides of ``row`` achieve per machine, core and vCPU.
+
+    ``None`` if the sides were not compared, or by a metric that says nothing about throughput.
+    """
+    if row.estimate is None or row.base is None or row.other is None or metric not in RATED:
+        return None
+    base = rates(row.base, row.estimate.base, metric)
+    other = rates(row.other, row.estimate.other, metric)
+    unit = next((report.unit for report in reports_of(row.base)), "items")
+    return None if base is None or other is None else RowRates(row.workload, row.label, unit, base, other)
+
+
+def rates(side: SideSetting, measured: Measured, metric: Metric) -> Optional[Rates]:
+    """Return what one side achieves; ``None`` if no run of it has a report, or ``metric`` is not one of ``RATED``.
+
+    A run that leaves cores idle is extrapolated to the whole machine: as many processes at the same time as its cores
+    allow, each as fast as the one that was measured.
+    """
+    report = next(iter(reports_of(side)), None)
+    if report is None or metric not in RATED:
+        return None
+    items = measured.value if metric is Metric.THROUGHPUT else _inverse(measured.value, report.setting.batch)
+    if report.setting.device != "cpu":
+        device = f"ran on {report.setting.device}; the machine is assumed to have no other such device"
+        return Rates(items, None, None, extrapolated=device)
+    machine = report.machine
+    used = _cores_used(report)
+    whole = items if used >= machine.cores else multiplied(items, machine.cores / used)
+    extrapolated = ""
+    if used < machine.cores:
+        extrapolated = (
+            f"used {used:g} of {machine.cores} cores; other processes on the idle cores are assumed to be as fast, "
+            "although they would share caches, memory bandwidth and power"
+        )
+    cores, assumed = _physical_cores(machine)
+    return Rates(
+        machine=whole,
+        core=multiplied(whole, 1 / cores),
+        vcpu=multiplied(whole, 1 / machine.logical),
+        extrapolated=extrapolated,
+        assumed=assumed,
+    )
+
+
+def reports_of(side: SideSetting) -> list[RunReport]:
+    """Return the reports of all processes of ``side``, the oldest session first."""
+    return [run.report for session in side.sessions for run in session if run.report is not None]
+
+
+def multiplied(interval: stats.Interval, factor: float) -> stats.Interval:
+    """Return ``interval`` times a positive number."""
+    return stats.Interval(interval.value * factor, interval.low * factor, interval.high * factor)
+
+
+def _inverse(interval: stats.Interval, numerator: float) -> stats.Interval:
+    """Return ``numerator`` divided by an interval of positive values; 0 becomes infinity, and the other way round."""
+    low, high = interval.low, interval.high
+    return stats.Interval(numerator / interval.value, numerator / high, numerator / low if low > 0 else math.inf)
+
+
+def _cores_used(report: RunReport) -> float:
+    """The cores that a run could keep busy: its threads, unless its CPUs or its quota are fewer.
+
+    Cores are counted as the system shows them; in a virtual machine they may be halves of physical ones.
+    """
+    limits = report.machine.threads
+    return min(report.setting.threads, limits.physical_cores, limits.quota or math.inf)
+
+
+def _physical_cores(machine: Machine) -> tuple[float, str]:
+    """The number of physical cores, and what had to be assumed for it."""
+    if machine.hypervisor is None:
+        return machine.cores, ""
+    if machine.vcpus_per_core is not None:
+        return machine.logical / machine.vcpus_per_core, ""
+    assumed = VCPUS_PER_CORE.get(machine.architecture, 1)
+    return machine.logical / assumed, (
+        f"{assumed} vCPU{'s' if assumed != 1 else ''} per physical core, as usual for {machine.architecture}; the "
+        "virtual machine does not show it"
+    )
