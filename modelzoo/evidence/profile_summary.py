@@ -1,4 +1,4 @@
-"""Build an operator profile from what was recorded, and compare two profiles. Pure."""
+"""Build an operator profile from what was recorded. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modelzoo.evidence.flops import Call
 from modelzoo.evidence.matching import classify
 from modelzoo.evidence.observation import PASS_EVENT, Event
 from modelzoo.records.evidence import Evidence, OperatorClass
-from modelzoo.records.profile import Flops, LayerRow, OperatorChange, OperatorRow, Profile, Shape
+from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Flops, LayerRow, OperatorRow, Profile, Shape
 
 MOST_ROWS = 300
 """The most operator rows in a profile; a detector calls small operators with thousands of different shapes."""
@@ -78,7 +78,7 @@ def _operator_rows(
     sums: dict[Operator, _OperatorSum] = {}
     for event, cost in zip(events, costs):
         is_operator = event.name != PASS_EVENT and not event.name.startswith(LAYER_PREFIX)
-        key: Operator = (event.name, _tensor_shapes(event)) if is_operator else ("(between operators)", ())
+        key: Operator = (event.name, _tensor_shapes(event)) if is_operator else (BETWEEN_OPERATORS, ())
         entry = sums.setdefault(key, _OperatorSum(cost))
         entry.count += 1
         entry.seconds += event.seconds
@@ -112,7 +112,7 @@ def _limited(rows: Sequence[OperatorRow]) -> tuple[OperatorRow, ...]:
     kept, rest = rows[:MOST_ROWS], rows[MOST_ROWS:]
     if rest:
         count, seconds = sum(row.count for row in rest), sum(row.seconds for row in rest)
-        kept.append(OperatorRow("(others)", (), count, seconds, sum(row.share for row in rest)))
+        kept.append(OperatorRow(OTHERS, (), count, seconds, sum(row.share for row in rest)))
     return tuple(kept)
 
 
@@ -195,23 +195,3 @@ def _enclosing_layers(events: Sequence[Event], index: int) -> Iterator[str]:
             found.add(name)
             yield name
         index = events[index].parent
-
-
-def diff_profiles(before: Profile, after: Profile) -> tuple[OperatorChange, ...]:
-    """Return the operators that changed, by seconds per pass, the largest change first.
-
-    An operator that is missing from one profile counts as 0 seconds there. The shares add up to the whole change.
-    """
-    whole = before.seconds / before.iterations
-    if whole <= 0:
-        return ()
-    old, new = _seconds_per_pass(before), _seconds_per_pass(after)
-    changes = []
-    for name, shapes in {**old, **new}:
-        was, now = old.get((name, shapes), 0.0), new.get((name, shapes), 0.0)
-        changes.append(OperatorChange(name, shapes, before=was, after=now, share=(now - was) / whole))
-    return tuple(sorted(changes, key=lambda change: -abs(change.share)))
-
-
-def _seconds_per_pass(profile: Profile) -> dict[Operator, float]:
-    return {(row.name, row.shapes): row.seconds / profile.iterations for row in profile.operators}

@@ -7,6 +7,11 @@ from typing import Optional
 
 Shape = tuple[int, ...]
 
+BETWEEN_OPERATORS = "(between operators)"
+"""Name of the row for the time in no operator."""
+OTHERS = "(others)"
+"""Name of the row for the operators that are not listed."""
+
 
 @dataclass(frozen=True)
 class Flops:
@@ -112,17 +117,3 @@ class Profile:
     flops: Optional[Flops]
     trace: Optional[str]
     problems: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class OperatorChange:
-    """One operator in two profiles.
-
-    ``before`` and ``after`` are seconds per pass; ``share`` is their difference relative to the first profile's pass.
-    """
-
-    name: str
-    shapes: tuple[Shape, ...]
-    before: float
-    after: float
-    share: float

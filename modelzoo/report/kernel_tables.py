@@ -1,4 +1,4 @@
-"""Tables of kernels, operator profiles and their differences, for the terminal (rich)."""
+"""Tables of kernels and operator profiles, for the terminal (rich)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from modelzoo.records.evidence import Evidence, TimeShare
-from modelzoo.records.profile import LayerRow, OperatorChange, OperatorRow, Profile, Shape
+from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -117,19 +117,6 @@ def _operator_cells(row: OperatorRow, passes: int) -> list[str]:
     ]
 
 
-def diff_table(changes: Sequence[OperatorChange], limit: int = 15) -> Table:
-    """Return a table of the ``limit`` largest changes between two profiles."""
-    caption = f"all operators together: {_signed(sum(change.share for change in changes))} of a pass"
-    columns = ("operator", "shapes", "before ms", "after ms", "of a pass")
-    table = _table("Operators that changed", *columns, caption=caption)
-    table.columns[1].justify = "left"
-    for change in changes[:limit]:
-        table.add_row(
-            change.name, shapes_text(change.shapes), _ms(change.before), _ms(change.after), _signed(change.share)
-        )
-    return table
-
-
 def shapes_text(shapes: Sequence[Shape]) -> str:
     """Return shapes as ``1×64×56×56, 64×64×3×3``; after three tensors ``…``."""
     shown = ["×".join(map(str, shape)) for shape in shapes[:3]]
@@ -142,10 +129,6 @@ def _ms(seconds: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{share * 100:.1f} %"
-
-
-def _signed(share: float) -> str:
-    return f"{share * 100:+.1f} %"
 
 
 def _number(value: float | None) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from modelzoo.evidence.flops import Call
 from modelzoo.evidence.observation import PASS_EVENT, Event
-from modelzoo.evidence.profile_summary import LAYER_PREFIX, diff_profiles, summarize_profile
+from modelzoo.evidence.profile_summary import LAYER_PREFIX, summarize_profile
 
 
 def events() -> list[Event]:
@@ -52,20 +50,6 @@ def test_a_recursive_layer_counts_once() -> None:
     nested = [Event(PASS_EVENT, 0.0, -1), Event(LAYER_PREFIX + "a", 0.0, 0), Event(LAYER_PREFIX + "a", 1.0, 1)]
     (layer,) = summarize_profile(nested, [], 1).layers
     assert (layer.count, layer.seconds, layer.own_seconds) == (2, 1.0, 1.0)
-
-
-def test_diff() -> None:
-    """Changes are seconds per pass, largest first, relative to the first profile's pass; new operators count."""
-    before = summarize_profile(events(), [], 1)
-    slower = [replace(event, seconds=event.seconds * 2) if event.name == "aten::mm" else event for event in events()]
-    slower.append(Event("aten::new", 0.1, 0))
-    # Two passes at the same speed are not a change.
-    after = summarize_profile(slower * 2, [], 2)
-    changes = diff_profiles(before, after)
-    assert [change.name for change in changes[:2]] == ["aten::mm", "aten::new"]
-    assert changes[0].share == pytest.approx(0.5)
-    assert (changes[1].before, changes[1].after) == (0.0, pytest.approx(0.1))
-    assert sum(change.share for change in changes) == pytest.approx(0.6)
 
 
 def test_many_shapes_are_folded() -> None:

@@ -20,8 +20,8 @@ from modelzoo.records.evidence import (
     ProofVerdict,
     TimeShare,
 )
-from modelzoo.records.profile import LayerRow, OperatorChange, OperatorRow, Profile
-from modelzoo.report.kernel_tables import diff_table, evidence_tables, profile_tables, shapes_text
+from modelzoo.records.profile import LayerRow, OperatorRow, Profile
+from modelzoo.report.kernel_tables import evidence_tables, profile_tables, shapes_text
 
 EVIDENCE = Evidence(
     requested="bf16",
@@ -108,15 +108,6 @@ def test_profile_by_operator_and_layer() -> None:
 def test_a_profile_without_layers_has_one_table() -> None:
     """Compiled models have no layers to show."""
     assert len(profile_tables(replace(PROFILE, layers=()))) == 1
-
-
-def test_changes_between_profiles() -> None:
-    """The caption sums up all changes, the listed ones included."""
-    changes = [OperatorChange("aten::mm", ((4, 8),), 0.5, 1.0, 0.5), OperatorChange("aten::new", (), 0.0, 0.1, 0.1)]
-    lines = text([diff_table(changes, limit=1)])
-    assert "aten::mm 4×8 500.000 1000.000 +50.0 %" in lines
-    assert "all operators together: +60.0 % of a pass" in " ".join(lines)
-    assert not any("aten::new" in line for line in lines)
 
 
 def test_shapes_are_cut_after_three() -> None:

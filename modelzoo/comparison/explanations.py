@@ -1,0 +1,164 @@
+"""Which operations explain the difference of a row, from the audited or profiled passes of both sides. Pure.
+
+Kernels of two libraries or two precisions have different names, so a list of kernels would only say that all of the
+baseline's are gone and all of the other side's are new. The time is therefore divided by operation: the operators that
+multiply matrices by what they compute (convolution, linear …), with the kernels that did it beside it, all others by
+the operator's name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.comparison.machines import RATED, reports_of
+from modelzoo.comparison.model import Explanation, Metric, Outcome, Part, Row, SideSetting
+from modelzoo.evidence.matching import operator_class
+from modelzoo.evidence.observation import PASS_EVENT
+from modelzoo.records.evidence import Evidence, OperatorClass
+from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile
+from modelzoo.records.run import RunReport
+
+EVERYTHING_ELSE = "everything else"
+MOST_PARTS = 10
+"""The most parts that are listed one by one."""
+EXPLAINED = (Outcome.FASTER, Outcome.SLOWER, Outcome.AMBIGUOUS)
+"""The outcomes with a difference to explain."""
+_PRODUCTS = {
+    OperatorClass.CONV: "convolution",
+    OperatorClass.LINEAR: "linear",
+    OperatorClass.MATMUL: "matrix product",
+    OperatorClass.ATTENTION: "attention",
+}
+_DISPATCH = "dispatch of products"
+_BETWEEN = "between operators"
+
+
+@dataclass(frozen=True)
+class _Time:
+    """Seconds of one pass that belong to an operation, and the kernel if it is known."""
+
+    operation: str
+    seconds: float
+    kernel: str = ""
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """The mean of all passes of one side."""
+
+    count: int
+    seconds: float
+    operations: dict[str, float]
+    kernels: dict[str, tuple[str, ...]]
+
+
+def explanation(row: Row, metric: Metric) -> Optional[Explanation]:
+    """Return what explains the difference of ``row``, in seconds per batch.
+
+    ``None`` if there is no difference in speed to explain, if a side was neither audited nor profiled as the other was,
+    and if the batch sizes differ. If there are both, the audits are used: they slow the passes down less.
+    """
+    if row.base is None or row.other is None or metric not in RATED or row.outcome not in EXPLAINED:
+        return None
+    base, other = reports_of(row.base), reports_of(row.other)
+    if len({report.setting.batch for report in (*base, *other)}) != 1:
+        return None
+    timed = _timed(row.base), _timed(row.other)
+    for source, read in (("audited", _audited), ("profiled", _profiled)):
+        base_passes, other_passes = read(base), read(other)
+        if base_passes and other_passes and timed[0] and timed[1]:
+            parts = _parts(base_passes, other_passes)
+            counts = base_passes.count, other_passes.count
+            return Explanation(row.workload, row.label, source, parts, *counts, timed[0], timed[1])
+    return None
+
+
+def _timed(side: SideSetting) -> Optional[float]:
+    medians = [median(run.steady) for session in side.sessions for run in session if run.steady]
+    return stats.geometric_mean(medians) if medians else None
+
+
+def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:
+    """The largest changes; the remainder of both sides' passes is everything else."""
+    names = {**base.operations, **other.operations}
+    parts = [
+        Part(
+            name,
+            base.operations.get(name, 0.0),
+            other.operations.get(name, 0.0),
+            base.kernels.get(name, ()),
+            other.kernels.get(name, ()),
+        )
+        for name in names
+    ]
+    listed = sorted(parts, key=lambda part: (-abs(part.change), part.name))[:MOST_PARTS]
+    remainder = Part(
+        EVERYTHING_ELSE,
+        base.seconds - sum(part.base for part in listed),
+        other.seconds - sum(part.other for part in listed),
+    )
+    return (*listed, remainder)
+
+
+def _audited(reports: Sequence[RunReport]) -> Optional[_Passes]:
+    found = [report.evidence for report in reports if report.evidence is not None and report.evidence.iterations]
+    return _mean([(each.iterations, each.seconds) for each in found], map(_evidence_times, found)) if found else None
+
+
+def _profiled(reports: Sequence[RunReport]) -> Optional[_Passes]:
+    found = [report.profile for report in reports if report.profile is not None and report.profile.iterations]
+    return _mean([(each.iterations, each.seconds) for each in found], map(_profile_times, found)) if found else None
+
+
+def _mean(passes: Sequence[tuple[int, float]], times: Iterable[Iterator[_Time]]) -> _Passes:
+    """The mean over all passes of all processes.
+
+    Args:
+        passes: of each process, the number of passes and their seconds.
+        times: of each process, what its passes together spent.
+    """
+    count = sum(number for number, _ in passes)
+    operations: dict[str, float] = defaultdict(float)
+    by_kernel: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for of_process in times:
+        for time in of_process:
+            operations[time.operation] += time.seconds / count
+            if time.kernel:
+                by_kernel[time.operation][time.kernel] += time.seconds
+    return _Passes(
+        count,
+        sum(seconds for _, seconds in passes) / count,
+        operations,
+        {name: tuple(sorted(found, key=lambda kernel: -found[kernel])) for name, found in by_kernel.items()},
+    )
+
+
+def _evidence_times(evidence: Evidence) -> Iterator[_Time]:
+    """The time of an audit's passes: products by what they compute, inside their kernels and around them."""
+    in_products: dict[str, float] = defaultdict(float)
+    for use in evidence.operators:
+        name = _PRODUCTS[use.operator_class]
+        yield _Time(f"{name}: kernels", use.kernel_seconds, use.implementation)
+        yield _Time(f"{name}: reorders and set-up", use.seconds - use.kernel_seconds)
+        in_products[use.operator] += use.seconds
+    for share in evidence.by_operator:
+        yield _Time(_other_operation(share.name), share.seconds - in_products[share.name])
+
+
+def _profile_times(profile: Profile) -> Iterator[_Time]:
+    for row in profile.operators:
+        kind = operator_class(row.name)
+        if row.name != OTHERS:
+            yield _Time(_PRODUCTS[kind] if kind else _other_operation(row.name), row.seconds, row.kernel)
+
+
+def _other_operation(name: str) -> str:
+    """What an operator does besides multiplying matrices; one that calls a product only dispatches."""
+    if name in (PASS_EVENT, BETWEEN_OPERATORS):
+        return _BETWEEN
+    return _DISPATCH if operator_class(name) is not None else name
