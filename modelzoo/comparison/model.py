@@ -149,7 +149,9 @@ class Estimate:
             sessions; it is not corrected for the other rows.
         p_value: two-sided, of the hypothesis that the sides are equal.
         basis: where the variance between sessions comes from.
-        basis_text: the same in words, with its value: ``assumed: sessions differ by 10 % (standard deviation)``.
+        basis_text: the same in words, with its value: ``sessions differ by 10 % (assumed), standard deviation``.
+        error: standard error of the log ratio.
+        freedom: its degrees of freedom; infinite if the variance is assumed.
     """
 
     base: Measured
@@ -158,6 +160,8 @@ class Estimate:
     p_value: float
     basis: Basis
     basis_text: str
+    error: float
+    freedom: float
 
 
 @dataclass(frozen=True)

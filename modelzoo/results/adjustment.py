@@ -69,28 +69,83 @@ def adjustments(results: Sequence[Result], reference: Optional[float] = None) ->
     """Adjust the sessions of one call together: with one slope, and to one reference speed.
 
     Args:
-        results: of sessions that ran the same settings on one machine.
+        results: of sessions on one machine.
         reference: the load's time at the machine's reference speed; by default the median over all processes.
     """
-    pairs = [_pairs(result) for result in results]
-    loads = [[load for each in groups.values() for _, load in each] for groups in pairs]
-    if not any(loads):
+    found = fit(results, reference)
+    if found is None:
         return [Adjustment(None, None, None, NO_LOAD, (), {}) for _ in results]
-    speed = math.log(reference) if reference is not None else median(load for each in loads for load in each)
-    workloads = [asked.workload for asked in results[0].asked]
+    return [_adjusted(result, found) for result in results]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How the latencies of several results follow the reference load.
+
+    Attributes:
+        control: slope and correlation, of all settings together that are not left out.
+        freedom: degrees of freedom of the slope: processes less settings, each session's counted on its own.
+        speed: log time of the load at the reference speed.
+        refused: why latencies are not adjusted; empty if they are.
+        left_out: workloads whose latency the load does not predict.
+    """
+
+    control: stats.Control
+    freedom: int
+    speed: float
+    refused: str
+    left_out: tuple[str, ...]
+
+    def adjusts(self, workload: str) -> bool:
+        """Whether the latencies of ``workload`` are adjusted."""
+        return not self.refused and workload not in self.left_out
+
+    def adjusted(self, run: Run) -> float:
+        """The log latency of a process beside which the load ran, at the reference speed."""
+        latency, load = pair(run)
+        return stats.adjusted(latency, load, self.control.slope, self.speed)
+
+    @property
+    def slope_error(self) -> float:
+        """The slope's standard error."""
+        return _slope_error(self.control, self.freedom)
+
+
+def fit(results: Sequence[Result], reference: Optional[float] = None) -> Optional[Fit]:
+    """Fit one slope to the processes of ``results``; ``None`` if no reference load ran.
+
+    Args:
+        results: of sessions on one machine, with the same load. They may have run different settings.
+        reference: as for ``adjustments``.
+    """
+    workloads: list[str] = []
+    pairs: list[Pairs] = []
+    for result in results:
+        pairs.append({len(workloads) + group: each for group, each in _pairs(result).items()})
+        workloads += [asked.workload for asked in result.asked]
+    loads = [load for groups in pairs for each in groups.values() for _, load in each]
+    if not loads:
+        return None
     left_out = unpredicted(pairs, workloads)
     every = [each for groups in pairs for group, each in groups.items() if workloads[group] not in left_out]
     control = stats.fit_control(every, PRIOR_SLOPE, PRIOR_WEIGHT)
     freedom = sum(len(each) - 1 for each in every)
-    refused = _refusal(control, freedom, sum(map(len, every)))
-    found = []
-    for groups, own in zip(pairs, loads):
-        spread = math.expm1(max(own) - min(own)) if own else None
-        problem = refused if own else NO_LOAD
-        used = {group: each for group, each in groups.items() if workloads[group] not in left_out and not problem}
-        latencies = {group: adjusted_interval(each, control, freedom, speed) for group, each in used.items()}
-        found.append(Adjustment(control, math.exp(speed), spread, problem, left_out, latencies))
-    return found
+    speed = math.log(reference) if reference is not None else median(loads)
+    return Fit(control, freedom, speed, _refusal(control, freedom, sum(map(len, every))), left_out)
+
+
+def _adjusted(result: Result, found: Fit) -> Adjustment:
+    """Adjust one of the results that ``found`` comes from."""
+    groups = _pairs(result)
+    own = [load for each in groups.values() for _, load in each]
+    refused = found.refused if own else NO_LOAD
+    latencies = {
+        group: adjusted_interval(each, found.control, found.freedom, found.speed)
+        for group, each in groups.items()
+        if not refused and found.adjusts(result.asked[group].workload)
+    }
+    spread = math.expm1(max(own) - min(own)) if own else None
+    return Adjustment(found.control, math.exp(found.speed), spread, refused, found.left_out, latencies)
 
 
 def unpredicted(pairs: Sequence[Pairs], workloads: Sequence[str]) -> tuple[str, ...]:
@@ -105,21 +160,23 @@ def unpredicted(pairs: Sequence[Pairs], workloads: Sequence[str]) -> tuple[str, 
 
 def reference_seconds(runs: Sequence[Run]) -> Optional[float]:
     """The time of the reference load beside these processes, their geometric mean; ``None`` if it did not run."""
-    loads = [_load(run) for run in runs if _is_paired(run)]
+    loads = [_load(run) for run in runs if is_paired(run)]
     return stats.geometric_mean(loads) if loads else None
 
 
 def _pairs(result: Result) -> Pairs:
-    found = {
-        group: [(math.log(median(run.steady)), math.log(_load(run))) for run in runs if _is_paired(run)]
-        for group, runs in result.groups().items()
-    }
+    found = {group: [pair(run) for run in runs if is_paired(run)] for group, runs in result.groups().items()}
     return {group: each for group, each in found.items() if each}
 
 
-def _is_paired(run: Run) -> bool:
+def is_paired(run: Run) -> bool:
     """Whether the process was timed and has a reference load beside it."""
     return bool(run.steady and run.reference)
+
+
+def pair(run: Run) -> tuple[float, float]:
+    """The log latency of a process that is paired, and the log time of the reference load beside it."""
+    return math.log(median(run.steady)), math.log(_load(run))
 
 
 def _load(run: Run) -> float:

@@ -40,8 +40,10 @@ from modelzoo.stats.intervals import (
     level_interval,
     odd_process,
     process_interval,
+    scaled,
     setting_interval,
 )
+from modelzoo.stats.log_ratio import LogRatio, Variance, total
 from modelzoo.stats.looks import Look, Looks, planned_looks, spending
 from modelzoo.stats.samples import OUTLIER, is_settled, outliers, percentiles
 
@@ -57,9 +59,11 @@ __all__ = [
     "Control",
     "Costs",
     "Interval",
+    "LogRatio",
     "Look",
     "Looks",
     "SpeedVerdict",
+    "Variance",
     "Verdict",
     "adjusted",
     "compare",
@@ -83,10 +87,12 @@ __all__ = [
     "ratio_interval",
     "ratio_test",
     "rounds_to_tell",
+    "scaled",
     "seconds_per_process",
     "setting_interval",
     "spending",
     "student_t",
+    "total",
     "two_sided_p",
     "verdicts",
 ]

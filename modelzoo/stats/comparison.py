@@ -14,8 +14,8 @@ from enum import Enum
 from statistics import fmean, median, variance
 from typing import Optional
 
-from modelzoo.stats.distribution import student_t, two_sided_p
-from modelzoo.stats.intervals import CONFIDENCE, Interval, scaled
+from modelzoo.stats.intervals import CONFIDENCE, Interval
+from modelzoo.stats.log_ratio import LogRatio, Variance, total
 from modelzoo.stats.looks import Look, Looks
 
 VERDICT_CONFIDENCE = 0.98
@@ -87,7 +87,7 @@ def ratio_interval(a: Samples, b: Samples, *, paired: bool, confidence: float = 
     Raises:
         ValueError: paired sides have different numbers of processes, or there are none.
     """
-    return _interval(_log_ratio(_levels(a), _levels(b), paired), confidence)
+    return _log_ratio(_levels(a), _levels(b), paired).interval(confidence)
 
 
 def p_value(a: Samples, b: Samples, *, paired: bool) -> float:
@@ -126,7 +126,7 @@ def ratio_test(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] =
         if seen.p_value < best * look.share:
             best, decisive = seen.p_value / look.share, seen.value
     spread = whole.error * math.sqrt(rounds) if paired and rounds > 1 else None
-    return Comparison(_interval(whole, CONFIDENCE), best, decisive, spread, rounds)
+    return Comparison(whole.interval(), best, decisive, spread, rounds)
 
 
 def compare(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] = None) -> tuple[Interval, Verdict]:
@@ -191,26 +191,11 @@ def _corrected(table: int) -> str:
     return f" (corrected for {table} comparisons)" if table > 1 else ""
 
 
-@dataclass(frozen=True)
-class _LogRatio:
-    """The log of a ratio with its standard error and degrees of freedom."""
-
-    value: float
-    error: float
-    freedom: float
-
-    @property
-    def p_value(self) -> float:
-        if self.freedom < 1 or not self.value:
-            return 1.0
-        return two_sided_p(abs(self.value) / self.error, self.freedom) if self.error else 0.0
-
-
 def _levels(side: Samples) -> list[float]:
     return [math.log(median(samples)) for samples in side]
 
 
-def _log_ratio(a: Sequence[float], b: Sequence[float], paired: bool) -> _LogRatio:
+def _log_ratio(a: Sequence[float], b: Sequence[float], paired: bool) -> LogRatio:
     """The difference of the mean log levels of two sides."""
     if not a or not b:
         raise ValueError("a side has no processes")
@@ -218,23 +203,14 @@ def _log_ratio(a: Sequence[float], b: Sequence[float], paired: bool) -> _LogRati
         if len(a) != len(b):
             raise ValueError(f"paired sides must have the same number of rounds, not {len(a)} and {len(b)}")
         value, squared = _mean([x - y for x, y in zip(a, b)])
-        return _LogRatio(value, math.sqrt(squared), len(a) - 1)
+        return LogRatio(value, math.sqrt(squared), len(a) - 1)
     first, second = _mean(a), _mean(b)
-    squared = first[1] + second[1]
-    if min(len(a), len(b)) < 2 or not math.isfinite(squared):
-        return _LogRatio(first[0] - second[0], math.inf, 0)
-    parts = first[1] ** 2 / (len(a) - 1) + second[1] ** 2 / (len(b) - 1)
-    freedom = squared**2 / parts if parts else min(len(a), len(b)) - 1.0
-    return _LogRatio(first[0] - second[0], math.sqrt(squared), freedom)
+    if min(len(a), len(b)) < 2 or not math.isfinite(first[1] + second[1]):
+        return LogRatio(first[0] - second[0], math.inf, 0)
+    found = total([Variance(first[1], len(a) - 1), Variance(second[1], len(b) - 1)])
+    return LogRatio(first[0] - second[0], math.sqrt(found.value), found.freedom)
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
     """The mean and its squared standard error, which is infinite for a single value."""
     return fmean(values), variance(values) / len(values) if len(values) > 1 else math.inf
-
-
-def _interval(found: _LogRatio, confidence: float) -> Interval:
-    value = math.exp(found.value)
-    if found.freedom < 1:
-        return Interval(value, 0.0, math.inf)
-    return scaled(value, student_t((1 + confidence) / 2, found.freedom) * found.error)

@@ -1,9 +1,10 @@
-"""Student's t distribution, for any number of degrees of freedom, whole or not."""
+"""Student's t distribution, for any number of degrees of freedom, whole or not; the normal one if it is infinite."""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from statistics import NormalDist
 
 ACCURACY = 1e-14
 """The continued fraction ends when a step changes it by less than this fraction."""
@@ -19,6 +20,8 @@ def student_t(probability: float, freedom: float) -> float:
         return -student_t(1 - probability, freedom)
     if freedom < 1:
         return math.inf
+    if math.isinf(freedom):
+        return NormalDist().inv_cdf(probability)
     low, high = 0.0, math.pi / 2
     for _ in range(60):
         middle = (low + high) / 2
@@ -38,6 +41,8 @@ def two_sided_p(t: float, freedom: float) -> float:
         return 1.0
     if math.isinf(t):
         return 0.0
+    if math.isinf(freedom):
+        return math.erfc(t / math.sqrt(2))
     return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
 
 

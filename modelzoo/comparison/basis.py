@@ -1,0 +1,111 @@
+"""How much the sessions of a machine differ: by what it keeps of its earlier sessions, or by assumption."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Optional
+
+from modelzoo.comparison.model import SideSetting
+from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.history import history_path, read_history
+from modelzoo.records.history import SessionLevel
+from modelzoo.records.machine import Machine
+from modelzoo.records.run import Result, RunReport
+from modelzoo.results.noise import session_spread
+from modelzoo.results.session_levels import work_key
+from modelzoo.stats import Variance
+
+ASSUMED_SPREAD = 0.10
+"""Standard deviation of the log levels of sessions, if nothing is known of a machine."""
+LEAST_OWN = 3
+"""Sessions of each side from which on their own variance is used."""
+LEAST_STORED = 5
+"""Sessions that a machine must have kept, besides those that are compared."""
+
+
+@dataclass(frozen=True)
+class Histories:
+    """What machines keep of their sessions, by the machines' fingerprints."""
+
+    by_machine: Mapping[str, Sequence[SessionLevel]] = field(default_factory=dict)
+
+    def besides(self, machine: str, compared: Collection[str]) -> tuple[SessionLevel, ...]:
+        """The sessions of a machine without those that are compared, by when they began."""
+        return tuple(level for level in self.by_machine.get(machine, ()) if level.created not in compared)
+
+
+def read_histories(results: Iterable[Result]) -> Histories:
+    """Read what is kept here of the machines on which ``results`` were measured."""
+    machines = {fingerprint(report.machine): report.machine for report in _reports(results)}
+    return Histories({name: _history(machine) for name, machine in machines.items()})
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a machine's earlier sessions say.
+
+    Attributes:
+        sessions: variance of the log level of one session.
+        processes: variance of the log value of one process.
+        text: the first as a standard deviation, and what it comes from.
+    """
+
+    sessions: Variance
+    processes: Variance
+    text: str
+
+
+def known(side: SideSetting, history: Sequence[SessionLevel], *, is_adjusted: bool) -> Optional[Known]:
+    """Return what a machine's earlier sessions say; ``None`` if there are not enough.
+
+    The sessions of the same work by the same software are used if there are at least ``LEAST_STORED``; else those of
+    the workload in all settings, and else all of the machine's, each work about its own mean. A session that is slow is
+    slow in all of its settings, so the degrees of freedom are never more than the sessions less one.
+
+    Args:
+        side: one workload under one setting.
+        history: levels of sessions that are not compared.
+        is_adjusted: whether the levels are those at one speed of the reference load.
+    """
+    levels = [each for each in map(_adjusted, history) if each is not None] if is_adjusted else history
+    key = next((work_key(run.report) for runs in side.sessions for run in runs if run.report is not None), "")
+    for name, found in (
+        ("the same work", [level for level in levels if level.key.split()[0] == key]),
+        (f"{side.workload} in all settings", [level for level in levels if level.workload == side.workload]),
+        ("all workloads", levels),
+    ):
+        spread = session_spread(found)
+        if spread is not None and spread.sessions >= LEAST_STORED:
+            freedom = min(spread.freedom, spread.sessions - 1)
+            text = f"{100 * spread.value:.1f} % ({spread.sessions} earlier sessions of {name})"
+            return Known(Variance(spread.value**2, freedom), _between_processes(found), text)
+    return None
+
+
+def machine_of(side: SideSetting) -> str:
+    """The fingerprint of the machine of a side; empty if nothing was measured."""
+    return next((fingerprint(report.machine) for report in _reports(side.results)), "")
+
+
+def _between_processes(levels: Sequence[SessionLevel]) -> Variance:
+    """The mean variance of a process's log median."""
+    value = fmean(level.between + level.tau2 / level.sampled for level in levels if level.sampled)
+    return Variance(value, sum(level.processes - 1 for level in levels))
+
+
+def _adjusted(level: SessionLevel) -> Optional[SessionLevel]:
+    """The level at one speed of the load, which is that of other sessions with the same load."""
+    adjusted = level.adjusted(1.0)
+    if adjusted is None:
+        return None
+    return replace(level, level=adjusted, key=f"{level.key} {level.reference_load}")
+
+
+def _reports(results: Iterable[Result]) -> Iterable[RunReport]:
+    return (run.report for result in results for run in result.runs if run.report is not None)
+
+
+def _history(machine: Machine) -> tuple[SessionLevel, ...]:
+    return read_history(history_path(machine))

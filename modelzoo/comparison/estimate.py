@@ -1,0 +1,253 @@
+"""The ratio of two stored measurements, and the verdicts of a table of them. The unit is the session.
+
+Sides that were stored did not run in the same rounds, so their ratio contains what changed between their sessions. On
+one machine the reference load removes a part of it (``results.adjustment``). What remains is a variance between
+sessions, which comes from the sides' own sessions, from what the machine keeps of others, or from an assumption.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.comparison.basis import LEAST_OWN, Histories, Known, known, machine_of
+from modelzoo.comparison.levels import OF_LATENCIES, SessionLevels, can_adjust, interval, log_ratio, session_levels
+from modelzoo.comparison.model import Basis, Estimate, Measured, Metric, Outcome, Side, SideSetting
+from modelzoo.records.run import Result
+from modelzoo.results.adjustment import Fit, fit
+from modelzoo.stats import LogRatio, SpeedVerdict, Variance
+
+FEW_PROCESSES = 6
+"""With fewer processes on a side, their own spread is not trusted alone."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the estimates of one comparison have in common; see ``context``.
+
+    Attributes:
+        same_machine: whether both sides ran on one machine.
+        fit: how latencies follow the reference load, fitted to both sides; ``None`` if they cannot be adjusted.
+        histories: of the machines.
+        compared: when the sessions that are compared began.
+        assumed: standard deviation of the log levels of sessions if nothing is known.
+    """
+
+    same_machine: bool
+    fit: Optional[Fit]
+    histories: Histories
+    compared: frozenset[str]
+    assumed: float
+
+
+def context(base: Side, other: Side, *, same_machine: bool, histories: Histories, assumed: float) -> Context:
+    """Prepare what the estimates of a comparison have in common.
+
+    Args:
+        base: the baseline.
+        other: the other side.
+        same_machine: whether both ran on one machine. Only then can the reference load make their latencies alike.
+        histories: what the machines keep of their sessions; those that are compared are left out.
+        assumed: standard deviation of the log levels of sessions if nothing is known, see ``ASSUMED_SPREAD``.
+    """
+    results = [stored.result for stored in (*base.results, *other.results)]
+    common = fit(results) if same_machine and len(set(map(_load, results))) == 1 else None
+    return Context(same_machine, common, histories, frozenset(result.created for result in results), assumed)
+
+
+def estimate(base: SideSetting, other: SideSetting, metric: Metric, common: Context) -> Optional[Estimate]:
+    """Estimate how many times better the other side is; ``None`` if a side has no values of this metric.
+
+    The level of a session is the geometric mean of its processes' values, and that of a side the geometric mean of its
+    sessions. The log ratio of two sides has the sum of their variances, with Satterthwaite's degrees of freedom
+    (``stats.total``). The variance of a side of k sessions is
+
+    - with at least ``LEAST_OWN`` sessions on both sides, that of its sessions' levels, divided by k;
+    - else s² / k, where s² is the variance between the machine's earlier sessions (``basis.known``), but never less
+      than what the side's own processes say;
+    - else the assumed variance divided by k, plus what the side's own processes say.
+
+    A side of fewer than ``FEW_PROCESSES`` processes does not know how much its processes differ. Their variance then
+    is at least that of earlier sessions, or else the assumed one, and it is added in all three cases.
+
+    On one machine adjusted levels are compared if the reference load predicts both sides' latencies; the error of the
+    slope is added, times the distance of the sides' mean log loads. If only the raw levels of earlier sessions are
+    known, raw levels are compared, rather than to assume something.
+    """
+    sides = base, other
+    fits = [common.fit] if can_adjust(sides, metric, common.fit) else []
+    found = [_estimate(sides, metric, common, each) for each in (*fits, None)]
+    return next((each for each in found if each is not None and each.basis is not Basis.ASSUMED), found[0])
+
+
+def outcomes(estimates: Sequence[Estimate], metric: Metric) -> list[tuple[Outcome, str]]:
+    """Judge all comparable rows of a table together, with Holm's correction; return outcomes with their reasons."""
+    found = [_comparison(each) for each in estimates]
+    judged = zip(estimates, stats.verdicts(found))
+    return [(_outcome(verdict.outcome, metric), _reason(verdict.reason, each)) for each, verdict in judged]
+
+
+def worse_by_more(estimates: Sequence[Estimate], fraction: float) -> list[bool]:
+    """Say of which rows it is certain that the other side is worse by more than ``fraction``.
+
+    The hypotheses that it is not are tested together, with Holm's correction and at the confidence of verdicts.
+    """
+    limit = -math.log1p(fraction)
+    values = [_as_log_ratio(each) for each in estimates]
+    p_values = [each.p_of(limit) if each.value < limit else 1.0 for each in values]
+    return [p <= 1 - stats.VERDICT_CONFIDENCE for p in stats.holm(p_values)]
+
+
+def mean_ratio(estimates: Sequence[Estimate]) -> Optional[stats.Interval]:
+    """Return the geometric mean of the ratios with its interval; ``None`` without any.
+
+    Rows share their sessions, so their errors are not independent. The interval is that of errors that are perfectly
+    correlated, the widest possible: its log half width is the mean of the rows'.
+    """
+    if not estimates:
+        return None
+    value = stats.geometric_mean([each.ratio.value for each in estimates])
+    halves = [math.log(each.ratio.high / each.ratio.value) for each in estimates]
+    return stats.scaled(value, sum(halves) / len(halves))
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """How much the sessions of one side differ, and what that makes of its variance.
+
+    Attributes:
+        basis: where it comes from.
+        main: what the sessions contribute to the variance of the side's mean.
+        added: what its processes contribute besides.
+        text: in words.
+    """
+
+    basis: Basis
+    main: Variance
+    added: tuple[Variance, ...]
+    text: str
+
+
+def _estimate(
+    sides: tuple[SideSetting, SideSetting], metric: Metric, common: Context, used: Optional[Fit]
+) -> Optional[Estimate]:
+    """The estimate with adjusted levels if ``used`` is given, else with raw ones."""
+    base, other = (session_levels(side, metric, used) for side in sides)
+    if base is None or other is None:
+        return None
+    own = min(base.count_sessions, other.count_sessions) >= LEAST_OWN
+    spreads = [
+        _spread(levels, _known(side, metric, common, is_adjusted=used is not None), common.assumed, own)
+        for side, levels in zip(sides, (base, other))
+    ]
+    variances = [*_main(spreads, common), *spreads[0].added, *spreads[1].added]
+    if used is not None and base.load is not None and other.load is not None:
+        variances.append(Variance((used.slope_error * (other.load - base.load)) ** 2, used.freedom - 1))
+    whole = stats.total(variances)
+    ratio = LogRatio(log_ratio(*sides, metric, other.mean - base.mean), math.sqrt(whole.value), whole.freedom)
+    return Estimate(
+        base=_measured(base),
+        other=_measured(other),
+        ratio=ratio.interval(),
+        p_value=ratio.p_value,
+        basis=_weakest(spreads),
+        basis_text=_text(spreads),
+        error=ratio.error,
+        freedom=ratio.freedom,
+    )
+
+
+def _known(side: SideSetting, metric: Metric, common: Context, *, is_adjusted: bool) -> Optional[Known]:
+    """What the earlier sessions of the side's machine say; machines only keep latencies."""
+    if metric not in OF_LATENCIES:
+        return None
+    return known(side, common.histories.besides(machine_of(side), common.compared), is_adjusted=is_adjusted)
+
+
+def _spread(levels: SessionLevels, past: Optional[Known], assumed: float, own: bool) -> _Spread:
+    """How much the sessions of a side differ; ``own`` is whether both sides have sessions enough to say so."""
+    sessions = levels.count_sessions
+    guess = Variance(assumed**2, math.inf)
+    processes = levels.between_processes()
+    floor = past.processes if past is not None else guess
+    few = levels.count < FEW_PROCESSES
+    if few or processes.freedom < 1:
+        processes = max(processes, floor, key=_value)
+    within = processes.times(levels.share_of_a_process())
+    added = (within,) if few else ()
+    if own or (past is None and sessions >= LEAST_OWN):
+        main = levels.of_sessions()
+        text = f"{_percent(main.times(sessions))} ({sessions} sessions of its own)"
+        return _Spread(Basis.SESSIONS, main, added, text)
+    if past is not None:
+        main = past.sessions.times(1 / sessions)
+        return _Spread(Basis.HISTORY, main if few else max(main, within, key=_value), added, past.text)
+    return _Spread(Basis.ASSUMED, guess.times(1 / sessions), (within,), f"{_percent(guess)} (assumed)")
+
+
+def _main(spreads: Sequence[_Spread], common: Context) -> list[Variance]:
+    """What the sessions contribute.
+
+    The history of one machine gives one estimate for both sides: two that are made of the same sessions do not have
+    more degrees of freedom than one.
+    """
+    found = [each.main for each in spreads]
+    if common.same_machine and all(each.basis is Basis.HISTORY for each in spreads):
+        return [Variance(sum(each.value for each in found), min(each.freedom for each in found))]
+    return found
+
+
+def _value(variance: Variance) -> float:
+    return variance.value
+
+
+def _measured(levels: SessionLevels) -> Measured:
+    return Measured(interval(levels), levels.count_sessions, levels.count, levels.load is not None)
+
+
+def _weakest(spreads: Sequence[_Spread]) -> Basis:
+    """The basis of the ratio: the least certain of its sides'."""
+    return max((each.basis for each in spreads), key=list(Basis).index)
+
+
+def _text(spreads: Sequence[_Spread]) -> str:
+    """Say how much sessions differ on both sides, once if it is the same."""
+    return f"sessions differ by {' and '.join(dict.fromkeys(each.text for each in spreads))}, standard deviation"
+
+
+def _percent(variance: Variance) -> str:
+    return f"{100 * math.sqrt(variance.value):.3g} %"
+
+
+def _comparison(found: Estimate) -> stats.Comparison:
+    sessions = min(found.base.sessions, found.other.sessions)
+    return stats.Comparison(found.ratio, found.p_value, math.log(found.ratio.value), None, sessions)
+
+
+def _outcome(found: SpeedVerdict, metric: Metric) -> Outcome:
+    """The verdict on speed as one on ``metric``."""
+    if metric is Metric.MEMORY:
+        return {SpeedVerdict.FASTER: Outcome.LESS, SpeedVerdict.SLOWER: Outcome.MORE}.get(found) or Outcome(found.value)
+    return Outcome(found.value)
+
+
+def _reason(reason: str, found: Estimate) -> str:
+    return f"{reason}; {found.basis_text}" if found.basis is Basis.ASSUMED else reason
+
+
+def _as_log_ratio(found: Estimate) -> LogRatio:
+    return LogRatio(math.log(found.ratio.value), found.error, found.freedom)
+
+
+def _load(result: Result) -> tuple[str, frozenset[int], frozenset[int]]:
+    """What tells reference loads apart: their name, or else their versions and the threads of the settings.
+
+    The load has as many threads as most of the settings; results that do not hold its name are from a version that
+    did not record it.
+    """
+    versions = frozenset(turn.version for run in result.runs for turn in run.reference)
+    threads = frozenset(run.report.setting.threads for run in result.runs if run.report is not None)
+    return result.reference_load, versions, frozenset() if result.reference_load else threads

@@ -1,0 +1,139 @@
+"""The levels of a side's sessions in a metric: one value per process, their mean per session. All values are logs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, variance
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.comparison.model import Metric, SideSetting
+from modelzoo.records.run import Run
+from modelzoo.results.adjustment import Fit, is_paired, pair
+from modelzoo.stats import Variance
+
+OF_LATENCIES = (Metric.LATENCY, Metric.THROUGHPUT)
+"""Metrics that are made of the steady samples; only these follow the reference load, and a machine keeps only these."""
+
+
+@dataclass(frozen=True)
+class SessionLevels:
+    """The level of one setting in each session of a side.
+
+    Attributes:
+        processes: per session, the log of each process's value in the metric's unit; sessions without any are left out.
+        load: mean log time of the reference load beside them; ``None`` if the values are not adjusted.
+    """
+
+    processes: tuple[tuple[float, ...], ...]
+    load: Optional[float] = None
+
+    @property
+    def levels(self) -> list[float]:
+        """The mean of each session's processes."""
+        return [fmean(each) for each in self.processes]
+
+    @property
+    def mean(self) -> float:
+        """The mean of the sessions' levels."""
+        return fmean(self.levels)
+
+    @property
+    def count_sessions(self) -> int:
+        """Number of sessions."""
+        return len(self.processes)
+
+    @property
+    def count(self) -> int:
+        """Number of processes of all sessions."""
+        return sum(map(len, self.processes))
+
+    def of_sessions(self) -> Variance:
+        """The variance of ``mean`` as the sessions' own levels show it; there must be two of them."""
+        return Variance(variance(self.levels) / len(self.levels), len(self.levels) - 1)
+
+    def between_processes(self) -> Variance:
+        """The variance between processes of one session, pooled over sessions; no freedom if all had one process."""
+        freedom = sum(len(each) - 1 for each in self.processes)
+        squares = sum((len(each) - 1) * variance(each) for each in self.processes if len(each) > 1)
+        return Variance(squares / freedom if freedom else 0.0, freedom)
+
+    def share_of_a_process(self) -> float:
+        """What the variance between processes is multiplied by to get that of ``mean`` within its sessions.
+
+        (Σ 1 / n) / k² for k sessions of n processes each.
+        """
+        return sum(1 / len(each) for each in self.processes) / len(self.processes) ** 2
+
+
+def session_levels(side: SideSetting, metric: Metric, fit: Optional[Fit] = None) -> Optional[SessionLevels]:
+    """Return the levels of ``side``; ``None`` if it has no values of this metric.
+
+    Args:
+        side: one workload under one setting.
+        metric: the values are seconds of one forward batch, items per second, seconds of the first call, or bytes.
+        fit: how the latencies follow the reference load, to adjust them. All timed processes must be paired with it,
+            see ``can_adjust``.
+    """
+    found = [[_value(run, metric, fit) for run in runs if _has_value(run)] for runs in side.sessions]
+    processes = tuple(tuple(each) for each in found if each)
+    if not processes:
+        return None
+    load = fmean(pair(run)[1] for runs in side.sessions for run in runs if run.steady) if fit is not None else None
+    return SessionLevels(processes, load)
+
+
+def can_adjust(sides: Sequence[SideSetting], metric: Metric, fit: Optional[Fit]) -> bool:
+    """Whether all processes of these sides have a reference load beside them which predicts this metric."""
+    if fit is None or metric not in OF_LATENCIES:
+        return False
+    timed = [run for side in sides for runs in side.sessions for run in runs if run.steady]
+    return all(fit.adjusts(side.workload) for side in sides) and all(map(is_paired, timed))
+
+
+def log_ratio(base: SideSetting, other: SideSetting, metric: Metric, difference: float) -> float:
+    """Return the log of how many times better the other side is.
+
+    Latencies are compared per item, which makes a difference if the batch sizes differ.
+
+    Args:
+        base: the baseline.
+        other: the other side.
+        metric: what is compared.
+        difference: log value of the other side less that of the baseline.
+    """
+    if metric is Metric.THROUGHPUT:
+        return difference
+    per_item = math.log(_batch(other) / _batch(base)) if metric is Metric.LATENCY else 0.0
+    return per_item - difference
+
+
+def interval(found: SessionLevels) -> stats.Interval:
+    """The level of a side: over sessions from three of them on, else what their own processes say."""
+    if len(found.processes) >= 3:
+        return stats.level_interval([math.exp(each) for each in found.levels])
+    own = found.between_processes().times(found.share_of_a_process())
+    return stats.LogRatio(found.mean, math.sqrt(own.value), own.freedom).interval()
+
+
+def _has_value(run: Run) -> bool:
+    """Only processes that were timed count, for all metrics."""
+    return bool(run.steady)
+
+
+def _value(run: Run, metric: Metric, fit: Optional[Fit]) -> float:
+    report = run.report
+    assert report is not None and report.timing is not None  # it has samples
+    if metric is Metric.COLD_START:
+        return math.log(report.timing.cold_start)
+    if metric is Metric.MEMORY:
+        return math.log(report.peak_memory)
+    latency = fit.adjusted(run) if fit is not None else math.log(median(run.steady))
+    return latency if metric is Metric.LATENCY else math.log(report.setting.batch) - latency
+
+
+def _batch(side: SideSetting) -> int:
+    """Items of a forward batch of the side's processes that were timed."""
+    return next(run.report.setting.batch for runs in side.sessions for run in runs if run.steady and run.report)
