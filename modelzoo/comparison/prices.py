@@ -1,0 +1,187 @@
+"""What a million inferences cost, from the price of each machine. Pure.
+
+A price list is a CSV file with a date in every row, because prices change::
+
+    # on demand, us-east-1
+    name,per_hour,currency,date
+    c7g.2xlarge,0.29,USD,2026-11-01
+    c7i.2xlarge,0.357,USD,2026-11-01
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from datetime import date
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.comparison.machines import RATED, multiplied, row_rates
+from modelzoo.comparison.model import Cost, Metric, Price, Row, Side
+from modelzoo.errors import UsageError
+
+COLUMNS = ("name", "per_hour", "currency", "date")
+"""The columns of a price list, in any order; others are ignored."""
+ROLES = ("BASE", "OTHER")
+"""Names that stand for the baseline, and for the other side if there is only one."""
+MILLION = 1e6
+SECONDS_PER_HOUR = 3600.0
+
+
+def parse_price(text: str) -> Price:
+    """Return the price that ``NAME=PRICE`` gives.
+
+    Raises:
+        UsageError: it has another form, or the price is no number over 0.
+    """
+    name, separator, value = text.rpartition("=")
+    per_hour = _number(value)
+    if not separator or not name.strip() or per_hour is None:
+        raise UsageError(f"--price must be NAME=PRICE with a price per hour over 0, or @FILE, not {text!r}")
+    return Price(name.strip(), per_hour)
+
+
+def parse_price_list(text: str, source: str) -> tuple[Price, ...]:
+    """Return the prices of a price list.
+
+    Args:
+        text: the content of the file.
+        source: its name, for messages.
+
+    Raises:
+        UsageError: it is no CSV, a column is missing, a row is incomplete or no price, or a name occurs twice.
+    """
+    kept = [(number, line) for number, line in enumerate(text.splitlines(), 1) if _has_content(line)]
+    try:
+        rows = list(csv.reader([line for _, line in kept], skipinitialspace=True))
+    except csv.Error as error:
+        raise UsageError(f"--price: {source} is no CSV file: {error}") from error
+    titles = [title.strip() for title in rows[0]] if rows else []
+    missing = [name for name in COLUMNS if name not in titles]
+    if missing:
+        raise UsageError(f"--price: {source} has no column {', '.join(missing)}; its first line must name the columns")
+    prices: dict[str, Price] = {}
+    for (number, _), row in zip(kept[1:], rows[1:]):
+        price = _row_price(dict(zip(titles, (cell.strip() for cell in row))), source)
+        if price is None:
+            raise UsageError(
+                f"--price: line {number} of {source} must hold a name, a price per hour over 0, "
+                "a currency and a date such as 2026-11-01"
+            )
+        if price.name in prices:
+            raise UsageError(f"--price: {source} has more than one price for {price.name!r}")
+        prices[price.name] = price
+    return tuple(prices.values())
+
+
+def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ...]:
+    """Return the price of each side, the baseline first.
+
+    A price belongs to a side by the side's name, by ``BASE`` or ``OTHER``, or by the type of cloud instance that the
+    side was measured on, in this order.
+
+    Raises:
+        UsageError: a side has no price, a price that was given by itself belongs to no side or was given twice, or the
+            currencies differ.
+    """
+    given = [price.name for price in prices if not price.date]
+    if len(set(given)) < len(given):
+        raise UsageError("--price was given more than once for the same name")
+    found = []
+    for index, side in enumerate(sides):
+        price = _price_of(side, _role(index, len(sides)), prices)
+        if price is None:
+            raise UsageError(f"--price: there is no price for {side.name!r}; add --price '{side.name}=PRICE'")
+        found.append(price)
+    unused = [price for price in prices if not price.date and price not in found]
+    if unused:
+        known = ", ".join(repr(side.name) for side in sides)
+        raise UsageError(f"--price: {unused[0].name!r} is no side of this comparison; its sides are {known}")
+    currencies = sorted({price.currency for price in found if price.currency})
+    if len(currencies) > 1:
+        raise UsageError(f"--price: the prices are in {' and '.join(currencies)}; give them in one currency")
+    return tuple(found)
+
+
+def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tuple[Cost, ...]:
+    """Return what a million inferences cost in each of the rows that were compared.
+
+    Cost = price per hour ÷ 3600 s × 10⁶ ÷ throughput of the whole machine.
+
+    Raises:
+        UsageError: ``metric`` says nothing about throughput.
+    """
+    if metric not in RATED:
+        raise UsageError(f"--price needs --metric {' or '.join(map(str, RATED))}, not {metric}")
+    return tuple(cost for row in rows for cost in [_cost(row, metric, base, other)] if cost is not None)
+
+
+def _cost(row: Row, metric: Metric, base: Price, other: Price) -> Optional[Cost]:
+    rates = row_rates(row, metric)
+    if rates is None or row.estimate is None:
+        return None
+    base_cost, other_cost = _per_million(base, rates.base.machine), _per_million(other, rates.other.machine)
+    # The interval of the ratio contains what changes between sessions; the costs' own intervals do not.
+    times_cheaper = base_cost.value / other_cost.value / row.estimate.ratio.value
+    return Cost(
+        workload=row.workload,
+        label=row.label,
+        unit=rates.unit,
+        base=base_cost,
+        other=other_cost,
+        ratio=multiplied(row.estimate.ratio, times_cheaper),
+        base_price=base,
+        other_price=other,
+        base_extrapolated=rates.base.extrapolated,
+        other_extrapolated=rates.other.extrapolated,
+    )
+
+
+def _per_million(price: Price, rate: stats.Interval) -> stats.Interval:
+    numerator = price.per_hour / SECONDS_PER_HOUR * MILLION
+    high = numerator / rate.low if rate.low > 0 else math.inf
+    return stats.Interval(numerator / rate.value, numerator / rate.high, high)
+
+
+def _price_of(side: Side, role: str, prices: Sequence[Price]) -> Optional[Price]:
+    reports = (run.report for stored in side.results for run in stored.result.runs)
+    instances = sorted({report.machine.instance_type or "" for report in reports if report is not None})
+    names = [side.name, role, *(instances if len(instances) == 1 else [])]
+    # What is given by itself replaces what a list says.
+    by_name = {price.name: price for price in sorted(prices, key=lambda price: not price.date)}
+    return next((by_name[name] for name in names if name and name in by_name), None)
+
+
+def _role(index: int, count: int) -> str:
+    if index == 0:
+        return ROLES[0]
+    return ROLES[1] if count == len(ROLES) else ""
+
+
+def _row_price(cells: dict[str, str], source: str) -> Optional[Price]:
+    per_hour = _number(cells.get("per_hour", ""))
+    day = _date(cells.get("date", ""))
+    name, currency = cells.get("name", ""), cells.get("currency", "")
+    if not name or not currency or per_hour is None or day is None:
+        return None
+    return Price(name, per_hour, currency, day.isoformat(), source)
+
+
+def _has_content(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _number(text: str) -> Optional[float]:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < math.inf else None
+
+
+def _date(text: str) -> Optional[date]:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
