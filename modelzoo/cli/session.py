@@ -50,16 +50,15 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
     effort, machine = options.make_effort(args), read_machine()
     # More processes only narrow the interval of a time, and under an emulator nothing is timed.
     effort = Effort(processes=1) if machine.emulator else effort
-    requests, kept, load = _requests(jobs, args), history_path(machine), ""
+    requests, kept = _requests(jobs, args), history_path(machine)
     known = read_history(kept)
     with _reference(requests, wanted=machine.emulator is None) as reference:
         outcomes = schedule.measure(requests, effort, progress.update, reference, priors(known))
         if reference is not None:
             load = reference_name(reference_load.VERSION, reference.threads)
-            stored.set_reference(reference_speed(known, load))
+            stored.set_reference(load, reference_speed(known, load))
         try:
-            fixed = effort.processes is not None
-            progress.begin(effort.budget if fixed else schedule.budget(requests, effort), effort.processes)
+            progress.begin(schedule.budget(requests, effort), effort.processes)
             for outcome in outcomes:
                 if isinstance(outcome, Design):
                     stored.add_design(outcome)
@@ -77,7 +76,7 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         except UsageError as problem:  # the disk is full, say
             _end(stored)
             raise InterruptedSessionError(str(problem)) from problem
-    add_to_history(session_levels(stored.result, load), kept)
+    add_to_history(session_levels(stored.result), kept)
 
 
 def to_judge(settings: Sequence[Setting], args: argparse.Namespace) -> list[int]:

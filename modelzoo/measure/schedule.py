@@ -66,9 +66,11 @@ def measure(
     return _Call(requests, effort, on_event, reference, priors or {}, clock).outcomes()
 
 
-def budget(requests: Sequence[Request], effort: Effort) -> float:
-    """The seconds that a call has: those given, or some for each setting."""
-    return effort.budget or SECONDS_PER_SETTING * sum(len(request.settings) for request in requests)
+def budget(requests: Sequence[Request], effort: Effort) -> Optional[float]:
+    """The seconds that a call has: those given, or some for each setting; ``None`` if it ends after fixed rounds."""
+    if effort.budget is not None or effort.processes is not None:
+        return effort.budget
+    return SECONDS_PER_SETTING * sum(len(request.settings) for request in requests)
 
 
 @dataclass
@@ -148,11 +150,9 @@ class _Call:
     ) -> None:
         self._effort, self._clock = effort, clock
         self._started = clock()
-        self._budget = math.inf
-        if effort.processes is None or effort.budget is not None:
-            self._budget = budget(requests, effort)
+        limit = budget(requests, effort)
+        self._budget = math.inf if limit is None else limit
         self._check(requests)
-        limit = None if math.isinf(self._budget) else self._budget
         self._parts = [
             _Part(
                 Rounds(request, on_event, reference),

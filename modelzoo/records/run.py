@@ -306,6 +306,8 @@ class Result:
         designs: how the rounds of each workload were planned, by the order of the workloads.
         reference_seconds: time of the reference load at this machine's reference speed, the median of the earlier
             sessions on it; ``None`` if there were none.
+        reference_load: what ran as the reference load: its version, its threads, and numpy, whose BLAS it runs; only
+            times of the same load can be compared. Empty if none ran or it was not recorded.
         session: which of several sessions this is; ``None`` if there was only one.
         commit: the suite's git commit if it ran from a checkout, with ``+`` if files had been changed.
         format: name and version of the format.
@@ -318,6 +320,7 @@ class Result:
     validity: tuple[ValidityEntry, ...] = ()
     designs: tuple[Design, ...] = ()
     reference_seconds: Optional[float] = None
+    reference_load: str = ""
     session: Optional[Session] = None
     version: str = __version__
     commit: Optional[str] = None

@@ -21,14 +21,13 @@ LEAST_PROCESSES = 3
 """A setting with fewer processes says nothing about how they differ, and is not kept."""
 
 
-def session_levels(result: Result, reference_load: str = "") -> tuple[SessionLevel, ...]:
+def session_levels(result: Result) -> tuple[SessionLevel, ...]:
     """Return what is worth keeping of ``result``: one entry per setting that was timed in enough processes.
 
     Nothing is kept if other programs were busy: that would not be this machine's speed.
 
     Args:
         result: of a session that has ended by itself.
-        reference_load: what ran as the reference load; see ``SessionLevel.reference_load``.
     """
     if _was_busy(result.runs):
         return ()
@@ -50,7 +49,7 @@ def session_levels(result: Result, reference_load: str = "") -> tuple[SessionLev
             created=result.created,
             workload=report.workload,
             label=labels[group],
-            key=_key(report),
+            key=work_key(report),
             level=stats.geometric_mean([median(run.steady) for run in timed]),
             processes=len(timed),
             sampled=sampled,
@@ -59,7 +58,7 @@ def session_levels(result: Result, reference_load: str = "") -> tuple[SessionLev
             cost=max(0.0, _seconds_per_process(result, report.workload) - sampled),
             ratio_spread=_ratio_spread(groups.get(first, []), timed) if group != first else None,
             reference=reference,
-            reference_load=reference_load if reference is not None else "",
+            reference_load=result.reference_load if reference is not None else "",
             slope=slope if group in found.latencies else None,
         )
         levels.append(level)
@@ -94,8 +93,8 @@ def _ratio_spread(baseline: Sequence[Run], runs: Sequence[Run]) -> Optional[floa
     return stdev(ratios) if len(ratios) > 1 else None
 
 
-def _key(report: RunReport) -> str:
-    """The same for all runs of the same work by the same software."""
+def work_key(report: RunReport) -> str:
+    """Return what is equal for all runs of the same work by the same software, see ``SessionLevel.key``."""
     setting, weights, inputs = report.setting, report.weights.sha256, report.inputs_digest
     work = (report.workload, report.engine, setting, weights, report.digest, inputs, sorted(report.versions.items()))
     return hashlib.sha256(encode_json(work)).hexdigest()[:16]

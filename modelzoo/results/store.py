@@ -49,9 +49,9 @@ class ResultFile:
         """Add how a workload's rounds were planned, in place of what was known before."""
         self._store(self.result.plus_design(design))
 
-    def set_reference(self, seconds: Optional[float]) -> None:
-        """Set the time of the reference load at this machine's reference speed."""
-        self._store(replace(self.result, reference_seconds=seconds))
+    def set_reference(self, load: str, seconds: Optional[float]) -> None:
+        """Set what runs as the reference load, and its time at this machine's reference speed if that is known."""
+        self._store(replace(self.result, reference_load=load, reference_seconds=seconds))
 
     def add_validity(self, entry: ValidityEntry) -> None:
         """Append a judgement."""

@@ -194,7 +194,8 @@ def test_earlier_sessions_say_how_fast_the_machine_is_and_how_processes_vary(
     add_to_history([*levels, kept(4, reference=9.0, reference_load="another")], history_path(SERVER))
     asked = simulated(rounds(1))
     run(tmp_path / "r.json")
-    assert store.read(tmp_path / "r.json").reference_seconds == 0.002
+    result = store.read(tmp_path / "r.json")
+    assert (result.reference_seconds, result.reference_load) == (0.002, load)
     priors = asked[0][4]
     assert set(priors) == {"mlp", "toy"}
     assert priors["mlp"].between == pytest.approx(levels[0].between)
@@ -210,6 +211,7 @@ def test_nothing_is_kept_under_an_emulator(
     asked = simulated(untimed)
     run(tmp_path / "r.json", "--processes", "5")
     assert (asked[0][1], asked[0][3]) == (Effort(processes=1), None)
+    assert store.read(tmp_path / "r.json").reference_load == ""
     assert read_history(history_path(emulated)) == ()
 
 

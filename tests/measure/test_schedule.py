@@ -184,3 +184,5 @@ def test_the_default_budget_grows_with_what_is_asked_for() -> None:
     """Nearly ten minutes for four workloads in two precisions."""
     assert schedule.budget([request()] * 4, Effort()) == 560
     assert schedule.budget([request()] * 4, Effort(budget=30.0)) == 30
+    assert schedule.budget([request()], Effort(processes=3)) is None
+    assert schedule.budget([request()], Effort(processes=3, budget=30.0)) == 30

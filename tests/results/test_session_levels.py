@@ -41,7 +41,7 @@ FP32, BOTH = [0.1, 0.12, 0.11], [0.2, 0.25, 0.21]
 
 def test_each_setting_is_kept_with_its_level_and_variances() -> None:
     """The geometric mean of the process medians, and the components of the nested design."""
-    first, second = session_levels(session(FP32, BOTH), "the load")
+    first, second = session_levels(replace(session(FP32, BOTH), reference_load="the load"))
     assert (first.workload, first.label, second.label) == ("toy", "fp32", "bf16=autocast")
     assert first.level == pytest.approx(math.prod(FP32) ** (1 / 3))
     assert first.processes == 3
@@ -159,7 +159,8 @@ def test_a_workload_that_the_load_does_not_predict_has_no_slope() -> None:
 
 def test_without_a_load_none_is_named() -> None:
     """An emulator, or the load has died."""
-    level, *_ = session_levels(result_of(*(make([0.1, 0.1], round=number) for number in range(3))), "the load")
+    without = result_of(*(make([0.1, 0.1], round=number) for number in range(3)))
+    level, *_ = session_levels(replace(without, reference_load="the load"))
     assert (level.reference, level.reference_load, level.slope) == (None, "", None)
 
 

@@ -43,7 +43,7 @@ def planned_result() -> Result:
             run = make([0.1 * (1 + group) * slow] * 3, setting=setting, group=group, round=number)
             runs.append(beside(run, 0.0021 * slow, 0.002 * slow, 0.002 * slow))
     design = Design("toy", 0.05, 600.0, looks=(4, 8), maximum=8, seconds=(1.0,) * 8, ending=Ending.BUDGET)
-    return replace(result_of(*runs), designs=(design,), reference_seconds=0.002)
+    return replace(result_of(*runs), designs=(design,), reference_seconds=0.002, reference_load="a load")
 
 
 def written(result: Result, directory: Path) -> Any:
