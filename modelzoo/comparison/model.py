@@ -174,6 +174,9 @@ class Row:
         other_label: the other side's; it differs only if the two were paired on purpose.
         base: the baseline's runs; ``None`` if it does not have this setting.
         other: the other side's.
+        base_value: the baseline's level in the metric's unit with its own interval, also if the sides cannot be
+            compared; ``None`` if it has none.
+        other_value: the other side's.
         estimate: ``None`` if the sides cannot be compared.
         outcome: corrected for all comparable rows.
         reason: of the outcome, in one sentence.
@@ -186,6 +189,8 @@ class Row:
     other_label: str
     base: Optional[SideSetting]
     other: Optional[SideSetting]
+    base_value: Optional[stats.Interval]
+    other_value: Optional[stats.Interval]
     estimate: Optional[Estimate]
     outcome: Outcome
     reason: str

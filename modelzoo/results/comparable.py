@@ -22,10 +22,10 @@ def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> str:
     """
     base = {run.round: run.report for run in baseline if run.report is not None}
     own = {run.round: run.report for run in runs if run.report is not None}
-    reasons = [reason for report in base.values() for reason in _not_fp32(report)]
+    reasons = [f"the fp32 baseline is {reason}" for report in base.values() for reason in not_fp32(report)]
     if baseline and runs and _work(baseline[0].asked) == _work(runs[0].asked):
-        shared = sorted(set(base) & set(own))
-        reasons += [reason for number in shared for reason in _differences(base[number], own[number])]
+        for number in sorted(set(base) & set(own)):
+            reasons += [*other_weights(base[number], own[number]), *other_work(base[number], own[number])]
     return reasons[0] if reasons else ""
 
 
@@ -34,16 +34,22 @@ def _work(asked: Setting) -> tuple[object, ...]:
     return asked.weights, asked.seed, asked.input, asked.batch, sorted(asked.options.items())
 
 
-def _not_fp32(base: RunReport) -> Iterator[str]:
+def not_fp32(base: RunReport) -> Iterator[str]:
+    """Yield what shows that a process that was to run in fp32 did not."""
     if base.setting.precision == "fp32" and base.canary is not None and base.canary_verdict is not CanaryVerdict.FP32:
-        yield f"the fp32 baseline is not fp32 according to the canary: {base.canary.summary}"
+        yield f"not fp32 according to the canary: {base.canary.summary}"
     if base.evidence is not None and base.evidence.verdict is ProofVerdict.NOT_FP32:
-        yield f"the fp32 baseline is not fp32 according to its kernels: {base.evidence.line}"
+        yield f"not fp32 according to its kernels: {base.evidence.line}"
 
 
-def _differences(base: RunReport, other: RunReport) -> Iterator[str]:
+def other_weights(base: RunReport, other: RunReport) -> Iterator[str]:
+    """Yield that two processes ran different weights, if they did."""
     if base.weights.sha256 != other.weights.sha256:
         yield "the two sides ran different weights"
+
+
+def other_work(base: RunReport, other: RunReport) -> Iterator[str]:
+    """Yield the counts by which two processes did different amounts of work."""
     for mine, theirs in zip(base.counts, other.counts):
         if abs(theirs.value - mine.value) > WORK_DIFFERENCE * max(mine.value, theirs.value):
             yield f"the two sides did different work: {mine.name} {mine.value:.0f} and {theirs.value:.0f}"

@@ -1,0 +1,129 @@
+"""What makes two sides of a row not comparable. Pure.
+
+A ratio says how fast the same work ran in the same precision. If something that decides this differs, is wrong or was
+not recorded, there is no ratio. Which kernels did the work is not among it: that is what is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Optional
+
+from modelzoo.comparison.machines import RATED, reports_of
+from modelzoo.comparison.model import Metric, Obstacle, Refusal, SideSetting
+from modelzoo.comparison.pairing import Pair
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import RunReport
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.results.comparable import not_fp32, other_weights, other_work
+from modelzoo.results.proof import NO_EVIDENCE, merged_proof
+
+ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)
+"""What ``--allow`` can name."""
+_SAME_WORK = frozenset(
+    ("precision", "bf16", "mode", "backend", "device", "threads", "channels-last", "malloc", "thp", "python", "image")
+)
+"""Options that say how a model is run; all others say which model runs, or on which inputs."""
+
+
+def refusals(pair: Pair, names: tuple[str, str], metric: Metric) -> tuple[Refusal, ...]:
+    """Return everything that makes the sides of ``pair`` not comparable.
+
+    What the user paired on purpose is not held against it: other weights, inputs and work if the settings ask for
+    another model or other inputs, and another batch size if times are compared, which are compared per item.
+
+    Args:
+        pair: the settings of both sides.
+        names: of the sides.
+        metric: what is compared.
+    """
+    if pair.base is None or pair.other is None:
+        has = names[1] if pair.base is None else names[0]
+        return (Refusal(Obstacle.MISSING, f"only {has} has it"),)
+    sides = (pair.base, pair.other)
+    failed = [_failed(side, name) for side, name in zip(sides, names)]
+    if any(failed):
+        return tuple(Refusal(Obstacle.MISSING, text) for text in failed if text)
+    found = [*_of_both(pair.base, pair.other, pair.on_purpose, metric)]
+    for side, name in zip(sides, names):
+        found += _of_side(side, name)
+    return tuple(dict.fromkeys(found))
+
+
+def divided(found: Sequence[Refusal], allowed: Collection[Obstacle]) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...]]:
+    """Return what remains refused, and what ``allowed`` lets through."""
+    refused = tuple(each for each in found if each.obstacle not in allowed)
+    return refused, tuple(each for each in found if each.obstacle in allowed)
+
+
+def _failed(side: SideSetting, name: str) -> str:
+    """Why a side has nothing to compare; empty if it has."""
+    if reports_of(side):
+        return ""
+    errors = (run.error for session in side.sessions for run in session if run.error)
+    return f"all processes of {name} failed: {next(errors, 'they were interrupted')}"
+
+
+def _of_both(base: SideSetting, other: SideSetting, on_purpose: Collection[str], metric: Metric) -> Iterator[Refusal]:
+    mine, theirs = reports_of(base), reports_of(other)
+    if set(on_purpose) <= _SAME_WORK:
+        yield from _of_work(mine, theirs)
+    batches = [{report.setting.batch for report in reports} for reports in (mine, theirs)]
+    if batches[0] != batches[1] and not ("batch" in on_purpose and metric in RATED):
+        shown = " and ".join(_listed(each) for each in batches)
+        yield Refusal(Obstacle.BATCH, f"the two sides ran different batch sizes: {shown}")
+
+
+def _of_work(mine: Sequence[RunReport], theirs: Sequence[RunReport]) -> Iterator[Refusal]:
+    """Other weights, inputs or work. One process stands for all: they get the same from the same worker."""
+    base, other = mine[0], theirs[0]
+    if not (base.weights.sha256 and other.weights.sha256):
+        yield Refusal(Obstacle.UNRECORDED, "the digest of the weights was not recorded on both sides")
+    else:
+        for text in other_weights(base, other):
+            yield Refusal(Obstacle.WEIGHTS, text)
+    if base.inputs_digest is None or other.inputs_digest is None:
+        yield Refusal(Obstacle.UNRECORDED, "the digest of the inputs was not recorded on both sides")
+    elif base.inputs_digest != other.inputs_digest:
+        yield Refusal(Obstacle.INPUTS, "the two sides ran different inputs")
+    counted = [next((each for each in reports if each.counts), None) for reports in (mine, theirs)]
+    if counted[0] is not None and counted[1] is not None:
+        for text in other_work(counted[0], counted[1]):
+            yield Refusal(Obstacle.WORK, text)
+    elif counted[0] is not None or counted[1] is not None:
+        yield Refusal(Obstacle.UNRECORDED, "how much work was done was not recorded on both sides")
+
+
+def _listed(values: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(values)))
+
+
+def _of_side(side: SideSetting, name: str) -> Iterator[Refusal]:
+    reports = reports_of(side)
+    emulator = next((report.machine.emulator for report in reports if report.machine.emulator), None)
+    if emulator is not None:
+        yield Refusal(Obstacle.EMULATOR, f"{name} ran under the emulator {emulator}")
+    precision = _precision(side, name, reports)
+    if precision is not None:
+        yield precision
+    judged = side.validity.report.validity if side.validity is not None and side.validity.report is not None else None
+    if judged is not None and judged.verdict is ValidityVerdict.NOT_VALID:
+        yield Refusal(Obstacle.INVALID, f"the predictions of {name} are NOT VALID: {judged.reason}")
+
+
+def _precision(side: SideSetting, name: str, reports: Sequence[RunReport]) -> Optional[Refusal]:
+    """That a side did not run in its precision, or that nothing proves that it did."""
+    proof = merged_proof(reports)
+    sentence = proof.sentence or NO_EVIDENCE
+    if side.asked.precision == "fp32":
+        contrary = next((text for report in reports for text in not_fp32(report)), "")
+        if contrary:
+            return Refusal(Obstacle.UNPROVEN, f"{name} is {contrary}")
+        if proof.verdict is ProofVerdict.FP32:
+            return None
+        return Refusal(Obstacle.UNPROVEN, f"fp32 is not proven on {name}: {sentence}")
+    if proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
+        return None
+    if proof.verdict is ProofVerdict.NOT_ACTIVE:
+        return Refusal(Obstacle.INACTIVE, f"bf16 is not active on {name}: {sentence}")
+    return Refusal(Obstacle.UNPROVEN, f"bf16 is not proven on {name}: {sentence}")
