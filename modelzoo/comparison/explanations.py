@@ -2,7 +2,7 @@
 
 Kernels of two libraries or two precisions have different names, so a list of kernels would only say that all of the
 baseline's are gone and all of the other side's are new. The time is therefore divided by operation: the operators that
-multiply matrices by what they compute (convolution, linear …), with the kernels that did it beside it, all others by
+multiply matrices by what they compute (conv, linear …), with the kernels that did it beside it, all others by
 the operator's name.
 """
 
@@ -19,7 +19,7 @@ from modelzoo.comparison.machines import RATED, reports_of
 from modelzoo.comparison.model import Explanation, Metric, Outcome, Part, Row, SideSetting
 from modelzoo.evidence.matching import operator_class
 from modelzoo.evidence.observation import PASS_EVENT
-from modelzoo.records.evidence import Evidence, OperatorClass
+from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile
 from modelzoo.records.run import RunReport
 
@@ -28,12 +28,6 @@ MOST_PARTS = 10
 """The most parts that are listed one by one."""
 EXPLAINED = (Outcome.FASTER, Outcome.SLOWER, Outcome.AMBIGUOUS)
 """The outcomes with a difference to explain."""
-_PRODUCTS = {
-    OperatorClass.CONV: "convolution",
-    OperatorClass.LINEAR: "linear",
-    OperatorClass.MATMUL: "matrix product",
-    OperatorClass.ATTENTION: "attention",
-}
 _DISPATCH = "dispatch of products"
 _BETWEEN = "between operators"
 
@@ -142,7 +136,7 @@ def _evidence_times(evidence: Evidence) -> Iterator[_Time]:
     """The time of an audit's passes: products by what they compute, inside their kernels and around them."""
     in_products: dict[str, float] = defaultdict(float)
     for use in evidence.operators:
-        name = _PRODUCTS[use.operator_class]
+        name = use.operator_class
         yield _Time(f"{name}: kernels", use.kernel_seconds, use.implementation)
         yield _Time(f"{name}: reorders and set-up", use.seconds - use.kernel_seconds)
         in_products[use.operator] += use.seconds
@@ -154,7 +148,7 @@ def _profile_times(profile: Profile) -> Iterator[_Time]:
     for row in profile.operators:
         kind = operator_class(row.name)
         if row.name != OTHERS:
-            yield _Time(_PRODUCTS[kind] if kind else _other_operation(row.name), row.seconds, row.kernel)
+            yield _Time(str(kind) if kind else _other_operation(row.name), row.seconds, row.kernel)
 
 
 def _other_operation(name: str) -> str:

@@ -16,9 +16,8 @@ RATED = (Metric.LATENCY, Metric.THROUGHPUT)
 VCPUS_PER_CORE = {"x86_64": 2, "aarch64": 1}
 """How many vCPUs are assumed to share a physical core if the virtual machine does not show it.
 
-On x86 a vCPU is one of the two hardware threads of a core, on Graviton, Ampere Altra, Yitian 710 and other ARM servers
-a whole core (AWS, "Amazon EC2 User Guide", CPU options for Amazon EC2 instances; Azure, "Azure compute unit"; Google
-Cloud, "CPU platforms"). Some instances have SMT switched off, so this is an assumption."""
+A vCPU is usually one of the two hardware threads of an x86 core, and a whole ARM core (AWS, "Amazon EC2 User Guide",
+"Optimize CPU options", says so of its instances). Some instances have SMT switched off, so this is an assumption."""
 
 
 def machines_of(side: Side) -> frozenset[str]:
@@ -48,15 +47,10 @@ def machine_notes(base: Side, other: Side) -> tuple[str, ...]:
             "Both sides ran on machines that do not differ in what decides speed (processor, cores, caches, memory, "
             "frequency limits, CPU limits); stored results do not tell two such machines apart.",
         )
-    notes = [
+    return (
         "The verdicts are about these two machines, not about two types of machine: those could only be compared with "
         "several machines of each type.",
-    ]
-    for side in (base, other):
-        count = len(machines_of(side))
-        if count > 1:
-            notes.append(f"The results of {side.name} come from {count} different machines.")
-    return tuple(notes)
+    )
 
 
 def row_rates(row: Row, metric: Metric) -> Optional[RowRates]:

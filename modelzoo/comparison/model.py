@@ -228,7 +228,7 @@ class Part:
     """What one kind of operation contributes to a difference.
 
     Attributes:
-        name: ``convolution: kernels``, ``aten::copy_`` …; ``everything else`` for what is not listed.
+        name: ``conv: kernels``, ``aten::copy_`` …; ``everything else`` for what is not listed.
         base: seconds per batch; 0 if the baseline does not have it.
         other: likewise.
         base_kernels: the kernels that the baseline ran for it, as far as the evidence names them.

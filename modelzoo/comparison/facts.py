@@ -1,0 +1,230 @@
+"""The conditions that a run was measured under, as texts, in the order in which they usually matter. Pure.
+
+What is different in every run is no condition: process ids, dates, frequencies and load of the moment, paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Callable, Optional
+
+from modelzoo.machine.environment import THREAD_VARIABLES
+from modelzoo.records.libraries import Build, Library
+from modelzoo.records.machine import Machine
+from modelzoo.records.run import Result, RunReport
+
+Facts = Iterable[tuple[str, Optional[str]]]
+"""Names with their values; ``None`` if the system does not report it. A name may occur several times."""
+NONE, NOT_SET, NOT_INSTALLED, NOT_LOADED = "none", "not set", "not installed", "not loaded"
+DIGITS = 12
+"""Hexadecimal digits of a digest or a commit that are shown."""
+
+
+@dataclass(frozen=True)
+class FactGroup:
+    """Facts of one kind.
+
+    Attributes:
+        read: returns them; ``None`` if they were not recorded.
+        absent: what it means that a name is not among them although they were recorded; ``None``: it is not known.
+        by_name: whether they are sorted by name; otherwise they stay in the order in which they are read.
+    """
+
+    read: Callable[[RunReport, Result], Optional[Facts]]
+    absent: Optional[str] = None
+    by_name: bool = False
+
+
+def _processor(report: RunReport, result: Result) -> Facts:
+    machine = report.machine
+    yield "emulator", machine.emulator or NONE
+    yield "CPU", machine.cpu + (f" ({machine.product})" if machine.product else "")
+    yield "architecture", machine.architecture
+    yield "vector extensions", ", ".join(machine.features) or "none that affects the kernels"
+    yield "SVE", _sve(machine)
+    yield "cores", _cores(machine)
+    yield "threads per core", str(machine.threads_per_core)
+    yield "vCPUs per physical core", _text(machine.vcpus_per_core) or (None if machine.hypervisor else NONE)
+    yield "sockets", _text(machine.sockets)
+    yield "NUMA nodes", _text(machine.numa_nodes)
+
+
+def _limits(report: RunReport, result: Result) -> Facts:
+    machine = report.machine
+    yield "highest frequency", None if machine.max_mhz is None else f"{machine.max_mhz / 1000:.2f} GHz"
+    for cache in machine.caches:
+        yield f"{cache.name} cache", f"{cache.instances} × {cache.bytes / 2**10:g} KiB"
+    yield "memory", _gib(machine.memory)
+    yield "usable memory", _gib(machine.memory_limit)
+
+
+def _platform(report: RunReport, result: Result) -> Facts:
+    machine = report.machine
+    yield "hypervisor", machine.hypervisor or NONE
+    yield "cloud", machine.cloud
+    yield "instance type", machine.instance_type
+
+
+def _system(report: RunReport, result: Result) -> Facts:
+    machine = report.machine
+    yield "kernel", f"{machine.system} {machine.kernel}"
+    yield "governor", machine.governor
+    yield "huge pages", machine.huge_pages
+    yield "malloc", machine.allocator
+    yield "C library", machine.libc
+
+
+def _engine(report: RunReport, result: Result) -> Facts:
+    yield "engine", report.engine
+    versions = _versions(report)
+    if versions is not None:
+        yield "torch", versions.get("torch", NOT_INSTALLED)
+
+
+def _packages(report: RunReport, result: Result) -> Optional[Facts]:
+    versions = _versions(report)
+    return None if versions is None else ((k, v) for k, v in versions.items() if k not in ("torch", "python"))
+
+
+def _build(report: RunReport, result: Result) -> Optional[Facts]:
+    return None if report.libraries is None else _of_build(report.libraries.build, report)
+
+
+def _of_build(build: Build, report: RunReport) -> Facts:
+    """How torch was built, and what its libraries selected on this machine."""
+    evidence = report.evidence
+    yield "BLAS", build.blas
+    yield "oneDNN", build.onednn or (evidence.onednn_version if evidence else None)
+    yield "oneDNN instruction set", evidence.onednn_isa or None if evidence else None
+    yield "ATen kernels", build.capability
+    yield "MKL", build.mkl
+    yield "Arm Compute Library", "used" if report.libraries and report.libraries.acl else "not used"
+    yield "OpenMP of the build", build.openmp
+    yield "compiler", build.compiler
+    yield "build type", build.build_type
+    yield "compiler flags", " ".join(build.flags) or None
+
+
+def _build_settings(report: RunReport, result: Result) -> Optional[Facts]:
+    """What torch was built with; the other settings say again what the versions say."""
+    if report.libraries is None:
+        return None
+    settings = report.libraries.build.settings
+    return ((f"torch's {name}", value) for name, value in settings.items() if name.startswith("USE_"))
+
+
+def _loaded(report: RunReport, result: Result) -> Optional[Facts]:
+    return None if report.libraries is None else map(_library, report.libraries.loaded)
+
+
+def _library(library: Library) -> tuple[str, str]:
+    """One library; the size of its pool is left out, because it follows the threads."""
+    parts = (library.version, library.architecture, library.threading)
+    text = " ".join(part for part in parts if part) or PurePath(library.file).name
+    return f"{library.kind} of {library.owner}", text
+
+
+def _surroundings(report: RunReport, result: Result) -> Facts:
+    yield "image", report.machine.image or NONE
+    yield "container", report.machine.container or NONE
+    yield "Python", (_versions(report) or {}).get("python", report.machine.python)
+
+
+def _cpus(report: RunReport, result: Result) -> Facts:
+    limits = report.machine.threads
+    yield "threads", str(report.setting.threads)
+    yield "number of CPUs allowed", str(limits.affinity)
+    yield "CPUs allowed", limits.cpus_allowed
+    yield "CPU quota", NONE if limits.quota is None else f"{limits.quota:g} CPUs"
+
+
+def _variables(report: RunReport, result: Result) -> Facts:
+    """The variables of the process. One that the suite removed is not set; one that names the threads is no news."""
+    found = {**report.machine.environment, **report.environment.applied}
+    for name, value in found.items():
+        follows_threads = name in THREAD_VARIABLES and value == str(report.setting.threads)
+        if not name.startswith("MODELZOO_") and not follows_threads:
+            yield f"variable {name}", value
+
+
+def _switches(report: RunReport, result: Result) -> Facts:
+    for switch in report.switches:
+        name, _, value = switch.partition("=")
+        yield name, value or "set"
+
+
+def _suite(report: RunReport, result: Result) -> Facts:
+    dirty = "+" if result.commit and result.commit.endswith("+") else ""
+    yield "modelzoo", result.version
+    yield "commit of modelzoo", f"{result.commit[:DIGITS]}{dirty}" if result.commit else None
+
+
+def _work(report: RunReport, result: Result) -> Facts:
+    setting = report.setting
+    yield "device", setting.device
+    yield "batch", str(setting.batch)
+    yield "bf16 method", setting.bf16_method or NONE
+    yield "weights", f"{report.weights.name} ({report.weights.sha256[:DIGITS]})"
+    yield "inputs", report.inputs_digest and report.inputs_digest[:DIGITS]
+    yield "workload file", report.digest and report.digest[:DIGITS]
+
+
+def _kernels(report: RunReport, result: Result) -> Optional[Facts]:
+    if report.evidence is None:
+        return None
+    return (
+        (f"kernels of {use.operator_class}", f"{use.implementation} ({use.precision})")
+        for use in report.evidence.operators
+    )
+
+
+IMPORTANCE: tuple[FactGroup, ...] = (
+    FactGroup(_processor),
+    FactGroup(_limits),
+    FactGroup(_platform),
+    FactGroup(_system),
+    FactGroup(_engine),
+    FactGroup(_build),
+    FactGroup(_build_settings, NOT_SET, by_name=True),
+    FactGroup(_packages, NOT_INSTALLED, by_name=True),
+    FactGroup(_loaded, NOT_LOADED, by_name=True),
+    FactGroup(_surroundings),
+    FactGroup(_cpus),
+    FactGroup(_variables, NOT_SET, by_name=True),
+    FactGroup(_switches, NOT_SET, by_name=True),
+    FactGroup(_suite),
+    FactGroup(_work),
+    FactGroup(_kernels, NONE, by_name=True),
+)
+"""All conditions, the most decisive first.
+
+The machine comes before the software, because it usually changes the speed more and nothing in the software can make up
+for it; what runs on both sides alike unless somebody changed it (suite, weights, inputs) comes after what differs from
+installation to installation. Kernels come last: they are a consequence of the others.
+"""
+
+
+def _versions(report: RunReport) -> Optional[dict[str, str]]:
+    """Older results have the versions in another place; ``None`` if they were not recorded."""
+    return report.versions or (report.libraries.versions if report.libraries else None)
+
+
+def _cores(machine: Machine) -> str:
+    return str(machine.cores) if machine.cores == machine.logical else f"{machine.cores} ({machine.logical} logical)"
+
+
+def _sve(machine: Machine) -> Optional[str]:
+    if machine.sve_bits is not None:
+        return f"{machine.sve_bits} bits"
+    return None if "sve" in machine.features else NONE
+
+
+def _gib(size: Optional[int]) -> Optional[str]:
+    """In whole GiB: kernels reserve slightly different amounts at each boot."""
+    return None if size is None else f"{size / 2**30:.0f} GiB"
+
+
+def _text(number: Optional[int]) -> Optional[str]:
+    return None if number is None else str(number)
