@@ -77,7 +77,7 @@ def session_levels(side: SideSetting, metric: Metric, fit: Optional[Fit] = None)
         fit: how the latencies follow the reference load, to adjust them. All timed processes must be paired with it,
             see ``can_adjust``.
     """
-    found = [[_value(run, metric, fit) for run in runs if _has_value(run)] for runs in side.sessions]
+    found = [[_value(run, metric, fit) for run in runs if _has_value(run, metric)] for runs in side.sessions]
     processes = tuple(tuple(each) for each in found if each)
     if not processes:
         return None
@@ -118,9 +118,12 @@ def interval(found: SessionLevels) -> stats.Interval:
     return stats.LogRatio(found.mean, math.sqrt(own.value), own.freedom).interval()
 
 
-def _has_value(run: Run) -> bool:
+def _has_value(run: Run, metric: Metric) -> bool:
     """Only processes that were timed count, for all metrics."""
-    return bool(run.steady)
+    report = run.report
+    if report is None or report.timing is None or not run.steady:
+        return False
+    return {Metric.COLD_START: report.timing.cold_start, Metric.MEMORY: report.peak_memory}.get(metric, 1) > 0
 
 
 def _value(run: Run, metric: Metric, fit: Optional[Fit]) -> float:

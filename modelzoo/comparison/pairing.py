@@ -15,7 +15,7 @@ from typing import Optional
 
 from modelzoo.comparison.model import SideSetting
 from modelzoo.errors import UsageError
-from modelzoo.setting import OptionValue, Setting, labels, short_names
+from modelzoo.setting import OptionValue, Setting, labels
 
 Words = Mapping[str, str]
 """A setting in the notation of ``--setting``: values as text, by the names of the options."""
@@ -87,9 +87,6 @@ def words(asked: Setting) -> dict[str, str]:
     """Return a setting in the notation of ``--setting``. Paths are shortened to what says something elsewhere."""
     found = {name.replace("_", "-"): _text(getattr(asked, name)) for name in _FIELDS}
     found["bf16"] = asked.bf16_method or "auto" if asked.precision == "bf16" else "off"
-    found["weights"] = _last(asked.weights)
-    found["input"] = "default" if asked.input is None else _last(asked.input)
-    found["python"] = "default" if asked.python is None else short_names([asked.python])[asked.python]
     for name, value in sorted(asked.options.items()):
         found.setdefault(name, _text(value))
     return found
@@ -98,13 +95,14 @@ def words(asked: Setting) -> dict[str, str]:
 def _text(value: OptionValue) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, str) and value.startswith(("/", "~/")):
-        return _last(value)
+    if isinstance(value, str) and value.startswith(("/", "~/")):  # the home directory is stored as ~
+        return _last(PurePath(value)) or value
     return "default" if value is None else str(value)
 
 
-def _last(path: str) -> str:
-    return PurePath(path).name or path
+def _last(path: PurePath) -> str:
+    """The name of a file, or of the environment of an interpreter (``/envs/torch-2.9.1/bin/python``)."""
+    return path.parent.parent.name if path.parent.name == "bin" else path.name
 
 
 def pairs(base: Sequence[SideSetting], other: Sequence[SideSetting], on_purpose: Sequence[Pairing] = ()) -> list[Pair]:

@@ -1,0 +1,286 @@
+"""``modelzoo compare``: are stored results different?"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelzoo.cli.output import print_lines
+from modelzoo.cli.values import fraction
+from modelzoo.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from modelzoo.comparison.compare import Question
+    from modelzoo.comparison.gate import FailOn, Gate
+    from modelzoo.comparison.model import Comparison, Obstacle, Price, Side, StoredResult
+
+FORMATS = ("terminal", "markdown", "csv", "json", "junit")
+METRICS = ("latency", "throughput", "cold-start", "memory")
+_NAMED = re.compile(r"([^=/\\]+)=(.+)", re.DOTALL)
+
+
+def add_compare(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "base", metavar="BASE", help="the baseline: a result, a directory of its sessions, or NAME=PATH"
+    )
+    parser.add_argument("others", nargs="+", metavar="OTHER", help="what is compared with it, likewise; a table each")
+    parser.add_argument("--metric", choices=METRICS, default="latency", help="what is compared (default: latency)")
+    parser.add_argument(
+        "--pair",
+        action="append",
+        default=[],
+        metavar="BASE:OTHER",
+        help='compare settings that differ, such as "precision=fp32:precision=bf16"; may be repeated',
+    )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="WHAT",
+        help="compare rows although this speaks against it: weights, inputs, batch, work, unproven, inactive, "
+        "emulator, invalid or unrecorded; may be repeated",
+    )
+    parser.add_argument(
+        "--assume-spread",
+        type=fraction,
+        metavar="S",
+        help="standard deviation between sessions to assume if nothing is known of it (default: 10%%)",
+    )
+    parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="NAME=PRICE",
+        help="price per hour of a side's whole machine, or @FILE for a price list; may be repeated",
+    )
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit with code 1 if a row meets this: slower:3%%, more:3%% (memory), ambiguous, not-comparable, or what "
+        "--allow can name; may be repeated",
+    )
+    parser.add_argument(
+        "--details", action="store_true", help="also print all that both sides share, and what explains every row"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="terminal", help="of the output (default: terminal)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout")
+    parser.set_defaults(command_function=compare_command)
+
+
+def compare_command(args: argparse.Namespace) -> int:
+    """Compare the sides that ``modelzoo compare`` was given; returns the exit code.
+
+    Everything is read and compared before anything is printed. torch is not imported.
+
+    Raises:
+        InputError: a result cannot be read, one side's results do not belong together, or no row of a comparison is
+            comparable.
+        UsageError: an option is not valid, or the output cannot be written.
+    """
+    from modelzoo.comparison.compare import compare
+    from modelzoo.comparison.gate import NOTHING, gate
+    from modelzoo.comparison.prices import prices_of
+
+    conditions, prices = fail_on(args.fail_on, args.metric), _prices(args.price)
+    base, *others = read_sides([args.base, *args.others])
+    question = _question(args, [base, *others])
+    priced = prices_of(prices, [base, *others]) if prices else ()
+    judged = []
+    for number, other in enumerate(others, 1):
+        found = compare(base, other, question, (priced[0], priced[number]) if priced else ())
+        judged.append((found, gate(found, conditions)))
+    colour = args.output is None and sys.stdout.isatty()
+    _write(rendered(judged, args.format, details=args.details, colour=colour), args.output)
+    empty = [found.other.name for found, each in judged if each.exit_code == NOTHING]
+    if empty:
+        raise InputError(f"no row of {', '.join(empty)} is comparable with {base.name}; the table says why")
+    failed = sum(any(each.failures) for _, each in judged)
+    return 1 if failed else 0
+
+
+# Sides
+
+
+def read_sides(texts: Sequence[str]) -> list[Side]:
+    """Read the sides that the command line names, each ``PATH`` or ``NAME=PATH``.
+
+    Raises:
+        InputError: a result cannot be read, or a side's results do not belong together.
+        UsageError: two sides were given the same name.
+    """
+    from modelzoo.comparison.model import StoredResult
+    from modelzoo.comparison.sides import make_side
+    from modelzoo.results import store
+
+    named = [_named(text) for text in texts]
+    given = [name for name, _ in named if name]
+    for name in given:
+        if given.count(name) > 1:
+            raise UsageError(f"two sides are called {name}; give them different names")
+    known: dict[Path, StoredResult] = {}
+    found = []
+    for name, (_, path) in zip(_names(named), named):
+        files = _files(path)
+        for file in files:
+            if file not in known:
+                known[file] = StoredResult(str(file), store.read(file))
+        found.append(make_side(name, [known[file] for file in files]))
+    return found
+
+
+def _named(text: str) -> tuple[str, Path]:
+    """The name, empty if none was given, and the path; a path that exists may contain an equals sign."""
+    match = _NAMED.fullmatch(text)
+    if match is None or Path(text).exists():
+        return "", Path(text)
+    return match[1].strip(), Path(match[2])
+
+
+def _files(path: Path) -> list[Path]:
+    """The results in a directory, or the only one."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(each for each in path.glob("*.json") if not each.name.startswith("."))
+    if not files:
+        raise InputError(f"{path} contains no results (*.json)")
+    return files
+
+
+def _names(named: Sequence[tuple[str, Path]]) -> list[str]:
+    """A name for each side: the one that was given, else as much of the end of its path as tells it from the others."""
+    paths = [path.resolve() for _, path in named]
+    longest = max(len(path.parts) for path in paths)
+    for count in range(1, longest + 1):
+        found = [name or _end(path, count) for (name, _), path in zip(named, paths)]
+        if len(set(found)) == len(found):
+            return found
+    # One path was given several times.
+    found = [name or _end(path, 1) for (name, _), path in zip(named, paths)]
+    return [
+        name if found[:i].count(name) == 0 else f"{name} #{found[:i].count(name) + 1}" for i, name in enumerate(found)
+    ]
+
+
+def _end(path: Path, count: int) -> str:
+    """The last ``count`` parts of a path, without the ending ``.json``."""
+    shown = path.with_suffix("") if path.suffix == ".json" else path
+    return "/".join(shown.parts[-count:]) or str(path)
+
+
+# Options
+
+
+def _question(args: argparse.Namespace, sides: Sequence[Side]) -> Question:
+    from modelzoo.comparison.basis import ASSUMED_SPREAD, read_histories
+    from modelzoo.comparison.compare import Question
+    from modelzoo.comparison.model import Metric
+    from modelzoo.comparison.pairing import parse_pairing
+
+    assumed = ASSUMED_SPREAD if args.assume_spread is None else args.assume_spread
+    if not 0 < assumed < 1:
+        raise UsageError(f"--assume-spread must be over 0 % and under 100 %, not {100 * assumed:g} %")
+    return Question(
+        metric=Metric(args.metric),
+        pairings=tuple(parse_pairing(text) for text in args.pair),
+        allowed=_allowed(args.allow),
+        assumed=assumed,
+        histories=read_histories(stored.result for side in sides for stored in side.results),
+    )
+
+
+def _allowed(texts: Sequence[str]) -> frozenset[Obstacle]:
+    from modelzoo.comparison.model import Obstacle
+    from modelzoo.comparison.refusals import ALLOWABLE
+
+    words = [word.strip() for text in texts for word in text.split(",")]
+    for word in words:
+        if word not in map(str, ALLOWABLE):
+            raise UsageError(f"--allow must be one of {', '.join(map(str, ALLOWABLE))}, not {word!r}")
+    return frozenset(map(Obstacle, words))
+
+
+def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
+    """Parse every ``--fail-on``, ``slower:3%`` for example; ``slower`` alone is ``slower:0%``.
+
+    Raises:
+        UsageError: there is no such condition, or it does not fit the metric.
+    """
+    from modelzoo.comparison.gate import MORE, NAMES, SLOWER, FailOn, fits
+    from modelzoo.comparison.model import Metric
+
+    found = []
+    for text in (word.strip() for given in texts for word in given.split(",")):
+        name, colon, bound = text.partition(":")
+        if name not in NAMES or (colon and name not in (SLOWER, MORE)):
+            raise UsageError(f"--fail-on must be slower:3%, more:3% or one of {', '.join(NAMES[2:])}, not {text!r}")
+        try:
+            by = fraction(bound) if colon else 0.0
+        except ArgumentTypeError as error:
+            raise UsageError(f"--fail-on {text!r}: {error}") from None
+        condition = FailOn(name, by if name in (SLOWER, MORE) else None)
+        if not fits(condition, Metric(metric)):
+            other = MORE if name == SLOWER else SLOWER
+            raise UsageError(f"--fail-on {text!r} does not fit --metric {metric}; write {other}:{bound or '0%'}")
+        found.append(condition)
+    return tuple(dict.fromkeys(found))
+
+
+def _prices(texts: Sequence[str]) -> tuple[Price, ...]:
+    from modelzoo.comparison.prices import parse_price, parse_price_list
+
+    found: list[Price] = []
+    for text in texts:
+        if text.startswith("@"):
+            found += parse_price_list(_text_of(Path(text[1:])), text[1:])
+        else:
+            found.append(parse_price(text))
+    return tuple(found)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
+        raise UsageError(f"--price @{path} cannot be read: {reason}") from error
+
+
+# Output
+
+
+def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: bool, colour: bool) -> str:
+    """Return the comparisons in one of ``FORMATS``."""
+    from modelzoo.report import compare_export
+
+    if form == "csv":
+        return compare_export.csv_export(judged)
+    if form == "json":
+        return compare_export.json_text(judged)
+    if form == "junit":
+        return compare_export.junit(judged)
+    from modelzoo.report.compare import document
+    from modelzoo.report.compare_render import markdown, terminal
+
+    blocks = [document(found, each, details=details) for found, each in judged]
+    parts = [markdown(each) if form == "markdown" else terminal(each, colour=colour) for each in blocks]
+    return "\n".join(parts)
+
+
+def _write(text: str, path: str | None) -> None:
+    from modelzoo.files import write_atomically
+
+    if path is None:
+        print_lines(text.splitlines())
+        return
+    try:
+        write_atomically(Path(path), text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error

@@ -1,0 +1,149 @@
+"""A baseline and another side, row by row, with verdicts that hold together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.comparison import refusals
+from modelzoo.comparison.basis import ASSUMED_SPREAD, Histories
+from modelzoo.comparison.conditions import conditions
+from modelzoo.comparison.estimate import Context, context, estimate, mean_ratio, outcomes
+from modelzoo.comparison.explanations import explanation
+from modelzoo.comparison.levels import interval, session_levels
+from modelzoo.comparison.machines import machine_notes, row_rates, same_machine
+from modelzoo.comparison.model import (
+    Comparison,
+    Metric,
+    Obstacle,
+    Outcome,
+    Price,
+    Refusal,
+    Row,
+    Side,
+    SideSetting,
+)
+from modelzoo.comparison.pairing import Pair, Pairing, pairs
+from modelzoo.comparison.prices import costs
+from modelzoo.comparison.sides import settings_of
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be compared, and how.
+
+    Attributes:
+        metric: what is compared.
+        pairings: what is paired on purpose although it differs.
+        allowed: what does not make sides incomparable.
+        assumed: standard deviation of the log levels of sessions if nothing is known.
+        histories: what the machines keep of their sessions.
+    """
+
+    metric: Metric = Metric.LATENCY
+    pairings: tuple[Pairing, ...] = ()
+    allowed: frozenset[Obstacle] = frozenset()
+    assumed: float = ASSUMED_SPREAD
+    histories: Histories = field(default_factory=Histories)
+
+
+def compare(base: Side, other: Side, question: Question, prices: Sequence[Price] = ()) -> Comparison:
+    """Compare ``other`` with the baseline.
+
+    Args:
+        base: the baseline.
+        other: the other side.
+        question: what is to be compared.
+        prices: of the baseline's machine and of the other side's, or none.
+
+    Raises:
+        UsageError: a pairing pairs nothing, or the metric does not fit the prices.
+    """
+    metric, is_same = question.metric, same_machine(base, other)
+    common = context(base, other, same_machine=is_same, histories=question.histories, assumed=question.assumed)
+    paired = pairs(settings_of(base), settings_of(other), question.pairings)
+    rows = judged([_row(pair, (base.name, other.name), question, common) for pair in paired], metric)
+    explained = [explanation(row, metric) for row in rows]
+    rated = [row_rates(row, metric) for row in rows]
+    return Comparison(
+        metric=metric,
+        base=base,
+        other=other,
+        same_machine=is_same,
+        rows=rows,
+        mean=mean_ratio([row.estimate for row in rows if row.estimate is not None]),
+        conditions=conditions(rows),
+        explanations=tuple(each for each in explained if each is not None),
+        notes=(*machine_notes(base, other), *_notes(base, other, rows)),
+        rates=tuple(each for each in rated if each is not None),
+        costs=costs(rows, metric, *prices) if prices else (),
+    )
+
+
+def _row(pair: Pair, names: tuple[str, str], question: Question, common: Context) -> Row:
+    """A row that is not judged yet: comparable rows are AMBIGUOUS until all of them are known."""
+    metric = question.metric
+    refused, allowed = refusals.divided(refusals.refusals(pair, names, metric), question.allowed)
+    found = None
+    if not refused and pair.base is not None and pair.other is not None:
+        found = estimate(pair.base, pair.other, metric, common)
+        if found is None:
+            refused = (Refusal(Obstacle.MISSING, f"nothing was timed on {_not_timed(pair, names, metric)}"),)
+    labels = [side.label for side in (pair.base, pair.other) if side is not None]
+    workload = next(side.workload for side in (pair.base, pair.other) if side is not None)
+    return Row(
+        workload=workload,
+        label=labels[0],
+        other_label=labels[-1],
+        base=pair.base,
+        other=pair.other,
+        base_value=found.base.value if found is not None else _value(pair.base, metric),
+        other_value=found.other.value if found is not None else _value(pair.other, metric),
+        estimate=found,
+        outcome=Outcome.AMBIGUOUS if found is not None else Outcome.NOT_COMPARABLE,
+        reason="; ".join(each.text for each in refused),
+        refused=refused,
+        allowed=allowed,
+    )
+
+
+def judged(rows: Sequence[Row], metric: Metric) -> tuple[Row, ...]:
+    """Return ``rows`` with the outcomes of those that have an estimate, which are corrected for each other."""
+    estimates = [row.estimate for row in rows if row.estimate is not None]
+    verdicts = iter(outcomes(estimates, metric))
+    found = []
+    for row in rows:
+        if row.estimate is not None:
+            outcome, reason = next(verdicts)
+            row = replace(row, outcome=outcome, reason=reason)
+        found.append(row)
+    return tuple(found)
+
+
+def _value(side: Optional[SideSetting], metric: Metric) -> Optional[stats.Interval]:
+    """The level of a side that is not compared with anything."""
+    levels = session_levels(side, metric) if side is not None else None
+    return interval(levels) if levels is not None else None
+
+
+def _not_timed(pair: Pair, names: tuple[str, str], metric: Metric) -> str:
+    sides = zip((pair.base, pair.other), names)
+    return " and ".join(name for side, name in sides if _value(side, metric) is None)
+
+
+def _notes(base: Side, other: Side, rows: Sequence[Row]) -> list[str]:
+    """What the numbers do not say by themselves."""
+    found = []
+    mine, theirs = ({stored.result.created for stored in side.results} for side in (base, other))
+    if mine & theirs:
+        found.append(
+            "Some sessions belong to both sides. Settings of one session ran in the same rounds, and 'modelzoo report' "
+            "compares them round by round, more precisely than this."
+        )
+    if any(row.estimate is not None and row.estimate.base.is_adjusted for row in rows):
+        found.append(
+            "Latencies are those at one speed of the machine, as the reference load beside each process shows it."
+        )
+    return found

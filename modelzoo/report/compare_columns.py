@@ -1,0 +1,171 @@
+"""The tables of a comparison, as columns of text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Callable
+
+from modelzoo import stats
+from modelzoo.comparison.model import (
+    Basis,
+    Comparison,
+    Cost,
+    Difference,
+    Explanation,
+    Metric,
+    Outcome,
+    Row,
+    RowRates,
+)
+from modelzoo.formatting import MISSING, percent, seconds, significant
+from modelzoo.report.results_table import interval, ratio
+from modelzoo.report.table import Column
+
+NOTHING = "~"
+"""Shown in place of a ratio if the sides cannot be compared."""
+OUTCOME_STYLE = {
+    Outcome.FASTER: "green",
+    Outcome.LESS: "green",
+    Outcome.SLOWER: "red",
+    Outcome.MORE: "red",
+    Outcome.SAME: "cyan",
+    Outcome.AMBIGUOUS: "yellow",
+    Outcome.NOT_COMPARABLE: "bold red",
+}
+_MEGABYTE = 1e6
+
+
+def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column]:
+    """Return the table of verdicts, one row per workload and setting, and the geometric mean as the last.
+
+    Args:
+        comparison: at least one row.
+        marks: of footnotes, by the index of the row.
+    """
+    rows = comparison.rows
+    shows_mean = comparison.mean is not None and sum(row.estimate is not None for row in rows) > 1
+    last = ("",) if shows_mean else ()
+    workloads = tuple(
+        "" if index and rows[index - 1].workload == row.workload else row.workload for index, row in enumerate(rows)
+    )
+    verdicts = tuple(_verdict(row, marks.get(index, "")) for index, row in enumerate(rows))
+    styles = tuple(OUTCOME_STYLE[row.outcome] for row in rows)
+    base, other = comparison.base.name, comparison.other.name
+    return [
+        Column("workload", (*workloads, *(("geometric mean",) if shows_mean else ()))),
+        Column("setting", (*map(setting_text, rows), *last)),
+        Column(base, (*(value_text(row.base_value, comparison.metric) for row in rows), *last), is_number=True),
+        Column(other, (*(value_text(row.other_value, comparison.metric) for row in rows), *last), is_number=True),
+        Column(
+            "ratio",
+            (*map(_ratio, rows), *((ratio(comparison.mean),) if shows_mean else ())),
+            is_number=True,
+        ),
+        Column("verdict", (*verdicts, *last), styles=(*styles, *last)),
+    ]
+
+
+def setting_text(row: Row) -> str:
+    """The setting; both sides' if they were paired on purpose."""
+    return row.label if row.label == row.other_label else f"{row.label} → {row.other_label}"
+
+
+def value_text(value: stats.Interval | None, metric: Metric) -> str:
+    """A level with the relative half width of its own interval, in a suitable unit."""
+    if value is None:
+        return MISSING
+    if metric is Metric.THROUGHPUT:
+        return f"{significant(value.value)}/s ±{percent(value.half_width)}"
+    if metric is Metric.MEMORY:
+        return f"{significant(value.value / _MEGABYTE)} MB ±{percent(value.half_width)}"
+    return interval(value)
+
+
+def _ratio(row: Row) -> str:
+    return ratio(row.estimate.ratio) if row.estimate is not None else NOTHING
+
+
+def _verdict(row: Row, mark: str) -> str:
+    assumed = row.estimate is not None and row.estimate.basis is Basis.ASSUMED
+    return f"{row.outcome}{' (assumed)' if assumed else ''}{f' {mark}' if mark else ''}"
+
+
+def difference_columns(comparison: Comparison) -> list[Column]:
+    """Return what differs between the sides, the most decisive first."""
+    found = comparison.conditions.differing
+    columns = [
+        Column("", tuple(each.name for each in found)),
+        Column(comparison.base.name, tuple(each.base for each in found)),
+        Column(comparison.other.name, tuple(each.other for each in found)),
+    ]
+    if any(each.rows for each in found):
+        columns.append(Column("concerns", tuple(map(_concerned, found))))
+    return columns
+
+
+def _concerned(difference: Difference) -> str:
+    return ", ".join(difference.rows) or "all rows"
+
+
+def explanation_columns(explanation: Explanation, names: tuple[str, str]) -> list[Column]:
+    """Return the operations that explain the difference of a row, the largest change first, and their sum."""
+    parts = explanation.parts
+    changes = [part.change for part in parts]
+    columns = [
+        Column("operation", (*(part.name for part in parts), "sum")),
+        Column(names[0], (*(seconds(part.base) for part in parts), seconds(explanation.base)), is_number=True),
+        Column(names[1], (*(seconds(part.other) for part in parts), seconds(explanation.other)), is_number=True),
+        Column("change", (*map(_change, changes), _change(explanation.other - explanation.base)), is_number=True),
+    ]
+    kernels = [_kernels(part.base_kernels, part.other_kernels) for part in parts]
+    return [*columns, Column("kernels", (*kernels, ""))] if any(kernels) else columns
+
+
+def _change(value: float) -> str:
+    return f"{'+' if value >= 0 else '−'}{seconds(abs(value))}"
+
+
+def _kernels(base: Sequence[str], other: Sequence[str]) -> str:
+    """The kernels of an operation; of both sides if they differ."""
+    here, there = (", ".join(each) or MISSING for each in (base, other))
+    if here == there:
+        return "" if here == MISSING else here
+    return f"{here} → {there}"
+
+
+def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Column]:
+    """Return the throughput per machine, per physical core and per vCPU of both sides."""
+    columns = [
+        Column("workload", tuple(each.workload for each in rates)),
+        Column("setting", tuple(each.label for each in rates)),
+        Column("unit", tuple(f"{each.unit}/s" for each in rates)),
+    ]
+    levels: tuple[tuple[str, Callable[[RowRates], tuple[stats.Interval | None, stats.Interval | None]]], ...] = (
+        ("machine", lambda each: (each.base.machine, each.other.machine)),
+        ("core", lambda each: (each.base.core, each.other.core)),
+        ("vCPU", lambda each: (each.base.vcpu, each.other.vcpu)),
+    )
+    for level, read in levels:
+        for side, name in enumerate(names):
+            cells = tuple(_rate(read(each)[side]) for each in rates)
+            columns.append(Column(f"{name} per {level}", cells, is_number=True))
+    return columns
+
+
+def _rate(value: stats.Interval | None) -> str:
+    return MISSING if value is None else f"{significant(value.value, 3)} ±{percent(value.half_width)}"
+
+
+def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
+    """Return the cost of a million inferences on both sides."""
+    return [
+        Column("workload", tuple(each.workload for each in costs)),
+        Column("setting", tuple(each.label for each in costs)),
+        Column(names[0], tuple(_cost(each.base, each.base_price.currency) for each in costs), is_number=True),
+        Column(names[1], tuple(_cost(each.other, each.other_price.currency) for each in costs), is_number=True),
+        Column("times cheaper", tuple(ratio(each.ratio) for each in costs), is_number=True),
+    ]
+
+
+def _cost(value: stats.Interval, currency: str) -> str:
+    return f"{significant(value.value, 3)}{f' {currency}' if currency else ''} ±{percent(value.half_width)}"
