@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from modelzoo.cli import options, setting_options
+from modelzoo.cli.compare import add_compare
 from modelzoo.cli.completion import add_completion
 from modelzoo.cli.doctor import doctor
 from modelzoo.cli.examples import epilog
@@ -70,6 +71,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--kernels", action="store_true", help="of the details, print only kernel evidence, profiles and judgements"
     )
     command.set_defaults(command_function=report)
+    add_compare(add("compare", "compare stored results: other machines, images, builds or days"))
     command = add("weights", "list, fetch and verify the checkpoints")
     command.add_argument(
         "action",

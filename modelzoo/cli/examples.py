@@ -8,6 +8,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo run resnet50 --vary mode=eager,compile", "compare settings"),
         ("modelzoo validate bert --bf16", "are the predictions still right?"),
         ("modelzoo report results/FILE.json", "show a stored result again"),
+        ("modelzoo compare monday.json tuesday.json", "are two results different?"),
         ("modelzoo doctor", "what may distort results on this machine?"),
     ),
     "run": (
@@ -30,6 +31,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo report results/FILE.json", "as it was printed"),
         ("modelzoo report results/FILE.json --details", "with percentiles, each process, kernels and notes"),
         ("modelzoo report monday.json tuesday.json", "several results, one after the other"),
+    ),
+    "compare": (
+        ("modelzoo compare monday.json tuesday.json", "two results"),
+        ("modelzoo compare old=baseline/ new=candidate/", "directories of sessions, with names for the table"),
+        ("modelzoo compare xeon.json epyc.json yitian.json", "two machines with a third, a table each"),
+        ('modelzoo compare a.json a.json --pair "precision=fp32:precision=bf16"', "settings that differ"),
+        ("modelzoo compare a.json b.json --metric memory", "peak memory instead of latency"),
+        ("modelzoo compare baseline/ new.json --fail-on slower:3%", "exit code 1 if a row is slower by over 3 %"),
+        ("modelzoo compare baseline/ new.json --format markdown -o comment.md", "for a pull request"),
+        ("modelzoo compare a.json b.json --price a=0.42 --price b=0.31", "cost per million inferences"),
     ),
     "weights": (
         ("modelzoo weights list", "which checkpoints are on this machine, and where"),
