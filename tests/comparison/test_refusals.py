@@ -1,0 +1,185 @@
+"""What makes two sides of a row not comparable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of
+from proven_results import BF16, FP32, session, session_of, side
+
+from modelzoo.comparison.model import Metric, Obstacle, Refusal
+from modelzoo.comparison.pairing import Pair, pairs, parse_pairing
+from modelzoo.comparison.refusals import divided, refusals
+from modelzoo.comparison.sides import settings_of
+from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Result, ValidityEntry, ValidityReport
+from modelzoo.records.validity import Validity, ValidityVerdict
+from modelzoo.records.workload import Count
+from modelzoo.setting import Setting
+
+NAMES = ("old", "new")
+
+
+def found(base: Result, other: Result, metric: Metric = Metric.LATENCY, pairing: str = "") -> tuple[Refusal, ...]:
+    """What makes the first row of two results not comparable."""
+    chosen = [parse_pairing(pairing)] if pairing else []
+    sides = [settings_of(side(name, result)) for name, result in zip(NAMES, (base, other))]
+    return refusals(pairs(*sides, chosen)[0], NAMES, metric)
+
+
+def obstacles(refused: tuple[Refusal, ...]) -> list[Obstacle]:
+    """What they are."""
+    return [each.obstacle for each in refused]
+
+
+def test_equal_work_in_proven_precision_is_comparable() -> None:
+    """Also if other kernels did it, with another torch, on another machine."""
+    other = session(machine=replace(MACHINE, cpu="Neoverse-V1"), versions={"torch": "2.9.1"}, kernels=None)
+    assert found(session(), other) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "obstacle", "text"),
+    [
+        ({"weights": replace(WEIGHTS, sha256="other")}, Obstacle.WEIGHTS, "the two sides ran different weights"),
+        ({"weights": replace(WEIGHTS, sha256="")}, Obstacle.UNRECORDED, "the digest of the weights was not recorded"),
+        ({"inputs_digest": "other"}, Obstacle.INPUTS, "the two sides ran different inputs"),
+        ({"inputs_digest": None}, Obstacle.UNRECORDED, "the digest of the inputs was not recorded on both sides"),
+        ({"evidence": None}, Obstacle.UNPROVEN, "fp32 is not proven on new: no kernel evidence was taken"),
+        ({"evidence": evidence(ProofVerdict.UNKNOWN)}, Obstacle.UNPROVEN, "fp32 is not proven on new: evidence says"),
+        ({"evidence": evidence(ProofVerdict.NOT_FP32)}, Obstacle.UNPROVEN, "new is not fp32 according to its kernels"),
+        ({"machine": replace(MACHINE, emulator="qemu")}, Obstacle.EMULATOR, "new ran under the emulator qemu"),
+    ],
+)
+def test_what_decides_speed_or_precision_must_be_equal_and_known(
+    changes: dict[str, Any], obstacle: Obstacle, text: str
+) -> None:
+    """On whichever side it is."""
+    (refused,) = found(session(), session(**changes))
+    assert refused.obstacle is obstacle
+    assert refused.text.startswith(text)
+    (mirrored,) = found(session(**changes), session())
+    assert mirrored.obstacle is obstacle
+
+
+def test_a_canary_that_contradicts_the_kernels_is_no_proof() -> None:
+    """TF32, for example, is invisible in the names of kernels."""
+    runs = [
+        make([0.1] * 6, round=i, level=CanaryLevel.REDUCED, evidence=evidence(ProofVerdict.FP32), inputs_digest="def")
+        for i in range(2)
+    ]
+    (refused,) = found(session(), result_of(*runs))
+    assert refused.text.startswith("new is not fp32 according to the canary")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (ProofVerdict.ACTIVE, []),
+        (ProofVerdict.PARTLY, []),
+        (ProofVerdict.NOT_ACTIVE, [Obstacle.INACTIVE]),
+        (ProofVerdict.UNKNOWN, [Obstacle.UNPROVEN]),
+    ],
+)
+def test_bf16_must_be_active_on_both_sides(verdict: ProofVerdict, expected: list[Obstacle]) -> None:
+    """In parts is enough: which kernels have bf16 is what is compared."""
+    base, other = session_of([("toy", BF16, 0.1)]), session_of([("toy", BF16, 0.1)], evidence=evidence(verdict))
+    assert obstacles(found(base, other)) == expected
+
+
+def counts(value: float) -> tuple[Count, ...]:
+    """A number of boxes."""
+    return (Count("boxes per image", value, 0, 1000, "a paper"),)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(100.0, []), (80.0, []), (70.0, [Obstacle.WORK])])
+def test_a_quarter_more_work_is_other_work(value: float, expected: list[Obstacle]) -> None:
+    """As within one call; rounding moves a few boxes across a threshold."""
+    assert obstacles(found(session(counts=counts(100.0)), session(counts=counts(value)))) == expected
+
+
+def test_work_that_only_one_side_counted_is_unrecorded() -> None:
+    """It cannot be known to be equal."""
+    assert obstacles(found(session(counts=counts(1.0)), session())) == [Obstacle.UNRECORDED]
+
+
+def test_batch_sizes_must_be_equal_unless_they_are_paired_on_purpose() -> None:
+    """Times are compared per item then; a first call or the memory of another batch is another question."""
+    small, large = (session_of([("toy", Setting(batch=batch), 0.1)], inputs_digest=str(batch)) for batch in (1, 8))
+    purpose = "batch=1:batch=8"
+    assert found(small, large, Metric.THROUGHPUT, purpose) == ()
+    assert found(small, large, Metric.LATENCY, purpose) == ()
+    (refused,) = found(small, large, Metric.MEMORY, purpose)
+    assert refused == Refusal(Obstacle.BATCH, "the two sides ran different batch sizes: 1 and 8")
+
+
+def test_batch_sizes_that_were_left_open_may_differ() -> None:
+    """Another release may have another default."""
+    base, other = session(), session()
+    runs = tuple(
+        replace(run, report=replace(run.report, setting=run.report.setting.replace(batch=9)))
+        for run in other.runs
+        if run.report is not None
+    )
+    assert obstacles(found(base, replace(other, runs=runs))) == [Obstacle.BATCH]
+
+
+def test_another_model_that_was_paired_on_purpose_is_not_refused() -> None:
+    """Its weights, inputs and work are expected to differ; its precision is still to be proven."""
+    base = session_of([("toy", Setting(options={"size": 1}), 0.1)])
+    changes: dict[str, Any] = {"weights": replace(WEIGHTS, sha256="other"), "inputs_digest": "other", "evidence": None}
+    other = session_of([("toy", Setting(options={"size": 2}), 0.1)], **changes)
+    assert obstacles(found(base, other, pairing="size=1:size=2")) == [Obstacle.UNPROVEN]
+
+
+def test_another_precision_that_was_paired_on_purpose_needs_the_same_work() -> None:
+    """It says how the model runs, not which one."""
+    base = session()
+    other = session_of([("toy", BF16, 0.1)], weights=replace(WEIGHTS, sha256="other"))
+    assert obstacles(found(base, other, pairing="precision=fp32:precision=bf16")) == [Obstacle.WEIGHTS]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [(ValidityVerdict.NOT_VALID, [Obstacle.INVALID]), (ValidityVerdict.VALID, []), (ValidityVerdict.NUMERIC_ONLY, [])],
+)
+def test_predictions_that_are_not_valid_are_refused(verdict: ValidityVerdict, expected: list[Obstacle]) -> None:
+    """Wrong answers are fast; answers that nobody judged are not refused."""
+    result = session()
+    report = result.runs[0].report
+    assert report is not None
+    judged = Validity("toy", "classification", "top1", 1.0, 0.5, verdict, 1, "10 pictures", "top1 fell by 50 %")
+    entry = ValidityEntry(
+        "toy", 0, FP32, 1, ValidityReport(judged, report.setting, report.weights, tested=_side_report())
+    )
+    refused = found(session(), replace(result, validity=(entry,)))
+    assert obstacles(refused) == expected
+    assert all("NOT VALID: top1 fell by 50 %" in each.text for each in refused)
+
+
+def _side_report() -> Any:
+    from modelzoo.records.run import SideReport
+
+    return SideReport()
+
+
+def test_what_only_one_side_has_cannot_be_allowed() -> None:
+    """Nor can a setting all of whose processes failed."""
+    (setting,) = settings_of(side("old", session()))
+    (missing,) = refusals(Pair(setting, None), NAMES, Metric.LATENCY)
+    assert missing == Refusal(Obstacle.MISSING, "only old has it")
+    (failed,) = found(session(), result_of(make(None, error="out of memory")))
+    assert failed == Refusal(Obstacle.MISSING, "all processes of new failed: out of memory")
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    """So that nobody has to allow one thing after the other."""
+    changes = {"weights": replace(WEIGHTS, sha256="other"), "inputs_digest": None, "evidence": None}
+    refused = found(session(), session(**changes))
+    assert obstacles(refused) == [Obstacle.WEIGHTS, Obstacle.UNRECORDED, Obstacle.UNPROVEN]
+    kept, allowed = divided(refused, {Obstacle.WEIGHTS, Obstacle.UNPROVEN})
+    assert obstacles(kept) == [Obstacle.UNRECORDED]
+    assert obstacles(allowed) == [Obstacle.WEIGHTS, Obstacle.UNPROVEN]
