@@ -6,7 +6,7 @@ of its values. Facts that neither side knows are left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
@@ -18,8 +18,15 @@ UNKNOWN = "unknown"
 VARIES = "the same on both sides of each row"
 """Value of what both sides have in common in each row, but not in all rows (weights, for example)."""
 
-Values = Mapping[str, str]
-"""The facts of one group, as text, by name."""
+MOST_VALUES = 3
+"""The most values of one side that are listed; inputs, for example, may be others in every process."""
+
+Values = Mapping[str, frozenset[str]]
+"""All values of the facts of one group, by name."""
+Pair = tuple[frozenset[str], frozenset[str]]
+"""The baseline's values of a fact, and the other side's."""
+_UNKNOWN: frozenset[str] = frozenset()
+_NONE = frozenset({NONE})
 
 
 @dataclass(frozen=True)
@@ -29,10 +36,6 @@ class _Compared:
     row: str
     base: Optional[Values]
     other: Optional[Values]
-
-    @property
-    def sides(self) -> tuple[Optional[Values], Optional[Values]]:
-        return self.base, self.other
 
 
 def conditions(rows: Sequence[Row]) -> Conditions:
@@ -48,13 +51,13 @@ def conditions(rows: Sequence[Row]) -> Conditions:
         compared = [_Compared(name, _values(group, base), _values(group, other)) for name, base, other in found]
         for name in _names(group, compared):
             values = {each.row: _pair(group, name, each) for each in compared}
-            known = {row: pair for row, pair in values.items() if pair != (UNKNOWN, UNKNOWN)}
+            known = {row: pair for row, pair in values.items() if any(pair)}
             differences = {row: pair for row, pair in known.items() if pair[0] != pair[1]}
             if differences:
                 differing += _differences(name, differences, len(compared))
             elif known:
                 alike = {value for value, _ in known.values()}
-                shared += [(name, alike.pop() if len(alike) == 1 else VARIES)] if alike != {NONE} else []
+                shared += [(name, _text(alike.pop()) if len(alike) == 1 else VARIES)] if alike != {_NONE} else []
     return Conditions(tuple(shared), tuple(differing))
 
 
@@ -72,17 +75,16 @@ def _processes(side: SideSetting) -> list[_Process]:
 
 def _values(group: FactGroup, processes: Sequence[_Process]) -> Optional[Values]:
     """The values of each fact in all processes; ``None`` if no process recorded this group."""
-    found: dict[str, dict[str, None]] = {}
+    found: dict[str, set[str]] = {}
     recorded = [list(facts) for facts in (group.read(*each) for each in processes) if facts is not None]
     for facts in recorded:
         for name, value in facts:
-            values = found.setdefault(name, {})
-            if value is not None:
-                values[value] = None
-    for name, values in found.items():
-        if group.absent is not None and any(name not in dict(facts) for facts in recorded):
-            values[group.absent] = None
-    return {name: ", ".join(sorted(values)) or UNKNOWN for name, values in found.items()} if recorded else None
+            found.setdefault(name, set()).update([] if value is None else [value])
+    if group.absent is not None:
+        for names in [{name for name, _ in facts} for facts in recorded]:
+            for name in found.keys() - names:
+                found[name].add(group.absent)
+    return {name: frozenset(values) for name, values in found.items()} if recorded else None
 
 
 def _names(group: FactGroup, compared: Sequence[_Compared]) -> list[str]:
@@ -90,18 +92,24 @@ def _names(group: FactGroup, compared: Sequence[_Compared]) -> list[str]:
     return sorted(names) if group.by_name else names
 
 
-def _pair(group: FactGroup, name: str, each: _Compared) -> tuple[str, str]:
-    base, other = ((side or {}).get(name, UNKNOWN if side is None else group.absent or UNKNOWN) for side in each.sides)
+def _pair(group: FactGroup, name: str, each: _Compared) -> Pair:
+    absent = _UNKNOWN if group.absent is None else frozenset({group.absent})
+    base, other = (_UNKNOWN if side is None else side.get(name, absent) for side in (each.base, each.other))
     return base, other
 
 
-def _differences(name: str, values: Mapping[str, tuple[str, str]], rows: int) -> list[Difference]:
+def _text(values: Collection[str]) -> str:
+    shown = sorted(values)[:MOST_VALUES]
+    return ", ".join(shown) + (f" and {len(values) - len(shown)} more" if len(values) > len(shown) else "") or UNKNOWN
+
+
+def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Difference]:
     """One difference for each pair of values, with the rows that it concerns unless that is all of them."""
-    by_pair: dict[tuple[str, str], list[str]] = {}
+    by_pair: dict[Pair, list[str]] = {}
     for row, pair in values.items():
         by_pair.setdefault(pair, []).append(row)
     return [
-        Difference(name, base, other, () if len(concerned) == rows else tuple(concerned))
+        Difference(name, _text(base), _text(other), () if len(concerned) == rows else tuple(concerned))
         for (base, other), concerned in by_pair.items()
     ]
 

@@ -9,7 +9,7 @@ the operator's name.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Optional
@@ -26,6 +26,8 @@ from modelzoo.records.run import RunReport
 EVERYTHING_ELSE = "everything else"
 MOST_PARTS = 10
 """The most parts that are listed one by one."""
+MAIN_KERNEL = 0.1
+"""Kernels that took less than this fraction of an operation's time are not named."""
 EXPLAINED = (Outcome.FASTER, Outcome.SLOWER, Outcome.AMBIGUOUS)
 """The outcomes with a difference to explain."""
 _DISPATCH = "dispatch of products"
@@ -89,6 +91,7 @@ def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:
             other.kernels.get(name, ()),
         )
         for name in names
+        if base.operations.get(name) or other.operations.get(name)
     ]
     listed = sorted(parts, key=lambda part: (-abs(part.change), part.name))[:MOST_PARTS]
     remainder = Part(
@@ -128,8 +131,14 @@ def _mean(passes: Sequence[tuple[int, float]], times: Iterable[Iterator[_Time]])
         count,
         sum(seconds for _, seconds in passes) / count,
         operations,
-        {name: tuple(sorted(found, key=lambda kernel: -found[kernel])) for name, found in by_kernel.items()},
+        {name: _main(found) for name, found in by_kernel.items()},
     )
+
+
+def _main(seconds: Mapping[str, float]) -> tuple[str, ...]:
+    """The kernels that took most of an operation's time, the longest first."""
+    least = MAIN_KERNEL * sum(seconds.values())
+    return tuple(sorted((name for name in seconds if seconds[name] >= least), key=lambda name: (-seconds[name], name)))
 
 
 def _evidence_times(evidence: Evidence) -> Iterator[_Time]:
@@ -141,7 +150,10 @@ def _evidence_times(evidence: Evidence) -> Iterator[_Time]:
         yield _Time(f"{name}: reorders and set-up", use.seconds - use.kernel_seconds)
         in_products[use.operator] += use.seconds
     for share in evidence.by_operator:
-        yield _Time(_other_operation(share.name), share.seconds - in_products[share.name])
+        # Sums in another order differ in the last digits.
+        rest = round(share.seconds - in_products[share.name], 12)
+        if rest:
+            yield _Time(_other_operation(share.name), rest)
 
 
 def _profile_times(profile: Profile) -> Iterator[_Time]:

@@ -231,7 +231,7 @@ class Part:
         name: ``conv: kernels``, ``aten::copy_`` …; ``everything else`` for what is not listed.
         base: seconds per batch; 0 if the baseline does not have it.
         other: likewise.
-        base_kernels: the kernels that the baseline ran for it, as far as the evidence names them.
+        base_kernels: the kernels in which the baseline spent most of it, as far as the evidence names them.
         other_kernels: likewise.
     """
 

@@ -12,9 +12,10 @@ from typing import Union
 from modelzoo.comparison.conditions import VARIES
 from modelzoo.comparison.gate import Gate
 from modelzoo.comparison.model import Basis, Comparison, Explanation, Metric, Outcome, Rates, Row, Side
-from modelzoo.formatting import seconds
 from modelzoo.report import compare_columns
 from modelzoo.report.compare_columns import setting_text
+from modelzoo.report.results_table import ratio
+from modelzoo.report.compare_explanations import passes_text
 from modelzoo.report.table import Column
 
 
@@ -177,15 +178,9 @@ def _differences(comparison: Comparison) -> list[Block]:
 
 def _explanation(found: Explanation, comparison: Comparison) -> list[Block]:
     names = (comparison.base.name, comparison.other.name)
-    change = found.other - found.base
-    said = (
-        f"{seconds(abs(change))} per batch {'more' if change > 0 else 'less'} in {found.source} passes "
-        f"({names[0]} {found.base_passes}, {names[1]} {found.other_passes} passes), which take longer than those that "
-        f"were timed ({seconds(found.base_timed)} and {seconds(found.other_timed)})"
-    )
     return [
         Heading(f"Where the difference of {found.workload} {found.label} comes from"),
-        Items((("", said),)),
+        Items((("", passes_text(found, names)),)),
         Tabular(tuple(compare_columns.explanation_columns(found, names))),
     ]
 
@@ -251,4 +246,4 @@ def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:
 
 
 def _shown_ratio(row: Row) -> str:
-    return f", ratio {compare_columns.ratio(row.estimate.ratio)}" if row.estimate is not None else f", {row.reason}"
+    return f", ratio {ratio(row.estimate.ratio)}" if row.estimate is not None else f", {row.reason}"

@@ -115,13 +115,14 @@ def explanation_columns(explanation: Explanation, names: tuple[str, str]) -> lis
         Column("operation", (*(part.name for part in parts), "sum")),
         Column(names[0], (*(seconds(part.base) for part in parts), seconds(explanation.base)), is_number=True),
         Column(names[1], (*(seconds(part.other) for part in parts), seconds(explanation.other)), is_number=True),
-        Column("change", (*map(_change, changes), _change(explanation.other - explanation.base)), is_number=True),
+        Column("change", (*map(signed, changes), signed(explanation.other - explanation.base)), is_number=True),
     ]
     kernels = [_kernels(part.base_kernels, part.other_kernels) for part in parts]
     return [*columns, Column("kernels", (*kernels, ""))] if any(kernels) else columns
 
 
-def _change(value: float) -> str:
+def signed(value: float) -> str:
+    """A time with its sign."""
     return f"{'+' if value >= 0 else '−'}{seconds(abs(value))}"
 
 

@@ -1,0 +1,40 @@
+"""The values of ``--price``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from modelzoo.cli.prices import read_prices
+from modelzoo.comparison.model import Price
+from modelzoo.errors import InputError
+
+
+def test_prices_are_given_one_by_one_and_in_files(tmp_path: Path) -> None:
+    """In the order of the command line; a byte order mark, as Excel writes it, is no part of the first column."""
+    path = tmp_path / "cloud.csv"
+    path.write_text("name,per_hour,currency,date\nc7g.large,0.07,USD,2026-11-01\n", encoding="utf-8-sig")
+    assert read_prices(["BASE=0.42", f"@{path}"]) == (
+        Price("BASE", 0.42),
+        Price("c7g.large", 0.07, "USD", "2026-11-01", "cloud.csv"),
+    )
+
+
+def test_no_prices_are_no_prices() -> None:
+    """The option may be left out."""
+    assert read_prices([]) == ()
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "."])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    """A missing file and a directory."""
+    with pytest.raises(InputError, match="--price: .* cannot be read: "):
+        read_prices([f"@{tmp_path / name}"])
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    """An image by mistake, for example."""
+    (tmp_path / "picture.csv").write_bytes(b"\xff\xd8\xff\xe0\x00\x10JFIF")
+    with pytest.raises(InputError, match="--price: .* cannot be read: it is not UTF-8 text"):
+        read_prices([f"@{tmp_path / 'picture.csv'}"])

@@ -1,0 +1,58 @@
+"""Rows of comparisons, made up and from stored results."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from fake_runs import result_of
+
+from modelzoo.comparison.model import Basis, Estimate, Measured, Outcome, Row, Side, SideSetting, StoredResult
+from modelzoo.comparison.sides import settings_of
+from modelzoo.records.run import Result, Run
+from modelzoo.results.store import read
+from modelzoo.stats import Interval
+
+
+def side_of(name: str, *runs: Run) -> Side:
+    """A side that is one session with these runs."""
+    return Side(name, (StoredResult(f"{name}.json", result_of(*runs)),))
+
+
+def setting_of(*runs: Run, result: Result | None = None) -> SideSetting:
+    """The setting that all of these runs, one session, have."""
+    session = result or result_of(*runs)
+    return SideSetting(runs[0].workload, runs[0].asked, "fp32", (runs,), (session,), (0,))
+
+
+def row_of(
+    base: SideSetting,
+    other: SideSetting,
+    *,
+    values: tuple[float, float] = (2.0, 1.0),
+    spread: float = 0.1,
+    outcome: Outcome = Outcome.FASTER,
+) -> Row:
+    """A row that was compared by latency: of ``values`` seconds, each within ``spread`` of its logarithm."""
+    levels = [Interval(value, value * math.exp(-spread), value * math.exp(spread)) for value in values]
+    first, second = (Measured(level, 1, 3) for level in levels)
+    ratio = values[0] / values[1]
+    interval = Interval(ratio, ratio * math.exp(-2 * spread), ratio * math.exp(2 * spread))
+    return Row(
+        workload=base.workload,
+        label=base.label,
+        other_label=base.label,
+        base=base,
+        other=other,
+        base_value=levels[0],
+        other_value=levels[1],
+        estimate=Estimate(first, second, interval, 0.001, Basis.ASSUMED, "assumed", spread, math.inf),
+        outcome=outcome,
+        reason="",
+    )
+
+
+def stored_row(path: Path) -> Row:
+    """The first two settings of a stored result, the second compared with the first."""
+    base, other, *_ = settings_of(Side("stored", (StoredResult(path.name, read(path)),)))
+    return row_of(base, other)

@@ -1,0 +1,160 @@
+"""What both sides of a comparison have in common, and what differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Optional
+
+from compared_rows import row_of, setting_of, stored_row
+from example_machine import LIBRARIES, machine_with
+from fake_runs import WEIGHTS, make, result_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import DATA
+from record_strategies import values
+
+from modelzoo.comparison.conditions import UNKNOWN, VARIES, conditions
+from modelzoo.comparison.model import Conditions, Difference, Row, SideSetting
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import Machine
+from modelzoo.records.run import EnvironmentChanges
+from modelzoo.setting import Setting
+
+
+def side(**changes: Any) -> SideSetting:
+    """One process on the good machine, with these changes of its report."""
+    return setting_of(make([1.0], **{"machine": machine_with(), "libraries": LIBRARIES, **changes}))
+
+
+def found(base: SideSetting, other: SideSetting) -> Conditions:
+    """The conditions of a comparison with a single row."""
+    return conditions([row_of(base, other)])
+
+
+def differing(base: SideSetting, other: SideSetting) -> list[tuple[str, str, str]]:
+    """Name and both values of what differs."""
+    return [(each.name, each.base, each.other) for each in found(base, other).differing]
+
+
+def test_what_is_equal_is_said_once() -> None:
+    """Nothing differs between a process and itself, and what neither reports is left out."""
+    same = found(side(), side())
+    assert same.differing == ()
+    shared = dict(same.shared)
+    assert shared["CPU"] == "Neoverse-N2"
+    assert shared["torch"] == "2.10.0"
+    assert shared["L2 cache"] == "8 × 1024 KiB"
+    assert "cloud" not in shared
+    assert "hypervisor" not in shared, "that there is none on both sides is no condition"
+    assert UNKNOWN not in shared.values()
+
+
+def test_the_most_decisive_comes_first() -> None:
+    """The processor, then the system, then the software, the threads, the variables, the suite."""
+    other = setting_of(
+        make(
+            [1.0],
+            setting=Setting(threads=2),
+            machine=machine_with(cpu="Xeon", governor="powersave", environment={"MALLOC_ARENA_MAX": "1"}),
+            libraries=replace(LIBRARIES, versions={**LIBRARIES.versions, "torch": "2.9.1"}),
+        ),
+        result=replace(result_of(make([1.0])), version="0.0.1"),
+    )
+    assert [name for name, _, _ in differing(side(), other)] == [
+        "CPU",
+        "governor",
+        "torch",
+        "threads",
+        "variable MALLOC_ARENA_MAX",
+        "modelzoo",
+    ]
+
+
+def test_a_variable_counts_as_the_process_had_it() -> None:
+    """What the suite applied is set, what it removed is not, and what it keeps for itself is no condition."""
+    cache = machine_with(environment={"MODELZOO_CACHE": "/elsewhere", "OMP_NUM_THREADS": "1"})
+    base = side(environment=EnvironmentChanges(removed={"DNNL_DEFAULT_FPMATH_MODE": "BF16"}), machine=cache)
+    other = side(environment=EnvironmentChanges(applied={"DNNL_DEFAULT_FPMATH_MODE": "BF16"}))
+    assert differing(base, other) == [("variable DNNL_DEFAULT_FPMATH_MODE", "not set", "BF16")]
+
+
+def test_threads_are_not_said_again_as_a_variable() -> None:
+    """``OMP_NUM_THREADS`` follows the setting, unless it contradicts it."""
+    base = side(setting=Setting(threads=2), machine=machine_with(environment={"OMP_NUM_THREADS": "2"}))
+    other = side(setting=Setting(threads=4), machine=machine_with(environment={"OMP_NUM_THREADS": "4"}))
+    assert differing(base, other) == [("threads", "2", "4")]
+    odd = side(setting=Setting(threads=2), machine=machine_with(environment={"OMP_NUM_THREADS": "1"}))
+    assert differing(base, odd) == [("variable OMP_NUM_THREADS", "not set", "1")]
+
+
+def test_what_was_not_recorded_is_unknown() -> None:
+    """Not the same as not installed."""
+    base = side(versions={"torch": "2.10.0", "numpy": "2.0"})
+    assert ("numpy", "2.0", "not installed") in differing(base, side(versions={"torch": "2.10.0"}))
+    nothing = side(versions={}, libraries=None)
+    assert ("torch", "2.10.0", UNKNOWN) in differing(base, nothing)
+    assert ("numpy", "2.0", UNKNOWN) in differing(base, nothing)
+
+
+def test_sizes_of_memory_that_differ_by_a_boot_are_equal() -> None:
+    """Kernels reserve slightly different amounts; the current clock is no condition either."""
+    booted = machine_with(memory=(32 << 30) - 12345, memory_limit=(32 << 30) - 12345, mhz=1200.0)
+    assert differing(side(), side(machine=booted)) == []
+
+
+def test_processes_of_a_side_that_differ_show_all_their_values() -> None:
+    """A side whose sessions ran under two kernels differs from one that ran under one of them."""
+    two = [make([1.0], machine=machine_with(kernel=kernel)) for kernel in ("6.8", "6.1")]
+    one = make([1.0], machine=machine_with())
+    assert differing(setting_of(one), setting_of(*two)) == [("kernel", "Linux 6.8", "Linux 6.1, Linux 6.8")]
+
+
+def test_rows_that_differ_alone_are_named() -> None:
+    """A difference in one row names it; values that differ between rows only are shared all the same."""
+    rows: list[Row] = []
+    for name, sha, threads in (("one", "a", 4), ("two", "b", 4), ("three", "c", 2)):
+        weights = replace(WEIGHTS, sha256=sha)
+        sides = [make([1.0], workload=name, weights=weights, setting=Setting(threads=t)) for t in (4, threads)]
+        rows.append(row_of(*(setting_of(run) for run in sides)))
+    both = conditions(rows)
+    assert both.differing == (Difference("threads", "4", "2", ("three fp32",)),)
+    assert dict(both.shared)["weights"] == VARIES
+    assert dict(both.shared)["batch"] == "4"
+
+
+def test_rows_without_a_finished_run_on_both_sides_say_nothing() -> None:
+    """A failed process reports no conditions."""
+    failed = setting_of(make(None, error="no"))
+    assert conditions([row_of(side(), failed)]) == Conditions((), ())
+
+
+def test_kernels_of_a_stored_result() -> None:
+    """fp32 and bf16 of one session share the machine and the software, and differ in the kernels."""
+    real = conditions([stored_row(DATA / "results" / "format2" / "sessions.json")])
+    assert [each.name for each in real.differing] == ["bf16 method", "kernels of linear"]
+    assert real.differing[1].base == "mkl sgemm (fp32)"
+    assert real.differing[1].other == "oneDNN brg_matmul:avx512_core_bf16 (bf16)"
+
+
+SIDES = st.builds(
+    side, machine=values(Machine), environment=values(EnvironmentChanges), libraries=values(Optional[Libraries])
+)
+
+
+@settings(max_examples=25)
+@given(SIDES, SIDES)
+def test_any_two_sides_can_be_compared(one: SideSetting, two: SideSetting) -> None:
+    """A side has no difference to itself, and differences are the same from the other side."""
+    assert found(one, one).differing == ()
+    there = {(each.name, each.base, each.other) for each in found(one, two).differing}
+    assert {(each.name, each.other, each.base) for each in found(two, one).differing} == there
+
+
+@given(st.permutations([4, 2, 1]))
+def test_the_order_of_the_rows_changes_nothing(threads: list[int]) -> None:
+    """Only the order in which a difference names them."""
+    rows = [
+        row_of(*(setting_of(make([1.0], workload=str(count), setting=Setting(threads=t))) for t in (count, 4)))
+        for count in threads
+    ]
+    assert {(each.base, each.rows) for each in conditions(rows).differing} == {("2", ("2 fp32",)), ("1", ("1 fp32",))}

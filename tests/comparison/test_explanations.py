@@ -1,0 +1,167 @@
+"""What explains the difference of two rows, from their audits and profiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from compared_rows import row_of, setting_of, stored_row
+from fake_runs import evidence, make
+from hypothesis import given
+from hypothesis import strategies as st
+from places import DATA
+
+from modelzoo.comparison.explanations import EVERYTHING_ELSE, MOST_PARTS, explanation
+from modelzoo.comparison.model import Explanation, Metric, Outcome, Row
+from modelzoo.evidence.observation import PASS_EVENT
+from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
+from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, OperatorRow, Profile
+from modelzoo.setting import Setting
+
+CONV = "aten::mkldnn_convolution"
+
+
+def audit(kernel: str, operators: dict[str, float], inside: float = 0.0, iterations: int = 1) -> Evidence:
+    """An audit with these seconds of each operator; the convolution spent ``inside`` in ``kernel``."""
+    use = OperatorUse(CONV, OperatorClass.CONV, (), kernel, "fp32", ProofSource.BOTH, 1, operators.get(CONV, 0), inside)
+    shares = tuple(TimeShare(name, seconds, 0.0, 1) for name, seconds in operators.items())
+    return replace(
+        evidence(ProofVerdict.FP32),
+        iterations=iterations,
+        seconds=sum(operators.values()),
+        operators=(use,) if CONV in operators else (),
+        by_operator=shares,
+    )
+
+
+def profile(operators: dict[str, float], iterations: int = 1) -> Profile:
+    """A profile with these seconds of each operator."""
+    rows = tuple(OperatorRow(name, (), 1, seconds, 0.0, kernel="a kernel") for name, seconds in operators.items())
+    return Profile(iterations, sum(operators.values()), rows, (), None, None, ())
+
+
+def row_with(base: Evidence | None, other: Evidence | None, outcome: Outcome = Outcome.FASTER) -> Row:
+    """A row whose sides are one process with these audits."""
+    return row_of(setting_of(make([2.0], evidence=base)), setting_of(make([1.0], evidence=other)), outcome=outcome)
+
+
+def changes(found: Explanation | None) -> dict[str, float]:
+    """The change by operation."""
+    assert found is not None
+    return {part.name: pytest.approx(part.change) for part in found.parts}
+
+
+def test_products_are_compared_by_what_they_compute() -> None:
+    """Kernels with different names are one operation; the time around them is another."""
+    base = audit("oneDNN jit:avx512_core", {CONV: 5.0, "aten::relu_": 1.0, PASS_EVENT: 0.5}, inside=4.0)
+    other = audit("im2col and openblas sgemm", {CONV: 8.5, "aten::relu_": 1.25, PASS_EVENT: 0.5}, inside=8.0)
+    found = explanation(row_with(base, other, Outcome.SLOWER), Metric.LATENCY)
+    assert changes(found) == {
+        "conv: kernels": 4.0,
+        "conv: reorders and set-up": -0.5,
+        "aten::relu_": 0.25,
+        "between operators": 0.0,
+        EVERYTHING_ELSE: 0.0,
+    }
+    assert found is not None
+    assert found.parts[0].base_kernels == ("oneDNN jit:avx512_core",)
+    assert found.parts[0].other_kernels == ("im2col and openblas sgemm",)
+    assert (found.source, found.base_timed, found.other_timed) == ("audited", 2.0, 1.0)
+
+
+def test_operators_that_call_a_product_are_dispatch() -> None:
+    """Its name depends on the version of torch; its time is no product's."""
+    base = audit("a kernel", {CONV: 5.0, "aten::conv2d": 0.5, "aten::convolution": 0.25}, inside=5.0)
+    found = explanation(row_with(base, audit("a kernel", {CONV: 5.0}, inside=5.0)), Metric.LATENCY)
+    assert changes(found)["dispatch of products"] == -0.75
+
+
+def test_seconds_are_those_of_one_pass_and_of_all_audited_processes() -> None:
+    """Two processes with 2 and 1 passes: the mean of three passes."""
+    first, second = (
+        audit("k", {"aten::add": 4.0}, iterations=2),
+        audit("k", {"aten::add": 5.0}, iterations=1),
+    )
+    base = setting_of(make([2.0], evidence=first), make([2.0], evidence=None), make([8.0], evidence=second))
+    other = setting_of(make([1.0], evidence=audit("k", {"aten::add": 1.0})))
+    found = explanation(row_of(base, other), Metric.LATENCY)
+    assert changes(found) == {"aten::add": -2.0, EVERYTHING_ELSE: 0.0}
+    assert found is not None
+    assert (found.base_passes, found.other_passes) == (3, 1)
+    assert found.base_timed == pytest.approx(32 ** (1 / 3)), "the geometric mean of the processes"
+
+
+def test_profiles_are_used_if_a_side_was_not_audited() -> None:
+    """What the profile does not list by name is a part of everything else."""
+    base = make([2.0], profile=profile({CONV: 3.0, "aten::relu": 1.0, OTHERS: 0.5, BETWEEN_OPERATORS: 0.5}))
+    other = make([1.0], evidence=audit("k", {}), profile=profile({"aten::_slow_conv2d_forward": 4.0, OTHERS: 1.0}, 2))
+    found = explanation(row_of(setting_of(base), setting_of(other)), Metric.LATENCY)
+    assert changes(found) == {"conv": -1.0, "aten::relu": -1.0, "between operators": -0.5, EVERYTHING_ELSE: 0.0}
+    assert found is not None
+    assert found.source == "profiled"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        row_with(audit("k", {"aten::add": 1.0}), None),
+        row_with(audit("k", {"aten::add": 1.0}), audit("k", {"aten::add": 1.0}), Outcome.SAME),
+        row_with(audit("k", {"aten::add": 1.0}), audit("k", {"aten::add": 1.0}), Outcome.NOT_COMPARABLE),
+        replace(row_with(audit("k", {"aten::add": 1.0}), None), other=None),
+    ],
+)
+def test_there_may_be_nothing_to_explain(row: Row) -> None:
+    """No evidence on one side, no difference, or no other side."""
+    assert explanation(row, Metric.LATENCY) is None
+
+
+@pytest.mark.parametrize("metric", [Metric.COLD_START, Metric.MEMORY])
+def test_steady_passes_do_not_explain_other_metrics(metric: Metric) -> None:
+    """Neither the first call nor the memory."""
+    assert explanation(row_with(audit("k", {"aten::add": 1.0}), audit("k", {"aten::add": 2.0})), metric) is None
+
+
+def test_batches_of_different_sizes_have_no_common_unit() -> None:
+    """Seconds per batch cannot be subtracted then."""
+    audited = audit("k", {"aten::add": 1.0})
+    sides = [setting_of(make([1.0], setting=Setting(batch=batch), evidence=audited)) for batch in (1, 8)]
+    assert explanation(row_of(sides[0], sides[1]), Metric.LATENCY) is None
+
+
+SECONDS = st.dictionaries(
+    st.sampled_from([f"aten::operator{number}" for number in range(2 * MOST_PARTS)] + [CONV, "aten::conv2d"]),
+    st.floats(0, 1e3),
+    min_size=1,
+)
+
+
+@given(SECONDS, SECONDS, st.integers(1, 3), st.floats(0, 1))
+def test_the_parts_add_up_to_the_difference(
+    base: dict[str, float], other: dict[str, float], iterations: int, inside: float
+) -> None:
+    """Whatever ran: on each side the parts are the whole pass, and the largest change comes first."""
+    sides = [audit("k", each, inside * each.get(CONV, 0.0), iterations) for each in (base, other)]
+    found = explanation(row_with(sides[0], sides[1]), Metric.LATENCY)
+    assert found is not None
+    assert found.base == pytest.approx(sum(base.values()) / iterations)
+    assert found.other == pytest.approx(sum(other.values()) / iterations)
+    assert sum(part.change for part in found.parts) == pytest.approx(found.other - found.base, abs=1e-6)
+    *listed, rest = found.parts
+    assert rest.name == EVERYTHING_ELSE
+    assert len(listed) <= MOST_PARTS
+    assert [abs(part.change) for part in listed] == sorted((abs(part.change) for part in listed), reverse=True)
+    opposite = explanation(row_with(sides[1], sides[0]), Metric.LATENCY)
+    assert opposite is not None
+    assert {part.name: part.base for part in opposite.parts} == {part.name: part.other for part in found.parts}
+
+
+def test_a_stored_result_is_explained() -> None:
+    """fp32 and bf16 of a real layer: all time is found, and the product's kernels are named."""
+    found = explanation(stored_row(DATA / "results" / "format2" / "sessions.json"), Metric.LATENCY)
+    assert found is not None
+    assert found.source == "audited"
+    assert found.base == pytest.approx((0.28506208 + 0.273489547) / 4)
+    product = next(part for part in found.parts if part.name == "linear: kernels")
+    assert product.base_kernels == ("mkl sgemm",)
+    assert all("bf16" in kernel for kernel in product.other_kernels)
+    assert abs(found.parts[-1].base) < 0.05 * found.base, "hardly anything is left over"
