@@ -262,16 +262,27 @@ def _warnings(runs: Sequence[Run], timed: Sequence[Run], proof: Proof) -> tuple[
 
 
 def _merged_warnings(runs: Sequence[Run]) -> list[WarningMessage]:
-    """Each warning code once: the first run's message, and in how many runs it occurred."""
+    """Each warning code once: the first process's message, and in how many of those that were checked it occurred."""
+    reports = [run.report for run in runs if run.report is not None]
     seen: dict[str, list[WarningMessage]] = {}
-    for run in runs:
-        for warning in run.report.warnings if run.report is not None else ():
-            seen.setdefault(warning.code, []).append(warning)
+    for report in reports:
+        for code, warning in {each.code: each for each in reversed(report.warnings)}.items():
+            seen.setdefault(code, []).append(warning)
     merged = []
     for code, found in seen.items():
-        several = f" (in {len(found)} of {len(runs)} processes)" if 1 < len(runs) != len(found) else ""
+        checked = sum(_is_checked(report, code) for report in reports)
+        several = f" (in {len(found)} of {checked} processes)" if len(found) < checked else ""
         merged.append(WarningMessage(code, found[0].message + several, found[0].hint))
     return merged
+
+
+def _is_checked(report: RunReport, code: str) -> bool:
+    """Whether the process would have warned of ``code``: only the first ones of a setting count and are audited."""
+    if code == WarningCode.MISMATCHED_COUNTS.name:
+        return bool(report.counts)
+    if code == WarningCode.REFERENCE_KERNELS.name:
+        return report.evidence is not None
+    return True
 
 
 def _between_processes(timed: Sequence[Run]) -> list[WarningMessage]:

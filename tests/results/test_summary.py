@@ -39,6 +39,11 @@ def pairs(ratio: float = 2.0, count: int = 3, setting: Setting = BF16, **changes
     return (*fp32, *other)
 
 
+def counted(number: float) -> tuple[Count, ...]:
+    """Candidates of a detector."""
+    return (Count("candidates", number, 0, 1, ""),)
+
+
 def verdict_of(row: SummaryRow) -> Verdict:
     """The verdict of a row that has one."""
     assert row.verdict is not None
@@ -159,10 +164,6 @@ def test_other_weights_refuse_the_speedup() -> None:
 @pytest.mark.parametrize(("value", "refused"), [(995.0, False), (300.0, True)])
 def test_other_work_refuses_the_speedup(value: float, refused: bool) -> None:
     """A detector whose two sides had other numbers of candidates did not do the same work."""
-
-    def counted(number: float) -> tuple[Count, ...]:
-        return (Count("candidates", number, 0, 1, ""),)
-
     fp32 = [make(STEADY, round=i, counts=counted(1000)) for i in range(3)]
     _, bf16 = rows(*fp32, *pairs(counts=counted(value))[3:])
     assert (verdict_of(bf16).outcome is SpeedVerdict.REFUSED) is refused
@@ -184,6 +185,19 @@ def test_warnings_are_merged_by_code() -> None:
     words = (warning("OUTLIERS", "3 of 40 samples"),)
     (row,) = rows(make(STEADY, warnings=words), make(STEADY, round=1, warnings=words), make(STEADY, round=2))
     assert [(a.code, a.message) for a in row.warnings] == [("OUTLIERS", "3 of 40 samples (in 2 of 3 processes)")]
+
+
+def test_what_only_the_first_processes_are_checked_for_is_not_counted_over_all() -> None:
+    """The first process of three is audited and counts its work, so its warnings concern all that were checked."""
+    words = (warning("MISMATCHED_COUNTS"), warning("MISMATCHED_COUNTS"), warning("REFERENCE_KERNELS"))
+    proof = evidence(ProofVerdict.ACTIVE, reference_share=0.3)
+    first = make(STEADY, counts=counted(300), evidence=proof, warnings=words)
+    others = [make(STEADY, round=1), make(STEADY, round=2), make(None, round=3, error="died")]
+    (row,) = rows(first, *others)
+    assert [each.message for each in row.warnings[:2]] == ["a message"] * 2
+    audited = make(STEADY, round=1, counts=counted(3000), evidence=replace(proof, reference_share=0.0))
+    (row,) = rows(first, audited, *others[1:])
+    assert [each.message for each in row.warnings[:2]] == ["a message (in 1 of 2 processes)"] * 2
 
 
 @pytest.mark.parametrize(
