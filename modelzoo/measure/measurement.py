@@ -137,7 +137,7 @@ def _time(
                 lambda: built.model.call(*built.args),
                 clock_for(session.device),
                 job.plan,
-                lambda phase, count, half_width: send(Progress(phase, count, half_width)),
+                lambda phase, count: send(Progress(phase, count)),
                 turns.pause,
             )
             # What follows takes seconds; the others finish their turns first.

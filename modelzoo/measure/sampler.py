@@ -17,7 +17,6 @@ only one of them works at a time. ``pause`` blocks before each turn until the pa
 from __future__ import annotations
 
 import gc
-import math
 from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, Callable
@@ -48,12 +47,11 @@ meantime, and refilling them takes up to a few milliseconds."""
 
 Pause = Callable[[int], None]
 """Called before each turn with the number of samples so far. Blocks until the turn may begin."""
-Progress = Callable[[str, int, float], None]
-"""Called with the phase (``cold``, ``warm-up`` or ``steady``), the number of calls so far, and the relative half
-width of the interval (infinite while it is unknown)."""
+Progress = Callable[[str, int], None]
+"""Called with the phase (``cold``, ``warm-up`` or ``steady``) and the number of calls in it so far."""
 
 
-def _ignore_progress(phase: str, count: int, half_width: float) -> None:
+def _ignore_progress(phase: str, count: int) -> None:
     pass
 
 
@@ -84,7 +82,7 @@ def measure(
     """
     if plan.iterations is None and plan.max_seconds is None:
         raise ValueError("the plan has no end: it gives neither iterations nor seconds")
-    progress("cold", 0, math.inf)
+    progress("cold", 0)
     cold = clock.time(call)
     _value(cold, watched)
     warmup, warmup_end = _warm_up(call, clock, plan, progress, watched)
@@ -93,7 +91,7 @@ def measure(
     gc.disable()
     try:
         latency = warmup[-1] if warmup else cold.latency
-        samples, stop = _sample(call, clock, plan, progress, pause, watched=watched, latency=latency)
+        samples, stop = _sample(call, clock, plan, progress, pause, latency)
     finally:
         if was_enabled:
             gc.enable()
@@ -122,7 +120,7 @@ def _warm_up(
     if plan.warmup is not None:
         for _ in range(plan.warmup):
             values.append(_value(clock.time(call), watched))
-            progress("warm-up", len(values), math.inf)
+            progress("warm-up", len(values))
         return values, WarmUpEnd.FIXED
     started = checked = perf_counter()
     while True:
@@ -131,7 +129,7 @@ def _warm_up(
         if now - checked < WARMUP_CHECK_SECONDS:
             continue
         checked = now
-        progress("warm-up", len(values), math.inf)
+        progress("warm-up", len(values))
         window = max(WARMUP_WINDOW, len(values) // 4)
         if now - started >= WARMUP_MIN_SECONDS and stats.is_settled(values, window):
             return values, WarmUpEnd.SETTLED
@@ -145,24 +143,18 @@ def _sample(
     plan: Plan,
     progress: Progress,
     pause: Pause | None,
-    *,
-    watched: str,
     latency: float,
 ) -> tuple[list[Sample], StopReason]:
     """Return the samples, and why there are no more. ``latency``: about how many seconds a call takes."""
     samples: list[Sample] = []
-    values: list[float] = []
-    spent, half_width = 0.0, math.inf
+    spent = 0.0
     while True:
         if pause is not None:
             pause(len(samples))
             if (samples[-1].latency if samples else latency) < COLD_CACHE_SECONDS:
                 call()
         spent += _take_turn(call, clock, plan, samples)
-        values += (_value(sample, watched) for sample in samples[len(values) :])
-        if len(samples) >= MIN_SAMPLES:
-            half_width = stats.process_interval(values).half_width
-        progress("steady", len(samples), half_width)
+        progress("steady", len(samples))
         if len(samples) == plan.iterations:
             return samples, StopReason.ITERATIONS
         late = plan.max_seconds is not None and spent >= plan.max_seconds

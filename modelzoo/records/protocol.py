@@ -96,11 +96,10 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """What the worker is doing: the phase, calls so far, and the relative half width of the interval if known."""
+    """What the worker is doing: the phase, and the number of calls in it so far."""
 
     phase: str
     count: int = 0
-    half_width: Optional[float] = None
 
 
 class Paused(msgspec.Struct, frozen=True, tag="paused"):

@@ -125,12 +125,12 @@ def test_raw_samples_are_kept_in_order(clock: Make) -> None:
     assert timing.steady == (0.01, 0.01, 0.01, 5.0, 0.01, 0.01, 0.01, 0.01)
 
 
-def test_progress_reports_phase_count_and_interval(clock: Make) -> None:
-    """The progress bar gets cold start, warm-up and steady state, and the interval during sampling."""
-    reported: list[tuple[str, int, float]] = []
-    sampler.measure(nothing, clock(lambda i: 0.05), Plan(max_seconds=5), lambda *words: reported.append(words))
-    assert list(dict.fromkeys(phase for phase, _, _ in reported)) == ["cold", "warm-up", "steady"]
-    assert reported[-1][2] <= 0.01
+def test_progress_reports_phase_and_count(clock: Make) -> None:
+    """Whoever watches gets cold start, warm-up and steady state, and the number of calls during sampling."""
+    reported: list[tuple[str, int]] = []
+    timing = sampler.measure(nothing, clock(lambda i: 0.05), Plan(max_seconds=5), lambda *words: reported.append(words))
+    assert list(dict.fromkeys(phase for phase, _ in reported)) == ["cold", "warm-up", "steady"]
+    assert reported[-1] == ("steady", len(timing.steady))
 
 
 def test_each_turn_begins_with_a_pause(clock: Make) -> None:
