@@ -8,7 +8,7 @@ other sessions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, stdev
 from typing import Optional
@@ -17,12 +17,12 @@ from claims import Claim, percent, table
 from recordings import Process, Recording, settings
 
 from modelzoo import stats
-from modelzoo.results import adjustment
+from modelzoo.results.adjustment import Fit, fit_groups
+from modelzoo.results.session_levels import LEAST_PROCESSES
 
 UNSTEADY = stats.EQUIVALENCE
 """A machine is called unsteady in a session if the standard deviation of the reference load's log times between
 processes exceeds this; below it, differences do not matter elsewhere either."""
-LEAST_PROCESSES = 3
 LEAST_SESSIONS = 3
 WITHIN, STEADY, BETWEEN = 0.5, 1.05, 0.5
 """The goals: adjusted ÷ raw half width where the machine is unsteady, and where it is not; adjusted ÷ raw standard
@@ -35,43 +35,37 @@ Key = tuple[str, str]
 Groups = Mapping[Key, Sequence[Pair]]
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A slope, its degrees of freedom, and the workloads that do not follow the load."""
+def fit(sessions: Sequence[Groups], speed: float, earlier: Optional[Mapping[str, stats.Sums]] = None) -> Fit:
+    """Fit one slope to sessions as the suite does, each setting of each session about its own mean.
 
-    control: stats.Control
-    freedom: int
-    left_out: tuple[str, ...]
-
-    @property
-    def is_used(self) -> bool:
-        """Whether the suite would adjust anything by this slope."""
-        return self.freedom >= adjustment.FREEDOM and self.control.is_used
-
-    def adjusts(self, workload: str) -> bool:
-        """Whether the suite would adjust this workload, if it is among those that this was fitted to."""
-        return self.is_used and workload not in self.left_out
-
-    def interval(self, group: Sequence[Pair], speed: float) -> stats.Interval:
-        """The adjusted latency of a setting at the reference speed whose log is ``speed``, with its interval."""
-        return adjustment.adjusted_interval(group, self.control, self.freedom, speed)
+    Args:
+        sessions: what they measured.
+        speed: log time of the load at the reference speed.
+        earlier: by workload, what sessions before them showed.
+    """
+    groups = [(workload, group) for groups in sessions for (workload, _), group in groups.items()]
+    return fit_groups(groups, speed, earlier)
 
 
-def fit(sessions: Sequence[Groups]) -> Fit:
-    """Fit one slope to sessions as the suite does, each setting of each session about its own mean."""
-    keys = list(dict.fromkeys(key for groups in sessions for key in groups))
-    workloads = [workload for workload, _ in keys]
-    numbered = [{keys.index(key): group for key, group in groups.items()} for groups in sessions]
-    left_out = adjustment.unpredicted(numbered, workloads)
-    every = [group for groups in sessions for key, group in groups.items() if key[0] not in left_out]
-    control = stats.fit_control(every, adjustment.PRIOR_SLOPE, adjustment.PRIOR_WEIGHT)
-    return Fit(control, sum(len(group) - 1 for group in every), left_out)
+def fit_processes(processes: Sequence[Process], speed: float, earlier: Sequence[Process] = ()) -> Fit:
+    """Fit one slope to processes of several sessions; those of ``earlier`` sessions count as the suite counts them."""
+    return fit(list(by_session(processes)), speed, evidence(earlier))
 
 
-def fit_processes(processes: Sequence[Process]) -> Fit:
-    """Fit one slope to processes of several sessions."""
-    numbers = sorted({each.session for each in processes})
-    return fit([grouped([each for each in processes if each.session == number]) for number in numbers])
+def by_session(processes: Sequence[Process]) -> Iterator[dict[Key, list[Pair]]]:
+    """The pairs of each setting, session by session."""
+    for number in sorted({each.session for each in processes}):
+        yield grouped(each for each in processes if each.session == number)
+
+
+def evidence(processes: Sequence[Process]) -> dict[str, stats.Sums]:
+    """What the suite keeps of these sessions, by workload."""
+    found: dict[str, stats.Sums] = {}
+    for groups in by_session(processes):
+        for (workload, _), group in groups.items():
+            if len(group) >= LEAST_PROCESSES:
+                found[workload] = found.get(workload, stats.Sums()).plus(stats.sums([group]))
+    return found
 
 
 def grouped(processes: Iterable[Process]) -> dict[Key, list[Pair]]:
@@ -98,7 +92,8 @@ class Gain:
         key: workload and label.
         unsteady: whether the machine was, in this session.
         raw: half width of the raw latency.
-        same: adjusted ÷ raw with the slope that the suite fits; 1 if the suite would not adjust it in this session.
+        suite: adjusted ÷ raw as in the suite, whose slope comes from this session and those before it; 1 if it would
+            not be adjusted.
         workloads: the same with the slope of the other workloads of the session; ``None`` if there are none.
         sessions: the same with the slope of the other sessions; ``None`` if there are none.
         adjusted: whether the suite would adjust it.
@@ -107,7 +102,7 @@ class Gain:
     key: Key
     unsteady: bool
     raw: float
-    same: float
+    suite: float
     workloads: Optional[float]
     sessions: Optional[float]
     adjusted: bool
@@ -116,31 +111,32 @@ class Gain:
 def gains(recording: Recording) -> list[Gain]:
     """Compare adjusted with raw half widths, for each setting and session with at least 3 processes."""
     timed = [each for each in recording.processes if each.reference]
-    found = []
+    speed, found = median_speed(timed), []
     for session in range(len(recording.sessions)):
         own = [each for each in timed if each.session == session]
         if len(own) < LEAST_PROCESSES:
             continue
-        unsteady, fitted = stdev([load for _, load in pairs(own)]) > UNSTEADY, fit_processes(own)
+        unsteady = stdev([load for _, load in pairs(own)]) > UNSTEADY
+        fitted = fit_processes(own, speed, [each for each in timed if each.session < session])
         others = [each for each in timed if each.session != session]
         for key, group in grouped(own).items():
             if len(group) < LEAST_PROCESSES:
                 continue
             elsewhere = [each for each in own if each.workload != key[0]]
             raw = stats.level_interval([math.exp(level) for level, _ in group]).half_width
-            adjusted, speed = fitted.adjusts(key[0]), median_speed(timed)
-            same = fitted.interval(group, speed).half_width / raw if adjusted else 1.0
+            adjusted = fitted.adjusts(key[0])
+            suite = fitted.interval(group).half_width / raw if adjusted else 1.0
             by_workloads, by_sessions = (
-                _outside(group, each, speed, raw, adjusted) if each else None for each in (elsewhere, others)
+                _outside(group, fit_processes(each, speed), raw, adjusted) if each else None
+                for each in (elsewhere, others)
             )
-            found.append(Gain(key, unsteady, raw, same, by_workloads, by_sessions, adjusted))
+            found.append(Gain(key, unsteady, raw, suite, by_workloads, by_sessions, adjusted))
     return found
 
 
-def _outside(group: Sequence[Pair], fitted: Sequence[Process], speed: float, raw: float, adjusted: bool) -> float:
+def _outside(group: Sequence[Pair], other: Fit, raw: float, adjusted: bool) -> float:
     """Adjusted ÷ raw half width with the slope of other processes; 1 if they have none, or nothing is adjusted."""
-    other = fit_processes(fitted)
-    return other.interval(group, speed).half_width / raw if adjusted and other.is_used else 1.0
+    return other.interval(group).half_width / raw if adjusted and not other.refused else 1.0
 
 
 def show_within(recording: Recording) -> list[Claim]:
@@ -155,7 +151,17 @@ def show_within(recording: Recording) -> list[Claim]:
                 claims.append(_within_claim(group))
     print("Half width of the adjusted latency ÷ that of the raw one, geometric mean of the sessions")
     print("(1 for a session in which the load does not predict the latency, so that it is not adjusted)")
-    header = ("setting", "machine", "sessions", "adjusted", "raw", "same samples", "other workloads", "other sessions")
+    print("suite: as the suite would, which knows the earlier sessions; others: by processes that it is not applied to")
+    header = (
+        "setting",
+        "machine",
+        "sessions",
+        "adjusted",
+        "raw",
+        "suite",
+        "other workloads",
+        "other sessions",
+    )
     print(table(header, rows))
     return claims or [Claim("half widths: no session has a reference load and enough processes", None)]
 
@@ -167,7 +173,7 @@ def _within_row(group: Sequence[Gain]) -> tuple[str, ...]:
         str(len(group)),
         str(sum(gain.adjusted for gain in group)),
         "±" + percent(stats.geometric_mean([gain.raw for gain in group])),
-        _ratio([gain.same for gain in group]),
+        _ratio([gain.suite for gain in group]),
         _ratio([gain.workloads for gain in group]),
         _ratio([gain.sessions for gain in group]),
     )
@@ -210,13 +216,13 @@ def show_between(recording: Recording) -> list[Claim]:
             claims.append(Claim(f"{what}: only {len(sessions)} sessions", None))
             continue
         raw = stdev([fmean(level for level, _ in group) for group in sessions])
-        all_workloads, others = fit_processes(timed), [each for each in timed if each.workload != key[0]]
-        if not all_workloads.adjusts(key[0]):
+        speed, others = median_speed(timed), [each for each in timed if each.workload != key[0]]
+        if not fit_processes(timed, speed).adjusts(key[0]):
             rows.append((" ".join(key), str(len(sessions)), percent(raw), *["not adjusted"] * 2, "1.00", "1.00"))
             claims.append(Claim(f"{what}: not adjusted, 1.00", False))
             continue
-        slopes = [fit_processes(each).control.slope for each in (timed, others or timed)]
-        same, other = (stdev(_adjusted_levels(sessions, slope, median_speed(timed))) for slope in slopes)
+        slopes = [fit_processes(each, speed).control.slope for each in (timed, others or timed)]
+        same, other = (stdev(_adjusted_levels(sessions, slope, speed)) for slope in slopes)
         ratios = f"{same / raw:.2f}", f"{other / raw:.2f}"
         rows.append((" ".join(key), str(len(sessions)), *map(percent, (raw, same, other)), *ratios))
         claims.append(Claim(f"{what}, slope of the other workloads: {other / raw:.2f}", other <= BETWEEN * raw))

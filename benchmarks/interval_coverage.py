@@ -53,8 +53,8 @@ def centred(found: Groups, about: Groups) -> Groups:
 def intervals(kind: str, drawn: Groups) -> dict[Key, stats.Interval]:
     """The intervals that the suite would print of what was drawn; none if it would not adjust the latencies."""
     if kind == ADJUSTED:
-        fitted = fit([drawn])
-        return {key: fitted.interval(group, 0.0) for key, group in drawn.items() if fitted.adjusts(key[0])}
+        fitted = fit([drawn], 0.0)
+        return {key: fitted.interval(group) for key, group in drawn.items() if fitted.adjusts(key[0])}
     found = {key: [math.exp(level) for level, _ in group] for key, group in drawn.items()}
     if kind == RATIO:
         alone = {key: [[value] for value in values] for key, values in found.items()}

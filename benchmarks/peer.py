@@ -164,11 +164,11 @@ def ratio_interval(
 def adjusted_levels(ours: Sequence[Timed]) -> Optional[list[float]]:
     """Our levels at the reference speed of this session; ``None`` if the suite would not adjust them."""
     pairs = [(each.level, math.log(median(each.reference))) for each in ours if each.reference]
-    fitted = fit([{("bert", "fp32"): pairs}])
-    if len(pairs) < len(ours) or not fitted.is_used:
+    if not pairs or len(pairs) < len(ours):
         return None
     speed = fmean(load for _, load in pairs)
-    return [stats.adjusted(x, load, fitted.control.slope, speed) for x, load in pairs]
+    fitted = fit([{("bert", "fp32"): pairs}], speed)
+    return None if fitted.refused else [stats.adjusted(x, load, fitted.control.slope, speed) for x, load in pairs]
 
 
 def judge(ours: Sequence[Timed], theirs: Sequence[Timed], protocol: str) -> list[Claim]:

@@ -41,8 +41,8 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         UsageError: an option is not valid; nothing has been started.
         InterruptedSessionError: the user interrupted it, or the result could not be written any more.
     """
+    from modelzoo.machine import history
     from modelzoo.machine.facts import read_machine
-    from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name, reference_speed
     from modelzoo.measure import reference_load, schedule
     from modelzoo.results.session_levels import priors, session_levels
 
@@ -50,13 +50,14 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
     effort, machine = options.make_effort(args), read_machine()
     # More processes only narrow the interval of a time, and under an emulator nothing is timed.
     effort = Effort(processes=1) if machine.emulator else effort
-    requests, kept = _requests(jobs, args), history_path(machine)
-    known = read_history(kept)
+    requests, kept = _requests(jobs, args), history.history_path(machine)
+    known = history.read_history(kept)
     with _reference(requests, wanted=machine.emulator is None) as reference:
         outcomes = schedule.measure(requests, effort, progress.update, reference, priors(known))
         if reference is not None:
-            load = reference_name(reference_load.VERSION, reference.threads)
-            stored.set_reference(load, reference_speed(known, load))
+            load = history.reference_name(reference_load.VERSION, reference.threads)
+            evidence = history.load_evidence(known, load, [work.name for work, _ in jobs])
+            stored.set_reference(load, history.reference_speed(known, load), evidence)
         try:
             progress.begin(schedule.budget(requests, effort), effort.processes)
             for outcome in outcomes:
@@ -76,7 +77,7 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         except UsageError as problem:  # the disk is full, say
             _end(stored)
             raise InterruptedSessionError(str(problem)) from problem
-    add_to_history(session_levels(stored.result), kept)
+    history.add_to_history(session_levels(stored.result), kept)
 
 
 def to_judge(settings: Sequence[Setting], args: argparse.Namespace) -> list[int]:

@@ -7,6 +7,7 @@ costs. The oldest lines are dropped when there are more than ``KEPT``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from statistics import median
 from typing import Optional
@@ -20,6 +21,8 @@ from modelzoo.machine.installation import installed_version
 from modelzoo.records.codec import encode_json
 from modelzoo.records.history import HISTORY_VERSION, SessionLevel
 from modelzoo.records.machine import Machine
+from modelzoo.records.reference import LoadEvidence
+from modelzoo.stats import Sums
 
 KEPT = 2000
 """Lines of about 400 bytes: under a megabyte, and 250 sessions of eight settings."""
@@ -71,6 +74,24 @@ def reference_speed(levels: Sequence[SessionLevel], load: str) -> Optional[float
     return median(map(median, by_session.values())) if by_session else None
 
 
+def load_evidence(levels: Sequence[SessionLevel], load: str, workloads: Sequence[str]) -> tuple[LoadEvidence, ...]:
+    """Return how each of these workloads followed the reference load; those that are not known are left out.
+
+    Args:
+        levels: what is kept.
+        load: only sessions with this load count, see ``SessionLevel.reference_load``.
+        workloads: their names.
+    """
+    found = []
+    for workload in dict.fromkeys(workloads):
+        same = [level for level in levels if (level.workload, level.reference_load) == (workload, load)]
+        known = [(level.created, level.sums) for level in same if level.sums is not None]
+        if known:
+            sums = reduce(Sums.plus, (each for _, each in known))
+            found.append(LoadEvidence(workload, len({created for created, _ in known}), sums))
+    return tuple(found)
+
+
 def _lines(path: Path) -> list[bytes]:
     try:
         return path.read_bytes().splitlines()
@@ -83,4 +104,5 @@ def _parsed(line: bytes) -> Optional[SessionLevel]:
         level = msgspec.json.decode(line, type=SessionLevel)
     except (msgspec.MsgspecError, ValueError):  # ValueError: it is not UTF-8
         return None
-    return level if level.version == HISTORY_VERSION and level.level > 0 else None
+    is_known = level.version == HISTORY_VERSION
+    return level if is_known and level.level > 0 and (level.sums is None or level.sums.is_possible) else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
+from modelzoo import stats
+
 HISTORY_VERSION = 1
 
 
@@ -26,6 +28,7 @@ class SessionLevel:
         ratio_spread: standard deviation of the rounds' log ratios to the baseline; ``None`` for the baseline.
         reference: time of the reference load beside these processes, their geometric mean; ``None`` if it did not run.
         reference_load: what ran as the reference load; only times of the same load can be compared.
+        sums: of its log latencies and the load's log times; ``None`` if the load did not run or they were not kept.
         slope: how the log latency followed the load's log time; ``None`` if the load did not predict the latency.
         version: of this record.
     """
@@ -44,6 +47,7 @@ class SessionLevel:
     reference: Optional[float] = None
     reference_load: str = ""
     slope: Optional[float] = None
+    sums: Optional[stats.Sums] = None
     version: int = HISTORY_VERSION
 
     def adjusted(self, reference: float) -> Optional[float]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from modelzoo import stats
+
 
 @dataclass(frozen=True)
 class ReferenceTurn:
@@ -20,3 +22,18 @@ class ReferenceTurn:
     end: float
     seconds: float
     version: int
+
+
+@dataclass(frozen=True)
+class LoadEvidence:
+    """How the latency of a workload followed the reference load in earlier sessions on the machine.
+
+    Attributes:
+        workload: the workload's name.
+        sessions: number of sessions.
+        sums: over the processes of all of these sessions.
+    """
+
+    workload: str
+    sessions: int
+    sums: stats.Sums

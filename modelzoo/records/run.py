@@ -13,7 +13,7 @@ from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.reference import ReferenceTurn
+from modelzoo.records.reference import LoadEvidence, ReferenceTurn
 from modelzoo.records.roofline import Bound
 from modelzoo.records.session import Session
 from modelzoo.records.timing import Timing
@@ -308,6 +308,8 @@ class Result:
             sessions on it; ``None`` if there were none.
         reference_load: what ran as the reference load: its version, its threads, and numpy, whose BLAS it runs; only
             times of the same load can be compared. Empty if none ran or it was not recorded.
+        load_evidence: what earlier sessions on this machine showed of each workload that was asked for and this load,
+            when this session began. It takes part in deciding which latencies are adjusted.
         session: which of several sessions this is; ``None`` if there was only one.
         commit: the suite's git commit if it ran from a checkout, with ``+`` if files had been changed.
         format: name and version of the format.
@@ -321,6 +323,7 @@ class Result:
     designs: tuple[Design, ...] = ()
     reference_seconds: Optional[float] = None
     reference_load: str = ""
+    load_evidence: tuple[LoadEvidence, ...] = ()
     session: Optional[Session] = None
     version: str = __version__
     commit: Optional[str] = None

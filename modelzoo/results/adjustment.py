@@ -2,16 +2,22 @@
 
 Between the turns of the workers a reference load runs. A process that ran while the machine was slow has a slow
 reference load beside it, and the part of its latency that the load predicts is taken out (``stats.control``). The slope
-comes from all processes of the result together, each setting about its own mean, and is shrunk towards 1: a machine
-that is 5 % slower makes everything 5 % slower. A workload that does not follow the load is left out: in recorded
-sessions Mask R-CNN, which spends much of its time on page faults, follows it least (benchmarks/precision.py).
+comes from all processes of the result together and from those of earlier sessions on this machine, each setting about
+its own mean, and is shrunk towards 1: a machine that is 5 % slower makes everything 5 % slower.
+
+A workload that does not follow the load is left out: in recorded sessions Mask R-CNN, which spends much of its time on
+page faults, follows it least (benchmarks/precision.py). Its own processes of one session are too few to decide that: of
+workloads with a correlation of 0.7, 14 degrees of freedom (two settings in 8 processes each) would leave out 11 %. So
+its processes of earlier sessions count in the same way, and its correlation is shrunk towards that of the other
+workloads, which leaves out 3 % even in the first session on a machine.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from statistics import fmean, median
 from typing import Optional
 
@@ -27,8 +33,10 @@ a correlation of 0.5 or more still comes about in 4 % of such results, and in 25
 (r sqrt(f - 1) / sqrt(1 - r²) is Student's t with f - 1 degrees of freedom); in up to 10 % if something that the load
 does not feel slows down all settings of a round together."""
 
-OWN_FREEDOM = 6
-"""Degrees of freedom from which a workload's own processes decide whether its latencies are adjusted."""
+OTHERS_WEIGHT = 4.0
+"""The degrees of freedom for which the other workloads count in the correlation of a workload. On one machine, the
+correlations of the four workloads (SSD 0.92, ResNet50 0.87, BERT 0.82, Mask R-CNN 0.41; benchmarks/adjusting.py) differ
+by 0.5 in Fisher's z (standard deviation), which is the standard error of a z from 4 degrees of freedom."""
 NO_LOAD = "no reference load ran"
 
 Pairs = Mapping[int, Sequence[tuple[float, float]]]
@@ -83,7 +91,7 @@ class Fit:
     """How the latencies of several results follow the reference load.
 
     Attributes:
-        control: slope and correlation, of all settings together that are not left out.
+        control: slope and correlation, of all settings together that are not left out, earlier sessions included.
         freedom: degrees of freedom of the slope: processes less settings, each session's counted on its own.
         speed: log time of the load at the reference speed.
         refused: why latencies are not adjusted; empty if they are.
@@ -105,6 +113,10 @@ class Fit:
         latency, load = pair(run)
         return stats.adjusted(latency, load, self.control.slope, self.speed)
 
+    def interval(self, pairs: Sequence[tuple[float, float]]) -> stats.Interval:
+        """The level at the reference speed of processes with these log latencies and log times of the load."""
+        return adjusted_interval(pairs, self.control, self.freedom, self.speed)
+
     @property
     def slope_error(self) -> float:
         """The slope's standard error."""
@@ -114,24 +126,58 @@ class Fit:
 def fit(results: Sequence[Result], reference: Optional[float] = None) -> Optional[Fit]:
     """Fit one slope to the processes of ``results``; ``None`` if no reference load ran.
 
+    What sessions before the first of these showed counts, too (``Result.load_evidence``).
+
     Args:
         results: of sessions on one machine, with the same load. They may have run different settings.
         reference: as for ``adjustments``.
     """
-    workloads: list[str] = []
-    pairs: list[Pairs] = []
-    for result in results:
-        pairs.append({len(workloads) + group: each for group, each in _pairs(result).items()})
-        workloads += [asked.workload for asked in result.asked]
-    loads = [load for groups in pairs for each in groups.values() for _, load in each]
+    groups = [(result.asked[group].workload, each) for result in results for group, each in _pairs(result).items()]
+    loads = [load for _, each in groups for _, load in each]
     if not loads:
         return None
-    left_out = unpredicted(pairs, workloads)
-    every = [each for groups in pairs for group, each in groups.items() if workloads[group] not in left_out]
-    control = stats.fit_control(every, PRIOR_SLOPE, PRIOR_WEIGHT)
-    freedom = sum(len(each) - 1 for each in every)
-    speed = math.log(reference) if reference is not None else median(loads)
-    return Fit(control, freedom, speed, _refusal(control, freedom, sum(map(len, every))), left_out)
+    first = min(results, key=lambda result: result.created)  # the others have counted its processes as earlier ones
+    earlier = {each.workload: each.sums for each in first.load_evidence}
+    return fit_groups(groups, math.log(reference) if reference is not None else median(loads), earlier)
+
+
+def fit_groups(
+    groups: Sequence[tuple[str, Sequence[tuple[float, float]]]],
+    speed: float,
+    earlier: Optional[Mapping[str, stats.Sums]] = None,
+) -> Fit:
+    """Fit one slope to the processes of several settings and sessions.
+
+    Args:
+        groups: for each setting of each session its workload, and per process the log latency and the log time of the
+            load; at least one.
+        speed: log time of the load at the reference speed.
+        earlier: by workload, the sums of earlier sessions. Those of workloads without a group do not count.
+    """
+    known = earlier or {}
+    sums = {workload: known.get(workload, stats.Sums()) for workload, _ in groups}
+    for workload, each in groups:
+        sums[workload] = sums[workload].plus(stats.sums([each]))
+    left_out = _unpredicted(sums)
+    total = _total(each for workload, each in sums.items() if workload not in left_out)
+    control = total.control(PRIOR_SLOPE, PRIOR_WEIGHT)
+    included = ", those of earlier sessions included," if set(known) & set(sums) else ""
+    refused = _refusal(control, total.freedom, included)
+    return Fit(control, total.freedom, speed, refused, left_out)
+
+
+def _unpredicted(sums: Mapping[str, stats.Sums]) -> tuple[str, ...]:
+    """The workloads whose latency the load does not predict, if others remain."""
+    found = []
+    for workload, own in sums.items():
+        others = _total(each for other, each in sums.items() if other != workload)
+        if stats.shrunk_correlation(own, others, OTHERS_WEIGHT) < stats.USE_FROM:
+            found.append(workload)
+    return tuple(found) if len(found) < len(sums) else ()
+
+
+def _total(sums: Iterable[stats.Sums]) -> stats.Sums:
+    return reduce(stats.Sums.plus, sums, stats.Sums())
 
 
 def _adjusted(result: Result, found: Fit) -> Adjustment:
@@ -140,22 +186,12 @@ def _adjusted(result: Result, found: Fit) -> Adjustment:
     own = [load for each in groups.values() for _, load in each]
     refused = found.refused if own else NO_LOAD
     latencies = {
-        group: adjusted_interval(each, found.control, found.freedom, found.speed)
+        group: found.interval(each)
         for group, each in groups.items()
         if not refused and found.adjusts(result.asked[group].workload)
     }
     spread = math.expm1(max(own) - min(own)) if own else None
     return Adjustment(found.control, math.exp(found.speed), spread, refused, found.left_out, latencies)
-
-
-def unpredicted(pairs: Sequence[Pairs], workloads: Sequence[str]) -> tuple[str, ...]:
-    """The workloads whose own processes say that the load does not predict their latency, if others remain."""
-    found = []
-    for workload in dict.fromkeys(workloads):
-        own = [each for groups in pairs for group, each in groups.items() if workloads[group] == workload]
-        if sum(len(each) - 1 for each in own) >= OWN_FREEDOM and not stats.fit_control(own).is_used:
-            found.append(workload)
-    return tuple(found) if len(found) < len(set(workloads)) else ()
 
 
 def reference_seconds(runs: Sequence[Run]) -> Optional[float]:
@@ -184,9 +220,10 @@ def _load(run: Run) -> float:
     return median(turn.seconds for turn in run.reference)
 
 
-def _refusal(control: stats.Control, freedom: int, processes: int) -> str:
+def _refusal(control: stats.Control, freedom: int, included: str) -> str:
     if freedom < FREEDOM:
-        return f"{processes} processes are too few to say whether the reference load predicts the latency"
+        few = f"{control.blocks} processes{included} are too few"
+        return f"{few} to say whether the reference load predicts the latency"
     if not control.is_used:
         return f"the reference load does not predict the latency here (correlation {control.correlation:.2f})"
     return ""

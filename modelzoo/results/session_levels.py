@@ -13,7 +13,7 @@ from modelzoo.records.codec import encode_json
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.machine import QUIET_CORES
 from modelzoo.records.run import Result, Run, RunReport
-from modelzoo.results.adjustment import adjustment, reference_seconds
+from modelzoo.results.adjustment import adjustment, is_paired, pair, reference_seconds
 from modelzoo.results.speed import seconds_per_round
 from modelzoo.results.summary import labels_as_run
 
@@ -59,6 +59,7 @@ def session_levels(result: Result) -> tuple[SessionLevel, ...]:
             ratio_spread=_ratio_spread(groups.get(first, []), timed) if group != first else None,
             reference=reference,
             reference_load=result.reference_load if reference is not None else "",
+            sums=_sums(timed),
             slope=slope if group in found.latencies else None,
         )
         levels.append(level)
@@ -71,6 +72,12 @@ def priors(levels: Sequence[SessionLevel]) -> Mapping[str, stats.Components]:
     for level in levels:
         found.setdefault(level.workload, []).append(stats.Components(level.between, level.tau2))
     return {workload: stats.pooled(each) for workload, each in found.items()}
+
+
+def _sums(runs: Sequence[Run]) -> Optional[stats.Sums]:
+    """How the latency of a setting followed the reference load."""
+    pairs = [pair(run) for run in runs if is_paired(run)]
+    return stats.sums([pairs]) if pairs else None
 
 
 def _was_busy(runs: Sequence[Run]) -> bool:

@@ -18,6 +18,7 @@ from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import write_atomically
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.design import Design
+from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import FORMAT, Result, Run, ValidityEntry
 from modelzoo.results import format1
 from modelzoo.results.privacy import mask
@@ -49,9 +50,15 @@ class ResultFile:
         """Add how a workload's rounds were planned, in place of what was known before."""
         self._store(self.result.plus_design(design))
 
-    def set_reference(self, load: str, seconds: Optional[float]) -> None:
-        """Set what runs as the reference load, and its time at this machine's reference speed if that is known."""
-        self._store(replace(self.result, reference_load=load, reference_seconds=seconds))
+    def set_reference(self, load: str, seconds: Optional[float], evidence: tuple[LoadEvidence, ...]) -> None:
+        """Set what runs as the reference load, and what earlier sessions on this machine showed of it.
+
+        Args:
+            load: see ``Result.reference_load``.
+            seconds: its time at this machine's reference speed, if that is known.
+            evidence: how workloads followed it.
+        """
+        self._store(replace(self.result, reference_load=load, reference_seconds=seconds, load_evidence=evidence))
 
     def add_validity(self, entry: ValidityEntry) -> None:
         """Append a judgement."""
@@ -161,6 +168,8 @@ def _check(result: Result) -> None:
             raise ValueError(f"{run.workload} has a time that is not possible")
     if result.reference_seconds is not None and not 0 < result.reference_seconds < _LONGEST:
         raise ValueError("the reference load has a time that is not possible")
+    if any(not each.sums.is_possible for each in result.load_evidence):
+        raise ValueError("the evidence of earlier sessions has sums that are not possible")
     for design in result.designs:
         if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
             raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")

@@ -19,7 +19,7 @@ from modelzoo.stats.comparison import (
     ratio_test,
     verdicts,
 )
-from modelzoo.stats.control import USE_FROM, Control, adjusted, fit_control
+from modelzoo.stats.control import USE_FROM, Control, Sums, adjusted, fit_control, shrunk_correlation, sums
 from modelzoo.stats.design import (
     Components,
     Costs,
@@ -63,6 +63,7 @@ __all__ = [
     "Look",
     "Looks",
     "SpeedVerdict",
+    "Sums",
     "Variance",
     "Verdict",
     "adjusted",
@@ -90,8 +91,10 @@ __all__ = [
     "scaled",
     "seconds_per_process",
     "setting_interval",
+    "shrunk_correlation",
     "spending",
     "student_t",
+    "sums",
     "total",
     "two_sided_p",
     "verdicts",

@@ -16,6 +16,66 @@ from statistics import fmean
 USE_FROM = 0.5
 """A reference load that correlates less than this with the latency is not used. At 0.5 it removes 13 % of the standard
 deviation, 1 - sqrt(1 - 0.5²)."""
+LARGEST = 0.95
+"""A higher correlation counts as this one when correlations are averaged: z grows without limit towards 1, where few
+pairs are by chance."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of squares and products of log latencies and log times of the reference load.
+
+    Each setting of each session is centred on its own means, so that neither its level nor that of the session matters,
+    and the sums of several settings and sessions can be added.
+
+    Attributes:
+        pairs: number of pairs of a latency and a time of the load.
+        freedom: degrees of freedom: pairs less settings, those of each session counted.
+        latency: sum of the squares of the log latencies.
+        load: sum of the squares of the load's log times.
+        product: sum of the products of both.
+    """
+
+    pairs: int = 0
+    freedom: int = 0
+    latency: float = 0.0
+    load: float = 0.0
+    product: float = 0.0
+
+    def plus(self, other: Sums) -> Sums:
+        """Return the sums over the data of both."""
+        return Sums(
+            self.pairs + other.pairs,
+            self.freedom + other.freedom,
+            self.latency + other.latency,
+            self.load + other.load,
+            self.product + other.product,
+        )
+
+    @property
+    def correlation(self) -> float:
+        """Of the log latency and the load's log time; 0 if one of them never changes."""
+        squared = self.latency * self.load
+        return max(-1.0, min(1.0, self.product / math.sqrt(squared))) if squared else 0.0
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether these can be sums of squares and products, up to rounding."""
+        bound = self.latency * self.load
+        return min(self.pairs, self.freedom, self.latency, self.load) >= 0 and self.product**2 <= bound * (1 + 1e-9)
+
+    def control(self, prior_slope: float = 1.0, prior_weight: float = 0.0) -> Control:
+        """Fit one slope: the least-squares one, averaged with the prior by degrees of freedom.
+
+        Args:
+            prior_slope: an earlier slope; 1 stands for a load that slows down as much as the workload does.
+            prior_weight: the degrees of freedom that it counts for.
+        """
+        if not self.load:
+            return Control(prior_slope, 0.0, self.pairs)
+        own = self.product / self.load
+        slope = (self.freedom * own + prior_weight * prior_slope) / (self.freedom + prior_weight)
+        return Control(slope, self.correlation, self.pairs)
 
 
 @dataclass(frozen=True)
@@ -38,30 +98,50 @@ class Control:
         return self.correlation >= USE_FROM
 
 
-def fit_control(
-    groups: Sequence[Sequence[tuple[float, float]]], prior_slope: float = 1.0, prior_weight: float = 0.0
-) -> Control:
-    """Fit one slope to the pairs of several settings.
-
-    Each group is centred on its own means, so the level of a setting does not matter. The slope is the least-squares
-    one of all centred pairs, averaged with the prior by degrees of freedom.
+def sums(groups: Sequence[Sequence[tuple[float, float]]]) -> Sums:
+    """Return the sums over several settings.
 
     Args:
         groups: per setting, pairs of the log latency and the log time of the reference load, one per block or process.
-        prior_slope: an earlier slope; 1 stands for a load that slows down as much as the workload does.
-        prior_weight: the degrees of freedom that it counts for.
     """
     centred = [pair for group in groups for pair in _centred(group)]
-    freedom = sum(len(group) - 1 for group in groups if group)
-    both = sum(latency * load for latency, load in centred)
-    of_latency = sum(latency * latency for latency, _ in centred)
-    of_load = sum(load * load for _, load in centred)
-    if not of_load:
-        return Control(prior_slope, 0.0, len(centred))
-    own = both / of_load
-    slope = (freedom * own + prior_weight * prior_slope) / (freedom + prior_weight)
-    correlation = both / math.sqrt(of_latency * of_load) if of_latency else 0.0
-    return Control(slope, correlation, len(centred))
+    return Sums(
+        pairs=len(centred),
+        freedom=sum(len(group) - 1 for group in groups if group),
+        latency=sum(latency * latency for latency, _ in centred),
+        load=sum(load * load for _, load in centred),
+        product=sum(latency * load for latency, load in centred),
+    )
+
+
+def fit_control(
+    groups: Sequence[Sequence[tuple[float, float]]], prior_slope: float = 1.0, prior_weight: float = 0.0
+) -> Control:
+    """Fit one slope to the pairs of several settings, see ``sums`` and ``Sums.control``."""
+    return sums(groups).control(prior_slope, prior_weight)
+
+
+def shrunk_correlation(own: Sums, others: Sums, weight: float) -> float:
+    """Return the correlation of ``own``, shrunk towards that of ``others``, as if these had ``weight`` of its data.
+
+    The average is taken of Fisher's z, whose variance is about 1 / freedom whatever the correlation is (Fisher, "On the
+    'probable error' of a coefficient of correlation deduced from a small sample", Metron 1, 1921), with the weights of
+    a normal prior of variance 1 / ``weight`` (Efron and Morris, "Data analysis using Stein's estimator and its
+    generalizations", JASA 70, 1975).
+
+    Args:
+        own: of what is asked about.
+        others: of what is likely to be similar.
+        weight: the degrees of freedom that ``others`` count for at most.
+    """
+    counted = min(weight, others.freedom)
+    if not own.freedom + counted:
+        return 0.0
+    return math.tanh((own.freedom * _fisher_z(own) + counted * _fisher_z(others)) / (own.freedom + counted))
+
+
+def _fisher_z(found: Sums) -> float:
+    return math.atanh(max(-LARGEST, min(LARGEST, found.correlation)))
 
 
 def adjusted(log_latency: float, log_reference: float, slope: float, log_reference_speed: float) -> float:

@@ -16,9 +16,9 @@ def test_the_load_narrows_intervals_if_it_follows_the_machine() -> None:
     for gain in found:
         assert gain.unsteady and gain.adjusted
         assert gain.workloads is not None and gain.sessions is not None
-        assert max(gain.same, gain.workloads, gain.sessions) < 0.5
+        assert max(gain.suite, gain.workloads, gain.sessions) < 0.5
     steady = adjusting.gains(recorded(drift=0.0))
-    assert all(not gain.unsteady and not gain.adjusted and gain.same == gain.sessions == 1 for gain in steady)
+    assert all(not gain.unsteady and not gain.adjusted and gain.suite == gain.sessions == 1 for gain in steady)
 
 
 def test_claims_about_the_load_are_judged_out_of_sample(capsys: Any) -> None:

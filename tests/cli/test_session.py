@@ -24,6 +24,7 @@ from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Run
 from modelzoo.results import store
 from modelzoo.setting import Effort, Setting
+from modelzoo.stats import Sums
 
 BF16 = Setting("bf16")
 Outcome = Union[Run, Design, BaseException]
@@ -190,12 +191,14 @@ def test_earlier_sessions_say_how_fast_the_machine_is_and_how_processes_vary(
 ) -> None:
     """Its reference speed is stored, and the schedule gets the variances of each workload."""
     load = reference_name(reference_load.VERSION, 2)
-    levels = [kept(day, workload="mlp", reference=day / 1000, reference_load=load) for day in (1, 2, 3)]
+    shown = {"reference_load": load, "sums": Sums(4, 3, 0.1, 0.1, 0.05)}
+    levels = [kept(day, workload="mlp", reference=day / 1000, **shown) for day in (1, 2, 3)]
     add_to_history([*levels, kept(4, reference=9.0, reference_load="another")], history_path(SERVER))
     asked = simulated(rounds(1))
     run(tmp_path / "r.json")
     result = store.read(tmp_path / "r.json")
     assert (result.reference_seconds, result.reference_load) == (0.002, load)
+    assert [(each.workload, each.sessions, each.sums.pairs) for each in result.load_evidence] == [("mlp", 3, 12)]
     priors = asked[0][4]
     assert set(priors) == {"mlp", "toy"}
     assert priors["mlp"].between == pytest.approx(levels[0].between)

@@ -10,7 +10,15 @@ from example_machine import SERVER, machine_with
 from kept_sessions import kept
 
 from modelzoo.machine import history
-from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name, reference_speed
+from modelzoo.machine.history import (
+    add_to_history,
+    history_path,
+    load_evidence,
+    read_history,
+    reference_name,
+    reference_speed,
+)
+from modelzoo.stats import Sums
 
 
 def test_sessions_are_read_as_they_were_kept(tmp_path: Path) -> None:
@@ -95,6 +103,29 @@ def test_the_reference_speed_is_the_median_of_the_sessions() -> None:
     assert reference_speed(levels, "a") == 4.0
     assert reference_speed(levels, "c") is None
     assert reference_speed([], "a") is None
+
+
+SUMS = Sums(8, 7, 0.02, 0.02, 0.015)
+
+
+def test_what_sessions_showed_of_a_load_is_added_up_by_workload() -> None:
+    """Over settings and sessions with the same load; workloads that are not asked for or not known are left out."""
+    levels = [kept(day, label=label, reference_load="a", sums=SUMS) for day in (1, 2) for label in ("fp32", "bf16")]
+    levels += [kept(3, reference_load="b", sums=SUMS), kept(4, reference_load="a")]
+    levels += [kept(5, workload="other", reference_load="a", sums=SUMS)]
+    (found,) = load_evidence(levels, "a", ["toy", "new", "toy"])
+    assert (found.workload, found.sessions) == ("toy", 2)
+    assert (found.sums.pairs, found.sums.freedom) == (32, 28)
+    assert found.sums.correlation == pytest.approx(0.75)
+    assert load_evidence(levels, "c", ["toy"]) == ()
+
+
+def test_sums_are_kept_and_impossible_ones_are_damage(tmp_path: Path) -> None:
+    """A correlation over 1, or a negative square."""
+    path = tmp_path / "h.jsonl"
+    damaged = [kept(2, sums=Sums(8, 7, 0.02, 0.02, 0.03)), kept(3, sums=Sums(load=-1.0))]
+    add_to_history([kept(1, sums=SUMS), *damaged], path)
+    assert read_history(path) == (kept(1, sums=SUMS),)
 
 
 def test_loads_that_run_at_different_speeds_have_different_names() -> None:

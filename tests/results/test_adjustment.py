@@ -12,9 +12,11 @@ from fake_runs import make, result_of
 from kept_sessions import beside
 from simulated import binomial_error
 
-from modelzoo.records.run import Result
-from modelzoo.results.adjustment import Adjustment, adjustment, adjustments, reference_seconds
+from modelzoo.records.reference import LoadEvidence
+from modelzoo.records.run import Result, Run
+from modelzoo.results.adjustment import Adjustment, adjustment, adjustments, fit_groups, reference_seconds
 from modelzoo.setting import Setting
+from modelzoo.stats import Sums
 
 BF16 = Setting("bf16")
 LOAD = 0.002
@@ -78,6 +80,78 @@ def test_a_workload_that_does_not_follow_the_load_is_left_out() -> None:
     assert set(found.latencies) == {0, 1}
     assert found.control is not None
     assert found.control.slope == pytest.approx(1)
+
+
+def workload_alone(name: str, latencies: Sequence[float], loads: Sequence[float]) -> list[Run]:
+    """One setting of a workload that takes 0.3 s, with these factors of its latency and of the load's time."""
+    return [
+        beside(make([0.3 * latency] * 3, workload=name, round=number), LOAD * load)
+        for number, (latency, load) in enumerate(zip(latencies, loads))
+    ]
+
+
+ODD = (1.0, 1.02, 0.97, 1.02, 1.0, 0.98, 1.0, 0.98)
+"""Latencies that correlate by 0.28 only with the load …"""
+QUIET_LOAD = (1.0, 1.01, 1.0, 1.0, 0.99, 1.0, 1.01, 1.0)
+"""… of a session that was unsteady by 1 %."""
+
+
+def evidence(correlation: float, freedom: int = 28, workload: str = "odd") -> tuple[LoadEvidence, ...]:
+    """What four earlier sessions on an unsteady machine showed."""
+    return (LoadEvidence(workload, 4, Sums(freedom + 4, freedom, 1.0, 1.0, correlation)),)
+
+
+def test_earlier_sessions_decide_whether_a_workload_is_adjusted() -> None:
+    """What its processes of one session show by chance hardly counts beside what the machine has shown before."""
+    follows = session(UNSTEADY).runs
+    for latencies, loads in ((ODD, QUIET_LOAD), (UNSTEADY, UNSTEADY)):
+        alone = workload_alone("odd", latencies, loads)
+        for known, left_out in ((0.9, ()), (0.2, ("odd",))):
+            found = adjustment(replace(result_of(*follows, *alone), load_evidence=evidence(known)))
+            assert found.left_out == left_out
+            found = adjustment(replace(result_of(*alone), load_evidence=evidence(known)))
+            assert ("does not predict" in found.refused) is bool(left_out)
+
+
+def test_without_earlier_sessions_a_workload_is_judged_by_the_others_too() -> None:
+    """Its own processes are few: a low correlation may be chance if the load predicts the other workload."""
+    assert adjustment(result_of(*session(UNSTEADY).runs, *workload_alone("odd", ODD, QUIET_LOAD))).left_out == ()
+    assert "does not predict" in refusal(adjustment(result_of(*workload_alone("odd", ODD * 2, QUIET_LOAD * 2))))
+
+
+def test_earlier_sessions_make_up_for_few_processes() -> None:
+    """Their processes count for the slope and for whether there are enough; those of other workloads do not."""
+    short = session(UNSTEADY[:3], follows=0.6)
+    assert "6 processes are too few" in refusal(adjustment(short))
+    found = adjustment(replace(short, load_evidence=evidence(0.9, workload="toy")))
+    assert found.refused == ""
+    assert found.control is not None
+    assert found.control.blocks == 6 + 32
+    assert adjustment(replace(short, load_evidence=evidence(0.9))) == adjustment(short)
+    few = replace(short, load_evidence=evidence(0.9, freedom=4, workload="toy"))
+    assert refusal(adjustment(few)).startswith("14 processes, those of earlier sessions included, are too few")
+
+
+def test_sessions_of_one_call_do_not_count_twice() -> None:
+    """The second one knows the first one as an earlier session, which is among those that are adjusted."""
+    first, second = (replace(session(UNSTEADY), created=f"2026-01-0{day}T00:00:00+00:00") for day in (1, 2))
+    both = adjustments([first, second])
+    assert adjustments([first, replace(second, load_evidence=evidence(0.1, workload="toy"))]) == both
+    assert adjustments([replace(first, load_evidence=evidence(0.9, workload="toy")), second]) != both
+
+
+def test_of_workloads_that_follow_the_load_few_are_left_out_by_chance() -> None:
+    """A correlation of 0.7 in 8 processes of two settings, in a session without earlier ones."""
+    generator, trials, left_out = np.random.default_rng(8), 300, 0
+    for _ in range(trials):
+        groups = []
+        for workload, correlation in (("one", 0.9), ("two", 0.9), ("three", 0.7)):
+            for _ in range(2):
+                load, own = generator.normal(size=(2, 8))
+                latency = correlation * load + math.sqrt(1 - correlation**2) * own
+                groups.append((workload, list(zip(latency, load))))
+        left_out += "three" in fit_groups(groups, 0.0).left_out
+    assert left_out / trials < 0.06
 
 
 def test_the_slope_is_shrunk_towards_one() -> None:

@@ -21,10 +21,12 @@ from stored_results import FORMAT_1, FORMAT_2, name, unpacked
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.design import Design, Ending
+from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import FORMAT, Asked, Result, Thumbnail, ValidityEntry
 from modelzoo.results import store, summary
 from modelzoo.results.privacy import mask
 from modelzoo.setting import Setting
+from modelzoo.stats import Sums
 
 BF16 = Setting("bf16")
 
@@ -43,7 +45,8 @@ def planned_result() -> Result:
             run = make([0.1 * (1 + group) * slow] * 3, setting=setting, group=group, round=number)
             runs.append(beside(run, 0.0021 * slow, 0.002 * slow, 0.002 * slow))
     design = Design("toy", 0.05, 600.0, looks=(4, 8), maximum=8, seconds=(1.0,) * 8, ending=Ending.BUDGET)
-    return replace(result_of(*runs), designs=(design,), reference_seconds=0.002, reference_load="a load")
+    result = replace(result_of(*runs), designs=(design,), reference_seconds=0.002, reference_load="a load")
+    return replace(result, load_evidence=(LoadEvidence("toy", 3, Sums(24, 18, 0.2, 0.1, 0.12)),))
 
 
 def written(result: Result, directory: Path) -> Any:
@@ -317,6 +320,10 @@ def test_impossible_times_are_refused(value: Any, tmp_path: Path) -> None:
     [
         ({"reference_seconds": 0}, "the reference load has a time that is not possible"),
         ({"reference_seconds": -1}, "the reference load has a time that is not possible"),
+        (
+            {"load_evidence": [{"workload": "toy", "sessions": 1, "sums": {"load": 1.0, "product": 0.5}}]},
+            "the evidence of earlier sessions has sums that are not possible",
+        ),
         ({"designs": [{"workload": "toy", "margin": 0.05, "looks": [12, 8], "maximum": 16}]}, "looks of toy do not as"),
         ({"designs": [{"workload": "toy", "margin": 0.05, "looks": [0, 8], "maximum": 16}]}, "looks of toy do not as"),
         ({"designs": [{"workload": "toy", "margin": 0.05, "looks": [8, 24], "maximum": 16}]}, "looks of toy do not as"),
@@ -374,7 +381,7 @@ def test_a_value_replaced_by_anything_is_read_or_refused(stored: Path, data: st.
 def test_a_value_of_the_design_replaced_by_anything_is_read_or_refused(data: st.DataObject) -> None:
     """In a result that is planned, adjusted and compared."""
     content = encode(planned_result())
-    key = data.draw(st.sampled_from(["designs", "reference_seconds", "runs"]))
+    key = data.draw(st.sampled_from(["designs", "reference_seconds", "load_evidence", "runs"]))
     replace_anything(content, data, key)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from modelzoo import stats
-from modelzoo.stats import Control
+from modelzoo.stats import Control, Sums
 
 Pair = tuple[float, float]
 
@@ -66,3 +66,24 @@ def test_adjusted_latencies_vary_less_and_keep_their_level() -> None:
     found = [stats.adjusted(latency, load, control.slope, 0.0) for latency, load in blocks]
     assert stdev(found) < stdev([latency for latency, _ in blocks]) / 2
     assert stats.adjusted(1.5, math.log(2), 0.8, math.log(2)) == 1.5
+
+
+def test_sums_of_several_sessions_are_those_of_all_data() -> None:
+    """So that sessions can be kept as five numbers."""
+    first, second = (settings(np.random.default_rng(seed), 0.8, 0.02) for seed in (1, 2))
+    both, apart = stats.sums([*first, *second]), stats.sums(first).plus(stats.sums(second))
+    assert (both.pairs, both.freedom) == (apart.pairs, apart.freedom)
+    assert (both.latency, both.load, both.product) == pytest.approx((apart.latency, apart.load, apart.product))
+    assert both.is_possible
+    assert not Sums(8, 7, 1.0, 1.0, 1.1).is_possible
+
+
+def test_a_correlation_from_few_data_is_shrunk() -> None:
+    """By degrees of freedom, on the scale of Fisher's z; others count for no more than they have."""
+    own, others = Sums(9, 8, 1.0, 1.0, 0.2), Sums(40, 36, 1.0, 1.0, 0.8)
+    expected = math.tanh((8 * math.atanh(0.2) + 4 * math.atanh(0.8)) / 12)
+    assert stats.shrunk_correlation(own, others, 4.0) == pytest.approx(expected)
+    assert stats.shrunk_correlation(own, Sums(), 4.0) == pytest.approx(0.2)
+    assert stats.shrunk_correlation(Sums(), others, 4.0) == pytest.approx(0.8)
+    assert stats.shrunk_correlation(Sums(), Sums(), 4.0) == 0.0
+    assert stats.shrunk_correlation(Sums(2, 1, 1.0, 1.0, -1.0), others, 4.0) > 0
