@@ -37,6 +37,14 @@ def significant(value: float, digits: int = 4) -> str:
     return rounded
 
 
+def duration(value: float) -> str:
+    """Format a time that people wait, in seconds, to two units: ``7 s``, ``12 min 30 s``, ``1 h 2 min``."""
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "min"), (0 if hours else rest, "s"))
+    return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
+
+
 def seconds(value: float | None) -> str:
     """Format a time in seconds with a suitable unit: ``56.12 ms``, ``4.912 s``, ``812.0 µs``."""
     if value is None:

@@ -51,6 +51,15 @@ def test_seconds_have_a_fitting_unit(value: float | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.3, "0 s"), (7.4, "7 s"), (59.6, "1 min"), (750, "12 min 30 s"), (3600, "1 h"), (3723, "1 h 2 min")],
+)
+def test_a_time_to_wait_has_two_units(seconds: float, text: str) -> None:
+    """In hours, seconds do not matter."""
+    assert formatting.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
     ("fraction", "text"),
     [(0.0, "0.0 %"), (0.0132, "1.3 %"), (0.9, "90.0 %"), (1.0, "over 100 %"), (math.inf, "over 100 %")],
 )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable, Optional
 
+from modelzoo.formatting import duration
 from modelzoo.records.run import now
 from modelzoo.records.session import Session
 from modelzoo.setting import Sessions
@@ -73,8 +74,6 @@ def in_turn(
 
     Args: as for ``repeat``.
     """
-    from modelzoo.results.speed import duration
-
     series, due = now(), clock()
     for number in range(1, asked.count + 1):
         name, wait = f"session {number} of {asked.count}", due - clock()

@@ -30,7 +30,8 @@ def _times(each: ShownRow) -> Iterator[str]:
     if len(medians) > 1:
         yield f"medians of the processes: {_in_one_unit(medians)}"
     if row.verdict:
-        yield f"{row.verdict.outcome}: {row.verdict.reason}"
+        outlook = f"; {row.verdict.outlook}" if row.verdict.outlook else ""
+        yield f"{row.verdict.outcome}: {row.verdict.reason}{outlook}"
     if row.peak_memory:
         yield f"peak memory of a process {row.peak_memory / 2**30:.2f} GiB"
 

@@ -106,9 +106,9 @@ def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
     of = f" in {unit}" if unit else ""
     if outcome is SpeedVerdict.SAME:
         return f"{name} and {base} are equally fast{of}: ratio {_ratio(row.speedup)}"
-    # The last clause of the reason says what it would take to tell them apart; the rest is among the details.
-    outlook = row.verdict.reason.rpartition("; ")[2]
-    return f"{name} and {base} cannot be told apart{of}: ratio {_ratio(row.speedup)}; {outlook}"
+    # The reason, a p-value, is among the details.
+    why = row.verdict.outlook or row.verdict.reason
+    return f"{name} and {base} cannot be told apart{of}: ratio {_ratio(row.speedup)}; {why}"
 
 
 def _difference(speedup: stats.Interval, outcome: SpeedVerdict, base: str, unit: str, is_plain: bool = False) -> str:
@@ -129,14 +129,24 @@ def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -
         if row.speedup is not None and row.verdict is not None and row.verdict.outcome is SpeedVerdict.FASTER
     ]
     if not faster:
-        return f"none of {len(compared)} settings is faster than {base}: {_counted(counts)}"
+        return f"none of {len(compared)} settings is faster than {base}: {_counted(counts)}{_to_decide(compared)}"
     gain, best = max(faster, key=lambda each: each[0].value)
     counts[SpeedVerdict.FASTER] -= 1
     first = "the most" if unit else "the fastest"
     return (
         f"{best} {_difference(gain, SpeedVerdict.FASTER, base, unit)}, {first} of {len(compared) + 1} settings; the "
-        f"others, compared with the baseline: {_counted(counts)}"
+        f"others, compared with the baseline: {_counted(counts)}{_to_decide(compared)}"
     )
+
+
+def _to_decide(compared: Sequence[tuple[str, SummaryRow]]) -> str:
+    """What it would take to decide the comparisons that are not: as much as the one that takes the most."""
+    verdicts = [row.verdict for _, row in compared if row.verdict is not None]
+    outlooks = [verdict.outlook for verdict in verdicts if verdict.outlook is not None]
+    if not outlooks:
+        return ""
+    longest = max(outlooks, key=lambda outlook: outlook.processes)
+    return f"; about {longest.effort} would decide {'all of them' if len(outlooks) > 1 else 'it'}"
 
 
 def _counted(counts: Counter[SpeedVerdict | None]) -> str:

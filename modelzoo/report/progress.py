@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Callable, Optional, Protocol
 
 from modelzoo import stats
-from modelzoo.formatting import percent
+from modelzoo.formatting import duration, percent
 from modelzoo.records.protocol import Progress
 from modelzoo.records.run import Result, Run
 
@@ -243,13 +243,6 @@ def _level(level: LevelSoFar) -> str:
 
 
 def times(elapsed: float, remaining: float | None) -> str:
-    """``2:05 elapsed, about 7:30 left``."""
+    """``2 min 5 s elapsed, about 7 min 30 s left``."""
     left = "" if remaining is None else f", about {duration(remaining)} left"
     return f"{duration(elapsed)} elapsed{left}"
-
-
-def duration(seconds: float) -> str:
-    """``0:07``, ``12:30``, ``1:02:03``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

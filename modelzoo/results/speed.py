@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import median
 from typing import Optional, Union
 
 from modelzoo import stats
-from modelzoo.formatting import significant
 from modelzoo.records.design import Ending
 from modelzoo.records.run import Result, Run
 from modelzoo.results.comparable import not_comparable
@@ -56,7 +55,8 @@ def speeds(result: Result) -> dict[int, Speed]:
     verdicts = stats.verdicts(list(compared.values()))
     for (group, comparison), verdict in zip(compared.items(), verdicts):
         same = [run for run in result.runs if run.workload == workloads[group]]
-        found[group] = Speed(comparison.ratio, _with_outlook(verdict, comparison, len(compared), same))
+        outlook = _outlook(verdict, comparison, len(compared), same)
+        found[group] = Speed(comparison.ratio, replace(verdict, outlook=outlook))
     return found
 
 
@@ -92,18 +92,14 @@ def _seconds_per_item(run: Run) -> list[float]:
 # What it would take
 
 
-def _with_outlook(verdict: Verdict, found: stats.Comparison, table: int, runs: Sequence[Run]) -> Verdict:
-    """Add to an AMBIGUOUS verdict how many more processes are expected to decide it."""
+def _outlook(verdict: Verdict, found: stats.Comparison, table: int, runs: Sequence[Run]) -> Optional[stats.Outlook]:
+    """How many more processes are expected to decide an AMBIGUOUS verdict, and how long they take."""
     if verdict.outcome is not SpeedVerdict.AMBIGUOUS or not found.spread:
-        return verdict
+        return None
     difference = max(math.expm1(abs(math.log(found.ratio.value))), stats.EQUIVALENCE)
     alpha = (1 - stats.VERDICT_CONFIDENCE) / table
     more = max(1, stats.rounds_to_tell(found.spread, difference, alpha) - found.rounds)
-    processes = f"{more:,} more process{'es' if more > 1 else ''} per setting"
-    each = seconds_per_round(runs)
-    time = f" ({duration(more * each)})" if each else ""
-    shown = significant(100 * difference, 2)
-    return Verdict(verdict.outcome, f"{verdict.reason}; about {processes}{time} would show a difference of {shown} %")
+    return stats.Outlook(more, more * seconds_per_round(runs) or None, difference)
 
 
 def seconds_per_round(runs: Sequence[Run]) -> float:
@@ -132,10 +128,3 @@ def _moment(iso: Optional[str]) -> Optional[float]:
         return datetime.fromisoformat(iso or "").timestamp()
     except ValueError:
         return None
-
-
-def duration(seconds: float) -> str:
-    """A rough time: ``40 s``, ``3 min``, ``2.5 h``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

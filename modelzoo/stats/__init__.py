@@ -9,12 +9,12 @@ from modelzoo.stats.comparison import (
     EQUIVALENCE,
     VERDICT_CONFIDENCE,
     Comparison,
+    Outlook,
     SpeedVerdict,
     Verdict,
     compare,
     holm,
     judge,
-    p_value,
     ratio_interval,
     ratio_test,
     verdicts,
@@ -25,15 +25,13 @@ from modelzoo.stats.design import (
     Costs,
     components,
     detectable,
-    half_width,
     pooled,
     processes_needed,
     rounds_to_tell,
     seconds_per_process,
 )
-from modelzoo.stats.distribution import student_t, two_sided_p
+from modelzoo.stats.distribution import student_t
 from modelzoo.stats.intervals import (
-    BATCHES,
     CONFIDENCE,
     Interval,
     geometric_mean,
@@ -45,13 +43,11 @@ from modelzoo.stats.intervals import (
 )
 from modelzoo.stats.log_ratio import LogRatio, Variance, total
 from modelzoo.stats.looks import Look, Looks, planned_looks, spending
-from modelzoo.stats.samples import OUTLIER, is_settled, outliers, percentiles
+from modelzoo.stats.samples import is_settled, outliers, percentiles
 
 __all__ = [
-    "BATCHES",
     "CONFIDENCE",
     "EQUIVALENCE",
-    "OUTLIER",
     "USE_FROM",
     "VERDICT_CONFIDENCE",
     "Comparison",
@@ -62,6 +58,7 @@ __all__ = [
     "LogRatio",
     "Look",
     "Looks",
+    "Outlook",
     "SpeedVerdict",
     "Sums",
     "Variance",
@@ -72,14 +69,12 @@ __all__ = [
     "detectable",
     "fit_control",
     "geometric_mean",
-    "half_width",
     "holm",
     "is_settled",
     "judge",
     "level_interval",
     "odd_process",
     "outliers",
-    "p_value",
     "percentiles",
     "planned_looks",
     "pooled",
@@ -96,6 +91,5 @@ __all__ = [
     "student_t",
     "sums",
     "total",
-    "two_sided_p",
     "verdicts",
 ]

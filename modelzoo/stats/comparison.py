@@ -14,6 +14,7 @@ from enum import Enum
 from statistics import fmean, median, variance
 from typing import Optional
 
+from modelzoo.formatting import duration, significant
 from modelzoo.stats.intervals import CONFIDENCE, Interval
 from modelzoo.stats.log_ratio import LogRatio, Variance, total
 from modelzoo.stats.looks import Look, Looks
@@ -43,11 +44,43 @@ class SpeedVerdict(str, Enum):
 
 
 @dataclass(frozen=True)
+class Outlook:
+    """What is expected to decide a comparison that is AMBIGUOUS.
+
+    Attributes:
+        processes: how many more of each setting.
+        seconds: the wall time that they take; ``None`` if it is not known.
+        difference: the relative difference that they would show.
+    """
+
+    processes: int
+    seconds: Optional[float]
+    difference: float
+
+    @property
+    def effort(self) -> str:
+        """``9 more processes per setting (3 min)``."""
+        # An estimate that is known to two digits at most.
+        time = "" if self.seconds is None else f" ({duration(float(f'{self.seconds:.2g}'))})"
+        return f"{self.processes:,} more process{'es' if self.processes > 1 else ''} per setting{time}"
+
+    def __str__(self) -> str:
+        return f"about {self.effort} would show a difference of {significant(100 * self.difference, 2)} %"
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """The outcome of a comparison, with a short reason."""
+    """The outcome of a comparison, with a short reason.
+
+    Attributes:
+        outcome: the conclusion.
+        reason: what it follows from.
+        outlook: what would decide it; ``None`` unless it is AMBIGUOUS and this can be said.
+    """
 
     outcome: SpeedVerdict
     reason: str
+    outlook: Optional[Outlook] = None
 
 
 @dataclass(frozen=True)
@@ -88,14 +121,6 @@ def ratio_interval(a: Samples, b: Samples, *, paired: bool, confidence: float = 
         ValueError: paired sides have different numbers of processes, or there are none.
     """
     return _log_ratio(_levels(a), _levels(b), paired).interval(confidence)
-
-
-def p_value(a: Samples, b: Samples, *, paired: bool) -> float:
-    """Two-sided p-value of the hypothesis that A and B are equally fast, for data that is looked at once.
-
-    Args and Raises: as for ``ratio_interval``.
-    """
-    return _log_ratio(_levels(a), _levels(b), paired).p_value
 
 
 def ratio_test(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] = None) -> Comparison:

@@ -17,7 +17,7 @@ from modelzoo.report.differences import ShownRow, shown_rows
 from modelzoo.results import summary
 from modelzoo.results.adjustment import Adjustment
 from modelzoo.setting import Setting
-from modelzoo.stats import SpeedVerdict, Verdict
+from modelzoo.stats import Outlook, SpeedVerdict, Verdict
 from modelzoo.warning import Severity, WarningMessage
 
 STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
@@ -36,13 +36,18 @@ def proven(setting: Setting, group: int = 0, **changes: Any) -> Run:
 
 
 def judged(
-    rows: list[ShownRow], outcome: SpeedVerdict, low: float, high: float, index: int = 1, reason: str = "why"
+    rows: list[ShownRow],
+    outcome: SpeedVerdict,
+    low: float,
+    high: float,
+    index: int = 1,
+    outlook: Outlook | None = None,
 ) -> list[ShownRow]:
     """``rows``, one of them with this verdict and a speedup with these bounds."""
     found = list(rows)
     ratio = stats.Interval(math.sqrt(low * high) if low else 1.0, low, high)
     speedup = None if outcome is SpeedVerdict.REFUSED else ratio
-    row = dataclasses.replace(found[index].row, verdict=Verdict(outcome, reason), speedup=speedup)
+    row = dataclasses.replace(found[index].row, verdict=Verdict(outcome, "why", outlook), speedup=speedup)
     found[index] = dataclasses.replace(found[index], row=row)
     return found
 
@@ -88,9 +93,10 @@ def test_batch_sizes_are_compared_by_items_per_second() -> None:
 def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
     """The p-value is among the details."""
     rows = shown(proven(Setting()), proven(Setting("bf16"), 1))
-    said = sentence(judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, reason="p = 0.3; about 9 more processes"))
+    said = sentence(judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, outlook=Outlook(9, 184.0, 0.02)))
     assert said.startswith(
-        "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; about 9 more processes; proven"
+        "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; about 9 more processes per setting (3 min) would "
+        "show a difference of 2.0 %; proven"
     )
 
 
@@ -130,6 +136,17 @@ def test_of_several_settings_the_best_is_named_and_the_others_are_counted() -> N
         "threads=3 is 1.45 times faster than threads=1 [1.40, 1.50], the fastest of 6 settings; the others, compared "
         "with the baseline: 1 faster, 1 slower, 1 could not be told apart from it, 1 failed; proven"
     )
+
+
+def test_of_several_undecided_settings_the_one_that_takes_the_most_says_how_much() -> None:
+    """A round gives every setting one more process, so that is enough for the others."""
+    rows = judged(several(), SpeedVerdict.AMBIGUOUS, 0.9, 1.1, 4, Outlook(9, 184.0, 0.02))
+    assert "1 failed; about 9 more processes per setting (3 min) would decide it; proven" in sentence(rows)
+    rows = judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, 3, Outlook(40, None, 0.05))
+    assert "1 failed; about 40 more processes per setting would decide all of them; proven" in sentence(rows)
+    rows = judged(judged(rows, SpeedVerdict.SAME, 0.99, 1.01, 1), SpeedVerdict.SAME, 0.99, 1.01, 2)
+    assert sentence(rows).startswith("none of 5 settings is faster than threads=1: ")
+    assert "about 40 more processes per setting would decide all of them" in sentence(rows)
 
 
 def test_if_no_setting_is_faster_none_is_named() -> None:

@@ -82,8 +82,8 @@ def test_p_values_agree_with_a_published_example() -> None:
     first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
     second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
     a, b = ([[math.exp(each)] for each in side] for side in (first, second))
-    assert stats.p_value(a, b, paired=False) == pytest.approx(0.07939, abs=5e-6)
-    assert stats.p_value(a, b, paired=True) == pytest.approx(0.002833, abs=5e-7)
+    assert stats.ratio_test(a, b, paired=False).p_value == pytest.approx(0.07939, abs=5e-6)
+    assert stats.ratio_test(a, b, paired=True).p_value == pytest.approx(0.002833, abs=5e-7)
     found = stats.ratio_interval(a, b, paired=False)
     assert (math.log(found.low), math.log(found.high)) == pytest.approx((-3.3654832, 0.2054832), abs=1e-6)
 
@@ -186,7 +186,7 @@ def test_testing_after_every_round_would_cause_false_alarms() -> None:
     generator, trials, wrong = np.random.default_rng(4), 300, 0
     for _ in range(trials):
         a, b = levels(generator, 32, NOISE), levels(generator, 32, NOISE)
-        wrong += any(stats.p_value(a[:n], b[:n], paired=True) <= 0.02 for n in range(8, 33))
+        wrong += any(stats.ratio_test(a[:n], b[:n], paired=True).p_value <= 0.02 for n in range(8, 33))
     assert wrong / trials > 0.05
 
 
@@ -211,7 +211,7 @@ def test_a_planted_difference_is_found_in_half_the_rounds() -> None:
 def test_one_look_is_a_plain_test() -> None:
     """Without a design, or with a fixed number of rounds."""
     a, b = [[1.0], [1.1], [1.2]], [[1.1], [1.15], [1.25]]
-    plain = stats.p_value(a, b, paired=True)
+    plain = stats.ratio_test(a, b, paired=True).p_value
     assert stats.ratio_test(a, b, paired=True).p_value == plain
     assert stats.ratio_test(a, b, paired=True, looks=Looks((3,), 3)).p_value == pytest.approx(plain)
 
@@ -241,8 +241,8 @@ def test_before_the_first_look_nothing_is_decided() -> None:
 
 def test_equal_rounds_decide_without_doubt() -> None:
     """No spread: a constant difference is certain, no difference is none."""
-    assert stats.p_value([[1.0]] * 3, [[2.0]] * 3, paired=True) == 0
-    assert stats.p_value([[1.0]] * 3, [[1.0]] * 3, paired=True) == 1
+    assert stats.ratio_test([[1.0]] * 3, [[2.0]] * 3, paired=True).p_value == 0
+    assert stats.ratio_test([[1.0]] * 3, [[1.0]] * 3, paired=True).p_value == 1
 
 
 def test_holm_corrects_the_smallest_most() -> None:
@@ -333,3 +333,10 @@ def test_a_disturbed_round_is_neither_dropped_nor_decisive() -> None:
     ratio, verdict = stats.compare(a, b, paired=True)
     assert ratio.low < 1 < ratio.high
     assert verdict.outcome == "AMBIGUOUS"
+
+
+def test_an_outlook_is_a_clause() -> None:
+    """Processes, the time that they take if it is known, and what they would show; times are estimates."""
+    assert str(stats.Outlook(1, 44.6, 0.05)).startswith("about 1 more process per setting (45 s) would show a differ")
+    assert stats.Outlook(1200, 8880.0, 0.02).effort == "1,200 more processes per setting (2 h 28 min)"
+    assert stats.Outlook(9, None, 0.02).effort == "9 more processes per setting"
