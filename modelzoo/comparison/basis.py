@@ -18,7 +18,15 @@ from modelzoo.results.session_levels import work_key
 from modelzoo.stats import Variance
 
 ASSUMED_SPREAD = 0.10
-"""Standard deviation of the log levels of sessions, if nothing is known of a machine."""
+"""Standard deviation of the log levels of sessions, if nothing is known of a machine.
+
+It is more than the suite's own recordings show: on a virtual machine with 2 vCPUs of a shared server, sessions of one
+setting differed by 2.4 to 8.7 % (benchmarks/precision.py --rows between). Over three months, an application benchmark
+in a public cloud varied by less than 3.7 % (Henning et al., "When should I run my application benchmark?", FSE
+Companion 2025); microbenchmarks vary by 0.03 % to over 100 %, depending on the benchmark and on the type of instance
+(Laaber, Scheuner and Leitner, "Software microbenchmarking in the cloud. How bad is it really?", Empirical Software
+Engineering 24, 2019). So no assumption is safe for every machine, and verdicts that rest on it are marked. A factor of
+two is told from none even in a table of eight rows; 5 % are not even alone."""
 LEAST_OWN = 3
 """Sessions of each side from which on their own variance is used."""
 LEAST_STORED = 5

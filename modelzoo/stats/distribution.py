@@ -1,4 +1,4 @@
-"""Student's t distribution, for any number of degrees of freedom, whole or not; the normal one if it is infinite."""
+"""Student's t distribution, for any number of degrees of freedom, whole or not, finite or not."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from statistics import NormalDist
 
 ACCURACY = 1e-14
 """The continued fraction ends when a step changes it by less than this fraction."""
+NORMAL_FROM = 1e6
+"""Degrees of freedom from which it is the normal distribution: 95 % quantiles then differ by about a millionth."""
 
 
 @lru_cache(maxsize=4096)
@@ -20,7 +22,7 @@ def student_t(probability: float, freedom: float) -> float:
         return -student_t(1 - probability, freedom)
     if freedom < 1:
         return math.inf
-    if math.isinf(freedom):
+    if freedom > NORMAL_FROM:
         return NormalDist().inv_cdf(probability)
     low, high = 0.0, math.pi / 2
     for _ in range(60):
@@ -41,7 +43,7 @@ def two_sided_p(t: float, freedom: float) -> float:
         return 1.0
     if math.isinf(t):
         return 0.0
-    if math.isinf(freedom):
+    if freedom > NORMAL_FROM:
         return math.erfc(t / math.sqrt(2))
     return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
 

@@ -35,6 +35,17 @@ def test_student_t_matches_the_printed_table(probability: float, freedom: int, t
     assert student_t(probability, freedom) == pytest.approx(table, abs=6e-4)
 
 
+def test_infinite_freedom_is_the_normal_distribution() -> None:
+    """Its quantiles are the printed ones, and many degrees of freedom come near them."""
+    assert student_t(0.975, math.inf) == pytest.approx(1.959964)
+    assert student_t(0.025, math.inf) == pytest.approx(-1.959964)
+    for freedom in (1e6, 1e7, 1e33):
+        assert student_t(0.975, freedom) == pytest.approx(1.959964, rel=1e-5)
+        assert two_sided_p(1.959964, freedom) == pytest.approx(0.05, rel=1e-5)
+    assert two_sided_p(1.959964, math.inf) == pytest.approx(0.05)
+    assert two_sided_p(math.inf, math.inf) == 0
+
+
 def test_student_t_without_freedom_is_unbounded() -> None:
     """One value has no spread, so no finite quantile, and nothing can be told from it."""
     assert student_t(0.975, 0) == math.inf

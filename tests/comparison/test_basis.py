@@ -1,0 +1,93 @@
+"""What the earlier sessions of a machine say: which of them count, and how certain their variance is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_runs import MACHINE
+from kept_sessions import kept
+from stored_sides import HERE, history, session, side_setting
+
+from modelzoo.comparison.basis import Histories, known, machine_of, read_histories
+from modelzoo.machine.history import add_to_history, history_path
+from modelzoo.records.history import SessionLevel
+
+SIDE = side_setting(session([0.1] * 8))
+LOGS = (-0.02, -0.01, 0.0, 0.01, 0.02)
+"""Their variance is 2.5e-4."""
+
+
+def test_five_sessions_of_the_same_work_are_enough() -> None:
+    """Their variance, with 4 degrees of freedom; and that of their processes, 0.01² + 0.05² / 3 s, with 5 × 7."""
+    found = known(SIDE, history(LOGS), is_adjusted=False)
+    assert found is not None
+    assert (found.sessions.value, found.sessions.freedom) == (pytest.approx(2.5e-4), 4)
+    assert (found.processes.value, found.processes.freedom) == (pytest.approx(0.01**2 + 0.05**2 / 3), 35)
+    assert found.text == "1.6 % (5 earlier sessions of the same work)"
+
+
+def test_four_sessions_are_too_few() -> None:
+    """Nothing is known then."""
+    assert known(SIDE, history(LOGS[:4]), is_adjusted=False) is None
+    assert known(SIDE, [], is_adjusted=False) is None
+
+
+def test_sessions_of_the_workload_and_then_of_all_workloads_take_their_place() -> None:
+    """Each work about its own mean: the levels of different settings do not count as a difference of sessions."""
+    bf16 = [replace(each, level=3 * each.level, key="bf16") for each in history(LOGS)]
+    found = known(SIDE, [*history(LOGS[:3]), *bf16], is_adjusted=False)
+    assert found is not None
+    assert (found.sessions.value, found.sessions.freedom) == (pytest.approx((2e-4 + 10e-4) / 6), 4)
+    assert found.text.endswith("(5 earlier sessions of toy in all settings)")
+    elsewhere = [replace(each, workload="other") for each in bf16]
+    found = known(SIDE, elsewhere, is_adjusted=False)
+    assert found is not None
+    assert found.text == "1.6 % (5 earlier sessions of all workloads)"
+
+
+def test_settings_of_the_same_sessions_add_no_degrees_of_freedom() -> None:
+    """A session that is slow is slow in all of its settings."""
+    several = [replace(each, key=key) for key in ("x", "y", "z") for each in history(LOGS)]
+    found = known(SIDE, several, is_adjusted=False)
+    assert found is not None
+    assert found.sessions.freedom == 4
+
+
+def test_adjusted_levels_vary_less_than_raw_ones() -> None:
+    """Sessions that were slow because the machine was have the same level at one speed."""
+    slow = history(LOGS, loads=[0.002 * math.exp(log) for log in LOGS])
+    raw, adjusted = known(SIDE, slow, is_adjusted=False), known(SIDE, slow, is_adjusted=True)
+    assert raw is not None and adjusted is not None
+    assert raw.sessions.value == pytest.approx(2.5e-4)
+    assert adjusted.sessions.value == pytest.approx(0, abs=1e-12)
+
+
+def test_sessions_without_a_load_or_with_another_one_are_not_adjusted_together() -> None:
+    """Times of different loads cannot be compared, so five sessions with two loads are too few."""
+    loads = [0.002] * 5
+    slow = history(LOGS, loads=loads)
+    mixed = [*slow[:3], *(replace(each, reference_load="another") for each in slow[3:])]
+    assert known(SIDE, history(LOGS), is_adjusted=True) is None
+    assert known(SIDE, mixed, is_adjusted=True) is None
+    assert known(SIDE, slow, is_adjusted=True) is not None
+
+
+def test_histories_leave_out_what_is_compared_and_other_machines() -> None:
+    """Sessions are told apart by when they began."""
+    levels = [kept(day) for day in range(1, 7)]
+    found = Histories({"here": levels})
+    assert found.besides("here", {levels[2].created}) == (*levels[:2], *levels[3:])
+    assert found.besides("elsewhere", set()) == ()
+
+
+def test_the_history_of_each_machine_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From where this suite keeps it; a machine that was never here has none."""
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
+    here, there = session([0.1]), session([0.1], machine=replace(MACHINE, cpu="another"))
+    level: SessionLevel = kept()
+    assert add_to_history([level], history_path(MACHINE))
+    found = read_histories([here, there])
+    assert found.by_machine == {HERE: (level,), machine_of(side_setting(there)): ()}

@@ -1,0 +1,114 @@
+"""Levels of sessions: the unit of each metric, batch sizes, and what processes and sessions say of their variance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from stored_sides import session, side_setting
+
+from modelzoo.comparison.levels import SessionLevels, can_adjust, interval, log_ratio, session_levels
+from modelzoo.comparison.model import Metric
+from modelzoo.records.run import Run
+from modelzoo.results.adjustment import fit
+from modelzoo.setting import Setting
+
+SLOW = (1.0, 1.2, 1.05, 1.3, 1.1, 1.0, 1.25, 1.15)
+"""How much the machine is slowed down in each round."""
+
+
+def values(metric: Metric, **changes: object) -> list[float]:
+    """The values of two processes of 0.1 and 0.2 s, in the metric's unit."""
+    found = session_levels(side_setting(session([0.1, 0.2], **changes)), metric)
+    assert found is not None
+    return [math.exp(each) for each in found.processes[0]]
+
+
+def test_each_metric_has_its_own_values() -> None:
+    """Seconds per batch, items per second of a batch of 4, seconds of the first call (9 s), and bytes (1 GiB)."""
+    assert values(Metric.LATENCY) == pytest.approx([0.1, 0.2])
+    assert values(Metric.THROUGHPUT) == pytest.approx([40, 20])
+    assert values(Metric.COLD_START) == pytest.approx([9, 9])
+    assert values(Metric.MEMORY) == pytest.approx([2**30, 2**30])
+
+
+def test_processes_and_sessions_without_times_do_not_count() -> None:
+    """A failed process is left out, and so is a session in which all of them failed."""
+    whole, failed = session([0.1, 0.2], 1), session([0.1, 0.2], 2)
+    broken = tuple(replace(run, report=None, error="broken") for run in failed.runs)
+    part = replace(whole, runs=(whole.runs[0], broken[1]))
+    found = session_levels(side_setting(part, replace(failed, runs=broken)), Metric.LATENCY)
+    assert found == SessionLevels(((pytest.approx(math.log(0.1)),),))
+    assert session_levels(side_setting(replace(failed, runs=broken)), Metric.LATENCY) is None
+
+
+def test_the_session_is_the_unit() -> None:
+    """A session of three processes counts as much as one of a single process."""
+    found = SessionLevels(((0.0, 0.1, 0.2), (0.5,)))
+    assert found.levels == pytest.approx([0.1, 0.5])
+    assert (found.mean, found.count, found.count_sessions) == (pytest.approx(0.3), 4, 2)
+
+
+def test_variances_by_hand() -> None:
+    """Sessions at 0.1 and 0.5: 0.08 / 2. Processes: 0.01 with 2 degrees of freedom, times (1/3 + 1) / 4."""
+    found = SessionLevels(((0.0, 0.1, 0.2), (0.5,)))
+    of_sessions, of_processes = found.of_sessions(), found.between_processes()
+    assert (of_sessions.value, of_sessions.freedom) == (pytest.approx(0.04), 1)
+    assert (of_processes.value, of_processes.freedom) == (pytest.approx(0.01), 2)
+    assert found.share_of_a_process() == pytest.approx(1 / 3)
+
+
+def test_single_processes_say_nothing_about_how_processes_differ() -> None:
+    """There are no degrees of freedom, and the interval is unbounded."""
+    found = SessionLevels(((0.0,), (0.1,)))
+    assert found.between_processes().freedom == 0
+    assert interval(found).high == math.inf
+
+
+def test_the_interval_is_of_processes_and_from_three_sessions_on_of_sessions() -> None:
+    """Student's t with 3 - 1 degrees of freedom is 4.303; with two sessions, that of their pooled processes."""
+    three = interval(SessionLevels(((0.0, 0.0), (0.1, 0.1), (0.2, 0.2))))
+    assert math.log(three.high / three.value) == pytest.approx(4.303 * 0.1 / math.sqrt(3), rel=1e-3)
+    two = interval(SessionLevels(((0.0, 0.0), (0.2, 0.2))))
+    assert two.low == two.value == two.high == pytest.approx(math.exp(0.1))
+
+
+def test_better_is_a_ratio_above_one_in_every_metric() -> None:
+    """Twice the throughput is better, half of everything else is."""
+    side = side_setting(session([0.1]))
+    for metric in Metric:
+        difference = math.log(2) if metric is Metric.THROUGHPUT else -math.log(2)
+        assert math.exp(log_ratio(side, side, metric, difference)) == pytest.approx(2)
+
+
+def test_latencies_are_compared_per_item() -> None:
+    """Twice the batch in twice the time is equally fast; the first call and the memory are compared as they are."""
+    four, eight = side_setting(session([0.1])), side_setting(session([0.2], setting=Setting(batch=8)))
+    assert log_ratio(four, eight, Metric.LATENCY, math.log(2)) == pytest.approx(0)
+    assert log_ratio(four, eight, Metric.COLD_START, math.log(2)) == pytest.approx(-math.log(2))
+    assert log_ratio(four, eight, Metric.MEMORY, math.log(2)) == pytest.approx(-math.log(2))
+
+
+def test_adjusted_levels_are_free_of_slow_downs_that_the_load_saw() -> None:
+    """All processes get the latency that they have at one speed; the load's time is kept."""
+    side = side_setting(session([0.1 * each for each in SLOW * 2], loads=[0.002 * each for each in SLOW * 2]))
+    found = fit(side.results)
+    assert can_adjust([side], Metric.LATENCY, found)
+    levels = session_levels(side, Metric.LATENCY, found)
+    assert levels is not None
+    assert levels.processes[0] == pytest.approx([levels.mean] * 16)
+    assert levels.load == pytest.approx(math.log(0.002) + sum(map(math.log, SLOW)) / 8)
+
+
+def test_only_latencies_with_a_load_beside_all_processes_are_adjusted() -> None:
+    """Not memory and first calls, not without a load, not if one process has none."""
+    loads = [0.002 * each for each in SLOW * 2]
+    side = side_setting(session([0.1 * each for each in SLOW * 2], loads=loads))
+    found = fit(side.results)
+    assert can_adjust([side], Metric.THROUGHPUT, found)
+    assert not can_adjust([side], Metric.MEMORY, found)
+    assert not can_adjust([side], Metric.COLD_START, found)
+    assert not can_adjust([side], Metric.LATENCY, None)
+    without: Run = replace(side.sessions[0][0], reference=())
+    assert not can_adjust([replace(side, sessions=((without, *side.sessions[0][1:]),))], Metric.LATENCY, found)

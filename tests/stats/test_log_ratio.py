@@ -1,0 +1,67 @@
+"""Log ratios and sums of variances: published formulas, and what is known without data."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelzoo.stats import LogRatio, Variance, total
+
+VARIANCES = st.lists(
+    st.builds(Variance, st.floats(0, 1, allow_subnormal=False), st.floats(1, 1e4) | st.just(math.inf)), min_size=1
+)
+
+
+def test_degrees_of_freedom_of_a_sum_by_hand() -> None:
+    """(2 + 1)² / (2²/4 + 1²/8) = 8."""
+    assert total([Variance(2, 4), Variance(1, 8)]) == Variance(3, pytest.approx(8))
+
+
+def test_a_variance_that_is_not_estimated_adds_freedom() -> None:
+    """(1 + 1)² / (1²/4 + 0) = 16; two of them have as much as one."""
+    assert total([Variance(1, 4), Variance(1, math.inf)]) == Variance(2, pytest.approx(16))
+    assert total([Variance(1, math.inf), Variance(2, math.inf)]) == Variance(3, math.inf)
+
+
+def test_no_variance_at_all_has_the_smallest_freedom() -> None:
+    """Nothing was seen to vary, so nothing is weighted."""
+    assert total([Variance(0, 4), Variance(0, 8)]) == Variance(0, 4)
+
+
+@given(VARIANCES)
+def test_a_sum_has_at_least_the_smallest_freedom_and_at_most_all_of_it(variances: list[Variance]) -> None:
+    """Satterthwaite's degrees of freedom lie between those of the worst part and those of all parts together."""
+    found = total(variances)
+    assert found.value == pytest.approx(sum(each.value for each in variances))
+    freedom = [each.freedom for each in variances if each.value or not found.value]
+    assert min(freedom) * (1 - 1e-9) <= found.freedom <= sum(freedom) * (1 + 1e-9)
+
+
+def test_the_interval_and_the_p_value_fit_together() -> None:
+    """The hypothesis of the interval's bound has p = 0.05; that of the value itself has p = 1."""
+    ratio = LogRatio(0.1, 0.03, 7)
+    assert ratio.p_of(math.log(ratio.interval().low)) == pytest.approx(0.05)
+    assert ratio.p_of(0.1) == 1
+    assert ratio.p_value == ratio.p_of(0) < 0.05
+
+
+def test_a_known_error_is_that_of_the_normal_distribution() -> None:
+    """With infinite freedom, 1.96 standard errors are 95 %."""
+    ratio = LogRatio(0.2, 0.1, math.inf)
+    assert math.log(ratio.interval().high) == pytest.approx(0.2 + 0.1 * NormalDist().inv_cdf(0.975))
+    assert ratio.p_value == pytest.approx(2 * NormalDist().cdf(-2))
+
+
+def test_without_freedom_nothing_is_known() -> None:
+    """The interval is unbounded and every hypothesis holds."""
+    ratio = LogRatio(1.0, 0.1, 0)
+    assert (ratio.interval().low, ratio.interval().high, ratio.p_value) == (0, math.inf, 1)
+
+
+def test_a_multiple_of_a_variance_is_known_as_well() -> None:
+    """Only its value changes."""
+    assert Variance(2, 5).times(0.25) == Variance(0.5, 5)
