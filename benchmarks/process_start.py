@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from time import perf_counter
-from typing import IO, Any
+from typing import Any
 
 import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, percent
@@ -61,21 +60,6 @@ def run_old_worker() -> int:
     engine.load_model = load_normally  # type: ignore[attr-defined]
     measurement.no_garbage_collection = nullcontext  # type: ignore[assignment]
     return worker.main()
-
-
-@dataclass(frozen=True)
-class OldLauncher(LocalLauncher):
-    """Starts workers the old way."""
-
-    def start(self, environment: Mapping[str, str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [self.python, __file__, "--old-worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=dict(environment),
-            start_new_session=True,
-        )
 
 
 @dataclass(frozen=True)
@@ -134,7 +118,7 @@ def compare(workload: str, processes: int, seconds: float) -> Claim:
     """Measure one workload, print what was found, and return the claim."""
     work = discovery.load_workload(discovery.find_workload(workload))
     new = Request(work, (Setting(weights="random"),), Plan(max_seconds=seconds))
-    old = replace(new, launcher=OldLauncher())
+    old = replace(new, launcher=LocalLauncher(worker=(__file__, "--old-worker")))
     (prepared,) = prepare(new, lambda event: None)
     found: tuple[list[Process], list[Process]] = ([], [])
     for number in range(processes):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from pathlib import PurePath
 from typing import Any, Optional, Union
 
 from modelzoo.errors import UsageError
@@ -19,6 +20,9 @@ BACKEND_VARIABLE = "MODELZOO_BACKEND"
 """The environment variable that supplies the default of ``--backend``."""
 MARGIN = 0.05
 """Default of ``--margin``."""
+
+LAUNCHERS = ("python", "image")
+"""The fields that decide how a worker is started."""
 
 OptionValue = Union[bool, int, float, str, None]
 """The value of one of a workload's own options."""
@@ -46,6 +50,8 @@ class Setting:
         malloc: the memory allocator: ``default`` (what the environment preloads, else the C library's), ``glibc`` (no
             other one is preloaded), ``tcmalloc`` or ``jemalloc``.
         thp: transparent huge pages: ``default`` (as the system is set), ``off``, or ``on`` (large blocks).
+        python: absolute path of the interpreter that runs it; ``None`` stands for the one that runs the suite.
+        image: name of the container image that it runs in; ``None``: in no container of its own.
     """
 
     precision: str = "fp32"
@@ -62,6 +68,8 @@ class Setting:
     options: dict[str, OptionValue] = field(default_factory=dict)
     malloc: str = "default"
     thp: str = "default"
+    python: Optional[str] = None
+    image: Optional[str] = None
 
     def __post_init__(self) -> None:
         _one_of("--precision", self.precision, PRECISIONS)
@@ -77,10 +85,16 @@ class Setting:
                 raise UsageError(f"--{name} must be 1 or more, not {value}")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"--seed must be from 0 to 2**63 - 1, not {self.seed}")
+        if self.python is not None and self.image is not None:
+            raise UsageError("python and image contradict each other: an image has its own Python; leave one out")
 
     @property
     def label(self) -> str:
         """A short name for tables: the precision, and what differs from the defaults of how a model is executed."""
+        return labels([self])[0]
+
+    def _label(self, short: Mapping[str, str]) -> str:
+        """``label``, with the ``short`` names of the interpreter and the image."""
         parts = [self.precision + (f"={self.bf16_method}" if self.bf16_method else "")]
         if self.mode != "eager":
             parts.append(self.mode)
@@ -91,12 +105,13 @@ class Setting:
         for name, value in (("malloc", self.malloc), ("thp", self.thp)):
             if value != "default":
                 parts.append(f"{name}={value}")
+        parts += [f"{name}={short[value]}" for name in LAUNCHERS if (value := getattr(self, name)) is not None]
         return " ".join(parts)
 
     def reference(self) -> Setting:
         """The setting whose predictions serve as the reference: fp32, eager, default backend and memory format.
 
-        Allocator and huge pages stay: they belong to the process, which both run in, and change no prediction.
+        Allocator, huge pages, interpreter and image stay: they belong to the process, which both run in.
         """
         return self.replace(precision="fp32", bf16_method=None, mode="eager", backend="auto", channels_last=False)
 
@@ -138,20 +153,50 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     >>> labels([Setting(), Setting()])
     ['fp32', 'fp32 #2']
     """
-    shown = {"precision", "bf16_method", "mode", "backend", "channels_last", "malloc", "thp", "options"}
+    shown = {"precision", "bf16_method", "mode", "backend", "channels_last", "malloc", "thp", "options", *LAUNCHERS}
     names = [each.name for each in fields(Setting) if each.name not in shown]
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
     options = sorted({name for setting in settings for name in setting.options})
     varied_options = [name for name in options if len({repr(setting.options.get(name)) for setting in settings}) > 1]
+    short = launcher_names([value for name in LAUNCHERS for s in settings if (value := getattr(s, name)) is not None])
     found: list[str] = []
     for setting in settings:
-        parts = [setting.label]
+        parts = [setting._label(short)]
         parts += [f"{name}={_text(getattr(setting, name))}" for name in varied]
         parts += [f"{name}={_text(setting.options.get(name))}" for name in varied_options]
         label = " ".join(parts)
         count = 1 + sum(other == label or other.startswith(f"{label} #") for other in found)
         found.append(label if count == 1 else f"{label} #{count}")
     return found
+
+
+def launcher_names(values: Collection[str]) -> dict[str, str]:
+    """A short name for each interpreter or image, as long as it takes to tell them apart.
+
+    An interpreter is called after its environment, an image of this suite by its tag.
+
+    >>> launcher_names(["/home/me/envs/torch-2.9.1/bin/python", "/home/me/.venv/bin/python"])
+    {'/home/me/envs/torch-2.9.1/bin/python': 'torch-2.9.1', '/home/me/.venv/bin/python': '.venv'}
+    >>> launcher_names(["/usr/bin/python3.9", "/usr/bin/python3.11"])
+    {'/usr/bin/python3.9': 'python3.9', '/usr/bin/python3.11': 'python3.11'}
+    >>> launcher_names(["zoo:torch1.13.0_acl", "zoo:torch2.10.0_acl"])
+    {'zoo:torch1.13.0_acl': 'torch1.13.0_acl', 'zoo:torch2.10.0_acl': 'torch2.10.0_acl'}
+    """
+    distinct = list(dict.fromkeys(values))
+    longest = max((len(PurePath(value).parts) for value in distinct), default=0)
+    choices = [[_environment_name(value) for value in distinct]]
+    choices += [["/".join(PurePath(value).parts[-count:]) for value in distinct] for count in range(1, longest)]
+    return dict(zip(distinct, next((names for names in choices if len(set(names)) == len(names)), distinct)))
+
+
+def _environment_name(value: str) -> str:
+    """``torch-2.9.1`` for ``/envs/torch-2.9.1/bin/python``, and the tag of an image."""
+    path = PurePath(value)
+    if value.startswith(("/", "~")):  # stored results have ~ in place of the home directory
+        environment = path.parent.parent.name if path.parent.name == "bin" else ""
+        return path.name if environment in ("", "usr", "local") else environment
+    tag = value.rpartition(":")[2]
+    return value if not tag or "/" in tag or "@" in value else tag
 
 
 def _text(value: OptionValue) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_docker import FakeDocker, install
 from places import ROOT
 
 
@@ -18,6 +20,18 @@ def shared() -> Path:
             f"no test data in {folder}: set MODELZOO_TEST_DATA to the directory that contains data/ and weights/"
         )
     return folder
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDocker]:
+    """Return a fake ``docker`` that is first on the PATH and has no images yet."""
+    from modelzoo.measure import docker
+
+    found = install(tmp_path / "engine")
+    monkeypatch.setenv("PATH", f"{found.home}{os.pathsep}{os.environ['PATH']}")
+    docker.read_image.cache_clear()
+    yield found
+    docker.read_image.cache_clear()
 
 
 @pytest.fixture(autouse=True)

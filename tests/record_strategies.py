@@ -97,6 +97,7 @@ _EXECUTION = {
     "seed": st.integers(0, 2**63 - 1),
     "malloc": st.sampled_from(MALLOCS),
     "thp": st.sampled_from(HUGE_PAGES),
+    "image": st.none(),  # an image excludes another interpreter
 }
 _SECONDS = st.floats(0, exclude_min=True, allow_infinity=False)
 

@@ -26,6 +26,7 @@ from modelzoo.setting import Effort, Plan, ResolvedSetting, Sessions, Setting, l
         ({"seed": 2**63}, "--seed must be from 0"),
         ({"malloc": "hoard"}, "--malloc must be one of default, glibc, tcmalloc, jemalloc, not 'hoard'"),
         ({"thp": "always"}, "--thp must be one of default, off, on, not 'always'"),
+        ({"python": "/p", "image": "zoo:a"}, "python and image contradict each other: an image has its own Python"),
     ],
 )
 def test_a_setting_refuses_nonsense(changes: dict[str, Any], message: str) -> None:
@@ -89,6 +90,10 @@ def test_sessions_refuse_nonsense(changes: dict[str, Any], message: str) -> None
         ({"mode": "compile", "backend": "blas", "channels_last": True}, "fp32 compile blas channels-last"),
         ({"malloc": "tcmalloc"}, "fp32 malloc=tcmalloc"),
         ({"channels_last": True, "malloc": "glibc", "thp": "off"}, "fp32 channels-last malloc=glibc thp=off"),
+        ({"python": "~/envs/torch-2.9.1/bin/python"}, "fp32 python=torch-2.9.1"),
+        ({"python": "/usr/bin/python3.11"}, "fp32 python=python3.11"),
+        ({"backend": "blas", "image": "host:5000/zoo:torch2"}, "fp32 blas image=torch2"),
+        ({"image": "host:5000/zoo"}, "fp32 image=host:5000/zoo"),
     ],
 )
 def test_the_label_names_what_differs_from_the_defaults(changes: dict[str, Any], label: str) -> None:
@@ -109,7 +114,7 @@ def test_a_setting_survives_json() -> None:
     """What is stored can be read back as the same setting."""
     setting = Setting("bf16", "cast", "script", "onednn", "cpu", 4, 2, True, "random", 7, "/a/b", {"size": "base"})
     assert decode(Setting, json.loads(json.dumps(encode(setting)))) == setting
-    setting = Setting(malloc="jemalloc", thp="on")
+    setting = Setting(malloc="jemalloc", thp="on", python="/p")
     assert decode(Setting, json.loads(json.dumps(encode(setting)))) == setting
 
 
@@ -117,6 +122,7 @@ def test_a_setting_of_an_older_version_has_the_defaults_of_what_it_lacks() -> No
     """Its label stays what it was."""
     old = decode(Setting, {"precision": "bf16", "bf16_method": "cast", "mode": "eager", "threads": 2})
     assert (old.malloc, old.thp, old.label) == ("default", "default", "bf16=cast")
+    assert (old.python, old.image) == (None, None)
 
 
 def test_the_reference_is_plain_fp32_of_the_same_work() -> None:
@@ -127,10 +133,31 @@ def test_the_reference_is_plain_fp32_of_the_same_work() -> None:
     assert resolved.reference() == ResolvedSetting(batch=4, threads=2)
 
 
-def test_the_reference_runs_in_the_memory_of_the_setting() -> None:
+@pytest.mark.parametrize("process", [{"malloc": "tcmalloc", "thp": "on"}, {"python": "/p"}, {"image": "zoo:a"}])
+def test_the_reference_runs_in_the_process_of_the_setting(process: dict[str, Any]) -> None:
     """Both models are in one process; so fp32 with another allocator is its own reference, and not judged."""
-    setting = Setting(malloc="tcmalloc", thp="on")
+    setting = Setting(**process)
     assert setting.reference() == setting
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "shown"),
+    [
+        ("python", ["/me/envs/torch-2.9.1/bin/python", "/me/.venv/bin/python", None], ["torch-2.9.1", ".venv", None]),
+        ("python", ["/a/x/bin/python", "/b/x/bin/python"], ["a/x/bin/python", "b/x/bin/python"]),
+        ("python", ["/usr/bin/python3.9", "/usr/bin/python3.11"], ["python3.9", "python3.11"]),
+        ("image", ["zoo:torch2_acl", "zoo:torch2_openblas"], ["torch2_acl", "torch2_openblas"]),
+        ("image", ["mine:new", "host/theirs:new"], ["mine:new", "theirs:new"]),
+        ("image", ["a/zoo:new", "b/zoo:new"], ["a/zoo:new", "b/zoo:new"]),
+        ("image", ["zoo@sha256:abc", "zoo:new"], ["zoo@sha256:abc", "new"]),
+    ],
+)
+def test_interpreters_and_images_have_short_names_that_differ(
+    field: str, values: list[str | None], shown: list[str | None]
+) -> None:
+    """The environment's name or the tag, and more of the path or name only if these are the same."""
+    expected = ["fp32" + (f" {field}={name}" if name else "") for name in shown]
+    assert labels([Setting(**{field: value}) for value in values]) == expected
 
 
 @pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"bf16_method": "cast"}])

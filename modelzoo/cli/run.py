@@ -43,6 +43,8 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
 
     if args.trace and not Path(args.trace).absolute().parent.is_dir():
         raise UsageError(f"--trace {args.trace}: its directory does not exist")
+    if args.trace and any(setting.image for _, settings in jobs for setting in settings):
+        raise UsageError("--trace and image=… contradict each other: a container cannot write the file; leave one out")
     args.profiling = args.profiling or bool(args.trace)
     out = terminal.console()
     return repeat(options.make_sessions(args), lambda session: _run_session(jobs, args, session, out), out)

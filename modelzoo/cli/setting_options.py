@@ -16,6 +16,8 @@ from modelzoo.workload.weights import SOURCES
 
 THREADS_PER_CPU = 16
 """More threads per CPU than this measure nothing useful, and starting them may take minutes."""
+DEFAULT = "default"
+"""What ``--vary`` calls the interpreter that runs the suite, outside of any container."""
 _OPTION_PREFIX = "option:"
 
 
@@ -88,6 +90,12 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--thp", default="default", metavar="WHEN", help="transparent huge pages: default (the system's), off or on"
     )
+    group.add_argument(
+        "--python",
+        metavar="PATH",
+        help="run with this interpreter and its torch, such as those that scripts/torch-env makes (default: this one)",
+    )
+    group.add_argument("--image", metavar="IMAGE", help="run in containers of this image of the suite (default: none)")
 
 
 def add_comparison(parser: argparse.ArgumentParser) -> None:
@@ -151,11 +159,12 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[
     limit = THREADS_PER_CPU * (os.cpu_count() or 1)
     if threads is not None and threads > limit:
         raise UsageError(f"--threads {threads}: this machine has {os.cpu_count()} CPUs; give at most {limit}")
+    python, image = _python(args.python), _image(args.image)
     return Setting(
         precision="bf16" if args.bf16 else "fp32",
         bf16_method=None if args.bf16 in (None, "auto") else args.bf16,
         mode=args.mode,
-        backend=args.backend if args.backend is not None else _backend_variable(),
+        backend=args.backend if args.backend is not None else _backend_variable(image),
         device=args.device,
         batch=args.batch,
         threads=threads,
@@ -166,7 +175,27 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[
         options=workload.option_values(options),
         malloc=args.malloc,
         thp=args.thp,
+        python=python,
+        image=image,
     )
+
+
+def _python(name: str | None) -> str | None:
+    """The path of another interpreter; ``None`` for the one that runs the suite."""
+    if name in (None, DEFAULT):
+        return None
+    from modelzoo.measure.interpreter import find_interpreter
+
+    return find_interpreter(name)
+
+
+def _image(name: str | None) -> str | None:
+    """The name of an image that is on this machine; ``None`` for none."""
+    if name in (None, DEFAULT):
+        return None
+    from modelzoo.measure.docker import read_image
+
+    return read_image(name).name
 
 
 def _threads_variable() -> int | None:
@@ -180,9 +209,14 @@ def _threads_variable() -> int | None:
     return int(first)
 
 
-def _backend_variable() -> str:
+def _backend_variable(image: str | None) -> str:
     """The default backend, which an image names in MODELZOO_BACKEND."""
-    value = os.environ.get(settings.BACKEND_VARIABLE) or "auto"
+    environ: Mapping[str, str] = os.environ
+    if image is not None:
+        from modelzoo.measure.docker import read_image
+
+        environ = read_image(image).environment
+    value = environ.get(settings.BACKEND_VARIABLE) or "auto"
     if value not in settings.BACKENDS:
         allowed = ", ".join(settings.BACKENDS)
         raise UsageError(

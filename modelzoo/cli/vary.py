@@ -30,6 +30,8 @@ FIELDS = (
     "input",
     "malloc",
     "thp",
+    "python",
+    "image",
 )
 """The options of every setting; a workload's own options come in addition."""
 MAX_SETTINGS = 64

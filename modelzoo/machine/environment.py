@@ -30,6 +30,8 @@ KERNEL_VARIABLES = (
     "ATEN_CPU_CAPABILITY",
 )
 """Variables that make a library select other kernels than those for this CPU."""
+IMAGE_ID_VARIABLE = "MODELZOO_IMAGE_ID"
+"""The variable that tells a worker in a container the id of its image."""
 RECORDED_PREFIXES = (
     "OMP_",
     "KMP_",

@@ -17,7 +17,7 @@ from pathlib import Path
 from modelzoo.machine import linux
 from modelzoo.machine.allocator import identify_allocator, malloc_address
 from modelzoo.machine.cpu import identify_cpu, lscpu_fields
-from modelzoo.machine.environment import recorded_environment
+from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.limits import memory_limit, physical_memory, system_cores, usable_threads
 from modelzoo.machine.linux import FILESYSTEM_ROOT
 from modelzoo.machine.virtualization import (
@@ -98,6 +98,7 @@ def read_machine(
         environment=recorded_environment(environ),
         cloud=cloud.provider if cloud else None,
         instance_type=cloud.instance_type if cloud else None,
+        image_id=environ.get(IMAGE_ID_VARIABLE),
         vcpus_per_core=count_vcpus_per_core(hypervisor is not None, threads_per_core, cpu.architecture, cpu.model),
     )
 

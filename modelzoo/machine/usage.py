@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,13 +66,24 @@ class CpuUsageMonitor:
         self._root = root
         self._cpus = linux.allowed_cpus()
         self._before: _Snapshot | None = None
+        self._gaps: list[tuple[_Snapshot, _Snapshot]] = []
         self._mhz_before: list[float] = []
 
     def start(self) -> CpuUsageMonitor:
         """Start a period; a second call restarts it."""
         self._mhz_before = linux.current_mhz(self._cpus, self._root)
         self._before = self._snapshot()
+        self._gaps = []
         return self
+
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """What happens meanwhile is no part of the period."""
+        begun = self._snapshot()
+        try:
+            yield
+        finally:
+            self._gaps.append((begun, self._snapshot()))
 
     def stop(self, waited: float = 0.0) -> CpuUsage:
         """Return the usage since ``start``; may be called several times.
@@ -84,26 +97,34 @@ class CpuUsageMonitor:
         before, after = self._before, self._snapshot()
         if before is None:
             raise RuntimeError("CpuUsageMonitor.stop before start")
-        seconds = max(after.clock - before.clock, 1e-9)
-        own = max(0.0, after.own_seconds - before.own_seconds)
+        pieces = _pieces(before, self._gaps, after)
+        seconds = max(sum(end.clock - start.clock for start, end in pieces), 1e-9)
+        own = max(0.0, sum(end.own_seconds - start.own_seconds for start, end in pieces))
         tick = 1 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
         other = steal = None
-        if before.ticks is not None and after.ticks is not None:
-            busy = (after.ticks.busy - before.ticks.busy) * tick
-            stolen = (after.ticks.stolen - before.ticks.stolen) * tick
+        counted = [
+            (start.ticks, end.ticks) for start, end in pieces if start.ticks is not None and end.ticks is not None
+        ]
+        if counted:
+            busy = sum(end.busy - start.busy for start, end in counted) * tick
+            stolen = sum(end.stolen - start.stolen for start, end in counted) * tick
             other = max(0.0, busy - own) / seconds
             steal = 100 * stolen / (busy + stolen) if busy + stolen > 0 else 0.0
-        throttled = None
-        if before.throttled is not None and after.throttled is not None:
-            throttled = after.throttled - before.throttled
+        limited = [
+            end.throttled - start.throttled
+            for start, end in pieces
+            if start.throttled is not None and end.throttled is not None
+        ]
+        throttled = sum(limited) if limited else None
         return CpuUsage(
             seconds=seconds,
             own_cores=own / seconds,
             other_cores=other,
             steal_percent=steal,
-            resolution=tick * len(self._cpus) / seconds,
-            minor_faults=after.faults - before.faults,
-            involuntary_switches=after.switches - before.switches,
+            # The ends of the pieces are rounded independently of each other.
+            resolution=tick * len(self._cpus) * len(pieces) ** 0.5 / seconds,
+            minor_faults=sum(end.faults - start.faults for start, end in pieces),
+            involuntary_switches=sum(end.switches - start.switches for start, end in pieces),
             throttled_seconds=throttled,
             waited_seconds=waited,
             frequency=linux.summarize_frequency(self._mhz_before + linux.current_mhz(self._cpus, self._root)),
@@ -127,6 +148,15 @@ class CpuUsageMonitor:
             switches=switches,
             throttled=read_throttled_seconds(self._root),
         )
+
+
+def _pieces(
+    first: _Snapshot, gaps: Sequence[tuple[_Snapshot, _Snapshot]], last: _Snapshot
+) -> list[tuple[_Snapshot, _Snapshot]]:
+    """The parts of a period between its gaps, each from one snapshot to another."""
+    starts = [first, *(end for _, end in gaps)]
+    ends = [*(start for start, _ in gaps), last]
+    return list(zip(starts, ends))
 
 
 def process_tree_seconds(pid: int) -> float:

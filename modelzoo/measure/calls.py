@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Callable
 
 from modelzoo.errors import KINDS, ModelzooError
 from modelzoo.measure.jobs import job_environment, prepare_environment, prepare_job
+from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import call
 from modelzoo.measure.request import OnEvent, Request, listener
 from modelzoo.records.exhibits import Exhibit
@@ -18,17 +20,34 @@ from modelzoo.setting import ResolvedSetting, labels
 
 
 def prepare(request: Request, on_event: OnEvent) -> tuple[Preparation, ...]:
-    """Resolve all settings of ``request`` and their weights in one process.
+    """Resolve all settings of ``request`` and their weights, in one process for each launcher.
 
-    If the process itself fails, each setting gets its error.
+    The processes on this machine come first: containers are shown the weights that they found. If a process itself
+    fails, each of its settings gets its error.
+
+    Returns:
+        One entry per setting, in the order of the settings.
     """
-    label = labels(request.settings)[0] if request.settings else ""
-    listen = listener(request.workload.name, label, 0, on_event)
+    launchers = [request.launcher_of(setting) for setting in request.settings]
+    found: dict[int, Preparation] = {}
+    for launcher in sorted(dict.fromkeys(launchers), key=lambda each: not each.is_local):
+        indices = [index for index, each in enumerate(launchers) if each == launcher]
+        found.update(zip(indices, _prepare(request, launcher, indices, tuple(found.values()), on_event)))
+    return tuple(found[index] for index in range(len(request.settings)))
+
+
+def _prepare(
+    request: Request, launcher: Launcher, indices: Sequence[int], earlier: tuple[Preparation, ...], on_event: OnEvent
+) -> tuple[Preparation, ...]:
+    """Resolve the settings with these indices in one process."""
+    listen = listener(request.workload.name, labels(request.settings)[indices[0]], 0, on_event)
+    settings = tuple(request.settings[index] for index in indices)
     try:
-        job = prepare_job(request.workload, request.settings, request.engine)
-        return call(request.launcher, job, prepare_environment().variables, Prepared, listen).settings
+        environ = launcher.environment()
+        job = prepare_job(request.workload, settings, request.engine, environ, earlier)
+        return call(launcher, job, prepare_environment(environ).variables, Prepared, listen).settings
     except ModelzooError as problem:
-        return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(request.settings)
+        return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(settings)
 
 
 def required(prepared: Preparation) -> tuple[ResolvedSetting, Weights]:
@@ -49,7 +68,8 @@ def validate(
     (setting,) = request.settings
     (prepared,) = prepare(request, on_event)
     resolved, weights = required(prepared)
-    environment = job_environment(prepared.validation_variables)
+    launcher = request.launcher_of(setting)
+    environment = job_environment(prepared.validation_variables, launcher.environment())
     job = ValidateJob(
         directory=str(request.workload.directory),
         asked=setting,
@@ -62,4 +82,4 @@ def validate(
         request=validity,
     )
     listen = listener(request.workload.name, setting.label, 0, on_event, on_exhibit)
-    return call(request.launcher, job, environment.variables, Judged, listen).report
+    return call(launcher, job, environment.variables, Judged, listen).report

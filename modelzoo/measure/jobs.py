@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Optional
 
 from modelzoo.machine import worker_environment
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.limits import usable_threads
-from modelzoo.records.protocol import PrepareJob
+from modelzoo.measure.launcher import LocalLauncher
+from modelzoo.records.protocol import Preparation, PrepareJob
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
-from modelzoo.workload.discovery import CHECKOUT
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,18 @@ class JobEnvironment:
     changes: EnvironmentChanges
 
 
-def prepare_job(workload: Workload, settings: tuple[Setting, ...], engine: str) -> PrepareJob:
+def prepare_job(
+    workload: Workload,
+    settings: tuple[Setting, ...],
+    engine: str,
+    environ: Mapping[str, str] = os.environ,
+    earlier: tuple[Preparation, ...] = (),
+) -> PrepareJob:
     """Return the job that resolves ``settings`` for ``engine``.
+
+    Args:
+        environ: the variables that the worker inherits.
+        earlier: what other workers have resolved.
 
     Raises:
         UsageError: the environment sets a math mode that oneDNN does not know.
@@ -35,23 +46,25 @@ def prepare_job(workload: Workload, settings: tuple[Setting, ...], engine: str) 
         settings=settings,
         engine=engine,
         parent=os.getpid(),
-        math_mode=worker_environment.inherited_math_mode(os.environ),
+        math_mode=worker_environment.inherited_math_mode(environ),
+        earlier=earlier,
     )
 
 
-def prepare_environment() -> JobEnvironment:
+def prepare_environment(environ: Optional[Mapping[str, str]] = None) -> JobEnvironment:
     """Return the environment of a process that times nothing: plain fp32, with this machine's number of threads."""
-    return job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count)))
+    return job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(usable_threads().count)), environ)
 
 
-def job_environment(wanted: Mapping[str, str]) -> JobEnvironment:
-    """Return the environment of a worker: that of the call without its fast-math variables, and ``wanted``.
+def job_environment(wanted: Mapping[str, str], environ: Optional[Mapping[str, str]] = None) -> JobEnvironment:
+    """Return the environment of a worker: what it inherits, without its fast-math variables, and ``wanted``.
 
     Args:
         wanted: what the engine needs for the setting. Fast math is among them only if it was asked for.
+        environ: what it inherits: ``Launcher.environment``, by default that of a worker on this machine.
     """
-    variables, changes = worker_environment.worker_environment(os.environ, wanted)
-    variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
+    inherited = LocalLauncher().environment() if environ is None else environ
+    variables, changes = worker_environment.worker_environment(inherited, wanted)
     variables["PYTHONUNBUFFERED"] = "1"
     variables["TOKENIZERS_PARALLELISM"] = "false"
     return JobEnvironment(variables, changes)

@@ -1,4 +1,7 @@
-"""Start worker processes with a given interpreter, on given CPUs."""
+"""How worker processes are started, suspended and ended, and the launcher that starts them on this machine.
+
+``modelzoo.measure.container`` has the launcher that starts them in containers.
+"""
 
 from __future__ import annotations
 
@@ -11,35 +14,67 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Optional, Protocol
 
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
+from modelzoo.measure.interpreter import suite_path
+from modelzoo.records.protocol import Job
 
 WORKER = ("-m", "modelzoo.measure.worker")
 """The arguments with which an interpreter runs a worker."""
 
 
+class Worker(Protocol):
+    """A worker that has been started."""
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process whose standard input takes the job and whose standard output gives the messages."""
+
+    def suspend(self) -> None:
+        """Stop it, with all of its threads, until ``resume``."""
+
+    def resume(self) -> None:
+        """Let it go on; does nothing if it has ended."""
+
+    def kill(self) -> None:
+        """End it, whatever it is doing; does nothing if it has ended."""
+
+
 class Launcher(Protocol):
-    """Starts worker processes. Jobs go to a worker's standard input, messages come from its standard output."""
+    """A way to start workers. Equal launchers start equal workers."""
 
     @property
     def name(self) -> str:
         """Its name in errors."""
 
-    def start(self, environment: Mapping[str, str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
-        """Start one worker in a session of its own, so that Ctrl-C reaches the parent alone.
+    @property
+    def is_local(self) -> bool:
+        """Whether its workers see the files of this machine."""
+
+    def environment(self) -> Mapping[str, str]:
+        """The environment variables that a worker inherits."""
+
+    def adapt(self, job: Job) -> Job:
+        """Return the job as the worker needs it."""
+
+    def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Worker:
+        """Start a worker in a session of its own, so that Ctrl-C reaches the parent alone.
 
         Args:
+            job: the job that it will be given, not yet adapted.
             environment: all of the worker's environment variables.
             stderr: the file that receives whatever libraries print.
 
         Raises:
-            EnvironmentProblem: it cannot be started.
+            ModelzooError: it cannot be started.
         """
 
-    def suspend(self, process: subprocess.Popen[bytes]) -> None:
-        """Stop a worker that ``start`` returned, with all of its threads, until ``resume``."""
+    def explain(self, code: int, output: str) -> ModelzooError:
+        """Say why a worker ended without a final message.
 
-    def resume(self, process: subprocess.Popen[bytes]) -> None:
-        """Let a suspended worker go on; does nothing if it has ended."""
+        Args:
+            code: the exit code of its process; a negative one is the number of a signal.
+            output: what it printed.
+        """
 
 
 @dataclass(frozen=True)
@@ -49,19 +84,31 @@ class LocalLauncher:
     Attributes:
         python: the interpreter, by default the one that runs the suite.
         cpus: logical CPUs that the worker is restricted to, by default those of the parent.
+        worker: the arguments with which the interpreter runs a worker.
     """
 
     python: str = sys.executable
     cpus: Optional[frozenset[int]] = None
+    worker: tuple[str, ...] = WORKER
 
     @property
     def name(self) -> str:
         return self.python
 
-    def start(self, environment: Mapping[str, str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    def environment(self) -> Mapping[str, str]:
+        return {**os.environ, **suite_path(self.python, os.environ)}
+
+    def adapt(self, job: Job) -> Job:
+        return job
+
+    def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> LocalWorker:
         try:
-            return subprocess.Popen(
-                [*self._affinity(), self.python, *WORKER],
+            process = subprocess.Popen(
+                [*self._affinity(), self.python, *self.worker],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -71,17 +118,57 @@ class LocalLauncher:
         except OSError as error:
             program = error.filename or self.python
             raise EnvironmentProblem(f"cannot start {program}: {error.strerror}; check that it is installed") from error
+        return LocalWorker(process)
 
-    def suspend(self, process: subprocess.Popen[bytes]) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGSTOP)
-
-    def resume(self, process: subprocess.Popen[bytes]) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGCONT)
+    def explain(self, code: int, output: str) -> ModelzooError:
+        own = self.python == sys.executable
+        hint = "run ./scripts/run once, then use .venv/bin/python" if own else "install it there"
+        return explain_end(code, output, self.python, hint)
 
     def _affinity(self) -> list[str]:
         """The command prefix that restricts the CPUs before the interpreter allocates any memory."""
         if self.cpus is None:
             return []
         return ["taskset", "--cpu-list", ",".join(map(str, sorted(self.cpus)))]
+
+
+@dataclass(frozen=True)
+class LocalWorker:
+    """A process of this machine, with its children."""
+
+    process: subprocess.Popen[bytes]
+
+    def suspend(self) -> None:
+        self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+
+def explain_end(code: int, output: str, where: str, hint: str) -> ModelzooError:
+    """Say why a worker ended without a final message.
+
+    Args:
+        code: its exit code; a negative one is the number of a signal.
+        output: what it printed.
+        where: the interpreter or the image.
+        hint: what to do if a module is missing.
+    """
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if code < 0:
+        name = signal.Signals(-code).name
+        cause = " (out of memory? try a smaller --batch)" if name == "SIGKILL" else ""
+        if name == "SIGILL":
+            cause = " (this build of torch uses instructions that this CPU lacks)"
+        return WorkerError(f"the worker process was ended by {name}{cause}")
+    if any("No module named" in line for line in lines[-1:]):
+        missing = lines[-1].split("No module named", 1)[1].strip()
+        return EnvironmentProblem(f"{where} has no module {missing}: {hint}")
+    return WorkerError(f"the worker process ended with code {code}: {lines[-1] if lines else 'no output'}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -126,8 +126,9 @@ class _Timed:
 def _time(
     built: _Built, session: Session, machine: Machine, job: MeasureJob, send: Send, take_turn: Callable[[], None]
 ) -> _Timed:
-    turns = _Turns(send, take_turn)
     monitor = CpuUsageMonitor(job.parent).start()
+    # In a container this process does not see the others of the call, whose turns would count as other programs.
+    turns = _Turns(send, take_turn, monitor.left_out if job.parent is None else nullcontext)
     with built.model.explained_errors():
         if machine.emulator:
             timing = None
@@ -142,14 +143,16 @@ def _time(
             )
             # What follows takes seconds; the others finish their turns first.
             turns.end(len(timing.steady))
-    return _Timed(timing, monitor.stop(turns.waited), tuple(turns.taken))
+    return _Timed(timing, monitor.stop(0.0 if job.parent is None else turns.waited), tuple(turns.taken))
 
 
 class _Turns:
     """Alternates with other workers, and records when this process sampled."""
 
-    def __init__(self, send: Send, take_turn: Callable[[], None]) -> None:
-        self._send, self._take_turn = send, take_turn
+    def __init__(
+        self, send: Send, take_turn: Callable[[], None], waiting: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._send, self._take_turn, self._waiting = send, take_turn, waiting
         # Seconds since the epoch by the clock that is used for timing: workers of a round can be lined up.
         self._epoch = time() - perf_counter()
         self._began: Optional[float] = None
@@ -167,10 +170,11 @@ class _Turns:
         if self._began is not None:
             self.taken.append(Turn(self._began, self._epoch + perf_counter(), samples - self._samples))
             self._began, self._samples = None, samples
-        self._send(Paused())
-        since = perf_counter()
-        self._take_turn()
-        self.waited += perf_counter() - since
+        with self._waiting():
+            self._send(Paused())
+            since = perf_counter()
+            self._take_turn()
+            self.waited += perf_counter() - since
 
 
 @dataclass(frozen=True)

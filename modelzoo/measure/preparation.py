@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Callable
 
@@ -14,7 +15,9 @@ from modelzoo.records.protocol import MeasureJob, Message, Preparation, Prepared
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import InputRequest, Workload
+from modelzoo.workload.checkpoints import file_sha256
 from modelzoo.workload.discovery import load_workload
+from modelzoo.workload.state import weights_file
 from modelzoo.workload.weights import resolve_weights
 
 
@@ -30,7 +33,7 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> Prepared:
     work = load_workload(Path(job.directory))
     engine = create_engine(job.engine)
     engine.load()
-    known: dict[tuple[object, ...], Weights] = {}
+    known = _shared_weights(job.earlier)
     found = []
     for asked in job.settings:
         try:
@@ -55,7 +58,7 @@ def _prepared(
         # What the user may have got wrong comes first: making weights takes longest.
         if resolved.input is not None:
             work.inputs(InputRequest(1, resolved.seed, Path(resolved.input), resolved.options))
-        key = (resolved.weights, resolved.seed, tuple(sorted(resolved.options.items())))
+        key = _weights_key(resolved)
         if key not in known:
             known[key] = resolve_weights(work, resolved.options, resolved.weights, resolved.seed)
     return Preparation(
@@ -65,6 +68,22 @@ def _prepared(
         variables={**engine.variables(resolved), **memory},
         validation_variables={**engine.variables(resolved, with_reference=True), **memory},
     )
+
+
+def _weights_key(resolved: ResolvedSetting) -> tuple[object, ...]:
+    """What decides which weights a setting of one workload has."""
+    return resolved.weights, resolved.seed, tuple(sorted(resolved.options.items()))
+
+
+def _shared_weights(earlier: Sequence[Preparation]) -> dict[tuple[object, ...], Weights]:
+    """The weights that other workers have found or made, as far as this one can read the same file."""
+    found = {_weights_key(each.resolved): each.weights for each in earlier if each.resolved and each.weights}
+    return {key: weights for key, weights in found.items() if _is_here(weights)}
+
+
+def _is_here(weights: Weights) -> bool:
+    file = weights_file(Path(weights.path))
+    return file is not None and file_sha256(file) == weights.sha256
 
 
 def resolve(engine: Engine, work: Workload, asked: Setting, threads: int, math_mode: str) -> ResolvedSetting:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -27,6 +24,7 @@ from modelzoo.records.protocol import (
     decode_message,
     encode_job,
 )
+from modelzoo.version import __version__
 
 OnMessage = Callable[[Message], None]
 """Called with each ``Progress`` and ``Exhibited`` message of a worker."""
@@ -45,7 +43,7 @@ class WorkerProcess:
 
     def __init__(self, launcher: Launcher, job: Job, environment: Mapping[str, str], on_message: OnMessage) -> None:
         try:
-            line = encode_job(job)
+            line = encode_job(launcher.adapt(job))
         except UnicodeEncodeError as error:
             raise UsageError(f"the path {error.object!r} is not UTF-8 text; rename it") from error
         self._on_message = on_message
@@ -53,10 +51,11 @@ class WorkerProcess:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
         self._launcher = launcher
         try:
-            self._process = launcher.start(environment, self._stderr)
+            self._worker = launcher.start(job, environment, self._stderr)
         except BaseException:
             self._stderr.close()
             raise
+        self._process = self._worker.process
         assert self._process.stdout is not None
         self._messages = messages(self._process.stdout)
         self._send(line)
@@ -67,8 +66,7 @@ class WorkerProcess:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._worker.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
@@ -84,7 +82,7 @@ class WorkerProcess:
             elif isinstance(message, (Progress, Exhibited)):
                 self._on_message(message)
             elif isinstance(message, Paused):
-                self._launcher.suspend(self._process)
+                self._worker.suspend()
                 return True
             else:
                 self._last = message
@@ -93,7 +91,7 @@ class WorkerProcess:
 
     def resume(self) -> None:
         """End the pause: the worker samples for another turn."""
-        self._launcher.resume(self._process)
+        self._worker.resume()
         self._send(b"turn")
 
     def result(self, kind: type[T]) -> T:
@@ -108,13 +106,13 @@ class WorkerProcess:
         if isinstance(self._last, Failed):
             raise KINDS.get(self._last.error_kind, ModelzooError)(self._last.error)
         self._stderr.seek(0)
-        raise death(self._process.returncode, self._stderr.read().decode(errors="replace"), self._launcher.name)
+        raise self._launcher.explain(self._process.returncode, self._stderr.read().decode(errors="replace"))
 
     def _check(self, hello: Hello) -> None:
         if hello.protocol != PROTOCOL:
             raise EnvironmentProblem(
-                f"the suite in {self._launcher.name} is version {hello.version} and speaks protocol {hello.protocol}, "
-                f"this one speaks {PROTOCOL}: use the same version of the suite on both sides"
+                f"the suite in {self._launcher.name} is version {hello.version} with protocol {hello.protocol}, this "
+                f"one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
             )
 
     def _send(self, line: bytes) -> None:
@@ -151,25 +149,3 @@ def messages(stream: Iterable[bytes]) -> Iterator[Message]:
             return
         greeted = True
         yield message
-
-
-def death(code: int, output: str, interpreter: str = sys.executable) -> ModelzooError:
-    """Explain why a worker ended without a final message.
-
-    Args:
-        code: its exit code; a negative one is the number of a signal.
-        output: what it printed.
-    """
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    if code < 0:
-        name = signal.Signals(-code).name
-        hint = " (out of memory? try a smaller --batch)" if name == "SIGKILL" else ""
-        if name == "SIGILL":
-            hint = " (this build of torch uses instructions that this CPU lacks)"
-        return WorkerError(f"the worker process was ended by {name}{hint}")
-    if any("No module named" in line for line in lines[-1:]):
-        missing = lines[-1].split("No module named", 1)[1].strip()
-        return EnvironmentProblem(
-            f"{interpreter} has no module {missing}: run ./scripts/run once, then use .venv/bin/python"
-        )
-    return WorkerError(f"the worker process ended with code {code}: {lines[-1] if lines else 'no output'}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Callable, Optional
 
+from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.launcher import Launcher, LocalLauncher
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.protocol import Exhibited, Message, Progress
@@ -30,7 +31,7 @@ class Request:
     """One workload with the settings to compare; the first is the baseline.
 
     ``first_group`` is the number of the first setting's group in the result; ``engine`` is what ``create_engine``
-    takes.
+    takes; ``launcher``, if given, starts the workers of all settings, whatever interpreter or image they name.
     """
 
     workload: Workload
@@ -41,7 +42,15 @@ class Request:
     audit: bool = True
     first_group: int = 0
     engine: str = "torch"
-    launcher: Launcher = field(default_factory=LocalLauncher)
+    launcher: Optional[Launcher] = None
+
+    def launcher_of(self, setting: Setting) -> Launcher:
+        """Return what starts the workers of ``setting``."""
+        if self.launcher is not None:
+            return self.launcher
+        if setting.image is not None:
+            return ContainerLauncher(setting.image)
+        return LocalLauncher() if setting.python is None else LocalLauncher(setting.python)
 
 
 def listener(

@@ -18,6 +18,7 @@ from modelzoo.machine.limits import available_memory
 from modelzoo.measure.blocks import blocks, capacity
 from modelzoo.measure.calls import prepare, required
 from modelzoo.measure.jobs import JobEnvironment, job_environment
+from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import WorkerProcess
 from modelzoo.measure.reference import Reference
 from modelzoo.measure.request import OnEvent, Request, listener
@@ -34,8 +35,8 @@ FULL_AUDITS = 1
 class Rounds:
     """The rounds of one request.
 
-    The settings are resolved first, in one process. A setting that reported an error is not tried again; a worker
-    that died is replaced in the next sweep, be it the process that resolves the settings.
+    The settings are resolved first, in one process for each launcher. A setting that reported an error is not tried
+    again; a worker that died is replaced in the next sweep, be it a process that resolves settings.
 
     Attributes:
         sweeps: number of finished sweeps.
@@ -154,10 +155,9 @@ class WorkerRun:
             stack: kills the worker when it is closed.
         """
         try:
-            job, environment = self._job(prepared, extras, full_audit)
-            self.process = stack.enter_context(
-                WorkerProcess(self._request.launcher, job, environment.variables, self._listener)
-            )
+            launcher = self._request.launcher_of(self._request.settings[self.index])
+            job, environment = self._job(prepared, launcher, extras, full_audit)
+            self.process = stack.enter_context(WorkerProcess(launcher, job, environment.variables, self._listener))
         except ModelzooError as problem:
             self._problem = problem
 
@@ -169,10 +169,12 @@ class WorkerRun:
             self._problem = problem
             return False
 
-    def _job(self, prepared: Preparation, extras: bool, full_audit: bool) -> tuple[MeasureJob, JobEnvironment]:
+    def _job(
+        self, prepared: Preparation, launcher: Launcher, extras: bool, full_audit: bool
+    ) -> tuple[MeasureJob, JobEnvironment]:
         request = self._request
         resolved, weights = required(prepared)
-        environment = job_environment(prepared.variables)
+        environment = job_environment(prepared.variables, launcher.environment())
         job = MeasureJob(
             directory=str(request.workload.directory),
             asked=request.settings[self.index],

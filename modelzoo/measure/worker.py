@@ -50,7 +50,8 @@ def main() -> int:
         job = decode_job(sys.stdin.buffer.readline())
     except msgspec.DecodeError as error:
         return _fail(send, UsageError(f"the worker was given a job that it does not understand: {error}"))
-    _die_with(job.parent)
+    if job.parent is not None:
+        _die_with(job.parent)
     try:
         send(do(job, send))
     except ModelzooError as error:

@@ -79,6 +79,7 @@ class Machine:
         libc: name and version of the C library.
         python: version of Python.
         image: tag of the suite's container image, from ``MODELZOO_IMAGE``.
+        image_id: the engine's id of the image, if the setting names one; it identifies the image's content.
         environment: the environment variables that change speed or precision, without private paths.
         cloud: the cloud provider, as the firmware names it.
         instance_type: the provider's name of this kind of machine. Only some providers put it into the firmware.
@@ -119,6 +120,7 @@ class Machine:
     cloud: Optional[str] = None
     instance_type: Optional[str] = None
     vcpus_per_core: Optional[int] = None
+    image_id: Optional[str] = None
 
 
 @dataclass(frozen=True)

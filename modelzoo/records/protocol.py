@@ -18,21 +18,46 @@ from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights
 from modelzoo.setting import Plan, ResolvedSetting, Setting
 
-PROTOCOL = 3
+PROTOCOL = 4
+
+
+class Preparation(msgspec.Struct, frozen=True):
+    """One setting as resolved, with its weights, or the reason why it cannot run.
+
+    Attributes:
+        math_mode: as in the job.
+        variables: environment variables that a worker needs to time the setting, before libraries are loaded.
+        validation_variables: the same for a worker that also runs the fp32 reference.
+    """
+
+    resolved: Optional[ResolvedSetting] = None
+    weights: Optional[Weights] = None
+    math_mode: str = ""
+    variables: dict[str, str] = {}
+    validation_variables: dict[str, str] = {}
+    error: Optional[str] = None
+    error_kind: str = ""
 
 
 class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
-    """Resolve settings and their weights, once for all processes of a call.
+    """Resolve settings and their weights, once for all processes of a call that are started in the same way.
 
-    ``directory`` is the workload's, ``parent`` the process id with which the worker ends, ``math_mode`` the oneDNN
-    math mode that the user's environment asked for (empty: none), ``engine`` what ``create_engine`` takes.
+    Attributes:
+        directory: the workload's.
+        parent: id of the process with which the worker ends; ``None`` if the worker is in a container, where it cannot
+            see that process.
+        math_mode: the oneDNN math mode that the user's environment asked for; empty: none.
+        engine: what ``create_engine`` takes.
+        earlier: settings of the same workload that other workers have resolved; their weights are used again, so that
+            all settings run the same ones.
     """
 
     directory: str
     settings: tuple[Setting, ...]
-    parent: int
+    parent: Optional[int]
     math_mode: str = ""
     engine: str = "torch"
+    earlier: tuple[Preparation, ...] = ()
 
 
 class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
@@ -54,7 +79,7 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
     resolved: ResolvedSetting
     weights: Weights
     plan: Plan
-    parent: int
+    parent: Optional[int]
     changes: EnvironmentChanges
     math_mode: str = ""
     engine: str = "torch"
@@ -72,7 +97,7 @@ class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
     asked: Setting
     resolved: ResolvedSetting
     weights: Weights
-    parent: int
+    parent: Optional[int]
     changes: EnvironmentChanges
     request: ValidityRequest
     math_mode: str = ""
@@ -82,7 +107,7 @@ class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
 class ReferenceJob(msgspec.Struct, frozen=True, tag="reference"):
     """Run the reference load, one turn at a time, until the process is killed."""
 
-    parent: int
+    parent: Optional[int]
 
 
 Job = Union[PrepareJob, MeasureJob, ValidateJob, ReferenceJob]
@@ -110,24 +135,6 @@ class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
     """Something that illustrates a judgement: a picture to draw, a table to write."""
 
     exhibit: Exhibit
-
-
-class Preparation(msgspec.Struct, frozen=True):
-    """One setting as resolved, with its weights, or the reason why it cannot run.
-
-    Attributes:
-        math_mode: as in the job.
-        variables: environment variables that a worker needs to time the setting, before libraries are loaded.
-        validation_variables: the same for a worker that also runs the fp32 reference.
-    """
-
-    resolved: Optional[ResolvedSetting] = None
-    weights: Optional[Weights] = None
-    math_mode: str = ""
-    variables: dict[str, str] = {}
-    validation_variables: dict[str, str] = {}
-    error: Optional[str] = None
-    error_kind: str = ""
 
 
 class Prepared(msgspec.Struct, frozen=True, tag="prepared"):

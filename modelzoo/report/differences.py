@@ -10,7 +10,7 @@ from pathlib import PurePath
 from modelzoo.records.run import Result, Run
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.summary import SummaryRow
-from modelzoo.setting import OptionValue, Setting
+from modelzoo.setting import LAUNCHERS, OptionValue, Setting, launcher_names
 
 FIELDS = tuple(each.name for each in fields(Setting) if each.name not in ("bf16_method", "options"))
 """The fields that are shown one by one; the bf16 method belongs to the precision."""
@@ -57,6 +57,10 @@ def texts(shown: Sequence[ShownRow]) -> list[dict[str, str]]:
     """
     methods = {each.setting.bf16_method for each in shown if each.setting.bf16_method}
     found = [_texts(each, several_methods=len(methods) > 1) for each in shown]
+    for name in LAUNCHERS:
+        short = launcher_names([value for each in shown if (value := getattr(each.setting, name)) is not None])
+        for values in found:
+            values[name] = short.get(values[name], values[name])
     keys = [(each.row.workload, tuple(values.items())) for each, values in zip(shown, found)]
     if len(set(keys)) < len(keys):
         for index, values in enumerate(found):
@@ -151,13 +155,13 @@ def shared(shown: Sequence[ShownRow]) -> list[str]:
 
 
 def machine(shown: Sequence[ShownRow]) -> str:
-    """Return the CPU and the version of torch that the rows ran on, as far as they are known and the same."""
+    """Return the CPU that the rows ran on, and the versions of torch in their order, as far as they are known."""
     reports = [run.report for each in shown for run in each.runs if run.report is not None]
     cpus = {report.machine.cpu for report in reports}
-    torch = {report.versions.get("torch") for report in reports}
+    torch = list(dict.fromkeys(report.versions.get("torch", "") for report in reports))
     parts = [_plain_cpu(cpus.pop())] if len(cpus) == 1 else []
-    if len(torch) == 1:
-        parts += [f"torch {version}" for version in torch if version]
+    if torch and all(torch):
+        parts.append(f"torch {' and '.join(torch)}")
     return ", ".join(parts)
 
 

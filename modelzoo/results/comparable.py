@@ -18,14 +18,16 @@ def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> str:
     """Return why a speedup over ``baseline`` would be meaningless; empty if it is meaningful.
 
     Every process of the baseline must have run in its precision. The sides of each round must have used the same
-    weights and done the same amount of work, unless the user asked for another model or other inputs.
+    weights in the same workload and done the same amount of work, unless the user asked for another model or other
+    inputs.
     """
     base = {run.round: run.report for run in baseline if run.report is not None}
     own = {run.round: run.report for run in runs if run.report is not None}
     reasons = [f"the fp32 baseline is {reason}" for report in base.values() for reason in not_fp32(report)]
     if baseline and runs and _work(baseline[0].asked) == _work(runs[0].asked):
         for number in sorted(set(base) & set(own)):
-            reasons += [*other_weights(base[number], own[number]), *other_work(base[number], own[number])]
+            sides = base[number], own[number]
+            reasons += [*other_workload(*sides), *other_weights(*sides), *other_work(*sides)]
     return reasons[0] if reasons else ""
 
 
@@ -40,6 +42,12 @@ def not_fp32(base: RunReport) -> Iterator[str]:
         yield f"not fp32 according to the canary: {base.canary.summary}"
     if base.evidence is not None and base.evidence.verdict is ProofVerdict.NOT_FP32:
         yield f"not fp32 according to its kernels: {base.evidence.line}"
+
+
+def other_workload(base: RunReport, other: RunReport) -> Iterator[str]:
+    """Yield that two processes had different declarations of the workload, as two images may, if they had."""
+    if None not in (base.digest, other.digest) and base.digest != other.digest:
+        yield "the two sides have different versions of workload.py"
 
 
 def other_weights(base: RunReport, other: RunReport) -> Iterator[str]:

@@ -9,7 +9,7 @@ from statistics import fmean, median, stdev
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.records.codec import encode_json
+from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.machine import QUIET_CORES
 from modelzoo.records.run import Result, Run, RunReport
@@ -102,6 +102,10 @@ def _ratio_spread(baseline: Sequence[Run], runs: Sequence[Run]) -> Optional[floa
 
 def work_key(report: RunReport) -> str:
     """Return what is equal for all runs of the same work by the same software, see ``SessionLevel.key``."""
-    setting, weights, inputs = report.setting, report.weights.sha256, report.inputs_digest
+    setting, weights, inputs = encode(report.setting), report.weights.sha256, report.inputs_digest
+    # Not where an interpreter lies: the versions say what it runs.
+    setting.pop("python", None)
+    if setting.get("image") is None:  # as in the keys of versions that could not run images
+        setting.pop("image", None)
     work = (report.workload, report.engine, setting, weights, report.digest, inputs, sorted(report.versions.items()))
     return hashlib.sha256(encode_json(work)).hexdigest()[:16]

@@ -17,6 +17,7 @@ from typing import Any
 import jsonschema
 import psutil
 import pytest
+from fake_docker import FakeDocker
 
 from modelzoo.cli import app as cli
 from modelzoo.cli import options as arguments
@@ -265,6 +266,8 @@ def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
         (["run", MLP, "--json", "/etc/passwd/r.json"], "cannot write /etc/passwd/"),
         (["run", MLP, "--json", "/"], "cannot write /"),
         (["run", MLP, "--trace", "/nonexistent/t.json"], "--trace /nonexistent/t.json: its directory does not exist"),
+        (["run", MLP, "--python", "/nonexistent"], "python=/nonexistent does not exist; name an environment such as"),
+        (["validate", MLP, "--python", "/bin/ls"], "python=/bin/ls is not a Python interpreter; name an environment"),
         (["weights", "list", "nosuch"], "no workload 'nosuch'"),
         (["weights", "steal"], "invalid choice: 'steal'"),
     ],
@@ -404,6 +407,20 @@ def test_help_of_the_command_needs_no_torch(options: list[str]) -> None:
     done = run([sys.executable, "-c", HELP, cli.__file__, *options])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_a_trace_of_a_container_is_refused(
+    engine: FakeDocker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It could not be written; nothing is started, and no result is left."""
+    engine.add("zoo:a")
+    path = tmp_path / "r.json"
+    words = ["--vary", "image=zoo:a,default", "--trace", str(tmp_path / "t.json"), "--json", str(path)]
+    assert cli.main(["run", MLP, *words]) == 2
+    assert capfd.readouterr().err == (
+        "modelzoo: error: --trace and image=… contradict each other: a container cannot write the file; leave one out\n"
+    )
+    assert not path.exists()
 
 
 def test_a_closed_stdout_is_no_traceback() -> None:

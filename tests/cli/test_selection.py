@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
+from fake_docker import FakeDocker
 from places import ROOT
 
 from modelzoo.cli import app
@@ -88,6 +90,24 @@ def shown(*words: str) -> list[str]:
 def test_several_settings(words: str, expected: list[str]) -> None:
     """Every combination, or exactly those named; what is not named comes from the options of the call."""
     assert shown("examples/mlp", *shlex.split(words)) == expected
+
+
+def test_interpreters_and_images_are_varied(engine: FakeDocker, tmp_path: Path) -> None:
+    """By paths and names; the labels are short, and a baseline may be named by either."""
+    for name in ("old", "new"):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin" / "python").symlink_to(sys.executable)
+        engine.add(f"zoo:{name}")
+    old, new = (str(tmp_path / name / "bin" / "python") for name in ("old", "new"))
+    words = ("examples/mlp", "--vary", f"python={old},{new},default")
+    assert shown(*words) == ["fp32 python=old", "fp32 python=new", "fp32"]
+    assert shown(*words, "--baseline", f"python={new}") == ["fp32 python=new", "fp32 python=old", "fp32"]
+    assert shown(*words, "--baseline", "python=default")[0] == "fp32"
+    assert shown("examples/mlp", "--vary", "image=zoo:old,zoo:new") == ["fp32 image=old", "fp32 image=new"]
+    words = ("examples/mlp", "--setting", f"python={old}", "--setting", "image=zoo:old mode=compile")
+    assert shown(*words) == ["fp32 python=old", "fp32 compile image=old"]
+    with pytest.raises(UsageError, match="--python and --vary python=… contradict each other; leave one out"):
+        jobs("examples/mlp", "--python", old, "--vary", f"python={old},{new}")
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 import pytest
+from fake_docker import FakeDocker
 
 from modelzoo.cli import setting_options as arguments
 from modelzoo.errors import UsageError
@@ -32,6 +34,28 @@ def test_allocator_and_huge_pages_are_options() -> None:
     """Like everything else that a setting consists of."""
     found = setting("--malloc", "tcmalloc", "--thp", "off")
     assert (found.malloc, found.thp) == ("tcmalloc", "off")
+
+
+def test_an_interpreter_is_an_option_and_default_is_this_one() -> None:
+    """``default`` is what ``--vary`` calls it."""
+    assert setting("--python", sys.executable).python == sys.executable
+    assert setting("--python", "default", "--image", "default") == setting()
+    with pytest.raises(UsageError, match="python=/nonexistent does not exist; name an environment"):
+        setting("--python", "/nonexistent")
+
+
+def test_an_image_decides_the_default_backend(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The image with OpenBLAS has the same torch as the one with ACL; what this machine's variable says is its own."""
+    monkeypatch.setenv("MODELZOO_BACKEND", "onednn")
+    engine.add("zoo:acl")
+    engine.add("zoo:openblas", MODELZOO_BACKEND="blas")
+    found = [setting("--image", name) for name in ("zoo:acl", "zoo:openblas")]
+    assert [(each.image, each.backend) for each in found] == [("zoo:acl", "auto"), ("zoo:openblas", "blas")]
+    assert setting("--image", "zoo:openblas", "--backend", "onednn").backend == "onednn"
+    with pytest.raises(UsageError, match="image=zoo:other is not on this machine"):
+        setting("--image", "zoo:other")
+    with pytest.raises(UsageError, match="python and image contradict each other"):
+        setting("--image", "zoo:acl", "--python", sys.executable)
 
 
 def test_a_workloads_own_options_are_told_from_the_others() -> None:

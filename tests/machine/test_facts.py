@@ -48,7 +48,7 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
         ".dockerenv": "",
     }
     environ = {"OMP_NUM_THREADS": "8", "HOME": "/home/joe", "MODELZOO_WEIGHTS": "/home/joe/w", "USER": "joe"}
-    environ = {**environ, "MODELZOO_IMAGE": "acl-2.10", "TORCH_SECRET_TOKEN": "x"}
+    environ = {**environ, "MODELZOO_IMAGE": "acl-2.10", "TORCH_SECRET_TOKEN": "x", "MODELZOO_IMAGE_ID": "sha256:1"}
     root = plant(tmp_path, files)
     found = read_machine(root, architecture="aarch64", affinity=frozenset({0, 2}), environ=environ)
     assert (found.cloud, found.instance_type, found.vcpus_per_core) == ("AWS", "c7g.4xlarge", 2)
@@ -57,7 +57,7 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
     assert (found.governor, found.mhz, found.max_mhz) == ("schedutil", 1200, 3500)
     assert found.caches == (Cache("L1d", 65536, 2), Cache("L3", 32 << 20, 2))
     assert (found.huge_pages, found.sve_bits, found.container) == ("never", 128, "docker")
-    assert found.image == "acl-2.10"
+    assert (found.image, found.image_id) == ("acl-2.10", "sha256:1")
     assert found.environment["MODELZOO_WEIGHTS"] == "~/w"
     stored = json.dumps(dataclasses.asdict(found))
     assert "joe" not in stored

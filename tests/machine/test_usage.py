@@ -58,6 +58,30 @@ def test_own_work_is_told_from_other_usage(tmp_path: Path, monkeypatch: pytest.M
     assert usage.huge_pages is None
 
 
+def test_what_is_left_out_is_no_part_of_the_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that cannot see the others of its call counts its own turns only."""
+    monkeypatch.setattr("modelzoo.machine.usage.linux.allowed_cpus", lambda: frozenset({0}))
+    clock = iter([100.0, 102.0, 110.0, 112.0])
+    monkeypatch.setattr("modelzoo.machine.usage.time.perf_counter", lambda: next(clock))
+    own = iter([1.0, 2.0, 2.0, 3.0])
+    monkeypatch.setattr("modelzoo.machine.usage.process_tree_seconds", lambda pid: next(own))
+    ticks = os.sysconf("SC_CLK_TCK")
+
+    def busy(seconds: float) -> None:
+        plant(tmp_path, {"proc/stat": f"cpu0 {round(seconds * ticks)} 0 0 0 0 0 0 0"})
+
+    busy(0)
+    monitor = CpuUsageMonitor(root=tmp_path).start()
+    busy(1.2)
+    with monitor.left_out():
+        busy(9)
+    busy(10.2)
+    usage = monitor.stop()
+    assert (usage.seconds, usage.own_cores) == (4, 0.5)
+    assert usage.other_cores == pytest.approx(0.1)
+    assert usage.resolution == pytest.approx(2**0.5 / ticks / 4)
+
+
 def test_usage_of_this_machine() -> None:
     """The real files can be read; ``stop`` needs a ``start``."""
     monitor = CpuUsageMonitor().start()

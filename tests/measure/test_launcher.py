@@ -1,8 +1,9 @@
-"""Where workers run."""
+"""Where workers run, and how they are started, suspended and ended."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,19 +13,30 @@ import psutil
 import pytest
 from toy_workloads import RANDOM, SHORT, mlp, runs_of
 
-from modelzoo.measure.launcher import LocalLauncher
+from modelzoo.errors import EnvironmentProblem, WorkerError
+from modelzoo.measure.launcher import LocalLauncher, LocalWorker
 from modelzoo.measure.request import Request
 
 
-def test_a_worker_runs_with_the_interpreter_that_the_launcher_names(tmp_path: Path) -> None:
-    """Another interpreter, here a script that leaves a trace and then becomes this one."""
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\necho started >>{tmp_path}/trace\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    request = Request(mlp(), (RANDOM,), SHORT, audit=False, launcher=LocalLauncher(str(python)))
-    (run,) = runs_of(request)
-    assert run.error is None
-    assert (tmp_path / "trace").read_text().count("started") == 2, "the preparation and one measurement"
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """Return another interpreter: a script that leaves a trace and then becomes this one."""
+    path = tmp_path / "python"
+    path.write_text(f'#!/bin/sh\necho "$2 $PYTHONPATH" >>{tmp_path}/trace\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_each_setting_runs_in_its_own_interpreter_with_this_suite_and_the_same_weights(python: Path) -> None:
+    """The weights are made once and used by both, and the runs come in the order of the settings."""
+    request = Request(mlp(), (RANDOM.replace(python=str(python)), RANDOM), SHORT, audit=False)
+    first, second = runs_of(request)
+    assert (first.error, first.asked.python, second.error, second.asked.python) == (None, str(python), None, None)
+    assert first.report is not None and second.report is not None
+    assert first.report.weights == second.report.weights
+    lines = (python.parent / "trace").read_text().splitlines()
+    workers = [line for line in lines if line.startswith("modelzoo.measure.worker")]
+    assert len(workers) == 2, "the preparation and one measurement"
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -37,31 +49,33 @@ def test_a_worker_is_restricted_to_the_cpus_that_the_launcher_names() -> None:
     assert run.report.cpus == (cpu,)
 
 
-def test_an_interpreter_that_does_not_exist_is_one_line() -> None:
+def test_an_interpreter_that_does_not_exist_any_more_is_one_line() -> None:
     """It fails as a setting that cannot run, not with a traceback."""
-    request = Request(mlp(), (RANDOM,), SHORT, launcher=LocalLauncher("/nonexistent/python"))
+    request = Request(mlp(), (RANDOM.replace(python="/nonexistent/python"),), SHORT)
     (run,) = runs_of(request)
-    assert run.error == "cannot start /nonexistent/python: No such file or directory; check that it is installed"
-    assert run.error_kind == "EnvironmentProblem"
+    assert run.error is not None
+    assert run.error.startswith("python=/nonexistent/python cannot be run as an interpreter: No such file or directory")
+    assert run.error_kind == "UsageError"
 
 
 def test_a_suspended_worker_uses_no_cpu_and_goes_on_when_it_is_resumed() -> None:
     """All of its threads stop; a worker that has ended meanwhile is no error."""
-    launcher = LocalLauncher()
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True)
+    worker = LocalWorker(process)
     try:
-        launcher.suspend(process)
+        worker.suspend()
         _wait_for(process, psutil.STATUS_STOPPED)
         before = psutil.Process(process.pid).cpu_times().user
         time.sleep(0.2)
         assert psutil.Process(process.pid).cpu_times().user == before
-        launcher.resume(process)
+        worker.resume()
         _wait_for(process, psutil.STATUS_RUNNING)
     finally:
-        process.kill()
+        worker.kill()
         process.wait()
-    launcher.suspend(process)
-    launcher.resume(process)
+    worker.suspend()
+    worker.resume()
+    worker.kill()
 
 
 def _wait_for(process: subprocess.Popen[bytes], status: str) -> None:
@@ -69,3 +83,24 @@ def _wait_for(process: subprocess.Popen[bytes], status: str) -> None:
     while psutil.Process(process.pid).status() != status:
         assert time.monotonic() < deadline, f"the process is not {status}"
         time.sleep(0.01)
+
+
+MISSING = "Traceback\nModuleNotFoundError: No module named 'torch'\n"
+
+
+@pytest.mark.parametrize(
+    ("python", "code", "output", "kind", "message"),
+    [
+        (sys.executable, -signal.SIGSEGV, "", WorkerError, "ended by SIGSEGV"),
+        (sys.executable, -signal.SIGILL, "", WorkerError, r"SIGILL \(this build of torch uses instructions that this"),
+        (sys.executable, 3, "", WorkerError, "ended with code 3: no output"),
+        (sys.executable, 1, MISSING, EnvironmentProblem, "no module 'torch': run ./scripts/run once"),
+        ("/other/python", 1, MISSING, EnvironmentProblem, "/other/python has no module 'torch': install it there"),
+    ],
+)
+def test_every_end_is_explained(python: str, code: int, output: str, kind: type[Exception], message: str) -> None:
+    """Signals by name, with the likely cause; a missing module with what to do."""
+    error = LocalLauncher(python).explain(code, output)
+    assert type(error) is kind
+    with pytest.raises(kind, match=message):
+        raise error

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from toy_workloads import BF16, RANDOM, mlp, odd
 
 from modelzoo.measure.preparation import prepare
-from modelzoo.records.protocol import Prepared, PrepareJob, Progress
+from modelzoo.records.protocol import Preparation, Prepared, PrepareJob, Progress
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload
@@ -29,6 +32,25 @@ def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
     assert second.resolved is not None
     assert (second.resolved.batch, second.resolved.bf16_method is None) == (2, False)
     assert first.weights == second.weights
+
+
+def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(tmp_path: Path) -> None:
+    """Two releases of torch would make different random weights; another file in its place does not count."""
+    (made,) = prepared(mlp(), RANDOM).settings
+    assert made.weights is not None
+    elsewhere = tmp_path / "elsewhere.safetensors"
+    shutil.copy(made.weights.path, elsewhere)
+    earlier = structs.replace(made, weights=replace(made.weights, path=str(elsewhere)))
+
+    def weights(setting: Setting) -> str | None:
+        job = PrepareJob(str(mlp().directory), (setting,), None, earlier=(Preparation(error="none"), earlier))
+        (found,) = prepare(job, lambda message: None).settings
+        return found.weights and found.weights.path
+
+    assert weights(RANDOM) == str(elsewhere)
+    assert weights(RANDOM.replace(seed=1)) not in (None, str(elsewhere))
+    elsewhere.write_bytes(b"damaged")
+    assert weights(RANDOM) == made.weights.path
 
 
 def test_an_inherited_math_mode_asks_for_fast_math() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import signal
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +13,14 @@ import psutil
 import pytest
 from toy_workloads import RANDOM, SHORT, mlp, odd, runs_of
 
-from modelzoo.errors import EnvironmentProblem, WorkerError
+from modelzoo.errors import EnvironmentProblem
 from modelzoo.measure import process
 from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.request import Request
 from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Message, Prepared, Progress, encode_line
 from modelzoo.records.run import RunReport
+from modelzoo.version import __version__
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import CHECKOUT
 
@@ -87,23 +88,6 @@ def test_errors_keep_their_class_across_the_pipe(tmp_path: Path) -> None:
     assert failure(odd(tmp_path / "odd", inputs=line)) == ("no such picture: x", "InputError")
 
 
-@pytest.mark.parametrize(
-    ("code", "output", "kind", "message"),
-    [
-        (-signal.SIGSEGV, "", WorkerError, "ended by SIGSEGV"),
-        (-signal.SIGILL, "", WorkerError, r"SIGILL \(this build of torch uses instructions that this CPU lacks\)"),
-        (3, "", WorkerError, "ended with code 3: no output"),
-        (1, "Traceback\nModuleNotFoundError: No module named 'torch'\n", EnvironmentProblem, "no module 'torch': run"),
-    ],
-)
-def test_every_death_is_explained(code: int, output: str, kind: type[Exception], message: str) -> None:
-    """Signals by name, with the likely cause; a missing module with what to do."""
-    error = process.death(code, output)
-    assert type(error) is kind
-    with pytest.raises(kind, match=message):
-        raise error
-
-
 def test_an_incomplete_message_is_dropped() -> None:
     """A worker killed while it writes leaves half a line; what came before counts."""
     complete = encode_line(Progress("build"))
@@ -127,24 +111,16 @@ def test_a_path_in_another_encoding_is_refused_in_one_line() -> None:
     assert (run.error, run.error_kind) == (r"the path '/tmp/\udcff.jpg' is not UTF-8 text; rename it", "UsageError")
 
 
-class OtherVersion(LocalLauncher):
-    """Starts a worker of a suite that speaks a newer protocol."""
-
-    def start(self, environment: object, stderr: object) -> subprocess.Popen[bytes]:
-        hello = encode_line(Hello(PROTOCOL + 1, "9.9")).decode()
-        return subprocess.Popen(
-            [sys.executable, "-c", f"input(); print('''{hello}''')"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-
-
 def test_a_suite_of_another_protocol_is_refused_in_one_line(tmp_path: Path) -> None:
     """Sides whose suites would misunderstand each other are not compared."""
     job = prepare_job(odd(tmp_path / "odd"), (RANDOM,), "torch")
-    launcher = OtherVersion()
-    with pytest.raises(EnvironmentProblem, match="version 9.9 and speaks protocol .*: use the same version"):
+    hello = encode_line(Hello(PROTOCOL + 1, "9.9")).decode()
+    launcher = LocalLauncher(worker=("-c", f"input(); print('''{hello}''')"))
+    expected = (
+        f"the suite in {sys.executable} is version 9.9 with protocol {PROTOCOL + 1}, this one {__version__} with "
+        f"protocol {PROTOCOL}: use the same version of the suite on both sides"
+    )
+    with pytest.raises(EnvironmentProblem, match=re.escape(expected)):
         process.call(launcher, job, prepare_environment().variables, Prepared, lambda message: None)
 
 

@@ -96,10 +96,24 @@ def test_paths_are_shown_by_their_names() -> None:
     assert differences.short_names(rows) == ["input=a.jpg", "input=b.jpg"]
 
 
+def test_interpreters_and_images_are_shown_by_what_tells_them_apart() -> None:
+    """Not by paths, which are private and long; what all rows share stands above the table."""
+    one, other = Setting(python="~/envs/torch-2.9.1/bin/python"), Setting(python="~/.venv/bin/python")
+    assert differences.short_names(settings(one, other, Setting())) == [
+        "python=torch-2.9.1", "python=.venv", "python=default"
+    ]  # fmt: skip
+    assert "python=torch-2.9.1" in differences.shared(settings(one, one.replace(mode="compile")))
+    images = [Setting(image=f"zoo:torch2_{backend}") for backend in ("acl", "openblas")]
+    assert differences.short_names(settings(*images)) == ["image=torch2_acl", "image=torch2_openblas"]
+
+
 def test_the_machine_is_named_if_it_is_one() -> None:
     """The CPU without trade marks and frequency, and torch's version."""
     cpu = replace(MACHINE, cpu="Intel(R) Xeon(R) Platinum 8581C CPU @ 2.30GHz")
     rows = shown(make(STEADY, machine=cpu, versions={"torch": "2.10.0"}))
     assert differences.machine(rows) == "Intel Xeon Platinum 8581C, torch 2.10.0"
+    versions = [{"torch": "2.9.1"}, {"torch": "2.10.0"}]
+    rows = shown(*(make(STEADY, machine=cpu, versions=each, group=group) for group, each in enumerate(versions)))
+    assert differences.machine(rows) == "Intel Xeon Platinum 8581C, torch 2.9.1 and 2.10.0"
     rows = shown(make(STEADY, machine=cpu), make(STEADY, workload="other", group=1))
     assert differences.machine(rows) == ""

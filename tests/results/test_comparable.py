@@ -39,6 +39,8 @@ def counted(*numbers: float) -> tuple[Count, ...]:
         ),
         ([make([1.0])], [make([1.0], weights=OTHER)], "different weights"),
         ([make([1.0]), make([1.0], round=1)], [make([1.0]), make([1.0], round=1, weights=OTHER)], "different weights"),
+        ([make([1.0], digest="a")], [make([1.0], digest="b")], "different versions of workload.py"),
+        ([make([1.0], digest="a")], [make([1.0])], ""),
         ([make([1.0], counts=counted(100))], [make([1.0], counts=counted(130))], ""),
         ([make([1.0], counts=counted(100))], [make([1.0], counts=counted(140))], "different work: boxes 100 and 140"),
         ([make([1.0], counts=counted(9, 0))], [make([1.0], counts=counted(9, 8))], "different work: boxes 0 and 8"),

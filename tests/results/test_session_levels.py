@@ -12,8 +12,9 @@ from fake_runs import WEIGHTS, make, result_of
 from kept_sessions import beside, kept
 
 from modelzoo import stats
-from modelzoo.records.run import Result, Run
-from modelzoo.results.session_levels import priors, session_levels
+from modelzoo.records.codec import decode, encode
+from modelzoo.records.run import Result, Run, RunReport
+from modelzoo.results.session_levels import priors, session_levels, work_key
 from modelzoo.setting import Setting
 
 BF16 = Setting("bf16")
@@ -55,6 +56,22 @@ def test_the_cost_is_the_wall_time_of_a_process_without_its_samples() -> None:
     """A round of 20 s has two processes, so each of them takes 10 s."""
     for level in session_levels(session(FP32, BOTH)):
         assert level.cost == pytest.approx(10 - level.sampled)
+
+
+def test_the_key_names_the_software_and_not_where_it_lies() -> None:
+    """An interpreter's path may change; an image is software. Keys of versions that had neither field stay the same."""
+    (run,) = session([0.1], [0.2]).runs[:1]
+    assert run.report is not None
+    report = run.report
+
+    def key(**changes: object) -> str:
+        return work_key(replace(report, setting=replace(report.setting, **changes)))  # type: ignore[arg-type]
+
+    assert key() == key(python="/envs/a/bin/python")
+    assert len({key(), key(image="zoo:a"), key(image="zoo:b")}) == 3
+    stored = encode(report)
+    del stored["setting"]["python"], stored["setting"]["image"]
+    assert work_key(decode(RunReport, stored)) == key()
 
 
 def test_a_cost_is_never_negative() -> None:

@@ -1,0 +1,157 @@
+"""Workers in containers: ``docker run``, with the CPUs, the memory and the files that a worker on this machine has."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO
+
+import msgspec
+
+from modelzoo.errors import EnvironmentProblem, ModelzooError
+from modelzoo.machine.cgroups import read_cgroup_limits
+from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
+from modelzoo.machine.linux import allowed_cpus, format_cpu_list
+from modelzoo.measure import docker
+from modelzoo.measure.launcher import WORKER, explain_end
+from modelzoo.measure.mounts import image_directory, mount_options
+from modelzoo.records.protocol import Job, PrepareJob, ReferenceJob
+
+CACHE_VOLUME = "modelzoo-cache:/modelzoo/cache"
+"""The volume that keeps weights, ceilings and compiled models; docs/containers.md mounts it under the same name."""
+OFFLINE = ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE")
+_OWN = ("MODELZOO_", "LD_PRELOAD")
+"""Variables of this machine's suite, and of its libraries, that mean nothing in an image."""
+_ENDED = ("is not running", "no such container")
+"""What docker reports of a container that has ended meanwhile."""
+_NO_START, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
+"""Exit codes of ``docker run`` (source: its reference, "Exit status")."""
+
+
+@dataclass(frozen=True)
+class ContainerLauncher:
+    """Workers in containers of an image, each in one of its own.
+
+    A container has the CPUs and the limits of this process, the cache volume, and, read-only at their own paths, the
+    files of this machine that the job names. Only containers that may have to download weights have a network.
+
+    Attributes:
+        image: name of the image.
+    """
+
+    image: str
+
+    @property
+    def name(self) -> str:
+        return f"image {self.image}"
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    def environment(self) -> Mapping[str, str]:
+        """The image's variables, and those of the call that change speed or precision.
+
+        Variables that name a path of this machine stay here.
+        """
+        image = docker.read_image(self.image)
+        passed = {
+            name: value
+            for name, value in recorded_environment(os.environ).items()
+            if value == os.environ[name] and not name.startswith(_OWN) and "/" not in value
+        }
+        passed.update({name: os.environ[name] for name in OFFLINE if name in os.environ})
+        if os.environ.get("MODELZOO_WEIGHTS"):
+            passed["MODELZOO_WEIGHTS"] = os.path.abspath(os.path.expanduser(os.environ["MODELZOO_WEIGHTS"]))  # noqa: PTH100, PTH111
+        return {**image.environment, **passed, IMAGE_ID_VARIABLE: image.digest}
+
+    def adapt(self, job: Job) -> Job:
+        """Return the job with the image's own directory of the workload, and without this process's id."""
+        if isinstance(job, ReferenceJob):
+            raise ValueError("the reference load runs on this machine")
+        return msgspec.structs.replace(job, directory=image_directory(job.directory), parent=None)
+
+    def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Container:
+        name = f"modelzoo-{uuid.uuid4().hex[:12]}"
+        options = ["--interactive", "--rm", "--init", f"--name={name}", "--pull=never", "--entrypoint=python3"]
+        options += [*_limits(), *_network(job), f"--volume={CACHE_VOLUME}", *mount_options(job, os.environ)]
+        try:
+            process = subprocess.Popen(
+                ["docker", "run", *options, *self._variables(environment), self._digest, *WORKER],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EnvironmentProblem(f"cannot start docker: {error.strerror}; install Docker") from error
+        return Container(process, name)
+
+    @property
+    def _digest(self) -> str:
+        """Names the same image during the whole call, even if another one is given its name meanwhile."""
+        return docker.read_image(self.image).digest
+
+    def _variables(self, environment: Mapping[str, str]) -> list[str]:
+        """The options that give a container this environment; a name without a value removes what the image sets."""
+        image = docker.read_image(self.image).environment
+        changed = [f"{name}={value}" for name, value in environment.items() if image.get(name) != value]
+        return [f"--env={each}" for each in (*changed, *(name for name in image if name not in environment))]
+
+    def explain(self, code: int, output: str) -> ModelzooError:
+        if code == _NO_START:
+            return EnvironmentProblem(f"docker cannot start {self.name}: {docker.problem_line(output)}")
+        hint = "give an image of the suite; scripts/build-images makes them, and their names end in _modelzoo"
+        if code in (_NOT_EXECUTABLE, _NOT_FOUND):
+            return EnvironmentProblem(f"{self.name} has no python3: {hint}")
+        # A process that a signal ended has, as seen from outside its container, 128 plus the signal's number.
+        number = 128 - code if 128 < code < 128 + signal.NSIG else code
+        return explain_end(number, output, self.name, hint)
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container with its ``docker run``."""
+
+    process: subprocess.Popen[bytes]
+    name: str
+
+    def suspend(self) -> None:
+        self._control("pause")
+
+    def resume(self) -> None:
+        self._control("unpause")
+
+    def kill(self) -> None:
+        # A negative code: something has ended docker's program, so that the container may still run.
+        if (self.process.poll() or 0) < 0 or self.process.returncode is None:
+            # The program may not have created the container yet, so it ends first.
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            docker.run("rm", "--force", self.name)
+
+    def _control(self, command: str) -> None:
+        code, _, problem = docker.run(command, self.name)
+        if code and not any(text in problem.lower() for text in _ENDED):
+            raise EnvironmentProblem(f"'docker {command}' failed, so processes would disturb each other: {problem}")
+
+
+def _limits() -> list[str]:
+    """The CPUs and limits of this process; its control group does not apply to containers."""
+    limits = read_cgroup_limits()
+    options = [f"--cpuset-cpus={format_cpu_list(allowed_cpus())}"]
+    options += [f"--cpus={limits.cpus:g}"] if limits.cpus is not None else []
+    return options + ([f"--memory={limits.memory}"] if limits.memory is not None else [])
+
+
+def _network(job: Job) -> list[str]:
+    """No network, except for a container that may have to download weights."""
+    offline = any(os.environ.get(name, "0") not in ("", "0") for name in OFFLINE)
+    downloads = isinstance(job, PrepareJob) and any(each.weights in ("auto", "pretrained") for each in job.settings)
+    return [] if downloads and not offline else ["--network=none"]

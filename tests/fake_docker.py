@@ -1,0 +1,159 @@
+"""A program ``docker`` that runs "containers" as processes of this machine, and records how it was called.
+
+It has the commands that the suite uses: ``context inspect``, ``image inspect``, ``run``, ``pause``, ``unpause`` and
+``rm``. A "container" has the environment that a real one would have, but sees all files of this machine; the image's
+own workloads are those of the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).resolve().parents[1]
+HOST = "unix:///var/run/docker.sock"
+
+
+@dataclass(frozen=True)
+class FakeDocker:
+    """The installed program: its images, which tests may change, and what was done with it."""
+
+    home: Path
+
+    def add(self, name: str, worker: str = "", **environment: str) -> None:
+        """Add an image that sets these variables; ``worker`` is the script that it runs instead of a worker."""
+        content = {"Id": f"sha256:{name}", "Config": {"Env": [f"{key}={value}" for key, value in environment.items()]}}
+        (self.home / "images" / name.replace("/", "_")).write_text(json.dumps({**content, "worker": worker}))
+
+    def say(self, host: str = HOST, problem: str = "") -> None:
+        """Let the engine be on ``host``, and let every command fail with ``problem`` unless it is empty."""
+        (self.home / "engine").write_text(json.dumps({"host": host, "problem": problem}))
+
+    def calls(self, command: str) -> list[list[str]]:
+        """The arguments of every call of this command, in order."""
+        lines = (self.home / "calls").read_text().splitlines()
+        return [words[1:] for words in map(json.loads, lines) if words[0] == command]
+
+    def containers(self) -> list[str]:
+        """The names of the containers that exist."""
+        return sorted(path.name for path in (self.home / "containers").iterdir())
+
+
+def install(home: Path) -> FakeDocker:
+    """Create the program in ``home``, which a test puts on the PATH."""
+    for name in ("images", "containers"):
+        (home / name).mkdir(parents=True)
+    (home / "calls").touch()
+    program = home / "docker"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {__file__} {home} "$@"\n')
+    program.chmod(0o755)
+    docker = FakeDocker(home)
+    docker.say()
+    return docker
+
+
+# The program itself
+
+
+def fail(text: str, code: int = 1) -> NoReturn:
+    """End with an error message."""
+    print(text, file=sys.stderr)
+    raise SystemExit(code)
+
+
+def image(home: Path, name: str) -> dict[str, Any]:
+    """The image with this name or id."""
+    path = home / "images" / name.removeprefix("sha256:").replace("/", "_")
+    if not path.is_file():
+        fail(f"Error response from daemon: No such image: {name}")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def run(home: Path, words: list[str]) -> int:
+    """``docker run``: the container's process is a child of this one."""
+    options: dict[str, list[str]] = {}
+    while words[0].startswith("--"):
+        key, _, value = words.pop(0).partition("=")
+        options.setdefault(key, []).append(value)
+    name, (container_image, *command) = options["--name"][0], words
+    content = image(home, container_image)
+    environment = dict(text.split("=", 1) for text in content["Config"]["Env"])
+    for text in options.get("--env", []):
+        key, equals, value = text.partition("=")
+        if equals:
+            environment[key] = value
+        else:
+            environment.pop(key, None)
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    volume = str(home / "cache")
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": paths, "MODELZOO_CACHE": volume, **environment}
+    if content["worker"]:
+        command = ["-c", content["worker"]]
+    job = sys.stdin.buffer.readline().replace(b'"/modelzoo/', f'"{ROOT}/'.encode())
+    process = subprocess.Popen(
+        [sys.executable, *command], env=environment, stdin=subprocess.PIPE, start_new_session=True
+    )
+    state = home / "containers" / name
+    state.write_text(str(process.pid))
+    threading.Thread(target=pass_on, args=(job, process), daemon=True).start()
+    code = process.wait()
+    state.unlink(missing_ok=True)
+    return code if code >= 0 else 128 - code
+
+
+def pass_on(job: bytes, process: subprocess.Popen[bytes]) -> None:
+    """Pass on standard input until it ends."""
+    assert process.stdin is not None
+    line = job
+    while line:
+        try:
+            process.stdin.write(line)
+            process.stdin.flush()
+        except BrokenPipeError:
+            return
+        line = sys.stdin.buffer.readline()
+    process.stdin.close()
+
+
+def control(home: Path, command: str, name: str) -> None:
+    """``docker pause``, ``unpause`` and ``rm --force``."""
+    state = home / "containers" / name
+    if not state.is_file():
+        fail(f"Error response from daemon: No such container: {name}")
+    pid = int(state.read_text())
+    if command == "rm":
+        os.killpg(pid, signal.SIGKILL)
+        state.unlink(missing_ok=True)
+    else:
+        os.killpg(pid, signal.SIGSTOP if command == "pause" else signal.SIGCONT)
+
+
+def main(home: Path, words: list[str]) -> int:
+    """Record the call and do what the real program would do."""
+    engine = json.loads((home / "engine").read_text())
+    kind = words[0] if words[0] in ("run", "pause", "unpause", "rm") else " ".join(words[:2])
+    with (home / "calls").open("a") as file:
+        file.write(json.dumps([kind, *words[len(kind.split()) :]]) + "\n")
+    if kind == "context inspect":
+        print(engine["host"])
+    elif engine["problem"]:
+        fail(engine["problem"])
+    elif kind == "image inspect":
+        print(json.dumps(image(home, words[-1])))
+    elif kind == "run":
+        return run(home, words[1:])
+    else:
+        control(home, kind, words[-1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,215 @@
+"""Workers in containers, with a fake ``docker`` whose containers are processes of this machine."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from fake_docker import FakeDocker
+from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, odd, runs_of
+
+from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
+from modelzoo.machine.cgroups import CgroupLimits
+from modelzoo.machine.linux import allowed_cpus, format_cpu_list
+from modelzoo.measure import calls, container, process
+from modelzoo.measure.container import ContainerLauncher
+from modelzoo.measure.jobs import prepare_environment, prepare_job
+from modelzoo.measure.request import Event, Request
+from modelzoo.records.protocol import PROTOCOL, Hello, Message, Prepared, PrepareJob, ReferenceJob, encode_line
+from modelzoo.records.validity import ValidityRequest
+from modelzoo.setting import Setting
+
+A, B = RANDOM.replace(image="zoo:a"), RANDOM.replace(image="zoo:b")
+
+
+def options(call: list[str]) -> dict[str, list[str]]:
+    """The options of one ``docker run``."""
+    found: dict[str, list[str]] = {}
+    for word in call:
+        if word.startswith("--"):
+            key, _, value = word.partition("=")
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def silent(event: Event) -> None:
+    """Show no progress."""
+
+
+def test_two_images_and_this_machine_are_measured_in_turn(engine: FakeDocker) -> None:
+    """Same weights, ids of the images in the result, workers that wait are paused, and no container stays."""
+    engine.add("zoo:a", MODELZOO_IMAGE="a")
+    engine.add("zoo:b", MODELZOO_IMAGE="b")
+    runs = runs_of(Request(mlp(), (A, RANDOM, B), SHORT, audit=False))
+    assert [run.error for run in runs] == [None] * 3
+    reports = {run.group: run.report for run in runs}
+    found = [(report.machine.image, report.machine.image_id) for _, report in sorted(reports.items()) if report]
+    assert found == [("a", "sha256:zoo:a"), (None, None), ("b", "sha256:zoo:b")]
+    assert len({report.weights for report in reports.values() if report}) == 1
+    assert [report.usage.waited_seconds > 0 for _, report in sorted(reports.items()) if report and report.usage] == [
+        False,
+        True,
+        False,
+    ]
+    assert engine.containers() == []
+    names = [options(call)["--name"][0] for call in engine.calls("run")]
+    assert len(set(names)) == 4, "two preparations and two measurements"
+    assert engine.calls("pause") == engine.calls("unpause")
+    assert {name for (name,) in engine.calls("pause")} == set(names[2:])
+
+
+def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPUs, quota and memory; the cache volume; nothing is pulled, and nothing remains."""
+    engine.add("zoo:a")
+    monkeypatch.setattr(container, "read_cgroup_limits", lambda: CgroupLimits(1.5, 1 << 30))
+    calls.prepare(Request(mlp(), (A,), SHORT), silent)
+    (call,) = engine.calls("run")
+    found = options(call)
+    assert {"--interactive", "--rm", "--init"} < found.keys()
+    assert found["--cpuset-cpus"] == [format_cpu_list(allowed_cpus())]
+    assert (found["--cpus"], found["--memory"], found["--pull"]) == (["1.5"], [str(1 << 30)], ["never"])
+    assert (found["--volume"], found["--entrypoint"]) == (["modelzoo-cache:/modelzoo/cache"], ["python3"])
+    assert call[-3:] == ["sha256:zoo:a", "-m", "modelzoo.measure.worker"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "offline", "isolated"), [("auto", "0", False), ("auto", "1", True), ("random", "0", True)]
+)
+def test_only_a_preparation_that_may_download_has_a_network(
+    weights: str, offline: str, isolated: bool, engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network is needed for weights and for nothing else."""
+    engine.add("zoo:a")
+    monkeypatch.setenv("MODELZOO_OFFLINE", offline)
+    calls.prepare(Request(mlp(), (A.replace(weights=weights),), SHORT), silent)
+    (call,) = engine.calls("run")
+    assert (options(call).get("--network") == ["none"]) is isolated
+
+
+def test_the_environment_is_the_images_with_what_changes_speed_here(
+    engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fast math that an image sets is removed and recorded; what names something on this machine does not pass."""
+    engine.add("zoo:a", DNNL_DEFAULT_FPMATH_MODE="BF16", LD_BIND_NOW="1")
+    for name, value in {
+        "MALLOC_TRIM_THRESHOLD_": "100000",
+        "TORCH_HOME": "/home/me/torch",
+        "LD_PRELOAD": "",
+        "MODELZOO_BACKEND": "blas",
+        "SECRET": "s",
+    }.items():
+        monkeypatch.setenv(name, value)
+    (run,) = runs_of(Request(mlp(), (A,), SHORT, audit=False))
+    assert run.report is not None, run.error
+    assert run.report.environment.removed == {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
+    given = options(engine.calls("run")[-1])["--env"]
+    assert {"DNNL_DEFAULT_FPMATH_MODE", "MALLOC_TRIM_THRESHOLD_=100000", "OMP_NUM_THREADS=1"} < set(given)
+    names = {text.partition("=")[0] for text in given}
+    assert names.isdisjoint({"TORCH_HOME", "LD_PRELOAD", "MODELZOO_BACKEND", "SECRET", "PATH", "HOME", "LD_BIND_NOW"})
+
+
+def test_a_workload_that_the_image_lacks_is_shown_to_it(engine: FakeDocker, tmp_path: Path) -> None:
+    """At its own path, read-only; its own weights come from the first preparation."""
+    engine.add("zoo:a")
+    work = odd(tmp_path / "odd")
+    runs = runs_of(Request(work, (A, RANDOM), SHORT, audit=False))
+    assert [run.error for run in runs] == [None, None]
+    preparation = options(engine.calls("run")[0])["--mount"]
+    assert f"type=bind,source={work.directory},target={work.directory},readonly" in preparation
+    assert any("/random/odd-seed0" in mount for mount in preparation)
+
+
+def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path) -> None:
+    """Both models run there."""
+    engine.add("zoo:a")
+    work = numpy_classifier(tmp_path)
+    setting = Setting("bf16", weights=str(work.directory / "weights.npz"), threads=1, image="zoo:a")
+    request = Request(work, (setting,), SHORT, engine="engines.fake_engine:FakeEngine")
+    report = calls.validate(request, ValidityRequest(), silent, lambda exhibit: None)
+    assert report.machine is not None
+    assert report.machine.image_id == "sha256:zoo:a"
+    assert len(engine.calls("run")) == 2
+
+
+def test_a_suite_of_another_protocol_is_refused_by_the_name_of_its_image(engine: FakeDocker) -> None:
+    """Both versions and the side are named; the other side runs."""
+    hello = encode_line(Hello(PROTOCOL - 1, "0.0.9")).decode()
+    engine.add("zoo:a", worker=f"print('''{hello}'''); input()")
+    first, second = runs_of(Request(mlp(), (A, RANDOM), SHORT, audit=False))
+    assert (first.error_kind, second.error) == ("EnvironmentProblem", None)
+    assert first.error is not None
+    assert first.error.startswith(f"the suite in image zoo:a is version 0.0.9 with protocol {PROTOCOL - 1}, this one ")
+    assert engine.containers() == []
+
+
+def test_an_interrupted_call_removes_its_container(engine: FakeDocker, tmp_path: Path) -> None:
+    """Ctrl-C while a worker runs: neither the container nor docker's program stays."""
+    engine.add("zoo:a")
+    work = odd(tmp_path / "odd", inputs="import time; time.sleep(60)")
+    launcher = ContainerLauncher("zoo:a")
+    job = prepare_job(work, (A.replace(input="/"),), "torch")
+
+    def interrupt(message: Message) -> None:
+        assert len(engine.containers()) == 1
+        raise KeyboardInterrupt
+
+    environment = prepare_environment(launcher.environment()).variables
+    with pytest.raises(KeyboardInterrupt):
+        process.call(launcher, job, environment, Prepared, interrupt)
+    assert engine.containers() == []
+    deadline = time.monotonic() + 10
+    while any("fake_docker.py" in " ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)):
+        assert time.monotonic() < deadline
+
+
+def test_a_container_that_cannot_be_paused_is_an_error(engine: FakeDocker) -> None:
+    """Its threads might disturb the others; of one that has ended there is nothing to pause."""
+    engine.add("zoo:a")
+    launcher = ContainerLauncher("zoo:a")
+    job = prepare_job(mlp(), (A,), "torch")
+    with process.WorkerProcess(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
+        engine.say(problem="Error response from daemon: cgroup freezer is not available")
+        with pytest.raises(EnvironmentProblem, match="'docker unpause' failed, so .*: cgroup freezer is not available"):
+            worker.resume()
+        engine.say(problem="Error response from daemon: Container abc is not running")
+        worker.resume()
+        engine.say()
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "kind", "message"),
+    [
+        (
+            125,
+            "docker: Error response from daemon: no space left.\n\nRun 'docker run --help'",
+            EnvironmentProblem,
+            "docker cannot start image zoo:a: no space left",
+        ),
+        (127, "exec: python3: not found", EnvironmentProblem, "image zoo:a has no python3: give an image of the suite"),
+        (1, "python3: No module named 'modelzoo'", EnvironmentProblem, "image zoo:a has no module 'modelzoo': give an"),
+        (128 + signal.SIGKILL, "", WorkerError, "ended by SIGKILL (out of memory?"),
+        (1, "ArithmeticError: 7 is not 8", WorkerError, "ended with code 1: ArithmeticError: 7 is not 8"),
+    ],
+)
+def test_every_end_is_explained(code: int, output: str, kind: type[ModelzooError], message: str) -> None:
+    """docker's own exit codes, an image without the suite, signals as seen from outside, and the worker's last line."""
+    error = ContainerLauncher("zoo:a").explain(code, output)
+    assert type(error) is kind
+    assert message in str(error)
+
+
+def test_the_reference_load_never_runs_in_a_container() -> None:
+    """It is the same code for all sides."""
+    with pytest.raises(ValueError, match="runs on this machine"):
+        ContainerLauncher("zoo:a").adapt(ReferenceJob(1))
+
+
+def test_the_job_does_not_name_this_process() -> None:
+    """A container has process ids of its own."""
+    job = ContainerLauncher("zoo:a").adapt(PrepareJob(str(mlp().directory), (Setting(),), 1234))
+    assert job.parent is None
+    assert isinstance(job, PrepareJob)
+    assert job.directory == "/modelzoo/examples/mlp"
