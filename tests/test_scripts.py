@@ -16,6 +16,7 @@ USAGE = {
     "build-images": [["--help"], ["--general-index", "--help"]],
     "push-images": [[], ["no-slash"], ["host/zoo", "--help"]],
     "smoke-images": [["--help"]],
+    "torch-env": [[], ["--help"], ["2.9"], ["latest"], ["2.9.1", "dir", "more"]],
     "container-engine": [[], ["restart"], ["stop", "--all"]],
 }
 
@@ -44,6 +45,22 @@ def test_an_unknown_torch_build_is_refused() -> None:
         2,
         "setup: error: MODELZOO_TORCH=CPU is not known; set it to cpu or leave it unset\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "message"),
+    [
+        (["2.9.1"], {"MODELZOO_TORCH": "CPU"}, "MODELZOO_TORCH=CPU is not known; set it to cpu or leave it unset"),
+        (["3.0.0"], {}, "torch 3.0.0 is not known; give a release from 1.13.0 on, for example 2.9.1"),
+        (["2.9.1", str(ROOT)], {}, f"{ROOT} exists and is no environment; name another directory"),
+    ],
+)
+def test_an_environment_that_makes_no_sense_is_refused(
+    arguments: list[str], variables: dict[str, str], message: str
+) -> None:
+    """Before anything is installed, and without touching a directory of something else."""
+    done = call("torch-env", *arguments, **variables)
+    assert (done.returncode, done.stderr) == (2, f"torch-env: error: {message}\n")
 
 
 def test_one_endpoint_is_not_enough() -> None:
@@ -193,3 +210,54 @@ def test_check_changes_nothing(checkout: Checkout) -> None:
     assert (done.returncode, done.stdout, done.stderr, checkout.calls()) == (1, "", "", [])
     assert checkout.call("setup", "lock.txt").returncode == 0
     assert checkout.call("setup", "--check", "lock.txt").returncode == 0
+
+
+# scripts/torch-env
+
+MAKES_ENVIRONMENTS = """
+if [ "$1 $2" = "-m venv" ]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && touch "$3/pyvenv.cfg"; fi
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "vision", "numpy"),
+    [("2.9.1", "0.24", "numpy==2."), ("2.0.1", "0.15", "numpy==1."), ("1.13.1", "0.14", "numpy==1.")],
+)
+def test_another_torch_comes_with_its_torchvision_and_the_pins_of_the_lock(
+    version: str, vision: str, numpy: str, checkout: Checkout
+) -> None:
+    """All requirements of the suite, of which only torch and what it brings along differ; a repetition does nothing."""
+    checkout.uv()
+    checkout.program(checkout.root / ".venv" / "bin" / "python", MAKES_ENVIRONMENTS)
+    done = checkout.call("torch-env", version)
+    assert done.returncode == 0, done.stderr
+    environment = checkout.root / "envs" / f"torch-{version}"
+    assert done.stderr.endswith(f"torch-env: {environment}/bin/python is complete\n")
+    (install,) = (line for line in checkout.calls() if line.startswith("uv "))
+    assert install.endswith(f"torch=={version} torchvision=={vision}.*")
+    requirements = (environment / "requirements.txt").read_text().splitlines()
+    assert {"torch>=1.13", "msgspec>=0.20", "matplotlib>=3.5"} < set(requirements)
+    constraints = (environment / "constraints.txt").read_text()
+    assert f"\n{numpy}" in constraints
+    assert not re.search("^(torch|nvidia|triton|sympy)", constraints, re.MULTILINE)
+    done = checkout.call("torch-env", version)
+    assert (done.returncode, done.stderr, checkout.calls()) == (
+        0,
+        f"torch-env: {environment}/bin/python is complete\n",
+        [],
+    )
+
+
+def test_an_environment_that_was_not_completed_is_completed(checkout: Checkout, tmp_path: Path) -> None:
+    """If uv and pip fail, the next call goes on; the directory may be named."""
+    python = checkout.root / ".venv" / "bin" / "python"
+    checkout.uv("exit 1")
+    checkout.program(python, MAKES_ENVIRONMENTS + 'case "$*" in *torchvision==*) exit 1 ;; esac\n')
+    directory = tmp_path / "mine"
+    done = checkout.call("torch-env", "2.9.1", str(directory))
+    assert done.returncode == 1
+    assert "installing with uv failed (see above); pip tries it now" in done.stderr
+    assert "is complete" not in done.stderr
+    checkout.uv()
+    assert checkout.call("torch-env", "2.9.1", str(directory)).returncode == 0
+    assert (directory / "modelzoo-torch-env").is_file()
