@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -166,6 +167,62 @@ def test_an_interrupted_run_keeps_what_it_has(how: list[str], results: Path) -> 
     assert kept > 0
     assert f"interrupted; {kept} finished runs are in /modelzoo/results/" in stderr
     assert stdout.startswith("[TARGET] mlp Time ")
+
+
+def containers() -> list[str]:
+    """The names of all containers of workers, running or not."""
+    command = ["docker", "ps", "--all", "--filter", "name=modelzoo-", "--format", "{{.Names}}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.docker
+def test_an_image_and_this_machine_are_measured_in_turn(tmp_path: Path) -> None:
+    """``--vary image=``: same weights, the image's id in the result, workers that wait are paused, none remains."""
+    path = tmp_path / "r.json"
+    words = ["run", "examples/mlp", "--vary", f"image={IMAGE},default", "--weights", "random", "--threads", "1"]
+    words += ["--processes", "2", "--max-seconds", "2", "--json", str(path)]
+    command = [sys.executable, "-m", "modelzoo", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    reports = [run["report"] for run in json.loads(path.read_text())["runs"]]
+    inside = [report for report in reports if report["setting"]["image"] == IMAGE]
+    outside = [report for report in reports if report["setting"]["image"] is None]
+    assert (len(inside), len(outside)) == (2, 2)
+    identify = ["docker", "image", "inspect", "--format", "{{.Id}}", IMAGE]
+    expected = subprocess.run(identify, capture_output=True, text=True, check=True).stdout.strip()
+    assert {report["machine"]["image_id"] for report in inside} == {expected}
+    assert {report["machine"]["container"] for report in inside} == {"docker"}
+    assert len({report["weights"]["sha256"] for report in reports}) == 1
+    for report in inside:
+        for turn in report["turns"]:
+            assert not any(
+                turn["start"] < other["end"] and other["start"] < turn["end"]
+                for each in outside
+                for other in each["turns"]
+            )
+    assert containers() == []
+
+
+@pytest.mark.docker
+def test_an_interrupted_call_removes_its_containers(tmp_path: Path) -> None:
+    """Ctrl-C while one of two containers is paused."""
+    path = tmp_path / "r.json"
+    words = ["run", "examples/mlp", "--image", IMAGE, "--vary", "seed=0,0", "--weights", "random"]
+    words += ["--processes", "20", "--max-seconds", "3", "--no-audit", "--json", str(path)]
+    running = subprocess.Popen([sys.executable, "-m", "modelzoo", *words], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 300
+        while not (path.exists() and json.loads(path.read_text())["runs"] and len(containers()) == 2):
+            assert running.poll() is None, running.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=30)
+    finally:
+        running.kill()
+        running.wait()
+    assert running.returncode == 130
+    assert containers() == []
 
 
 @pytest.mark.docker
