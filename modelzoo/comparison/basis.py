@@ -27,8 +27,6 @@ Companion 2025); microbenchmarks vary by 0.03 % to over 100 %, depending on the 
 (Laaber, Scheuner and Leitner, "Software microbenchmarking in the cloud. How bad is it really?", Empirical Software
 Engineering 24, 2019). So no assumption is safe for every machine, and verdicts that rest on it are marked. A factor of
 two is told from none even in a table of eight rows; 5 % are not even alone."""
-LEAST_OWN = 3
-"""Sessions of each side from which on their own variance is used."""
 LEAST_STORED = 5
 """Sessions that a machine must have kept, besides those that are compared."""
 

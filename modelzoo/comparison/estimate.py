@@ -13,8 +13,16 @@ from dataclasses import dataclass
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.comparison.basis import LEAST_OWN, Histories, Known, known, machine_of
-from modelzoo.comparison.levels import OF_LATENCIES, SessionLevels, can_adjust, interval, log_ratio, session_levels
+from modelzoo.comparison.basis import Histories, Known, known, machine_of
+from modelzoo.comparison.levels import (
+    LEAST_OWN,
+    OF_LATENCIES,
+    SessionLevels,
+    can_adjust,
+    interval,
+    log_ratio,
+    session_levels,
+)
 from modelzoo.comparison.model import Basis, Estimate, Measured, Metric, Outcome, Side, SideSetting
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import Fit, fit
@@ -138,7 +146,7 @@ def _estimate(
     base, other = (session_levels(side, metric, used) for side in sides)
     if base is None or other is None:
         return None
-    own = min(base.count_sessions, other.count_sessions) >= LEAST_OWN
+    own = min(base.session_count, other.session_count) >= LEAST_OWN
     spreads = [
         _spread(levels, _known(side, metric, common, is_adjusted=used is not None), common.assumed, own)
         for side, levels in zip(sides, (base, other))
@@ -169,11 +177,11 @@ def _known(side: SideSetting, metric: Metric, common: Context, *, is_adjusted: b
 
 def _spread(levels: SessionLevels, past: Optional[Known], assumed: float, own: bool) -> _Spread:
     """How much the sessions of a side differ; ``own`` is whether both sides have sessions enough to say so."""
-    sessions = levels.count_sessions
+    sessions = levels.session_count
     guess = Variance(assumed**2, math.inf)
     processes = levels.between_processes()
     floor = past.processes if past is not None else guess
-    few = levels.count < FEW_PROCESSES
+    few = levels.process_count < FEW_PROCESSES
     if few or processes.freedom < 1:
         processes = max(processes, floor, key=_value)
     within = processes.times(levels.share_of_a_process())
@@ -205,7 +213,7 @@ def _value(variance: Variance) -> float:
 
 
 def _measured(levels: SessionLevels) -> Measured:
-    return Measured(interval(levels), levels.count_sessions, levels.count, levels.load is not None)
+    return Measured(interval(levels), levels.session_count, levels.process_count, levels.load is not None)
 
 
 def _weakest(spreads: Sequence[_Spread]) -> Basis:

@@ -16,6 +16,8 @@ from modelzoo.stats import Variance
 
 OF_LATENCIES = (Metric.LATENCY, Metric.THROUGHPUT)
 """Metrics that are made of the steady samples; only these follow the reference load, and a machine keeps only these."""
+LEAST_OWN = 3
+"""Sessions from which on their own variance says how much sessions differ."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,12 @@ class SessionLevels:
         return fmean(self.levels)
 
     @property
-    def count_sessions(self) -> int:
+    def session_count(self) -> int:
         """Number of sessions."""
         return len(self.processes)
 
     @property
-    def count(self) -> int:
+    def process_count(self) -> int:
         """Number of processes of all sessions."""
         return sum(map(len, self.processes))
 
@@ -112,7 +114,7 @@ def log_ratio(base: SideSetting, other: SideSetting, metric: Metric, difference:
 
 def interval(found: SessionLevels) -> stats.Interval:
     """The level of a side: over sessions from three of them on, else what their own processes say."""
-    if len(found.processes) >= 3:
+    if len(found.processes) >= LEAST_OWN:
         return stats.level_interval([math.exp(each) for each in found.levels])
     own = found.between_processes().times(found.share_of_a_process())
     return stats.LogRatio(found.mean, math.sqrt(own.value), own.freedom).interval()

@@ -47,7 +47,7 @@ def test_the_session_is_the_unit() -> None:
     """A session of three processes counts as much as one of a single process."""
     found = SessionLevels(((0.0, 0.1, 0.2), (0.5,)))
     assert found.levels == pytest.approx([0.1, 0.5])
-    assert (found.mean, found.count, found.count_sessions) == (pytest.approx(0.3), 4, 2)
+    assert (found.mean, found.process_count, found.session_count) == (pytest.approx(0.3), 4, 2)
 
 
 def test_variances_by_hand() -> None:
