@@ -59,9 +59,29 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f} %" if fraction < 1 else "over 100 %"
 
 
+def rounded(value: float, half_width: float) -> str:
+    """Round ``value`` as the half width of its interval, which has the same unit, allows.
+
+    The half width keeps two digits if it begins with 100 to 354, else one (Particle Data Group, "Review of Particle
+    Physics", introduction, section 5.3); the value ends at the same place.
+
+    >>> rounded(56.1234, 0.73), rounded(264.4, 13.9)
+    ('56.1', '264')
+    """
+    if not 0 < half_width < math.inf or value == 0:
+        return significant(value)
+    half = min(half_width, abs(value))
+    exponent = math.floor(math.log10(half))
+    place = -exponent + (half / 10**exponent < 3.55)
+    return f"{value:.{place}f}" if place > 0 else f"{round(value, place):.0f}"
+
+
 def seconds_within(value: float, half_width: float) -> str:
-    """Format a time with the relative half width of its interval: ``56.12 ms ±1.3 %``."""
-    return f"{seconds(value)} ±{percent(half_width)}"
+    """Format a time, rounded as the relative half width of its interval allows: ``56.1 ms ±1.3 %``."""
+    unit = seconds(value).rpartition(" ")[2]
+    factor = {"s": 1.0, "ms": 1e3, "µs": 1e6}[unit]
+    half = ">100 %" if half_width >= 1 else percent(half_width)
+    return f"{rounded(factor * value, factor * value * half_width)} {unit} ±{half}"
 
 
 def ratio(value: float, low: float, high: float) -> str:

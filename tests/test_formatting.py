@@ -70,7 +70,7 @@ def test_a_half_width_beyond_its_value_is_not_a_number(fraction: float, text: st
 
 def test_a_time_is_shown_with_its_interval() -> None:
     """Value, unit and relative half width."""
-    assert formatting.seconds_within(0.05612, 0.013) == "56.12 ms ±1.3 %"
+    assert formatting.seconds_within(0.05612, 0.013) == "56.1 ms ±1.3 %"
 
 
 @pytest.mark.parametrize(
@@ -85,3 +85,28 @@ def test_a_time_is_shown_with_its_interval() -> None:
 def test_a_ratio_is_shown_with_its_interval(low: float, high: float, text: str) -> None:
     """As many decimals as the interval supports; an infinite bound is no number."""
     assert formatting.ratio(0.62, low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "half_width", "text"),
+    [
+        (56.1234, 0.73, "56.1"),
+        (264.4, 13.9, "264"),
+        (264.4, 40.0, "260"),
+        (5612.0, 73.0, "5610"),
+        (0.0123, 0.0001, "0.01230"),
+        (56.0, 700.0, "60"),
+        (0.0, 0.1, "0"),
+        (12.345, 0.0, "12.35"),
+        (12.345, math.inf, "12.35"),
+    ],
+)
+def test_a_number_is_rounded_as_its_interval_allows(value: float, half_width: float, text: str) -> None:
+    """Two digits of the half width if it begins with 100 to 354, else one; without an interval, four digits."""
+    assert formatting.rounded(value, half_width) == text
+
+
+def test_a_time_is_rounded_in_its_unit() -> None:
+    """With the half width beside it; one that is wider than the value is not worth a number."""
+    assert formatting.seconds_within(0.05612, 0.083) == "56 ms ±8.3 %"
+    assert formatting.seconds_within(4.0, 2.0) == "4 s ±>100 %"

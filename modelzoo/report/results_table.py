@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Callable
 
 from modelzoo import formatting, stats
-from modelzoo.formatting import MISSING, seconds, significant
+from modelzoo.formatting import MISSING
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.report import differences
 from modelzoo.report.differences import UNKNOWN, ShownRow
@@ -47,7 +47,7 @@ def columns(shown: Sequence[ShownRow]) -> list[Column]:
     title = f"{units.pop()}/s" if len(units) == 1 else "items/s"
     # For one batch size, the latency says the same.
     order = 0 if len(batches) == 1 else None
-    found.append(_column(title, rows, lambda row: significant(row.throughput) if row.throughput else MISSING, order))
+    found.append(_column(title, rows, _throughput, order))
     if any(row.verdict for row in rows):
         compared = "speedup" if len(batches) <= 1 else f"speedup in {title}"
         found.append(_column(compared, rows, lambda row: ratio(row.speedup) if row.verdict else ""))
@@ -97,11 +97,8 @@ def caption(found: Sequence[Column]) -> str:
 
 
 def interval(found: stats.Interval | None) -> str:
-    """``56.12 ms ±1.3 %``, the larger side if the two differ; only the value if its interval says nothing."""
-    if found is None:
-        return MISSING
-    wide = found.half_width >= 1
-    return f"{seconds(found.value)} ±{'>100 %' if wide else formatting.percent(found.half_width)}"
+    """``56.1 ms ±1.3 %``, rounded as the interval allows; of the interval the larger side if the two differ."""
+    return MISSING if found is None else formatting.seconds_within(found.value, found.half_width)
 
 
 def ratio(found: stats.Interval | None) -> str:
@@ -123,6 +120,13 @@ def is_proven(row: SummaryRow) -> bool:
 
 def _latency(row: SummaryRow) -> str:
     return interval(row.latency) if row.latency else "failed" if row.errors else "not timed"
+
+
+def _throughput(row: SummaryRow) -> str:
+    """Rounded as the interval of the latency allows."""
+    if row.throughput is None or row.latency is None:
+        return MISSING
+    return formatting.rounded(row.throughput, row.throughput * row.latency.half_width)
 
 
 def _latency_style(row: SummaryRow) -> str:
