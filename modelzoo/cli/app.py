@@ -20,12 +20,13 @@ from modelzoo.cli.completion import add_completion
 from modelzoo.cli.doctor import doctor
 from modelzoo.cli.examples import epilog
 from modelzoo.cli.output import add_details
-from modelzoo.cli.report import report
+from modelzoo.cli.report import add_report, report
 from modelzoo.cli.run import run, run_settings
 from modelzoo.cli.selection import settings_of
 from modelzoo.cli.validate import judge_settings, validate_command
 from modelzoo.cli.weights import weights
 from modelzoo.errors import ModelzooError
+from modelzoo.formatting import printable
 from modelzoo.version import __version__
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, load_workload
 
@@ -64,12 +65,9 @@ def make_parser() -> argparse.ArgumentParser:
     options.add_validity(command)
     options.add_json(command)
     command.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
-    command = add("report", "show stored results as they were printed")
-    command.add_argument("results", nargs="+", metavar="RESULT", help="a file that 'run' or 'validate' wrote")
+    command = add("report", "show stored results as they were printed, or as a page with plots")
+    add_report(command)
     add_details(command)
-    command.add_argument(
-        "--kernels", action="store_true", help="of the details, print only kernel evidence, profiles and judgements"
-    )
     command.set_defaults(command_function=report)
     add_compare(add("compare", "compare stored results: other machines, images, builds or days"))
     command = add("weights", "list, fetch and verify the checkpoints")
@@ -149,7 +147,8 @@ def guard(call: Callable[[], int]) -> int:
     try:
         return call()
     except ModelzooError as error:
-        print(f"modelzoo: error: {error}", file=sys.stderr)
+        # A message may quote a file name, which may contain a line break.
+        print(f"modelzoo: error: {printable(str(error))}", file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
         if str(error.name).partition(".")[0] == "modelzoo":

@@ -1,25 +1,68 @@
-"""``modelzoo report``: show stored results as ``run`` and ``validate`` printed them."""
+"""``modelzoo report``: show stored results as ``run`` and ``validate`` printed them, or as a page."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import getpass
+import os
+import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modelzoo.cli.output import print_lines, result_lines
+from modelzoo.cli.result_files import read_all, result_files, short_names
+from modelzoo.errors import UsageError
+from modelzoo.files import write_atomically
+
+if TYPE_CHECKING:
+    from modelzoo.report.page.build import Given
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo report`` other than ``--details``."""
+    parser.add_argument(
+        "results",
+        nargs="+",
+        metavar="RESULT",
+        help="a file that 'run' or 'validate' wrote, or a directory of such files; of a directory, a page shows the "
+        "latest result and the history of all",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write an HTML page with plots instead: one file that needs no network",
+    )
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="with -o: leave out paths, values of environment variables, and names of users, hosts and files",
+    )
+    parser.add_argument(
+        "--kernels", action="store_true", help="of the details, print only kernel evidence, profiles and judgements"
+    )
 
 
 def report(args: argparse.Namespace) -> int:
-    """Show the results that ``modelzoo report`` was given; returns the exit code.
-
-    Every file is read before anything is printed. torch is not imported.
+    """Show the results that ``modelzoo report`` was given; returns the exit code. torch is not imported.
 
     Raises:
         InputError: a file cannot be read, is damaged, or is of a newer format.
+        UsageError: the options contradict each other, or the page cannot be written.
     """
-    from modelzoo.report import terminal
-    from modelzoo.results import store, summary
+    if args.output is not None:
+        return _write_page(args)
+    if args.redact:
+        raise UsageError("--redact concerns the page only; name its file with -o FILE")
+    return _print(args)
 
-    stored = [(path, store.read(Path(path))) for path in args.results]
+
+def _print(args: argparse.Namespace) -> int:
+    from modelzoo.report import terminal
+    from modelzoo.results import summary
+
+    stored = read_all(args.results)
     out = terminal.console()
     lines: list[str] = []
     for path, result in stored:
@@ -35,3 +78,54 @@ def report(args: argparse.Namespace) -> int:
         lines += result_lines(result, rows)
     print_lines(lines)
     return 0
+
+
+def _write_page(args: argparse.Namespace) -> int:
+    from modelzoo.comparison.basis import read_histories
+    from modelzoo.comparison.compare import Question
+    from modelzoo.report.page import build, rendering
+
+    if args.details or args.kernels:
+        raise UsageError("a page has all details; leave out --details and --kernels")
+    target = Path(args.output)
+    files = [file for path in args.results for file in result_files(Path(path))]
+    if any(target.resolve() == file.resolve() for file in files):
+        raise UsageError(f"{target} is one of the results; name another file with -o FILE")
+    names = short_names([Path(path) for path in args.results])
+    if args.redact:
+        names = [f"Result {number}" for number in range(1, len(names) + 1)]
+    given = [_given(name, path, args.redact) for name, path in zip(names, args.results)]
+    histories = read_histories(session.result for each in given for session in each.sessions)
+    page = rendering.html(build.page(given, Question(histories=histories)))
+    try:
+        write_atomically(target, page)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}; name another file with -o FILE") from error
+    print_lines([f"page: {target}"])
+    return 0
+
+
+def _given(name: str, path: str, redact: bool) -> Given:
+    """What is at ``path``, the oldest session first."""
+    from modelzoo.comparison.model import StoredResult
+    from modelzoo.report.page.build import Given
+    from modelzoo.report.page.history import start
+    from modelzoo.report.page.redaction import redacted
+
+    is_directory = Path(path).is_dir()
+    stored = [StoredResult(file, result) for file, result in read_all([path])]
+    stored.sort(key=lambda each: start(each.result))
+    if not redact:
+        return Given(name, tuple(stored), is_directory)
+    hidden = [
+        StoredResult(f"session {session}", redacted(each.result, _people())) for session, each in enumerate(stored, 1)
+    ]
+    return Given(name, tuple(hidden), is_directory)
+
+
+def _people() -> list[str]:
+    """Names of this user and of this host."""
+    names = [socket.gethostname(), socket.gethostname().partition(".")[0], os.environ.get("SUDO_USER", "")]
+    with contextlib.suppress(OSError, KeyError):  # not every user has a name
+        names.append(getpass.getuser())
+    return [name for name in names if name not in ("", "root", "localhost")]

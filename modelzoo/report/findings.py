@@ -113,11 +113,11 @@ def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
 
 def _difference(speedup: stats.Interval, outcome: SpeedVerdict, base: str, unit: str, is_plain: bool = False) -> str:
     if unit:
-        return f"processes {_times(speedup)} as many {unit} as {base} {_bounds(speedup)}"
+        return f"processes {times(speedup)} as many {unit} as {base} {bounds(speedup)}"
     slower = outcome is SpeedVerdict.SLOWER
     found = inverse(speedup) if slower else speedup
     than = "" if is_plain else f" than {base}"
-    return f"is {_times(found)} {'slower' if slower else 'faster'}{than} {_bounds(found)}"
+    return f"is {times(found)} {'slower' if slower else 'faster'}{than} {bounds(found)}"
 
 
 def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -> str:
@@ -198,12 +198,12 @@ def _predictions(rows: Sequence[SummaryRow]) -> str:
 # Ratios
 
 
-def _times(found: stats.Interval) -> str:
+def times(found: stats.Interval) -> str:
     """``1.60 times``."""
     return formatting.ratio(found.value, found.low, found.high).partition("×")[0] + " times"
 
 
-def _bounds(found: stats.Interval) -> str:
+def bounds(found: stats.Interval) -> str:
     """``[1.50, 1.70]``."""
     return formatting.ratio(found.value, found.low, found.high).partition(" ")[2]
 

@@ -100,3 +100,72 @@ def test_torch_is_not_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(SSDLITE)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+# The page
+
+
+def page(*arguments: object) -> int:
+    """The exit code of ``modelzoo report``."""
+    return app.main(["report", *map(str, arguments)])
+
+
+def test_a_page_is_written_for_every_stored_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it is said, and nothing else; torch is not needed."""
+    for stored in (*FORMAT_1, *FORMAT_2):
+        target = tmp_path / f"{name(stored)}.html"
+        assert page(unpacked(stored, tmp_path), "-o", target) == 0
+        assert capsys.readouterr().out == f"page: {target}\n"
+        assert target.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_a_directory_is_printed_file_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sorted by name; of a page it is the history."""
+    for stored in FORMAT_2:
+        unpacked(stored, tmp_path)
+    assert page(tmp_path) == 0
+    assert capsys.readouterr().err.count("modelzoo 0.") >= len(FORMAT_2)
+    assert page(tmp_path, "-o", tmp_path / "page.html") == 0
+    assert f"History of {tmp_path.name}" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_redacted_page_has_no_paths(tmp_path: Path) -> None:
+    """Neither those of the results nor those in them."""
+    target = tmp_path / "page.html"
+    assert page(SSDLITE, unpacked(FULL, tmp_path), tmp_path, "-o", target, "--redact") == 0
+    text = target.read_text(encoding="utf-8")
+    assert str(tmp_path) not in text
+    assert "~/" not in text
+    assert "/home/" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--redact",), "--redact concerns the page only; name its file with -o FILE"),
+        (("-o", "x.html", "--details"), "a page has all details; leave out --details and --kernels"),
+        (("-o", "{file}"), "{file} is one of the results; name another file with -o FILE"),
+        (("-o", "{directory}/none/x.html"), "cannot write {directory}/none/x.html: No such file or directory; "
+         "name another file with -o FILE"),
+        (("-o", "{directory}"), "cannot write {directory}: Is a directory; name another file with -o FILE"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written_is_one_line(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and no page."""
+    names = {"file": str(unpacked(FULL, tmp_path)), "directory": str(tmp_path)}
+    assert page(names["file"], *(argument.format(**names) for argument in arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"modelzoo: error: {message.format(**names)}\n"
+    assert captured.out == ""
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_torch_is_not_imported_for_a_page(tmp_path: Path) -> None:
+    """It takes seconds, and is not needed to read results."""
+    code = (
+        f"import sys; from modelzoo.cli import app; app.main(['report', {str(SSDLITE)!r}, '-o', '{tmp_path}/p.html']);"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0

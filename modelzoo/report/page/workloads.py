@@ -1,0 +1,99 @@
+"""The section of one workload: its processes, distributions, kernels, operators and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modelzoo.formatting import MISSING, seconds
+from modelzoo.records.run import Result
+from modelzoo.report import details
+from modelzoo.report.differences import ShownRow, short_names
+from modelzoo.report.page import figures, kernels, predictions
+from modelzoo.report.page.content import Block, Details, Paragraphs, Section, Table
+from modelzoo.report.table import Column
+from modelzoo.results.summary import SummaryRow
+
+PERCENTILES = ("p50", "p90", "p95", "p99")
+
+
+def section(
+    result: Result, workload: str, shown: Sequence[ShownRow], mark: str, pictures: int, widths: figures.Widths
+) -> Section:
+    """Return the section of ``workload``.
+
+    Args:
+        result: that contains it.
+        workload: its name.
+        shown: its rows; empty if it was only judged.
+        mark: id of the section.
+        pictures: show at most that many pictures of each judgement.
+        widths: in which the plots are drawn.
+    """
+    found: list[Block] = []
+    if shown:
+        found += [_measured(shown), *_said(shown)]
+        for title, name, draw in (
+            ("Processes", "processes", figures.medians),
+            ("Distribution of the samples", "samples", figures.distributions),
+        ):
+            figure = draw(shown, f"{mark}-{name}", widths)
+            found += [Section(title, (figure,))] if figure is not None else []
+        found += _kernels(shown, mark, widths)
+    judged = [entry for entry in result.validity if entry.workload == workload]
+    blocks = [block for entry in judged for block in predictions.blocks(result, entry, pictures)]
+    if blocks:
+        found.append(Section("Predictions", tuple(blocks)))
+    return Section(workload, tuple(found), mark)
+
+
+def _kernels(shown: Sequence[ShownRow], mark: str, widths: figures.Widths) -> list[Block]:
+    figure = figures.time_shares(shown, f"{mark}-kernels", widths)
+    shares: list[Block] = [figure] if figure is not None else []
+    shares += kernels.kernel_details(shown)
+    if not shares:
+        shares.append(Paragraphs(("No process was audited, so its kernels are not known (--no-audit?).",)))
+    found: list[Block] = [Section("Time by kernel and precision", tuple(shares))]
+    operators = kernels.operator_details(shown)
+    if not operators:
+        operators.append(Paragraphs(("Operators were not profiled (run --profiling).",)))
+    return [*found, Section("Operators", tuple(operators))]
+
+
+def _measured(shown: Sequence[ShownRow]) -> Table:
+    """What was measured of each setting besides its level."""
+    rows = [each.row for each in shown]
+    title = next((run.report.title for each in shown for run in each.runs if run.report is not None), "")
+    found = [Column("setting", tuple(short_names(shown)))]
+    for name in PERCENTILES:
+        if any(name in row.percentiles for row in rows):
+            found.append(Column(name, tuple(_percentile(row, name) for row in rows), True))
+    found += [
+        Column("first call", tuple(seconds(row.cold_start) for row in rows), True),
+        Column("processes", tuple(_processes(row) for row in rows), True),
+        Column("samples", tuple(f"{row.samples:,}" for row in rows), True),
+        Column("peak memory", tuple(_memory(row) for row in rows), True),
+    ]
+    if any(row.compile_seconds is not None for row in rows):
+        found.insert(-3, Column("compiling", tuple(seconds(row.compile_seconds) for row in rows), True))
+    note = "Percentiles: of the steady samples of all processes; first call: median of the processes."
+    return Table(title or "Measurements", tuple(found), note)
+
+
+def _said(shown: Sequence[ShownRow]) -> list[Block]:
+    """The details of each setting in sentences: proof, verdict, canary, ceiling."""
+    return [
+        Details(f"Details of {name}", (Paragraphs(tuple(details.detail_lines(each))),))
+        for name, each in zip(short_names(shown), shown)
+    ]
+
+
+def _percentile(row: SummaryRow, name: str) -> str:
+    return seconds(row.percentiles[name]) if name in row.percentiles else MISSING
+
+
+def _processes(row: SummaryRow) -> str:
+    return f"{row.processes}" + (f" ({row.failed} failed)" if row.failed else "")
+
+
+def _memory(row: SummaryRow) -> str:
+    return f"{row.peak_memory / 2**30:.2f} GiB" if row.peak_memory else MISSING

@@ -1,0 +1,47 @@
+"""Where a series of levels changed for good: PELT (Killick, Fearnhead and Eckley, 2012) by the package ``ruptures``.
+
+The package is optional (extra ``history``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+LEAST = 10
+"""A shorter series is not searched."""
+SHORTEST = 3
+"""Levels between two changes: one or two sessions that are off are no new level."""
+PENALTY = 5.0
+"""Cost of a change, in units of variance × log(length). With independent normal noise, at most 2 % of series of 10 to
+100 levels get a change that is not there; a change by 3 standard deviations in the middle is found in 70 % of series of
+10, in 80 % of 12 and in 94 % of 20; one by 5 in 99 % (simulated, 400 series of each length)."""
+
+
+def is_available() -> bool:
+    """Whether ``ruptures`` is installed."""
+    return find_spec("ruptures") is not None
+
+
+def find(levels: Sequence[float]) -> tuple[int, ...]:
+    """Return the indices from which on the level is another one, in ascending order.
+
+    The cost of a segment is the sum of squared distances of the logarithms from their mean. The variance of the noise
+    comes from the differences of neighbours (von Neumann, 1941), which a change of the level hardly affects.
+
+    Args:
+        levels: positive, oldest first; fewer than ``LEAST`` have no changes.
+    """
+    if len(levels) < LEAST:
+        return ()
+    logs = [math.log(level) for level in levels]
+    variance = sum((b - a) ** 2 for a, b in zip(logs, logs[1:])) / (2 * (len(logs) - 1))
+    if variance == 0:
+        return ()
+    import numpy as np
+    import ruptures
+
+    search = ruptures.Pelt(model="l2", min_size=SHORTEST, jump=1).fit(np.array(logs).reshape(-1, 1))
+    ends = search.predict(pen=PENALTY * variance * math.log(len(logs)))
+    return tuple(int(end) for end in ends[:-1])

@@ -1,0 +1,102 @@
+"""Pages in Debian's headless Chromium: on a phone and on a desktop, light and dark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHROMIUM, Browser
+from stored_results import FORMAT_1, FORMAT_2, unpacked
+
+from modelzoo.cli import app
+
+axe = pytest.importorskip("axe_core_python", reason="the extra 'browser' is not installed")
+AXE = Path(axe.__file__).parent / "axe.min.js"
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.is_file(), reason=f"{CHROMIUM} is not installed (apt install chromium)"),
+]
+WIDTHS, SCHEMES = (390, 1400), ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    with Browser(tmp_path_factory.mktemp("chromium")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Four timed and judged workloads; profiles and rooflines; pictures; several results with their history."""
+    directory = tmp_path_factory.mktemp("pages")
+    stored = [unpacked(path, directory) for path in (*FORMAT_1, *FORMAT_2) if path.name.startswith("full")]
+    stored += [unpacked(path, directory) for path in FORMAT_2]
+    names = {path.stem: path for path in stored}
+    found = {"full": [names["full"]], "mlp": [names["mlp"]], "ssdlite": [names["ssdlite"]]}
+    found["several"] = [names["mlp"], names["sessions"], names["failing"], directory]
+    for name, paths in found.items():
+        assert app.main(["report", *map(str, paths), "-o", str(directory / f"{name}.html")]) == 0
+    return [directory / f"{name}.html" for name in found]
+
+
+def each_view(browser: Browser, pages: list[Path]) -> Iterator[str]:
+    """Open every page at both widths in both schemes; yields what is open."""
+    for page in pages:
+        for width in WIDTHS:
+            for scheme in SCHEMES:
+                browser.open(page, width, scheme)
+                yield f"{page.stem} at {width} px, {scheme}"
+
+
+def test_nothing_is_reported_and_nothing_is_requested(browser: Browser, pages: list[Path]) -> None:
+    """No message on the console, no exception; the only request is that of the page itself."""
+    for view in each_view(browser, pages):
+        requests = [each for each in browser.events if each["method"] == "Network.requestWillBeSent"]
+        urls = [each["params"]["request"]["url"].partition(":")[0] for each in requests]
+        assert [url for url in urls if url != "data"] == ["file"], view
+        assert [each for each in browser.events if each["method"] != "Network.requestWillBeSent"] == [], view
+
+
+def test_no_page_is_wider_than_the_screen(browser: Browser, pages: list[Path]) -> None:
+    """Also with everything open; wide tables scroll in boxes of their own."""
+    for view in each_view(browser, pages):
+        browser.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        width, shown = browser.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert width <= shown, view
+
+
+def test_exactly_one_width_of_each_plot_is_shown(browser: Browser, pages: list[Path]) -> None:
+    """The narrow one on a phone; a plot that has only one is shown on both."""
+    for view in each_view(browser, pages):
+        counts = browser.evaluate(
+            "[...document.querySelectorAll('figure:has(svg)')].map(figure => [...figure.querySelectorAll('svg')]"
+            ".filter(svg => svg.getBoundingClientRect().width > 0).length)"
+        )
+        assert set(counts) <= {1}, view
+
+
+def test_the_first_screen_has_the_answer_and_the_verdicts(browser: Browser, pages: list[Path]) -> None:
+    """On a desktop: without scrolling."""
+    browser.open(pages[1], 1400, "light")
+    for element in ("dl.answers", "table"):
+        bottom = browser.evaluate(f"document.querySelector('{element}').getBoundingClientRect().bottom")
+        assert bottom <= 900, element
+
+
+def test_axe_finds_nothing_serious(browser: Browser, pages: list[Path]) -> None:
+    """Names, roles, contrast, order of headings …; closed details are opened first."""
+    script = AXE.read_text(encoding="utf-8")
+    for view in each_view(browser, pages):
+        browser.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        browser.evaluate(f"{script};0")
+        found = json.loads(browser.evaluate("axe.run().then(found => JSON.stringify(found.violations))"))
+        assert [shown(each) for each in found if each["impact"] in ("serious", "critical")] == [], view
+
+
+def shown(violation: dict[str, Any]) -> str:
+    """What axe found, and in which element first."""
+    return f"{violation['id']}: {violation['help']}: {violation['nodes'][0]['html']}"
