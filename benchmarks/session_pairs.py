@@ -1,0 +1,180 @@
+"""How often does `modelzoo compare` call sessions of the same settings FASTER or SLOWER?
+
+    .venv/bin/python benchmarks/session_pairs.py RESULT RESULT ...
+
+All results must come from the same command on one machine. They are compared with each other as `modelzoo compare`
+does, by each of its three ways to know how much sessions differ:
+
+- assumed: every pair of sessions, as if nothing were known of the machine;
+- history: every pair of sessions, with all other sessions as the machine's earlier ones, and those that it keeps in
+  $MODELZOO_CACHE; 5 are needed besides the pair, so 7 results are enough;
+- own sessions: three sessions against three others, in every way to choose them; it needs 6 results.
+
+The claim: nothing is called FASTER or SLOWER. A comparison is a table, and its verdicts are corrected for its rows.
+Comparisons share sessions, so their number says little about how often a verdict is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+from typing import Optional
+
+import common  # noqa: F401 - puts the checkout on the path
+from claims import Claim, conclude, table
+
+from modelzoo.comparison.basis import LEAST_STORED, Histories, read_histories
+from modelzoo.comparison.compare import Question, compare
+from modelzoo.comparison.levels import LEAST_OWN
+from modelzoo.comparison.model import Basis, Comparison, Metric, Outcome, Row, StoredResult
+from modelzoo.comparison.sides import make_side
+from modelzoo.errors import ModelzooError
+from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.records.history import SessionLevel
+from modelzoo.results import store
+from modelzoo.results.session_levels import session_levels
+
+CALLED = (Outcome.FASTER, Outcome.SLOWER, Outcome.LESS, Outcome.MORE)
+Sessions = Sequence[StoredResult]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One of the three ways, and the pairs of sides that it compares.
+
+    Attributes:
+        basis: what the ratios must be based on.
+        pairs: the sides of each comparison.
+        missing: why there are no pairs; empty if there are.
+    """
+
+    basis: Basis
+    pairs: tuple[tuple[Sessions, Sessions], ...]
+    missing: str = ""
+
+
+def ways(results: Sessions, kept: Histories) -> list[Way]:
+    """The comparisons that these sessions and what the machine keeps allow."""
+    single = tuple(((a,), (b,)) for a, b in combinations(results, 2))
+    known = len({level.created for levels in kept.by_machine.values() for level in levels})
+    enough = known >= LEAST_STORED + 2
+    halves = tuple(_halves(results))
+    too_few = f"{known} sessions are known, {LEAST_STORED + 2} are needed"
+    return [
+        Way(Basis.ASSUMED, single, "" if single else "one session cannot be compared"),
+        Way(Basis.HISTORY, single if enough else (), "" if enough else too_few),
+        Way(Basis.SESSIONS, halves, "" if halves else f"{len(results)} results, {2 * LEAST_OWN} are needed"),
+    ]
+
+
+def _halves(results: Sessions) -> Iterator[tuple[Sessions, Sessions]]:
+    """All unordered pairs of ``LEAST_OWN`` sessions and as many others."""
+    for chosen in combinations(range(len(results)), 2 * LEAST_OWN):
+        for first in combinations(chosen, LEAST_OWN):
+            # Of a pair and its mirror image, the one whose first half has the oldest session.
+            if first[0] == chosen[0]:
+                yield [results[i] for i in first], [results[i] for i in chosen if i not in first]
+
+
+def history_of(results: Sessions) -> Histories:
+    """What the machines keep, and what they would have kept of these results."""
+    kept = read_histories(stored.result for stored in results).by_machine
+    found: dict[str, list[SessionLevel]] = {machine: list(levels) for machine, levels in kept.items()}
+    for stored in results:
+        report = next((run.report for run in stored.result.runs if run.report is not None), None)
+        if report is None:
+            continue
+        levels = found.setdefault(fingerprint(report.machine), [])
+        if stored.result.created not in {level.created for level in levels}:
+            levels.extend(session_levels(stored.result))
+    return Histories(found)
+
+
+def comparisons(way: Way, known: Histories, metric: Metric = Metric.LATENCY) -> list[Comparison]:
+    """Compare all pairs of sides of a way. ``compare`` leaves the compared sessions out of the history itself."""
+    question = Question(metric=metric, histories=known if way.basis is Basis.HISTORY else Histories())
+    sides = [(make_side("base", base), make_side("other", other)) for base, other in way.pairs]
+    return [compare(base, other, question) for base, other in sides]
+
+
+def rows_of(found: Sequence[Comparison]) -> dict[str, list[Row]]:
+    """The rows of all comparisons by workload and setting."""
+    rows: dict[str, list[Row]] = {}
+    for comparison in found:
+        for row in comparison.rows:
+            rows.setdefault(f"{row.workload} {row.label}", []).append(row)
+    return rows
+
+
+def cells(way: Way, name: str, rows: Sequence[Row]) -> list[str]:
+    """A line of the table: outcomes, the largest difference and the median half width of the intervals."""
+    counts = Counter(row.outcome for row in rows)
+    known = [row.estimate for row in rows if row.estimate is not None]
+    bases = Counter(each.basis for each in known)
+    differences = [math.expm1(abs(math.log(each.ratio.value))) for each in known]
+    widths = [math.expm1(math.log(each.ratio.high / each.ratio.value)) for each in known]
+    return [
+        f"{way.basis}: {name}",
+        str(len(rows)),
+        str(sum(counts[each] for each in CALLED)),
+        str(counts[Outcome.SAME]),
+        str(counts[Outcome.AMBIGUOUS]),
+        str(counts[Outcome.NOT_COMPARABLE]),
+        str(bases[way.basis]),
+        str(sum(each.base.is_adjusted for each in known)),
+        f"{100 * max(differences):.1f} %" if known else "–",
+        f"±{100 * median(widths):.1f} %" if known else "–",
+    ]
+
+
+HEADER = (
+    "", "rows", "called", "SAME", "AMBIGUOUS", "not comparable", "on this basis", "adjusted", "largest difference",
+    "interval",
+)  # fmt: skip
+
+
+def claim(way: Way, found: Sequence[Comparison]) -> Claim:
+    """Nothing is called; not shown if there was nothing to compare, or if a ratio had another basis."""
+    rows = [row for comparison in found for row in comparison.rows]
+    if not rows:
+        return Claim(f"{way.basis}: {way.missing}", None)
+    called = sum(row.outcome in CALLED for row in rows)
+    tables = sum(any(row.outcome in CALLED for row in comparison.rows) for comparison in found)
+    what = f"{way.basis}: {called} of {len(rows)} rows in {tables} of {len(found)} comparisons are called"
+    others = sum(row.estimate is None or row.estimate.basis is not way.basis for row in rows)
+    if others:
+        return Claim(f"{what}; {others} rows have another basis or none", None if not called else False)
+    return Claim(what, not called)
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """Print the outcomes; the exit code is 1 if a claim does not hold or cannot be shown, 2 if a file is unusable."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="+", type=Path, metavar="RESULT")
+    parser.add_argument("--metric", type=Metric, choices=list(Metric), default=Metric.LATENCY)
+    args = parser.parse_args(arguments)
+    try:
+        results = [StoredResult(str(path), store.read(path)) for path in args.results]
+        results.sort(key=lambda stored: stored.result.created)
+        lines, made = [], []
+        known = history_of(results)
+        for way in ways(results, known):
+            found = comparisons(way, known, args.metric)
+            lines += [cells(way, name, rows) for name, rows in rows_of(found).items()]
+            made.append(claim(way, found))
+    except ModelzooError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(table(HEADER, lines) + "\n")
+    return conclude(made)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
