@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import getpass
 import os
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,6 +123,9 @@ def _given(name: str, path: str, redact: bool) -> Given:
 
 def _people() -> list[str]:
     """Names of this user and of this host."""
+    import getpass
+    import socket
+
     names = [socket.gethostname(), socket.gethostname().partition(".")[0], os.environ.get("SUDO_USER", "")]
     with contextlib.suppress(OSError, KeyError):  # not every user has a name
         names.append(getpass.getuser())

@@ -49,8 +49,10 @@ def redacted(result: Result, people: Sequence[str] = ()) -> Result:
     known = {*(entry.workload for entry in result.asked), *PRECISIONS, *BF16_METHODS, *MODES, *BACKENDS}
     names = {*people, *_file_names(result)} - known
     names = {name for name in names if len(name) > 2 and re.search(r"[^\W\d]", name)}
-    found: Result = _Redactor(names).walk(result)
-    return replace(found, command=tuple(_Redactor(names).command(result.command)))
+    redactor = _Redactor(names)
+    command = tuple(redactor.command(result.command))
+    found: Result = redactor.walk(result)
+    return replace(found, command=command)
 
 
 class _Redactor:

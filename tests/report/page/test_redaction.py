@@ -92,6 +92,9 @@ def test_the_command_can_still_be_read() -> None:
         *("modelzoo", "run", "PATH-1", "--weights", "PATH-2", "--input=PATH-3", "--json", "PATH-4"),
         *("--output", "PATH-5", "--batch", "1"),
     )
+    report = redacted(private()).runs[0].report
+    assert report is not None
+    assert report.weights.path == "PATH-2"
     plain = Result(("modelzoo", "run", "bert", "--weights", "random", "--vary", "mode=eager,compile"), "2026")
     assert redacted(plain).command == plain.command
 

@@ -128,7 +128,9 @@ def test_hostile_text_is_text() -> None:
     ]
     runs.append(make(None, workload=f"{HOSTILE}2", group=2, error=HOSTILE))
     result = dataclasses.replace(result_of(*runs), command=("modelzoo", "run", HOSTILE), created=HOSTILE)
-    html = document(result, result)
+    sessions = (StoredResult(HOSTILE, result), StoredResult("b", dataclasses.replace(result, created="2026-01-01")))
+    given = [Given(HOSTILE, sessions, is_directory=True), Given("b", sessions[1:])]
+    html = rendering.html(build.page(given, Question()))
     page = read_page(html)
     assert not page.all("script", "img")
     assert "\x1b" not in html
