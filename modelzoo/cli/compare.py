@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import re
 import sys
 from argparse import ArgumentTypeError
@@ -17,7 +19,7 @@ from modelzoo.errors import InputError, UsageError
 if TYPE_CHECKING:
     from modelzoo.comparison.compare import Question
     from modelzoo.comparison.gate import FailOn, Gate
-    from modelzoo.comparison.model import Comparison, Obstacle, Price, Side, StoredResult
+    from modelzoo.comparison.model import Comparison, Obstacle, Side, StoredResult
 
 FORMATS = ("terminal", "markdown", "csv", "json", "junit")
 METRICS = ("latency", "throughput", "cold-start", "memory")
@@ -85,11 +87,12 @@ def compare_command(args: argparse.Namespace) -> int:
             comparable.
         UsageError: an option is not valid, or the output cannot be written.
     """
+    from modelzoo.cli.prices import read_prices
     from modelzoo.comparison.compare import compare
     from modelzoo.comparison.gate import NOTHING, gate
     from modelzoo.comparison.prices import prices_of
 
-    conditions, prices = fail_on(args.fail_on, args.metric), _prices(args.price)
+    conditions, prices = fail_on(args.fail_on, args.metric), read_prices(args.price)
     base, *others = read_sides([args.base, *args.others])
     question = _question(args, [base, *others])
     priced = prices_of(prices, [base, *others]) if prices else ()
@@ -131,32 +134,35 @@ def read_sides(texts: Sequence[str]) -> list[Side]:
         files = _files(path)
         for file in files:
             if file not in known:
-                known[file] = StoredResult(str(file), store.read(file))
+                known[file] = StoredResult(_shown(file), store.read(file))
         found.append(make_side(name, [known[file] for file in files]))
     return found
 
 
 def _named(text: str) -> tuple[str, Path]:
     """The name, empty if none was given, and the path; a path that exists may contain an equals sign."""
+    if not text:
+        raise UsageError("the name of a side is empty; give a result or a directory of its sessions")
     match = _NAMED.fullmatch(text)
-    if match is None or Path(text).exists():
+    if match is None or os.path.lexists(text):
         return "", Path(text)
     return match[1].strip(), Path(match[2])
 
 
 def _files(path: Path) -> list[Path]:
     """The results in a directory, or the only one."""
-    if not path.is_dir():
-        return [path]
-    files = sorted(each for each in path.glob("*.json") if not each.name.startswith("."))
+    try:
+        files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    except OSError as error:
+        raise InputError(f"cannot read {_shown(path)}: {error.strerror}") from error
     if not files:
-        raise InputError(f"{path} contains no results (*.json)")
+        raise InputError(f"{path} has no results (*.json)")
     return files
 
 
 def _names(named: Sequence[tuple[str, Path]]) -> list[str]:
     """A name for each side: the one that was given, else as much of the end of its path as tells it from the others."""
-    paths = [path.resolve() for _, path in named]
+    paths = [Path(os.path.normpath(path.absolute())) for _, path in named]
     longest = max(len(path.parts) for path in paths)
     for count in range(1, longest + 1):
         found = [name or _end(path, count) for (name, _), path in zip(named, paths)]
@@ -172,7 +178,12 @@ def _names(named: Sequence[tuple[str, Path]]) -> list[str]:
 def _end(path: Path, count: int) -> str:
     """The last ``count`` parts of a path, without the ending ``.json``."""
     shown = path.with_suffix("") if path.suffix == ".json" else path
-    return "/".join(shown.parts[-count:]) or str(path)
+    return _shown(Path(*shown.parts[-count:]))
+
+
+def _shown(path: Path) -> str:
+    """The path as text; bytes that are not UTF-8 are escaped."""
+    return str(path).encode(errors="backslashreplace").decode()
 
 
 # Options
@@ -233,26 +244,6 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _prices(texts: Sequence[str]) -> tuple[Price, ...]:
-    from modelzoo.comparison.prices import parse_price, parse_price_list
-
-    found: list[Price] = []
-    for text in texts:
-        if text.startswith("@"):
-            found += parse_price_list(_text_of(Path(text[1:])), text[1:])
-        else:
-            found.append(parse_price(text))
-    return tuple(found)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise UsageError(f"--price @{path} cannot be read: {reason}") from error
-
-
 # Output
 
 
@@ -278,7 +269,9 @@ def _write(text: str, path: str | None) -> None:
     from modelzoo.files import write_atomically
 
     if path is None:
-        print_lines(text.splitlines())
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # the locale's encoding may lack a character
+        print_lines(text.removesuffix("\n").split("\n"))
         return
     try:
         write_atomically(Path(path), text)

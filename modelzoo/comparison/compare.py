@@ -28,6 +28,8 @@ from modelzoo.comparison.model import (
 from modelzoo.comparison.pairing import Pair, Pairing, pairs
 from modelzoo.comparison.prices import costs
 from modelzoo.comparison.sides import settings_of
+from modelzoo.records.design import Ending
+from modelzoo.records.run import Result
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,17 @@ def _notes(base: Side, other: Side, rows: Sequence[Row]) -> list[str]:
             "Some sessions belong to both sides. Settings of one session ran in the same rounds, and 'modelzoo report' "
             "compares them round by round, more precisely than this."
         )
+    for side in (base, other):
+        partial = [stored.path for stored in side.results if not _is_complete(stored.result)]
+        if partial:
+            found.append(f"{side.name}: {', '.join(partial)} was stored before the call had ended.")
     if any(row.estimate is not None and row.estimate.base.is_adjusted for row in rows):
         found.append(
             "Latencies are those at one speed of the machine, as the reference load beside each process shows it."
         )
     return found
+
+
+def _is_complete(result: Result) -> bool:
+    """Whether the call had ended by itself; results of older versions do not say."""
+    return all(design.ending not in (None, Ending.INTERRUPTED) for design in result.designs)

@@ -14,8 +14,8 @@ from modelzoo.comparison.gate import Gate
 from modelzoo.comparison.model import Basis, Comparison, Explanation, Metric, Outcome, Rates, Row, Side
 from modelzoo.report import compare_columns
 from modelzoo.report.compare_columns import setting_text
-from modelzoo.report.results_table import ratio
 from modelzoo.report.compare_explanations import passes_text
+from modelzoo.report.results_table import ratio
 from modelzoo.report.table import Column
 
 
@@ -35,9 +35,10 @@ class Items:
 
 @dataclass(frozen=True)
 class Tabular:
-    """A table."""
+    """A table; ``wraps`` says that its cells are long and may take several lines."""
 
     columns: tuple[Column, ...]
+    wraps: bool = False
 
 
 Block = Union[Heading, Items, Tabular]
@@ -48,12 +49,12 @@ QUANTITY = {
     Metric.COLD_START: "latency of the first call of a process",
     Metric.MEMORY: "peak memory of a process",
 }
-_FASTER = "how many times faster {name} is"
+_FASTER = "how many times faster {name} is (below 1: slower)"
 BETTER = {
     Metric.LATENCY: _FASTER,
     Metric.THROUGHPUT: _FASTER,
     Metric.COLD_START: _FASTER,
-    Metric.MEMORY: "how many times less memory {name} takes",
+    Metric.MEMORY: "how many times less memory {name} takes (below 1: more)",
 }
 BASIS = {
     Basis.SESSIONS: "the sides' own sessions",
@@ -173,7 +174,7 @@ def _differences(comparison: Comparison) -> list[Block]:
     if not comparison.conditions.differing:
         return []
     columns = compare_columns.difference_columns(comparison)
-    return [Heading("What differs, the most decisive first"), Tabular(tuple(columns))]
+    return [Heading("What differs, the most decisive first"), Tabular(tuple(columns), wraps=True)]
 
 
 def _explanation(found: Explanation, comparison: Comparison) -> list[Block]:
@@ -195,7 +196,10 @@ def _rates(comparison: Comparison) -> list[Block]:
         Heading("Throughput per machine, physical core and vCPU"),
         Tabular(tuple(compare_columns.rate_columns(comparison.rates, names))),
         Items(
-            tuple(("", text) for text in dict.fromkeys(text for name, each in sides for text in _assumed(name, each)))
+            tuple(
+                (compare_columns.ASSUMED, text)
+                for text in dict.fromkeys(text for name, each in sides for text in _assumed(name, each))
+            )
         ),
     ]
 
@@ -211,17 +215,18 @@ def _costs(comparison: Comparison) -> list[Block]:
     if not comparison.costs:
         return []
     names, first = (comparison.base.name, comparison.other.name), comparison.costs[0]
-    lines = []
+    lines: list[tuple[str, str]] = []
     for name, price in zip(names, (first.base_price, first.other_price)):
         dated = f" on {price.date}" if price.date else ""
-        lines.append(f"{name}: {price.per_hour:g} {price.currency}".rstrip() + f" per hour{dated} ({price.source})")
+        text = f"{price.per_hour:g} {price.currency}".rstrip() + f" per hour{dated} ({price.source})"
+        lines.append((f"{name}:", text))
     for cost in comparison.costs:
         for name, text in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
-            lines += [f"Extrapolated: {name} {text}."] if text else []
+            lines += [(compare_columns.ASSUMED, f"Extrapolated: {name} {text}.")] if text else []
     return [
         Heading("Cost of a million inferences"),
         Tabular(tuple(compare_columns.cost_columns(comparison.costs, names))),
-        Items(tuple(("", line) for line in dict.fromkeys(lines))),
+        Items(tuple(dict.fromkeys(lines))),
     ]
 
 

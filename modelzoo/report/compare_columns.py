@@ -14,6 +14,8 @@ from modelzoo.comparison.model import (
     Explanation,
     Metric,
     Outcome,
+    Price,
+    Rates,
     Row,
     RowRates,
 )
@@ -23,6 +25,8 @@ from modelzoo.report.table import Column
 
 NOTHING = "~"
 """Shown in place of a ratio if the sides cannot be compared."""
+ASSUMED = "*"
+"""Marks a number that was not measured, but extrapolated."""
 OUTCOME_STYLE = {
     Outcome.FASTER: "green",
     Outcome.LESS: "green",
@@ -135,38 +139,49 @@ def _kernels(base: Sequence[str], other: Sequence[str]) -> str:
 
 
 def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Column]:
-    """Return the throughput per machine, per physical core and per vCPU of both sides."""
+    """Return the throughput per machine, physical core and vCPU of both sides; ``*`` marks what was not measured."""
     columns = [
         Column("workload", tuple(each.workload for each in rates)),
         Column("setting", tuple(each.label for each in rates)),
         Column("unit", tuple(f"{each.unit}/s" for each in rates)),
     ]
-    levels: tuple[tuple[str, Callable[[RowRates], tuple[stats.Interval | None, stats.Interval | None]]], ...] = (
-        ("machine", lambda each: (each.base.machine, each.other.machine)),
-        ("core", lambda each: (each.base.core, each.other.core)),
-        ("vCPU", lambda each: (each.base.vcpu, each.other.vcpu)),
+    sides = ([each.base for each in rates], [each.other for each in rates])
+    levels: tuple[tuple[str, Callable[[Rates], str]], ...] = (
+        ("machine", lambda each: _rate(each.machine, each.extrapolated)),
+        ("core", lambda each: _rate(each.core, each.extrapolated or each.assumed)),
+        ("vCPU", lambda each: _rate(each.vcpu, each.extrapolated)),
     )
-    for level, read in levels:
-        for side, name in enumerate(names):
-            cells = tuple(_rate(read(each)[side]) for each in rates)
-            columns.append(Column(f"{name} per {level}", cells, is_number=True))
+    for level, text in levels:
+        for side, name in zip(sides, names):
+            columns.append(Column(f"{name} per {level}", tuple(map(text, side)), is_number=True))
     return columns
 
 
-def _rate(value: stats.Interval | None) -> str:
-    return MISSING if value is None else f"{significant(value.value, 3)} ±{percent(value.half_width)}"
+def _rate(value: stats.Interval | None, assumed: str) -> str:
+    if value is None:
+        return MISSING
+    return f"{significant(value.value, 3)} ±{percent(value.half_width)}{_mark(assumed)}"
+
+
+def _mark(assumed: str) -> str:
+    return f" {ASSUMED}" if assumed else ""
 
 
 def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
-    """Return the cost of a million inferences on both sides."""
+    """Return the cost of a million inferences on both sides; ``*`` marks what was not measured."""
     return [
         Column("workload", tuple(each.workload for each in costs)),
         Column("setting", tuple(each.label for each in costs)),
-        Column(names[0], tuple(_cost(each.base, each.base_price.currency) for each in costs), is_number=True),
-        Column(names[1], tuple(_cost(each.other, each.other_price.currency) for each in costs), is_number=True),
-        Column("times cheaper", tuple(ratio(each.ratio) for each in costs), is_number=True),
+        Column(names[0], tuple(_cost(each.base, each.base_price, each.base_extrapolated) for each in costs), True),
+        Column(names[1], tuple(_cost(each.other, each.other_price, each.other_extrapolated) for each in costs), True),
+        Column("times cheaper", tuple(map(_times_cheaper, costs)), is_number=True),
     ]
 
 
-def _cost(value: stats.Interval, currency: str) -> str:
-    return f"{significant(value.value, 3)}{f' {currency}' if currency else ''} ±{percent(value.half_width)}"
+def _cost(value: stats.Interval, price: Price, assumed: str) -> str:
+    currency = f" {price.currency}" if price.currency else ""
+    return f"{significant(value.value, 3)}{currency} ±{percent(value.half_width)}{_mark(assumed)}"
+
+
+def _times_cheaper(cost: Cost) -> str:
+    return ratio(cost.ratio) + _mark(cost.base_extrapolated or cost.other_extrapolated)

@@ -28,7 +28,8 @@ from modelzoo.comparison.model import (
 from modelzoo.formatting import printable
 from modelzoo.records.codec import encode_json
 from modelzoo.report.compare import row_name
-from modelzoo.report.compare_columns import ratio, setting_text
+from modelzoo.report.compare_columns import setting_text
+from modelzoo.report.results_table import ratio
 from modelzoo.report.table import Column, csv_text
 from modelzoo.version import __version__
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Union
 
 from modelzoo.formatting import printable
 from modelzoo.report import table
-from modelzoo.report.compare import Block, Heading, Items
+from modelzoo.report.compare import Block, Heading, Items, Tabular
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
 WIDTH = 100
-"""Columns of sentences; tables are as wide as they must be."""
+"""Columns of sentences, and of tables whose cells may be wrapped; other tables are as wide as they must be."""
 
 
 def terminal(blocks: Sequence[Block], *, colour: bool) -> str:
@@ -34,8 +34,9 @@ def terminal(blocks: Sequence[Block], *, colour: bool) -> str:
     for number, block in enumerate(blocks):
         if number:
             console.print()
+        width = WIDTH if isinstance(block, Tabular) and block.wraps else None
         for shown in _shown(block):
-            console.print(shown, soft_wrap=True)
+            console.print(shown, soft_wrap=width is None, width=width)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 

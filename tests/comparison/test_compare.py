@@ -1,0 +1,208 @@
+"""Whole comparisons: what their verdicts are, and what they do not depend on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from fake_runs import MACHINE, WEIGHTS, make, result_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from proven_results import BF16, FP32, session, session_of, sessions, side
+
+from modelzoo.comparison.compare import Question, compare
+from modelzoo.comparison.model import Basis, Comparison, Metric, Obstacle, Outcome, Price
+from modelzoo.comparison.pairing import parse_pairing
+from modelzoo.errors import UsageError
+from modelzoo.records.design import Design, Ending
+from modelzoo.records.run import Result
+
+LEVELS = st.floats(0.01, 1.0)
+MIRRORED = {Outcome.FASTER: Outcome.SLOWER, Outcome.SLOWER: Outcome.FASTER}
+
+
+def compared(base: list[Result], other: list[Result], question: Question | None = None) -> Comparison:
+    """The comparison of these sessions."""
+    return compare(side("old", *base), side("new", *other), question or Question())
+
+
+def test_a_difference_that_sessions_confirm_has_a_verdict() -> None:
+    """Three sessions a side that differ by 1 %; the other side takes 20 % longer."""
+    (row,) = compared(sessions(0.1), sessions(0.12, first_day=11)).rows
+    assert row.outcome is Outcome.SLOWER
+    assert row.estimate is not None
+    assert row.estimate.basis is Basis.SESSIONS
+    assert row.estimate.ratio.value == pytest.approx(0.1 / 0.12, rel=1e-3)
+    assert row.base_value == row.estimate.base.value
+
+
+def test_one_session_a_side_rests_on_an_assumption() -> None:
+    """Twice as fast is still FASTER, and 5 % is AMBIGUOUS."""
+    outcomes = {}
+    for level in (0.05, 0.095):
+        (row,) = compared([session(0.1)], [session(level, 2)]).rows
+        assert row.estimate is not None
+        assert row.estimate.basis is Basis.ASSUMED
+        outcomes[level] = row.outcome
+    assert outcomes == {0.05: Outcome.FASTER, 0.095: Outcome.AMBIGUOUS}
+
+
+@given(LEVELS)
+@settings(max_examples=10, deadline=None)
+def test_a_result_compared_with_itself_is_never_faster_or_slower(level: float) -> None:
+    """Its ratio is 1, whatever the number of sessions."""
+    for base in ([session(level)], sessions(level)):
+        found = compared(base, base)
+        assert {row.outcome for row in found.rows} <= {Outcome.SAME, Outcome.AMBIGUOUS}
+        assert found.mean is not None
+        assert found.mean.value == pytest.approx(1.0)
+        assert any("belong to both sides" in note for note in found.notes)
+
+
+@given(LEVELS, LEVELS)
+@settings(max_examples=10, deadline=None)
+def test_exchanging_the_sides_inverts_the_ratio(first: float, second: float) -> None:
+    """And the verdict."""
+    base, other = sessions(first), sessions(second, first_day=11)
+    (forth,), (back,) = compared(base, other).rows, compared(other, base).rows
+    assert forth.estimate is not None
+    assert back.estimate is not None
+    assert forth.estimate.ratio.value * back.estimate.ratio.value == pytest.approx(1.0)
+    assert forth.estimate.ratio.low * back.estimate.ratio.high == pytest.approx(1.0)
+    assert MIRRORED.get(forth.outcome, forth.outcome) is back.outcome
+
+
+@given(st.floats(0.1, 10.0))
+@settings(max_examples=10, deadline=None)
+def test_a_factor_on_both_sides_changes_nothing(factor: float) -> None:
+    """A verdict does not depend on the unit of time."""
+    (plain,) = compared(sessions(0.1), sessions(0.105, first_day=11)).rows
+    (scaled,) = compared(sessions(0.1 * factor), sessions(0.105 * factor, first_day=11)).rows
+    assert plain.estimate is not None
+    assert scaled.estimate is not None
+    assert scaled.estimate.ratio.value == pytest.approx(plain.estimate.ratio.value)
+    assert scaled.estimate.p_value == pytest.approx(plain.estimate.p_value)
+    assert scaled.outcome is plain.outcome
+
+
+@given(st.permutations(range(3)))
+@settings(max_examples=6, deadline=None)
+def test_the_order_of_the_files_changes_nothing(order: list[int]) -> None:
+    """Sessions are ordered by time."""
+    base, other = sessions(0.1), sessions(0.12, first_day=11)
+    assert compared([base[i] for i in order], other).rows == compared(base, other).rows
+
+
+def test_what_cannot_be_compared_has_values_but_no_ratio() -> None:
+    """The other rows and the geometric mean do without it."""
+    base = session_of([("toy", FP32, 0.1), ("toy", BF16, 0.2), ("other", FP32, 0.1)])
+    other = session_of([("toy", FP32, 0.05), ("toy", BF16, 0.1)], 2, inputs_digest="def")
+    broken = replace(other.runs[8].report, inputs_digest="other") if other.runs[8].report else None
+    other = replace(other, runs=tuple(replace(run, report=broken) if run.group else run for run in other.runs))
+    found = compared([base], [other])
+    assert [(row.workload, row.label, row.outcome) for row in found.rows] == [
+        ("toy", "fp32", Outcome.FASTER),
+        ("toy", "bf16", Outcome.NOT_COMPARABLE),
+        ("other", "fp32", Outcome.NOT_COMPARABLE),
+    ]
+    assert found.rows[1].reason == "the two sides ran different inputs"
+    assert found.rows[1].base_value is not None
+    assert found.rows[1].other_value is not None
+    assert found.rows[2].reason == "only old has it"
+    assert found.rows[2].other_value is None
+    assert found.mean is not None
+    assert found.mean.value == pytest.approx(2.0)
+
+
+def test_what_is_allowed_is_compared_and_marked() -> None:
+    """``--allow weights``."""
+    base, other = [session(0.1)], [session(0.05, 2, weights=replace(WEIGHTS, sha256="other"))]
+    assert compared(base, other).rows[0].estimate is None
+    (row,) = compared(base, other, Question(allowed=frozenset({Obstacle.WEIGHTS}))).rows
+    assert row.outcome is Outcome.FASTER
+    assert [each.obstacle for each in row.allowed] == [Obstacle.WEIGHTS]
+    assert row.refused == ()
+
+
+def test_nothing_was_timed_under_an_emulator() -> None:
+    """Allowing the emulator does not make times."""
+    machine = replace(MACHINE, emulator="qemu")
+    report = session(machine=machine).runs[0]
+    assert report.report is not None
+    other = result_of(make(None, machine=machine, inputs_digest="def", evidence=report.report.evidence))
+    (row,) = compared([session()], [other], Question(allowed=frozenset({Obstacle.EMULATOR}))).rows
+    assert row.reason == "nothing was timed on new"
+    assert [each.obstacle for each in row.refused] == [Obstacle.MISSING]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "ratio"),
+    [
+        (Metric.LATENCY, 0.1, 2.0),
+        (Metric.THROUGHPUT, 40.0, 2.0),
+        (Metric.COLD_START, 9.0, 1.0),
+        (Metric.MEMORY, 2**30, 4.0),
+    ],
+)
+def test_metrics(metric: Metric, value: float, ratio: float) -> None:
+    """A batch of 4 in 0.1 s, a first call of 9 s, 1 GiB; the other side is twice as fast in a quarter of the memory."""
+    found = compared([session(0.1)], [session(0.05, 2, peak_memory=2**28)], Question(metric=metric))
+    (row,) = found.rows
+    assert row.base_value is not None
+    assert row.base_value.value == pytest.approx(value, rel=1e-3)
+    assert row.estimate is not None
+    assert row.estimate.ratio.value == pytest.approx(ratio, rel=1e-3)
+    assert row.outcome is (Outcome.LESS if metric is Metric.MEMORY else row.outcome)
+
+
+def test_verdicts_are_corrected_for_each_other() -> None:
+    """What is SLOWER alone need not be SLOWER among twenty."""
+    others = [(f"w{i}", FP32, 0.1) for i in range(19)]
+    alone = compared([session_of([("toy", FP32, 0.1)])], [session_of([("toy", FP32, 0.145)], 2)])
+    among = compared([session_of([("toy", FP32, 0.1), *others])], [session_of([("toy", FP32, 0.145), *others], 2)])
+    assert alone.rows[0].outcome is Outcome.SLOWER
+    assert among.rows[0].outcome is Outcome.AMBIGUOUS
+    assert "corrected for 20 comparisons" in among.rows[0].reason
+
+
+def test_settings_that_differ_can_be_compared_on_purpose() -> None:
+    """fp32 with bf16 of one result."""
+    result = session_of([("toy", FP32, 0.1), ("toy", BF16, 0.05)])
+    found = compared([result], [result], Question(pairings=(parse_pairing("precision=fp32:precision=bf16"),)))
+    (row,) = found.rows
+    assert (row.label, row.other_label, row.outcome) == ("fp32", "bf16", Outcome.FASTER)
+
+
+@pytest.mark.parametrize(
+    ("ending", "is_noted"), [(None, True), (Ending.INTERRUPTED, True), (Ending.PRECISE, False), (Ending.BUDGET, False)]
+)
+def test_a_session_that_has_not_ended_is_noted(ending: Ending | None, is_noted: bool) -> None:
+    """It holds what was stored before."""
+    other = replace(session(day=2), designs=(Design("toy", 0.05, ending=ending),))
+    notes = compared([session()], [other]).notes
+    assert ("new: new/1.json was stored before the call had ended." in notes) == is_noted
+
+
+def test_prices_become_costs() -> None:
+    """Twice as fast at the same price costs half."""
+    found = compare(
+        side("old", session(0.1)), side("new", session(0.05, 2)), Question(), (Price("old", 1.0), Price("new", 1.0))
+    )
+    (cost,) = found.costs
+    assert cost.ratio.value == pytest.approx(2.0, rel=1e-3)
+
+
+def test_prices_do_not_fit_every_metric() -> None:
+    """Memory has no price per inference."""
+    prices = (Price("old", 1.0), Price("new", 1.0))
+    with pytest.raises(UsageError, match="--price needs --metric"):
+        compare(side("old", session()), side("new", session(day=2)), Question(metric=Metric.MEMORY), prices)
+
+
+def test_machines_that_differ_are_named_as_what_they_are() -> None:
+    """Two machines, not two types."""
+    found = compared([session()], [session(day=2, machine=replace(MACHINE, cpu="Neoverse-V1"))])
+    assert not found.same_machine
+    assert any("about these two machines" in note for note in found.notes)
+    assert math.isfinite(found.rates[0].base.machine.value)

@@ -1,0 +1,108 @@
+"""Which rows fail, and the exit code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_runs import WEIGHTS
+from proven_results import FP32, session, session_of, sessions, side
+
+from modelzoo.comparison.compare import Question, compare
+from modelzoo.comparison.gate import FAILED, NAMES, NOTHING, PASSED, FailOn, fits, gate
+from modelzoo.comparison.model import Comparison, Metric, Obstacle, Outcome
+from modelzoo.records.run import Result
+
+
+def compared(base: list[Result], other: list[Result], *allowed: Obstacle) -> Comparison:
+    """The comparison of these sessions."""
+    return compare(side("old", *base), side("new", *other), Question(allowed=frozenset(allowed)))
+
+
+@pytest.mark.parametrize(
+    ("level", "bound", "code"),
+    [(0.1, 0.03, PASSED), (0.102, 0.03, PASSED), (0.12, 0.03, FAILED), (0.12, 0.3, PASSED), (0.08, 0.0, PASSED)],
+)
+def test_a_row_fails_if_it_is_certainly_slower_than_the_bound(level: float, bound: float, code: int) -> None:
+    """Sessions spread over 1 %. 2 % slower is within a bound of 3 %, and 20 % within one of 30 %."""
+    found = gate(compared(sessions(0.1), sessions(level, first_day=11)), [FailOn("slower", bound)])
+    assert found.exit_code == code
+
+
+def test_a_result_passes_against_itself() -> None:
+    """Even without any bound."""
+    base = sessions(0.1)
+    assert gate(compared(base, base), [FailOn("slower", 0.0)]).exit_code == PASSED
+
+
+def test_a_row_that_fails_is_slower() -> None:
+    """The bound is tested at the confidence of verdicts, so a row cannot fail with another verdict."""
+    for percent in range(30):
+        comparison = compared(sessions(0.1), sessions(0.1 * (1 + percent / 100), first_day=11))
+        failures = gate(comparison, [FailOn("slower", 0.0)]).failures
+        assert bool(failures[0]) == (comparison.rows[0].outcome is Outcome.SLOWER)
+
+
+def test_the_bound_is_corrected_for_the_number_of_rows() -> None:
+    """What fails alone may pass among twenty rows."""
+    others = [(f"w{i}", FP32, 0.1) for i in range(19)]
+    base, other = ([("toy", FP32, level)] for level in (0.1, 0.15))
+    condition = [FailOn("slower", 0.03)]
+    assert gate(compared([session_of(base)], [session_of(other, 2)]), condition).exit_code == FAILED
+    among = compared([session_of([*base, *others])], [session_of([*other, *others], 2)])
+    assert gate(among, condition).exit_code == PASSED
+
+
+def test_ambiguous_rows_pass_unless_they_are_not_to() -> None:
+    """One session a side cannot tell 5 %."""
+    comparison = compared([session(0.1)], [session(0.105, 2)])
+    assert gate(comparison, [FailOn("slower", 0.03)]).exit_code == PASSED
+    found = gate(comparison, [FailOn("slower", 0.03), FailOn("ambiguous")])
+    assert found.exit_code == FAILED
+    assert found.failures == ((FailOn("ambiguous"),),)
+
+
+def test_rows_that_are_not_comparable_pass_unless_they_are_not_to() -> None:
+    """A workload that is missing is one of them."""
+    comparison = compared([session_of([("toy", FP32, 0.1), ("other", FP32, 0.1)])], [session(0.1, 2)])
+    assert gate(comparison, []).exit_code == PASSED
+    assert gate(comparison, [FailOn("not-comparable")]).failures == ((), (FailOn("not-comparable"),))
+
+
+@pytest.mark.parametrize("allowed", [(), (Obstacle.WEIGHTS,)])
+def test_what_makes_a_row_incomparable_can_be_named(allowed: tuple[Obstacle, ...]) -> None:
+    """Whether or not it was allowed."""
+    levels = [("toy", FP32, 0.1), ("other", FP32, 0.1)]
+    other = session_of(levels, 2)
+    odd = replace(other.runs[0].report, weights=replace(WEIGHTS, sha256="other")) if other.runs[0].report else None
+    other = replace(other, runs=tuple(run if run.group else replace(run, report=odd) for run in other.runs))
+    comparison = compared([session_of(levels)], [other], *allowed)
+    assert gate(comparison, [FailOn("weights")]).failures == ((FailOn("weights"),), ())
+    assert gate(comparison, [FailOn("inputs")]).exit_code == PASSED
+
+
+def test_nothing_to_compare_is_neither_passed_nor_failed() -> None:
+    """Whatever was to fail."""
+    comparison = compared([session()], [session(day=2, inputs_digest=None)])
+    assert gate(comparison, []).exit_code == NOTHING
+    assert gate(comparison, [FailOn("not-comparable")]).exit_code == NOTHING
+
+
+def test_conditions_are_written_as_they_are_given() -> None:
+    """In tables and files."""
+    assert [str(FailOn("slower", 0.03)), str(FailOn("slower", 0.005)), str(FailOn("invalid"))] == [
+        "slower:3%",
+        "slower:0.5%",
+        "invalid",
+    ]
+    assert "missing" not in NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "is_fit"),
+    [("slower", Metric.LATENCY, True), ("slower", Metric.MEMORY, False), ("more", Metric.MEMORY, True)],
+)
+def test_memory_is_more_and_times_are_slower(name: str, metric: Metric, is_fit: bool) -> None:
+    """A condition that can never be met is a mistake."""
+    assert fits(FailOn(name, 0.03), metric) == is_fit
+    assert fits(FailOn("invalid"), metric)

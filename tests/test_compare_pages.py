@@ -1,0 +1,91 @@
+"""Every command of docs/compare.md and docs/ci.md runs, with the exit code that the pages say."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_runs import MACHINE
+from places import ROOT
+from proven_results import BF16, FP32, session_of, written
+
+from modelzoo.cli import app
+from modelzoo.cli.options import explicit_bf16
+from modelzoo.comparison.refusals import ALLOWABLE
+from modelzoo.results import store
+from modelzoo.setting import Setting
+
+PAGES = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("compare.md", "ci.md")}
+COMMANDS = [
+    line
+    for page in PAGES.values()
+    for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
+LEVELS = [
+    ("toy", FP32, 0.1),
+    ("toy", BF16, 0.05),
+    ("toy", Setting(threads=2), 0.1),
+    ("toy", Setting(mode="compile", threads=2), 0.08),
+]
+PRICES = "name,per_hour,currency,date\nxeon,0.42,EUR,2026-11-01\nyitian,0.31,EUR,2026-11-01\n"
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with every file that the pages name; all sides are equally fast."""
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for day, name in enumerate(("monday", "tuesday", "new", "candidate"), 1):
+        store.write(session_of(LEVELS, day), Path(f"{name}.json"))
+    for day, name in enumerate(("xeon", "epyc", "yitian"), 11):
+        store.write(session_of(LEVELS, day, machine=replace(MACHINE, cpu=name)), Path(f"{name}.json"))
+    for day, name in enumerate(("baseline", "candidate"), 5):
+        written(Path(name), *(session_of(LEVELS, 3 * day + number) for number in range(3)))
+    Path("prices.csv").write_text(PRICES, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_pages_have_commands() -> None:
+    """Each of the two, so they are read."""
+    assert sum(line.startswith("modelzoo compare") for line in COMMANDS) > 15
+    assert any(line.startswith("modelzoo run") for line in COMMANDS)
+
+
+@pytest.mark.usefixtures("directory")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_of_the_pages_run(command: str) -> None:
+    """A comparison of equals passes; commands that measure are only parsed."""
+    words = explicit_bf16(shlex.split(command)[1:])
+    if words[0] == "compare":
+        assert app.main(words) == 0
+    else:
+        assert app.make_parser().parse_args(words)
+
+
+@pytest.mark.usefixtures("directory")
+def test_a_slower_candidate_fails() -> None:
+    """The recipe's command exits with 1."""
+    command = next(line for line in COMMANDS if "baseline/ candidate.json" in line)
+    slower = session_of([(workload, setting, 3 * level) for workload, setting, level in LEVELS], 28)
+    store.write(slower, Path("candidate.json"))
+    assert app.main(shlex.split(command)[1:]) == 1
+
+
+def test_the_recipe_for_github_uses_the_same_command() -> None:
+    """So that the test above covers it as well."""
+    recipe = re.search(r"```yaml\n(.*?)```", PAGES["ci.md"], re.DOTALL)
+    assert recipe
+    shown = re.search(r'compare="(modelzoo compare [^"]*)"', recipe[1])
+    assert shown
+    assert shown[1] in COMMANDS
+
+
+def test_everything_that_can_be_allowed_is_described() -> None:
+    """And nothing else."""
+    page = PAGES["compare.md"]
+    table = page[page.index("## What is not comparable") : page.index("`--allow WHAT`")]
+    assert re.findall(r"^\| `([a-z]+)` \|", table, re.MULTILINE) == [str(each) for each in ALLOWABLE]
