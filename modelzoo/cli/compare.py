@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.output import print_lines
+from modelzoo.cli.result_files import result_files
 from modelzoo.cli.values import fraction
 from modelzoo.errors import InputError, UsageError
 
@@ -131,7 +132,7 @@ def read_sides(texts: Sequence[str]) -> list[Side]:
     known: dict[Path, StoredResult] = {}
     found = []
     for name, (_, path) in zip(_names(named), named):
-        files = _files(path)
+        files = result_files(path)
         for file in files:
             if file not in known:
                 known[file] = StoredResult(_shown(file), store.read(file))
@@ -147,17 +148,6 @@ def _named(text: str) -> tuple[str, Path]:
     if match is None or os.path.lexists(text):
         return "", Path(text)
     return match[1].strip(), Path(match[2])
-
-
-def _files(path: Path) -> list[Path]:
-    """The results in a directory, or the only one."""
-    try:
-        files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-    except OSError as error:
-        raise InputError(f"cannot read {_shown(path)}: {error.strerror}") from error
-    if not files:
-        raise InputError(f"{path} has no results (*.json)")
-    return files
 
 
 def _names(named: Sequence[tuple[str, Path]]) -> list[str]:

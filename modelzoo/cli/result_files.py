@@ -18,9 +18,9 @@ def result_files(path: Path) -> list[Path]:
     Raises:
         InputError: it is a directory that cannot be read, or has no such files.
     """
-    if not path.is_dir():
-        return [path]
     try:
+        if not path.is_dir():
+            return [path]
         found = sorted(each for each in path.iterdir() if each.match("[!.]*.json") and each.is_file())
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
