@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -141,9 +142,13 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
 
 
 def guard(call: Callable[[], int]) -> int:
-    """Return ``call``'s exit code; an error that the user caused becomes one line on stderr and exit code 2."""
+    """Return ``call``'s exit code; an error that the user caused becomes one line on stderr and exit code 2.
+
+    SIGTERM ends it as Ctrl-C does: finished runs are kept, and no container is left behind.
+    """
     # A stream that was closed before the start is None, and print would send errors to stdout.
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: PTH123, SIM115
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return call()
     except ModelzooError as error:
@@ -162,6 +167,8 @@ def guard(call: Callable[[], int]) -> int:
     except BrokenPipeError:  # the program that reads stdout has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _dispatch(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:

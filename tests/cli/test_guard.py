@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+
 import pytest
 
 from modelzoo.cli import app as cli
@@ -18,6 +22,20 @@ def test_missing_package_is_one_line(capsys: pytest.CaptureFixture[str]) -> None
     assert error.count("\n") == 1
     assert "'rich'" in error
     assert "./scripts/run" in error
+
+
+def test_a_request_to_end_is_handled_like_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that what was started is ended too; afterwards the signal is what it was before."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def do() -> int:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(10)
+        return 0
+
+    assert cli.guard(do) == 130
+    assert capsys.readouterr().err == "modelzoo: interrupted\n"
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_own_missing_module_is_a_bug() -> None:
