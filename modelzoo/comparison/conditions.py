@@ -1,7 +1,7 @@
 """What both sides have in common, and what differs, the most decisive first. Pure.
 
 For each row, the facts of both sides' processes are compared. A fact that differs between processes of one side has all
-of its values. Facts that neither side knows are left out.
+of its values. Facts that neither side knows are left out; those that only one side knows may be equal and come last.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def conditions(rows: Sequence[Row]) -> Conditions:
             elif known:
                 alike = {value for value, _ in known.values()}
                 shared += [(name, _text(alike.pop()) if len(alike) == 1 else VARIES)] if alike != {_NONE} else []
-    return Conditions(tuple(shared), tuple(differing))
+    return Conditions(tuple(shared), tuple(sorted(differing, key=_is_half_known)))
 
 
 _Process = tuple[RunReport, Result]
@@ -96,6 +96,10 @@ def _pair(group: FactGroup, name: str, each: _Compared) -> Pair:
     absent = _UNKNOWN if group.absent is None else frozenset({group.absent})
     base, other = (_UNKNOWN if side is None else side.get(name, absent) for side in (each.base, each.other))
     return base, other
+
+
+def _is_half_known(difference: Difference) -> bool:
+    return UNKNOWN in (difference.base, difference.other)
 
 
 def _text(values: Collection[str]) -> str:

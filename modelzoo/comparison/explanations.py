@@ -64,19 +64,25 @@ def explanation(row: Row, metric: Metric) -> Optional[Explanation]:
     base, other = reports_of(row.base), reports_of(row.other)
     if len({report.setting.batch for report in (*base, *other)}) != 1:
         return None
-    timed = _timed(row.base), _timed(row.other)
     for source, read in (("audited", _audited), ("profiled", _profiled)):
         base_passes, other_passes = read(base), read(other)
-        if base_passes and other_passes and timed[0] and timed[1]:
-            parts = _parts(base_passes, other_passes)
-            counts = base_passes.count, other_passes.count
-            return Explanation(row.workload, row.label, source, parts, *counts, timed[0], timed[1])
+        if base_passes is not None and other_passes is not None:
+            return Explanation(
+                workload=row.workload,
+                label=row.label,
+                source=source,
+                parts=_parts(base_passes, other_passes),
+                base_passes=base_passes.count,
+                other_passes=other_passes.count,
+                base_timed=_timed(row.base),
+                other_timed=_timed(row.other),
+            )
     return None
 
 
-def _timed(side: SideSetting) -> Optional[float]:
-    medians = [median(run.steady) for session in side.sessions for run in session if run.steady]
-    return stats.geometric_mean(medians) if medians else None
+def _timed(side: SideSetting) -> float:
+    """Seconds per batch; rows with an outcome were timed."""
+    return stats.geometric_mean([median(run.steady) for session in side.sessions for run in session if run.steady])
 
 
 def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:
@@ -91,7 +97,7 @@ def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:
             other.kernels.get(name, ()),
         )
         for name in names
-        if base.operations.get(name) or other.operations.get(name)
+        if base.operations.get(name, 0.0) != other.operations.get(name, 0.0)
     ]
     listed = sorted(parts, key=lambda part: (-abs(part.change), part.name))[:MOST_PARTS]
     remainder = Part(

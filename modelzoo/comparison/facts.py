@@ -11,13 +11,14 @@ from pathlib import PurePath
 from typing import Callable, Optional
 
 from modelzoo.machine.environment import THREAD_VARIABLES
-from modelzoo.records.libraries import Build, Library
+from modelzoo.records.evidence import Evidence
+from modelzoo.records.libraries import Libraries, Library
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Result, RunReport
 
 Facts = Iterable[tuple[str, Optional[str]]]
 """Names with their values; ``None`` if the system does not report it. A name may occur several times."""
-NONE, NOT_SET, NOT_INSTALLED, NOT_LOADED = "none", "not set", "not installed", "not loaded"
+NONE, NOT_SET, NOT_LOADED = "none", "not set", "not loaded"
 DIGITS = 12
 """Hexadecimal digits of a digest or a commit that are shown."""
 
@@ -80,27 +81,28 @@ def _engine(report: RunReport, result: Result) -> Facts:
     yield "engine", report.engine
     versions = _versions(report)
     if versions is not None:
-        yield "torch", versions.get("torch", NOT_INSTALLED)
+        yield "torch", versions.get("torch")
 
 
 def _packages(report: RunReport, result: Result) -> Optional[Facts]:
+    """Packages that are not listed may be missing, or were not recorded by an older version of the suite."""
     versions = _versions(report)
     return None if versions is None else ((k, v) for k, v in versions.items() if k not in ("torch", "python"))
 
 
 def _build(report: RunReport, result: Result) -> Optional[Facts]:
-    return None if report.libraries is None else _of_build(report.libraries.build, report)
+    return None if report.libraries is None else _of_build(report.libraries, report.evidence)
 
 
-def _of_build(build: Build, report: RunReport) -> Facts:
+def _of_build(libraries: Libraries, evidence: Optional[Evidence]) -> Facts:
     """How torch was built, and what its libraries selected on this machine."""
-    evidence = report.evidence
+    build = libraries.build
     yield "BLAS", build.blas
-    yield "oneDNN", build.onednn or (evidence.onednn_version if evidence else None)
+    yield "oneDNN", build.onednn or _absent(libraries.onednn)
     yield "oneDNN instruction set", evidence.onednn_isa or None if evidence else None
     yield "ATen kernels", build.capability
-    yield "MKL", build.mkl
-    yield "Arm Compute Library", "used" if report.libraries and report.libraries.acl else "not used"
+    yield "MKL", build.mkl or _absent(libraries.mkl)
+    yield "Arm Compute Library", "used" if libraries.acl else "not used"
     yield "OpenMP of the build", build.openmp
     yield "compiler", build.compiler
     yield "build type", build.build_type
@@ -188,7 +190,7 @@ IMPORTANCE: tuple[FactGroup, ...] = (
     FactGroup(_engine),
     FactGroup(_build),
     FactGroup(_build_settings, NOT_SET, by_name=True),
-    FactGroup(_packages, NOT_INSTALLED, by_name=True),
+    FactGroup(_packages, by_name=True),
     FactGroup(_loaded, NOT_LOADED, by_name=True),
     FactGroup(_surroundings),
     FactGroup(_cpus),
@@ -209,6 +211,11 @@ installation to installation. Kernels come last: they are a consequence of the o
 def _versions(report: RunReport) -> Optional[dict[str, str]]:
     """Older results have the versions in another place; ``None`` if they were not recorded."""
     return report.versions or (report.libraries.versions if report.libraries else None)
+
+
+def _absent(is_usable: bool) -> Optional[str]:
+    """The version of a library if the build names none: there is none, unless torch can use it all the same."""
+    return None if is_usable else NONE
 
 
 def _cores(machine: Machine) -> str:

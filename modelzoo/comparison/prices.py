@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Optional
 
@@ -79,7 +80,7 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
     """Return the price of each side, the baseline first.
 
     A price belongs to a side by the side's name, by ``BASE`` or ``OTHER``, or by the type of cloud instance that the
-    side was measured on, in this order.
+    side was measured on, in this order. A price without a currency is taken to be in that of the others.
 
     Raises:
         UsageError: a side has no price, a price that was given by itself belongs to no side or was given twice, or the
@@ -101,7 +102,7 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
     currencies = sorted({price.currency for price in found if price.currency})
     if len(currencies) > 1:
         raise UsageError(f"--price: the prices are in {' and '.join(currencies)}; give them in one currency")
-    return tuple(found)
+    return tuple(replace(price, currency="".join(currencies)) for price in found)
 
 
 def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tuple[Cost, ...]:

@@ -88,12 +88,19 @@ def test_threads_are_not_said_again_as_a_variable() -> None:
 
 
 def test_what_was_not_recorded_is_unknown() -> None:
-    """Not the same as not installed."""
+    """A package that is not listed need not be missing: older versions listed fewer."""
     base = side(versions={"torch": "2.10.0", "numpy": "2.0"})
-    assert ("numpy", "2.0", "not installed") in differing(base, side(versions={"torch": "2.10.0"}))
+    assert differing(base, side(versions={"torch": "2.10.0"})) == [("numpy", "2.0", UNKNOWN)]
     nothing = side(versions={}, libraries=None)
     assert ("torch", "2.10.0", UNKNOWN) in differing(base, nothing)
     assert ("numpy", "2.0", UNKNOWN) in differing(base, nothing)
+
+
+def test_what_only_one_side_knows_comes_last() -> None:
+    """It is not known to differ, however decisive it would be."""
+    other = side(machine=machine_with(governor=None, kernel="5.10"))
+    assert [name for name, _, _ in differing(side(), other)] == ["kernel", "governor"]
+    assert differing(side(libraries=None), other)[0][0] == "kernel"
 
 
 def test_sizes_of_memory_that_differ_by_a_boot_are_equal() -> None:

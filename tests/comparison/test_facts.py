@@ -65,7 +65,7 @@ def test_facts_of_the_libraries() -> None:
     assert found["openblas of numpy"] == "0.3.29 neoversen2 pthreads"
     assert found["openmp of torch"] == "libgomp.so.1"
     assert found["Arm Compute Library"] == "used"
-    assert (found["oneDNN"], found["compiler"], found["MKL"]) == ("3.7.1", "GCC 13.3", None)
+    assert (found["oneDNN"], found["compiler"], found["MKL"]) == ("3.7.1", "GCC 13.3", "none")
     assert found["torch's USE_CUDA"] == "OFF"
     assert "torch's TORCH_VERSION" not in found
 

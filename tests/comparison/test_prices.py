@@ -88,13 +88,13 @@ def test_a_price_belongs_to_a_side_by_name_role_or_instance_type() -> None:
     """The most specific counts: what was given by itself replaces what a list says."""
     listed = parse_price_list(LIST, "prices.csv")
     own = parse_price("xeon=2=0.36")
-    assert prices_of([*listed, own], [ARM, XEON]) == (listed[0], own)
+    assert prices_of([*listed, own], [ARM, XEON]) == (listed[0], replace(own, currency="USD"))
     roles = (parse_price("BASE=0.4"), parse_price("OTHER=0.3"))
     assert prices_of([*listed, *roles], [ARM, XEON]) == roles
     by_name = parse_price("arm=0.5")
     assert prices_of([by_name, roles[1]], [ARM, XEON]) == (by_name, roles[1])
     replaced = parse_price("c7g.2xlarge=0.2")
-    assert prices_of([*listed, replaced, own], [ARM, XEON])[0] == replaced
+    assert prices_of([*listed, replaced, own], [ARM, XEON])[0] == replaced, "and it may be in another currency"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_currencies_are_not_mixed() -> None:
     dollars, euros = Price("arm", 1.0, "USD", "2026-11-01", "f"), Price("xeon=2", 1.0, "EUR", "2026-11-01", "f")
     with pytest.raises(UsageError, match="in EUR and USD"):
         prices_of([dollars, euros], [ARM, XEON])
-    assert prices_of([dollars, Price("xeon=2", 1.0)], [ARM, XEON])[1].per_hour == 1.0
+    assert prices_of([dollars, Price("xeon=2", 2.0)], [ARM, XEON])[1] == Price("xeon=2", 2.0, "USD")
 
 
 def test_the_cost_of_a_million() -> None:
