@@ -87,13 +87,14 @@ def _ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:
 
 
 def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: argparse.Namespace) -> None:
-    from modelzoo.report import roofline, terminal
+    from modelzoo.report import terminal
+    from modelzoo.report.plots import roofline
 
     if args.details or args.profiling:
         terminal.show_kernels(stored.result, out)
     terminal.show(stored.result, rows, out, details=args.details)
     try:
-        plot = roofline.plot_result(stored.result, stored.path.with_suffix(".svg"))
+        plot = roofline.write_file(stored.result, stored.path.with_suffix(".svg"))
     except OSError as error:  # the disk is full
         plot = None
         out.print(f"no roofline: its file cannot be written: {error.strerror}")

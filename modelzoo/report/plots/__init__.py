@@ -8,6 +8,5 @@ Each module has frozen dataclasses for its values, functions that make them from
 - ``columns(data)`` returns the plot's data as a table.
 
 A page includes ``theme.CSS`` once, which defines the colours for light and dark. A page that shows both widths of a
-plot
-gives them different names; the classes ``plot-narrow`` and ``plot-wide`` show the one that fits.
+plot gives them different names; the classes ``plot-narrow`` and ``plot-wide`` show the one that fits.
 """

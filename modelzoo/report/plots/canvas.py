@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from modelzoo.formatting import printable
-from modelzoo.report.plots import svg, theme
+from modelzoo.report.plots import theme
+from modelzoo.report.plots.svg import HALO, svg_element
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 NARROW, WIDE = 360.0, 960.0
@@ -85,17 +87,50 @@ def new_axes(figure: Figure, left: float, top: float, width: float, height: floa
     return axes
 
 
-def write(figure: Figure, x: float, y: float, text: str, **properties: object) -> None:
-    """Write ``text`` on the figure with its baseline at (``x``, ``y``), in CSS pixels from the top left corner."""
+def write(
+    figure: Figure,
+    x: float,
+    y: float,
+    text: str,
+    *,
+    align: str = "left",
+    size: float = TEXT,
+    colour: str = theme.INK,
+    is_bold: bool = False,
+    has_halo: bool = False,
+) -> None:
+    """Write ``text`` on the figure with its baseline at (``x``, ``y``), in CSS pixels from the top left corner.
+
+    Args:
+        figure: the figure.
+        x: of the text's left end, its right end or its middle, by ``align``.
+        y: of the baseline.
+        text: one line; what cannot be printed is escaped.
+        align: ``left``, ``right`` or ``center``.
+        size: of the font, in CSS pixels.
+        colour: of the theme.
+        is_bold: whether it is set in bold.
+        has_halo: whether it is outlined in the colour of the page, to be readable on lines.
+    """
     width, height = figure.get_size_inches() * 72
-    figure.text(x / width, 1 - y / height, text, **{"va": "baseline", "fontsize": TEXT, **properties})
+    figure.text(
+        x / width,
+        1 - y / height,
+        printable(text),
+        ha=align,
+        va="baseline",
+        fontsize=size,
+        color=colour,
+        fontweight="bold" if is_bold else "normal",
+        gid=HALO if has_halo else None,
+    )
 
 
 def element(figure: Figure, name: str, title: str, description: str) -> str:
-    """The figure as an element of a page; see ``svg.element``."""
+    """The figure as an element of a page; see ``svg_element``."""
     is_wide = figure.get_size_inches()[0] * 72 >= WIDE_FROM
     classes = f"plot plot-{'wide' if is_wide else 'narrow'}"
-    return svg.element(drawn(figure), name, printable(title), printable(description), classes)
+    return svg_element(drawn(figure), name, printable(title), printable(description), classes)
 
 
 def drawn(figure: Figure) -> str:
@@ -114,14 +149,17 @@ def wrapped(text: str, width: float, lines: int = 3) -> list[str]:
     return found
 
 
-def plain_ticks(axes: Axes, scale: float = 1.0) -> None:
-    """Show the numbers of both axes without exponents; those of the vertical one multiplied by ``scale``."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+def set_ticks(axis: Axis, ticks: Sequence[float], scale: float = 1.0, suffix: str = "") -> None:
+    """Put ticks on an axis whose values are ``scale`` times smaller than the numbers that it shows.
 
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * scale:g}"))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_formatter(NullFormatter())
+    Args:
+        axis: the axis.
+        ticks: the numbers to show.
+        scale: by which the axis's values are multiplied.
+        suffix: after each number.
+    """
+    axis.set_ticks([tick / scale for tick in ticks], [f"{tick:g}{suffix}" for tick in ticks])
+    axis.set_ticks([], minor=True)
 
 
 def time_unit(values: Sequence[float]) -> tuple[float, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -9,22 +10,22 @@ from typing import TYPE_CHECKING
 
 from modelzoo import stats
 from modelzoo.formatting import MISSING, seconds
-from modelzoo.records.run import Result, Run
+from modelzoo.records.run import Run
 from modelzoo.report.plots import canvas, theme
 from modelzoo.report.plots.ticks import log_ticks
 from modelzoo.report.table import Column
-from modelzoo.results.summary import labels_as_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Transform
 
 MOST_POINTS = 400
 """Points of one curve. What is left out lies at most 1 / this beside the curve, vertically."""
 FARTHEST = 2.0
 """The axis of the steady samples ends at this multiple of the largest median; samples beyond it are counted."""
 _LEFT, _RIGHT = 40.0, 14.0
-_AREA, _AXIS, _LANE = 190.0, 46.0, 22.0
+_HEAD, _AREA, _AXIS, _LANE = 24.0, 190.0, 44.0, 36.0
 _ENTRY = 20.0
 """Height of an entry of the legend."""
 
@@ -68,17 +69,6 @@ def series(label: str, runs: Sequence[Run]) -> SampleSeries | None:
     )
 
 
-def of_result(result: Result, workload: str) -> Samples:
-    """The settings of ``workload`` in one session that were timed."""
-    labels = labels_as_run(result)
-    found = [
-        series(labels[group], runs)
-        for group, runs in result.groups().items()
-        if result.asked[group].workload == workload
-    ]
-    return Samples(workload, tuple(one for one in found if one is not None))
-
-
 def curve(samples: Sequence[float], most: int = MOST_POINTS) -> list[tuple[float, float]]:
     """Return points of the empirical distribution function: a sample, and the share of samples up to it.
 
@@ -118,39 +108,26 @@ def svg(data: Samples, name: str, width: float = canvas.NARROW) -> str:
     if not data.series:
         return ""
     with canvas.drawing():
-        legend = _ENTRY * len(data.series) + 6
-        lanes = _LANE * len(data.series)
-        figure = canvas.new_figure(width, legend + _AREA + 2 * _AXIS + 26 + lanes)
-        plot_width = width - _LEFT - _RIGHT
-        upper = canvas.new_axes(figure, _LEFT, legend + 12, plot_width, _AREA - 12)
+        legend, lanes = _ENTRY * len(data.series), _LANE * len(data.series)
+        curves_top = legend + _HEAD
+        lanes_top = curves_top + _AREA + _AXIS + _HEAD
+        figure = canvas.new_figure(width, lanes_top + lanes + _AXIS)
+        length = width - _LEFT - _RIGHT
         scale, unit = canvas.time_unit([median(one.steady) for one in data.series])
-        beyond = _draw_curves(upper, data, scale, plot_width)
-        canvas.write(figure, 4, legend + 6, "share of the steady samples", fontsize=canvas.SMALL)
-        canvas.write(
-            figure,
-            width - _RIGHT,
-            legend + _AREA + 34,
-            f"latency in {unit}, log scale",
-            ha="right",
-            fontsize=canvas.SMALL,
-        )
-        if beyond:
-            canvas.write(figure, width - _RIGHT, legend + 6, beyond, ha="right", fontsize=canvas.SMALL)
-        top = legend + _AREA + _AXIS
-        canvas.write(figure, 4, top + 16, "outside: | warm-up, × cold start, line: median above", fontsize=canvas.SMALL)
-        lower = canvas.new_axes(figure, _LEFT, top + 26, plot_width, lanes)
-        _draw_lanes(lower, data, scale, plot_width)
-        canvas.write(
-            figure,
-            width - _RIGHT,
-            top + 26 + lanes + 34,
-            f"latency in {unit}, log scale",
-            ha="right",
-            fontsize=canvas.SMALL,
-        )
+        upper = canvas.new_axes(figure, _LEFT, curves_top, length, _AREA)
+        beyond = _draw_curves(upper, data, scale, length)
+        lower = canvas.new_axes(figure, _LEFT, lanes_top, length, lanes)
+        _draw_lanes(lower, data, scale, length)
         _draw_legend(figure, data)
-        title = f"{data.workload}: distribution of the latencies"
-        return canvas.element(figure, name, title, _description(data))
+        for x, y, text, aligned in (
+            (4, curves_top - 9, "share of the steady samples", "left"),
+            (width - _RIGHT, curves_top - 9, beyond, "right"),
+            (width - _RIGHT, curves_top + _AREA + 34, f"latency in {unit} (log scale)", "right"),
+            (4, lanes_top - 9, "not in the curves: | warm-up, × cold start", "left"),
+            (width - _RIGHT, lanes_top + lanes + 34, f"latency in {unit} (log scale); dotted: steady median", "right"),
+        ):
+            canvas.write(figure, x, y, text, align=aligned, size=canvas.SMALL)
+        return canvas.element(figure, name, f"{data.workload}: distribution of the latencies", _description(data))
 
 
 def _draw_curves(axes: Axes, data: Samples, scale: float, length: float) -> str:
@@ -167,9 +144,9 @@ def _draw_curves(axes: Axes, data: Samples, scale: float, length: float) -> str:
         xs, shares = [points[0][0], *(x for x, _ in points)], [0.0, *(share for _, share in points)]
         axes.plot(xs, shares, drawstyle="steps-post", color=style.colour, lw=2, ls=style.line)
         middle = median(one.steady)
-        axes.plot([middle], [0.5], marker=style.marker, color=style.colour, ms=8, mec=theme.PAGE, mew=1)
+        _draw_mark(axes, middle, 0.5, style)
     count = sum(sample > end * margin for sample in every)
-    return f"{count} up to {seconds(max(every))} beyond →" if count else ""
+    return f"{count} beyond, up to {seconds(max(every))} →" if count else ""
 
 
 def _draw_lanes(axes: Axes, data: Samples, scale: float, length: float) -> None:
@@ -181,22 +158,25 @@ def _draw_lanes(axes: Axes, data: Samples, scale: float, length: float) -> None:
     axes.spines["left"].set_visible(False)
     axes.grid(True, axis="x")
     for lane, one in enumerate(data.series):
-        colour = theme.series_style(lane).colour
-        middle = median(one.steady)
-        axes.plot([middle, middle], [lane - 0.45, lane + 0.45], color=theme.INK, lw=1.2)
-        axes.plot(one.warmup, [lane] * len(one.warmup), ls="none", marker="|", ms=11, mew=1.2, color=colour)
-        axes.plot(one.cold, [lane] * len(one.cold), ls="none", marker="x", ms=7, mew=2, color=colour, clip_on=False)
+        style, middle = theme.series_style(lane), median(one.steady)
+        # The marker of the curve at the left edge tells whose lane it is.
+        _draw_mark(axes, -_LEFT / 2 / length, lane, style, axes.get_yaxis_transform())
+        axes.plot([middle, middle], [lane - 0.45, lane + 0.45], color=theme.INK, lw=1.4, ls=(0, (1, 1)))
+        # One path with gaps instead of a marker for each call, which would take ten times the space.
+        xs = [x for sample in one.warmup for x in (sample, sample, math.nan)]
+        axes.plot(xs, [lane - 0.35, lane - 0.05, math.nan] * len(one.warmup), lw=1.2, color=style.colour)
+        axes.plot(one.cold, [lane + 0.24] * len(one.cold), ls="none", marker="x", ms=7, mew=1.6, color=style.colour)
+
+
+def _draw_mark(axes: Axes, x: float, y: float, style: theme.SeriesStyle, transform: Transform | None = None) -> None:
+    where = axes.transData if transform is None else transform
+    axes.plot([x], [y], transform=where, marker=style.marker, color=style.colour, ms=8, mec=theme.PAGE, clip_on=False)
 
 
 def _set_log_axis(axes: Axes, low: float, high: float, scale: float, length: float) -> None:
-    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-
     axes.set_xscale("log")
     axes.set_xlim(low, high)
-    ticks = log_ticks(low * scale, high * scale, length, 42)
-    axes.xaxis.set_major_locator(FixedLocator([tick / scale for tick in ticks]))
-    axes.xaxis.set_major_formatter(FixedFormatter([f"{tick:g}" for tick in ticks]))
-    axes.xaxis.set_minor_locator(NullLocator())
+    canvas.set_ticks(axes.xaxis, log_ticks(low * scale, high * scale, length, 42), scale)
 
 
 def _draw_legend(figure: Figure, data: Samples) -> None:
@@ -205,10 +185,11 @@ def _draw_legend(figure: Figure, data: Samples) -> None:
     width, height = figure.get_size_inches() * 72
     for index, one in enumerate(data.series):
         style, y = theme.series_style(index), 12 + index * _ENTRY
+        xs, ys = [4 / width, 20 / width, 36 / width], [1 - y / height] * 3
         figure.add_artist(
             Line2D(
-                [4 / width, 20 / width, 36 / width],
-                [1 - y / height] * 3,
+                xs,
+                ys,
                 color=style.colour,
                 lw=2,
                 ls=style.line,

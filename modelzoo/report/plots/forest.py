@@ -11,7 +11,6 @@ from modelzoo.comparison.model import Comparison, Metric, Outcome
 from modelzoo.formatting import MISSING
 from modelzoo.records.run import Result
 from modelzoo.report.plots import canvas, theme
-from modelzoo.report.plots.svg import HALO
 from modelzoo.report.plots.ticks import log_ticks
 from modelzoo.report.table import Column
 from modelzoo.results import summary
@@ -30,7 +29,8 @@ _MARKS = {
     "SAME": (theme.INK, "o"),
 }
 _UNDECIDED = (theme.FAINT, "D")
-_AXIS_HEIGHT = 56.0
+_AXIS_HEIGHT = 44.0
+"""Of the ticks and the directions; the lines of the title come below."""
 _BAR = 20.0
 _GAP = 10.0
 
@@ -113,16 +113,21 @@ def columns(data: Forest) -> list[Column]:
 
 
 def svg(data: Forest, name: str, width: float = canvas.NARROW) -> str:
-    """Draw the ratios; one without an interval is only named, with its verdict."""
+    """Draw the ratios; one without an interval is only named, with its verdict.
+
+    Without rows the result is empty.
+    """
+    if not data.rows:
+        return ""
     with canvas.drawing():
         placed, height = _placed(data, width)
-        figure = canvas.new_figure(width, height)
+        below = _AXIS_HEIGHT + canvas.LINE * len(_axis_title(data, width))
+        figure = canvas.new_figure(width, height + below)
         left, right = _plot_edges(width)
-        axes = canvas.new_axes(figure, left, 0, right - left, height - _AXIS_HEIGHT)
-        low, high = _limits(data)
+        axes = canvas.new_axes(figure, left, 0, right - left, height)
         axes.set_xscale("log")
-        axes.set_xlim(low, high)
-        axes.set_ylim(height - _AXIS_HEIGHT, 0)
+        axes.set_xlim(limits(data))
+        axes.set_ylim(height, 0)
         _draw_axis(figure, axes, data, width)
         for each in placed:
             _draw_row(figure, axes, each, width)
@@ -161,7 +166,7 @@ def _plot_edges(width: float) -> tuple[float, float]:
 
 
 def _placed(data: Forest, width: float) -> tuple[list[_Placed], float]:
-    """Place the rows below each other; return them and the height of the figure."""
+    """Place the rows below each other; return them and their height."""
     rows = [*data.rows, *([ForestRow("geometric mean", data.mean, "")] if data.mean is not None else [])]
     wide = _is_wide(width)
     found, top = [], 6.0
@@ -172,10 +177,10 @@ def _placed(data: Forest, width: float) -> tuple[list[_Placed], float]:
         height = max(text, _BAR) if wide else text + (_BAR if row.ratio is not None else 0)
         found.append(_Placed(row, lines, top, top + (height / 2 if wide else text + _BAR / 2), index >= len(data.rows)))
         top += height + _GAP
-    return found, top + _AXIS_HEIGHT
+    return found, top
 
 
-def _limits(data: Forest) -> tuple[float, float]:
+def limits(data: Forest) -> tuple[float, float]:
     """The ends of the axis: all ratios, and their intervals as far as these are not much wider than that."""
     ratios = [row.ratio for row in data.rows if row.ratio is not None]
     values = [1 - 2 * stats.EQUIVALENCE, 1 + 2 * stats.EQUIVALENCE, *(each.value for each in ratios)]
@@ -190,28 +195,30 @@ def _limits(data: Forest) -> tuple[float, float]:
 
 
 def _draw_axis(figure: Figure, axes: Axes, data: Forest, width: float) -> None:
-    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-
     left, right = _plot_edges(width)
     ticks = log_ticks(*axes.get_xlim(), right - left, 40)
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FixedFormatter([f"{tick:g}×" for tick in ticks]))
-    axes.xaxis.set_minor_locator(NullLocator())
+    canvas.set_ticks(axes.xaxis, ticks, suffix="×")
     axes.yaxis.set_visible(False)
     axes.spines["left"].set_visible(False)
     axes.axvspan(1 - stats.EQUIVALENCE, 1 + stats.EQUIVALENCE, color=theme.BAND, lw=0, zorder=0)
     axes.axvline(1, color=theme.FAINT, lw=1, zorder=1)
-    bottom = figure.get_size_inches()[1] * 72
-    lines = canvas.wrapped(f"{data.axis} (log scale; shaded: same, ±{stats.EQUIVALENCE:.0%})", width - 16, 1)
-    canvas.write(figure, (left + right) / 2, bottom - 20, lines[0], ha="center", fontsize=canvas.SMALL)
-    canvas.write(figure, left, bottom - 4, f"← {data.worse}", fontsize=canvas.SMALL)
-    canvas.write(figure, right, bottom - 4, f"{data.better} →", ha="right", fontsize=canvas.SMALL)
+    bottom = axes.get_ylim()[0]
+    canvas.write(figure, left, bottom + 38, f"← {data.worse}", size=canvas.SMALL)
+    canvas.write(figure, right, bottom + 38, f"{data.better} →", align="right", size=canvas.SMALL)
+    for index, line in enumerate(_axis_title(data, width)):
+        y = bottom + _AXIS_HEIGHT + 10 + index * canvas.LINE
+        canvas.write(figure, (left + right) / 2, y, line, align="center", size=canvas.SMALL)
+
+
+def _axis_title(data: Forest, width: float) -> list[str]:
+    left, right = _plot_edges(width)
+    return [*canvas.wrapped(data.axis, right - left), f"log scale; shaded: same (±{100 * stats.EQUIVALENCE:g} %)"]
 
 
 def _draw_row(figure: Figure, axes: Axes, each: _Placed, width: float) -> None:
     baseline = each.bar - (len(each.lines) - 1) * canvas.LINE / 2 + 4 if _is_wide(width) else each.top + 12
     for index, line in enumerate(each.lines):
-        canvas.write(figure, 8, baseline + index * canvas.LINE, line, gid=HALO)
+        canvas.write(figure, 8, baseline + index * canvas.LINE, line, has_halo=True)
     _write_verdict(figure, each, width)
     if each.row.ratio is not None:
         _draw_interval(axes, each.row.ratio, each)
@@ -222,7 +229,7 @@ def _write_verdict(figure: Figure, each: _Placed, width: float) -> None:
     if _is_wide(width):
         x, y = width - 258, each.bar + 4
     text = _text(each.row.ratio)
-    canvas.write(figure, x, y, f"{text} {each.row.verdict}".strip(), gid=HALO, fontweight="bold")
+    canvas.write(figure, x, y, f"{text} {each.row.verdict}".strip(), has_halo=True, is_bold=True)
 
 
 def _draw_interval(axes: Axes, ratio: stats.Interval, each: _Placed) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from modelzoo import stats
-from modelzoo.formatting import MISSING, seconds, seconds_within
-from modelzoo.records.run import Result
+from modelzoo.formatting import MISSING
 from modelzoo.report.plots import canvas, panels
 from modelzoo.report.plots.panels import Panel, PanelLevel, PanelPoint
+from modelzoo.report.results_table import interval
 from modelzoo.report.table import Column
-from modelzoo.results import summary
+
+UNKNOWN_TIME = datetime.min.replace(tzinfo=timezone.utc)
+"""Sorts before all others. A session without a time is in the table and not in the plot."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +54,13 @@ class History:
     series: tuple[HistorySeries, ...]
 
 
-def of_results(results: Sequence[Result], workload: str) -> History:
-    """The levels of ``workload`` in sessions that need not have run the same settings; without change points."""
-    found: dict[str, list[SessionPoint]] = {}
-    for result in sorted(results, key=lambda each: moment(each.created)):
-        for row in summary.rows(result):
-            if row.workload == workload and row.latency is not None:
-                found.setdefault(row.label, []).append(SessionPoint(result.created, row.latency))
-    return History(workload, tuple(HistorySeries(label, tuple(points)) for label, points in found.items()))
-
-
 def moment(iso: str) -> datetime:
-    """The time in UTC; the earliest possible one if a stored text is not a time."""
+    """The time that a result stores, in UTC; ``UNKNOWN_TIME`` if the text is not a time."""
     try:
         found = datetime.fromisoformat(iso)
     except ValueError:
-        found = datetime.min
-    return found.replace(tzinfo=found.tzinfo or timezone.utc)
+        return UNKNOWN_TIME
+    return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
 def columns(data: History) -> list[Column]:
@@ -78,7 +69,7 @@ def columns(data: History) -> list[Column]:
     found = [
         Column("setting", tuple(one.label for one, _, _ in rows)),
         Column("session (UTC)", tuple(each.created.replace("+00:00", "") for _, _, each in rows)),
-        Column("latency", tuple(_level_text(each.level) for _, _, each in rows), is_number=True),
+        Column("latency", tuple(interval(each.level) for _, _, each in rows), is_number=True),
     ]
     if any(one.changes for one in data.series):
         found.append(Column("change", tuple("new level" if i in one.changes else MISSING for one, i, _ in rows)))
@@ -87,7 +78,7 @@ def columns(data: History) -> list[Column]:
 
 def svg(data: History, name: str, width: float = canvas.NARROW) -> str:
     """Draw the sessions; a dashed vertical line is a change of the level. Without sessions the result is empty."""
-    drawn = [one for one in data.series if one.points]
+    drawn = [one for one in map(_with_time, data.series) if one.points]
     if not drawn:
         return ""
     with canvas.drawing():
@@ -101,6 +92,12 @@ def svg(data: History, name: str, width: float = canvas.NARROW) -> str:
         return canvas.element(figure, name, f"{data.workload}: latency by session", _description(data))
 
 
+def _with_time(one: HistorySeries) -> HistorySeries:
+    """The sessions whose time is known. If one is not, no changes are drawn, because its place is unknown."""
+    points = tuple(each for each in one.points if moment(each.created) > UNKNOWN_TIME)
+    return one if len(points) == len(one.points) else HistorySeries(one.label, points)
+
+
 def _panel(one: HistorySeries) -> Panel:
     from matplotlib.dates import date2num
 
@@ -111,17 +108,12 @@ def _panel(one: HistorySeries) -> Panel:
     breaks = tuple((places[index - 1] + places[index]) / 2 for index in one.changes)
     edges = (None, *breaks, None)
     levels = tuple(PanelLevel(level, edges[i], edges[i + 1]) for i, level in enumerate(one.segments))
-    return Panel(f"{one.label}: {_level_text(one.points[-1].level)} in the latest session", points, levels, breaks)
-
-
-def _level_text(level: stats.Interval) -> str:
-    return seconds_within(level.value, level.half_width) if level.half_width < 1 else seconds(level.value)
+    return Panel(f"{one.label}: {interval(one.points[-1].level)} in the latest session", points, levels, breaks)
 
 
 def _description(data: History) -> str:
     shown = "; ".join(
-        f"{one.label}: {len(one.points)} sessions, {len(one.changes)} changes, "
-        f"latest {_level_text(one.points[-1].level)}"
+        f"{one.label}: {len(one.points)} sessions, {len(one.changes)} changes, latest {interval(one.points[-1].level)}"
         for one in data.series
         if one.points
     )

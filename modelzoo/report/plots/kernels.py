@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from modelzoo.formatting import MISSING, seconds
 from modelzoo.records.evidence import Evidence
-from modelzoo.records.run import Result
 from modelzoo.report.plots import canvas, theme
+from modelzoo.report.plots.svg import HALO
 from modelzoo.report.table import Column
-from modelzoo.results.summary import labels_as_run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 
 MOST_KERNELS = 12
 """Kernels of one plot; the others are summed up."""
-NO_PRODUCT = "no product"
+NO_PRODUCT = "no matrix product"
 """In place of the precision of what multiplies no matrices: memory movement, dispatch, element-wise operators."""
 OTHERS = "others"
 NUMBERED_FROM = 15.0
 """Width in CSS pixels from which on a segment has its number in it."""
-_STYLES = {"fp32": (theme.SKY, ""), "bf16": (theme.ORANGE, "////"), NO_PRODUCT: (theme.BAND, "")}
+_STYLES = {"fp32": (theme.SKY, ""), "bf16": (theme.ORANGE, "////"), NO_PRODUCT: (theme.GREY, "")}
 _OTHER_PRECISION = (theme.PURPLE, "....")
 _LABEL, _BAR, _GAP, _AXIS, _ENTRY = 18.0, 30.0, 12.0, 44.0, 19.0
 
@@ -90,16 +89,6 @@ def bar(label: str, evidence: Evidence) -> KernelBar:
     return KernelBar(label, tuple(sorted((each for each in times if each.seconds), key=lambda each: -each.seconds)))
 
 
-def of_result(result: Result, workload: str) -> Kernels:
-    """The first audit of each setting of ``workload``."""
-    labels, found = labels_as_run(result), []
-    for group, runs in result.groups().items():
-        audits = [run.report.evidence for run in runs if run.report is not None and run.report.evidence is not None]
-        if audits and result.asked[group].workload == workload:
-            found.append(bar(labels[group], audits[0]))
-    return Kernels(workload, tuple(found))
-
-
 def columns(data: Kernels) -> list[Column]:
     """The kernels as a table: time per audited pass and share of it, for every setting."""
     keys = _ordered(data.bars)
@@ -112,7 +101,7 @@ def columns(data: Kernels) -> list[Column]:
 
 
 def _cell(spent: float, total: float) -> str:
-    return f"{seconds(spent)} ({spent / total:.1%})"
+    return f"{seconds(spent)} ({100 * spent / total:.1f} %)"
 
 
 Key = tuple[str, str]
@@ -155,14 +144,14 @@ def svg(data: Kernels, name: str, width: float = canvas.NARROW) -> str:
     keys = _ordered(bars)
     with canvas.drawing():
         heights = len(bars) * (_LABEL + _BAR + _GAP)
-        entries = [canvas.wrapped(f"{number} {kernel}", width - 130) for number, (kernel, _) in enumerate(keys, 1)]
+        entries = [canvas.wrapped(f"{number} {key[0]}", width - 88) for number, key in enumerate(keys, 1)]
         legend = sum(_ENTRY + (len(lines) - 1) * canvas.LINE for lines in entries)
         figure = canvas.new_figure(width, heights + _AXIS + legend + 8)
         axes = canvas.new_axes(figure, 8, 0, width - 22, heights)
         scale, unit = canvas.time_unit([one.total for one in bars])
         _draw_bars(figure, axes, bars, keys, scale)
         axis = f"time per audited pass in {unit}"
-        canvas.write(figure, width - 14, heights + 34, axis, ha="right", fontsize=canvas.SMALL)
+        canvas.write(figure, width - 14, heights + 34, axis, align="right", size=canvas.SMALL)
         _draw_legend(figure, keys, entries, heights + _AXIS + 8)
         title = f"{data.workload}: time by kernel and precision"
         return canvas.element(figure, name, title, _description(bars))
@@ -188,20 +177,21 @@ def _draw_bars(figure: Figure, axes: Axes, bars: Sequence[KernelBar], keys: Sequ
                 middle = top + _LABEL + _BAR / 2
                 axes.barh(middle, spent, _BAR, left=left, color=colour, hatch=hatch, ec=theme.PAGE, lw=1)
                 if spent * pixels >= NUMBERED_FROM:
-                    axes.text(
-                        left + spent / 2, middle, str(number), ha="center", va="center_baseline", fontweight="bold"
-                    )
+                    _write_number(axes, left + spent / 2, middle, number)
             left += spent
 
 
+def _write_number(axes: Axes, x: float, y: float, number: int) -> None:
+    axes.text(x, y, str(number), ha="center", va="center_baseline", fontweight="bold", gid=HALO)
+
+
 def _shares(one: KernelBar) -> str:
-    """``62 % bf16, 38 % no product``."""
+    """``62 % bf16, 38 % no matrix product``."""
     found: dict[str, float] = defaultdict(float)
     for each in one.times:
         found[each.precision] += each.seconds / one.total
-    return ", ".join(
-        f"{share:.0%} {precision}" for precision, share in sorted(found.items(), key=lambda each: -each[1])
-    )
+    ordered = sorted(found.items(), key=lambda part: (part[0] == NO_PRODUCT, -part[1]))
+    return ", ".join(f"{100 * share:.0f} % {precision}" for precision, share in ordered)
 
 
 def _draw_legend(figure: Figure, keys: Sequence[Key], entries: Sequence[Sequence[str]], top: float) -> None:
@@ -216,7 +206,7 @@ def _draw_legend(figure: Figure, keys: Sequence[Key], entries: Sequence[Sequence
         figure.add_artist(patch)
         for index, line in enumerate(lines):
             canvas.write(figure, 34, top + 11 + index * canvas.LINE, line)
-        canvas.write(figure, width - 14, top + 11, precision, ha="right")
+        canvas.write(figure, width - 14, top + 11, "" if precision == NO_PRODUCT else precision, align="right")
         top += _ENTRY + (len(lines) - 1) * canvas.LINE
 
 

@@ -23,7 +23,7 @@ LEAST_SPAN = 0.03
 """Panels show at least the levels plus and minus this fraction."""
 WIDEST_SPAN = 1.0
 """An interval may enlarge the panels up to this factor's logarithm; a wider one is cut off at their edges."""
-_LEFT, _RIGHT, _TITLE, _AREA, _GAP, _AXIS = 52.0, 12.0, 20.0, 84.0, 14.0, 40.0
+_LEFT, _RIGHT, _HEAD, _TITLE, _AREA, _GAP, _AXIS = 46.0, 18.0, 20.0, 22.0, 84.0, 14.0, 44.0
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,12 @@ def draw(panels: Sequence[Panel], width: float, axis: str) -> tuple[Figure, list
     """
     titles = [canvas.wrapped(panel.title, width - _RIGHT) for panel in panels]
     heights = [_TITLE + (len(lines) - 1) * canvas.LINE + _AREA + _GAP for lines in titles]
-    figure = canvas.new_figure(width, sum(heights) + _AXIS)
+    figure = canvas.new_figure(width, _HEAD + sum(heights) + _AXIS)
     half = _half_span(panels)
     scale, unit = canvas.time_unit([point.value for panel in panels for point in panel.points])
     xs = [point.x for panel in panels for point in panel.points]
-    top, found = 0.0, []
+    canvas.write(figure, 4, 13, f"latency in {unit} (log scale)", size=canvas.SMALL, colour=theme.FAINT)
+    top, found = _HEAD, []
     for index, (panel, lines, height) in enumerate(zip(panels, titles, heights)):
         for number, line in enumerate(lines):
             canvas.write(figure, 4, top + 14 + number * canvas.LINE, line)
@@ -99,8 +100,7 @@ def draw(panels: Sequence[Panel], width: float, axis: str) -> tuple[Figure, list
         _draw_panel(area, panel, theme.series_style(index))
         found.append(area)
         top += height
-    canvas.write(figure, width - _RIGHT, top + _AXIS - 6, axis, ha="right", fontsize=canvas.SMALL)
-    canvas.write(figure, 4, top + _AXIS - 6, f"latency in {unit}, log scale", fontsize=canvas.SMALL)
+    canvas.write(figure, width - _RIGHT, top + _AXIS - 6, axis, align="right", size=canvas.SMALL)
     return figure, found
 
 
@@ -123,15 +123,13 @@ def _centre(panel: Panel) -> float:
 
 
 def _set_scale(area: Axes, panel: Panel, half: float, scale: float) -> None:
-    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-
     low, high = math.exp(_centre(panel) - half), math.exp(_centre(panel) + half)
     area.set_yscale("log")
     area.set_ylim(low, high)
-    ticks = log_ticks(low * scale, high * scale, _AREA, 18)
-    area.yaxis.set_major_locator(FixedLocator([tick / scale for tick in ticks]))
-    area.yaxis.set_major_formatter(FixedFormatter([f"{tick:g}" for tick in ticks]))
-    area.yaxis.set_minor_locator(NullLocator())
+    # A tick at the very end of a panel would be beside the next one's title.
+    inset = math.exp(0.1 * half)
+    ticks = log_ticks(low * scale * inset, high * scale / inset, 0.9 * _AREA, 20)
+    canvas.set_ticks(area.yaxis, ticks, scale)
     area.grid(True, axis="y")
 
 

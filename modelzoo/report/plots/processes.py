@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from modelzoo import stats
-from modelzoo.formatting import seconds, seconds_within
-from modelzoo.records.run import Result, Run
+from modelzoo.formatting import seconds
+from modelzoo.records.run import Run
 from modelzoo.report.plots import canvas, panels
 from modelzoo.report.plots.panels import Panel, PanelLevel, PanelPoint
+from modelzoo.report.results_table import interval
 from modelzoo.report.table import Column
-from modelzoo.results import summary
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,6 @@ def series(label: str, sessions: Sequence[Sequence[Run]], level: stats.Interval)
     return ProcessSeries(label, tuple(medians), level)
 
 
-def of_result(result: Result, workload: str) -> Processes:
-    """The settings of ``workload`` in one session that were timed."""
-    found = []
-    for row, runs in zip(summary.rows(result), result.groups().values()):
-        if row.workload == workload and row.latency is not None:
-            found.append(series(row.label, [runs], row.latency))
-    return Processes(workload, tuple(found))
-
-
 def columns(data: Processes) -> list[Column]:
     """The medians as a table, in the order in which the processes ran."""
     rows = sorted(
@@ -108,7 +99,7 @@ def svg(data: Processes, name: str, width: float = canvas.NARROW) -> str:
     breaks = tuple(place[b] - 0.5 for a, b in zip(rounds, rounds[1:]) if a[0] != b[0])
     found = [
         Panel(
-            f"{one.label}: {_level_text(one.level)}",
+            f"{one.label}: {interval(one.level)}",
             tuple(PanelPoint(place[each.session, each.round], each.seconds) for each in one.medians),
             (PanelLevel(one.level),),
             breaks,
@@ -124,10 +115,6 @@ def svg(data: Processes, name: str, width: float = canvas.NARROW) -> str:
         return canvas.element(figure, name, f"{data.workload}: median latency of each process", _description(data))
 
 
-def _level_text(level: stats.Interval) -> str:
-    return seconds_within(level.value, level.half_width) if level.half_width < 1 else seconds(level.value)
-
-
 def _description(data: Processes) -> str:
-    shown = "; ".join(f"{one.label}: {_level_text(one.level)}, {len(one.medians)} processes" for one in data.series)
+    shown = "; ".join(f"{one.label}: {interval(one.level)}, {len(one.medians)} processes" for one in data.series)
     return f"One mark per process in the order in which they ran; line and band: level with its 95 % interval. {shown}"

@@ -17,10 +17,11 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _FONT_SIZE = re.compile(r"\b([\d.]+)px")
 _FONT_PROPERTIES = ("font", "font-family", "font-stretch")
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}\b")
 
 
-def element(drawn: str, name: str, title: str, description: str, classes: str = "plot") -> str:
+def svg_element(drawn: str, name: str, title: str, description: str, classes: str = "plot") -> str:
     """Return a plot as an ``<svg>`` element whose colours follow the page.
 
     Args:
@@ -38,10 +39,10 @@ def element(drawn: str, name: str, title: str, description: str, classes: str = 
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def file(drawn: str, title: str, description: str) -> str:
+def svg_file(drawn: str, title: str, description: str) -> str:
     """Return a plot as the text of an SVG file, in the colours of the light theme on a white ground.
 
-    Args: as for ``element``.
+    Args: as for ``svg_element``.
     """
     root = _clean(drawn, "", title, description)
     _, _, width, height = root.attrib["viewBox"].split()
@@ -90,7 +91,7 @@ def _outline(root: Element) -> None:
 
 
 def _shorten(part: Element) -> None:
-    """Text has the font of the page; whitespace between elements goes."""
+    """Text has the font of the page; whitespace between elements goes; coordinates are rounded to 0.01 pixels."""
     if part.tag == "text":
         style = dict(item.split(": ", 1) for item in part.get("style", "").split("; ") if ": " in item)
         size = _FONT_SIZE.search(style.get("font-size", style.get("font", "")))
@@ -98,9 +99,11 @@ def _shorten(part: Element) -> None:
         if size:
             kept["font-size"] = f"{size.group(1)}px"
         part.set("style", "; ".join(f"{key}: {value}" for key, value in kept.items()))
-    else:
-        if not (part.text or "").strip():
-            part.text = None
+    elif not (part.text or "").strip():
+        part.text = None
+    for name in ("d", "x", "y"):
+        if name in part.attrib:
+            part.set(name, _LONG_NUMBER.sub(lambda match: f"{float(match.group()):.2f}", part.attrib[name]))
     if not (part.tail or "").strip():
         part.tail = None
 

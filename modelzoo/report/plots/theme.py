@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-INK, FAINT, GRID, BAND, PAGE = "#1a1a1a", "#5c5c5c", "#d9d9d9", "#e3e8ee", "#ffffff"
-"""Text and lines; secondary text; grids; areas behind the data; the page itself."""
+INK, FAINT, GRID, BAND, GREY, PAGE = "#1a1a1a", "#5c5c5c", "#d9d9d9", "#e3e8ee", "#c3c9d1", "#ffffff"
+"""Text and lines; secondary text; grids; areas behind the data; what is not of interest; the page itself."""
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 
 VARIABLES = {
@@ -17,6 +17,7 @@ VARIABLES = {
     FAINT: "--plot-faint",
     GRID: "--plot-grid",
     BAND: "--plot-band",
+    GREY: "--plot-grey",
     PAGE: "--plot-page",
     BLUE: "--plot-blue",
     VERMILLION: "--plot-vermillion",
@@ -31,6 +32,7 @@ DARK = {
     FAINT: "#b3b3b3",
     GRID: "#3d4248",
     BAND: "#2b3138",
+    GREY: "#565e68",
     PAGE: "#15181c",
     # The blue is too dark on a dark page; it changes places with the light blue.
     BLUE: SKY,

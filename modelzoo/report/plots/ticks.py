@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-_LINEAR_UP_TO = 3.0
+_LINEAR_UP_TO = 2.5
 """Ticks are multiples of one step, as on a linear axis, while the axis spans less than this factor."""
 
 
@@ -33,10 +33,10 @@ def _candidates(low: float, high: float) -> Iterator[Sequence[float]]:
 
     if high / low <= _LINEAR_UP_TO:
         for count in range(9, 0, -1):
-            # Rounded, because three times 0.1 is not 0.3.
-            yield [float(f"{tick:.10g}") for tick in MaxNLocator(count).tick_values(low, high)]
+            ticks = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+            yield [float(f"{tick:.10g}") for tick in ticks]  # three times 0.1 is not 0.3
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for factors in ((1, 2, 5), (1, 3), (1,)):
+    for factors in ((1, 1.5, 2, 3, 4, 5, 6, 8), (1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
         yield [float(f"{factor}e{power}") for power in powers for factor in factors]
     for every in (2, 3, 5, 10):
         yield [float(f"1e{power}") for power in powers if power % every == 0]

@@ -1,0 +1,97 @@
+"""What tests look at in a plot: its elements, its texts and where they stand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import combinations
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+
+HOSTILE = "$x_1^2$ <script>alert(1)</script> &amp; ]]> \x1b[31m \x00 #0072b2 url(#a) 中文 \ud800"
+"""Markup, mathematics, control characters, a colour of the theme, a reference, half a surrogate pair."""
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parsed(text: str) -> Element:
+    """The root of a plot; the names of its elements are without the namespace."""
+    root = ElementTree.fromstring(text)
+    for part in root.iter():
+        part.tag = part.tag.replace(_SVG, "")
+    return root
+
+
+def texts(text: str) -> list[str]:
+    """All texts that are drawn."""
+    return ["".join(part.itertext()) for part in parsed(text).iter("text")]
+
+
+def marks(text: str, variable: str) -> int:
+    """The number of data markers in a colour of the theme; they have an edge in the colour of the page."""
+    styles = [part.get("style", "") for part in parsed(text).iter("use")]
+    return sum(f"fill: var({variable}," in style and "stroke: var(--plot-page," in style for style in styles)
+
+
+def arrows(text: str) -> int:
+    """The number of triangles that point to the left or to the right."""
+    root = parsed(text)
+    shapes = {part.get("id"): part.get("d", "").split() for part in root.iter("path")}
+    used = [shapes[part.attrib["href"][1:]] for part in root.iter("use")]
+    return sum(shape[-1] == "z" and shape.count("L") == 2 and float(shape[2]) == 0 for shape in used)
+
+
+def filled(text: str, variable: str) -> int:
+    """The number of areas that are filled with a colour of the theme."""
+    return sum(f"fill: var({variable}," in part.get("style", "") for part in parsed(text).iter("path"))
+
+
+@dataclass(frozen=True)
+class Box:
+    """About where a text stands, in CSS pixels."""
+
+    text: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def overlaps(self, other: Box) -> bool:
+        return min(self.right, other.right) > max(self.left, other.left) and min(self.bottom, other.bottom) > max(
+            self.top, other.top
+        )
+
+
+def boxes(text: str) -> list[Box]:
+    """The boxes of all texts, by the average width of a sans-serif character."""
+    found = []
+    for part in parsed(text).iter("text"):
+        style, content = part.get("style", ""), "".join(part.itertext())
+        size = float(re.findall(r"font-size: ([\d.]+)px", style)[0])
+        width, x, y = 0.5 * size * len(content), float(part.get("x", "0")), float(part.get("y", "0"))
+        left = x - width * (0.5 if "middle" in style else 1 if "end" in style else 0)
+        found.append(Box(content, left, y - 0.72 * size, left + width, y))
+    return found
+
+
+def check(text: str) -> None:
+    """What holds for every plot: it fits a page, its texts are large enough, inside, and beside each other."""
+    root = parsed(text)
+    assert root.tag == "svg" and text.startswith("<svg ")
+    assert root.get("role") == "img" and root.get("viewBox")
+    assert "width" not in root.attrib and "height" not in root.attrib
+    assert [part.tag for part in root][:2] == ["title", "desc"]
+    assert not re.search(r"<(style|metadata|script|image|foreignObject)\b", text)
+    ids = [part.get("id") for part in root.iter() if "id" in part.attrib]
+    referenced = set(re.findall(r"url\(#([^)]+)\)", " ".join(v for p in root.iter() for v in p.attrib.values())))
+    referenced |= {part.attrib["href"][1:] for part in root.iter() if "href" in part.attrib}
+    referenced |= {root.attrib["aria-labelledby"], root.attrib["aria-describedby"]}
+    assert len(ids) == len(set(ids)) and referenced == set(ids)
+    styles = " ".join(part.get("style", "") for part in root.iter())
+    assert not re.search(r"(?<!, )#[0-9a-f]{6}", styles), "a colour that is not a variable of the theme"
+    width, height = map(float, root.attrib["viewBox"].split()[2:])
+    found = boxes(text)
+    for box in found:
+        assert box.left > -1 and box.right < width + 1 and box.top > 0 and box.bottom < height, box
+    for a, b in combinations(found, 2):
+        assert not a.overlaps(b), (a, b)
+    assert min(float(size) for size in re.findall(r"font-size: ([\d.]+)px", styles)) >= 11

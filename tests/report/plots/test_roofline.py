@@ -1,0 +1,92 @@
+"""The roofline plot."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from drawn import HOSTILE, check, marks, parsed, texts
+from example_machine import TWO_CORES
+from fake_runs import make, result_of
+
+from modelzoo.records.roofline import Bound, BoundBy
+from modelzoo.report.plots import canvas, roofline
+from modelzoo.report.plots.roofline import Roofline, RooflinePoint, number_offsets
+
+POINTS = (
+    RooflinePoint("resnet50 fp32", "fp32", 40, 146, 0.49),
+    RooflinePoint("ssd fp32", "fp32", 44, 150, 0.5),
+    RooflinePoint("bert bf16", "bf16", 240, 130),
+    RooflinePoint("embedding", "int8", 0.5, 8),
+)
+BOUND = Bound("fp32", 150.0, 300.0, 0.5, 40.0, 15.0, 0.5, BoundBy.COMPUTE)
+
+
+@pytest.mark.parametrize("width", [canvas.NARROW, canvas.WIDE])
+def test_every_setting_has_a_numbered_mark_and_every_limit_its_speed(width: float) -> None:
+    """Each mark is on the plot and in the list, with its number in both."""
+    text = roofline.svg(Roofline(POINTS, TWO_CORES), "a", width)
+    check(text)
+    counts = {name: marks(text, f"--plot-{name}") for name in ("blue", "vermillion", "purple")}
+    assert counts == {"blue": 4, "vermillion": 2, "purple": 2}
+    shown = texts(text)
+    assert {"1", "2", "3", "4", "1 resnet50 fp32: 146 GFLOP/s", "memory copy: 20.0 GB/s"} <= set(shown)
+    assert "arithmetic intensity in FLOP per byte (log scale)" in shown
+
+
+def test_the_limits_can_be_drawn_without_settings_and_without_bandwidth() -> None:
+    """Without a measured copy there are only the flat limits."""
+    check(roofline.svg(Roofline((), TWO_CORES), "a"))
+    flat = Roofline(POINTS, dataclasses.replace(TWO_CORES, bandwidth=()))
+    text = roofline.svg(flat, "a")
+    check(text)
+    assert not any("memory copy" in each for each in texts(text))
+    assert len(roofline.columns(flat)[0].cells) == 6
+
+
+def test_numbers_of_neighbours_are_on_different_sides() -> None:
+    """Even if two marks are at the same place, their numbers are not."""
+    first, second = number_offsets([(100, 100), (100, 100)])
+    assert first != second
+    assert number_offsets([(100, 100), (110, 100)])[1] != (-13.0, 0.0)
+
+
+def test_a_result_has_one_point_per_setting() -> None:
+    """Two processes of a setting share a point, a failed one has none, and without any there is no plot."""
+    runs = [make([1.0], round=number, bound=BOUND, ceilings=TWO_CORES) for number in range(2)]
+    result = result_of(make(None, error="killed"), *runs)
+    expected = Roofline((RooflinePoint("toy fp32", "fp32", 40.0, 150.0, 0.5),), TWO_CORES)
+    assert roofline.of_result(result) == roofline.of_result(result, "toy") == expected
+    assert roofline.of_result(result, "other") is None
+    assert roofline.of_result(result_of(make([1.0]))) is None
+
+
+def test_the_file_of_a_result_can_be_opened_anywhere(tmp_path: Path) -> None:
+    """It is an SVG with a size, plain colours and without a date; without a point nothing is written."""
+    path = tmp_path / "roof.svg"
+    result = result_of(make([1.0], bound=BOUND, ceilings=TWO_CORES))
+    assert roofline.write_file(result, path) == path
+    first = path.read_bytes()
+    root = parsed(first.decode())
+    assert root.get("width") == "640" and b"var(" not in first and b"date" not in first
+    roofline.write_file(result, path)
+    assert path.read_bytes() == first
+    assert roofline.write_file(result_of(make([1.0])), tmp_path / "none.svg") is None
+    assert not (tmp_path / "none.svg").exists()
+    with pytest.raises(OSError):
+        roofline.write_file(result, tmp_path / "missing" / "roof.svg")
+
+
+def test_the_table_has_settings_and_limits() -> None:
+    """The share of the limit is that at the setting's intensity."""
+    found = {column.title: column.cells for column in roofline.columns(Roofline(POINTS, TWO_CORES))}
+    assert found["speed"][0] == "146 GFLOP/s" and found["of the limit there"][:3] == ("49 %", "50 %", "–")
+    assert found[""][-1] == "limit: memory copy" and found["speed"][-1] == "20.0 GB/s"
+
+
+def test_hostile_names_are_text() -> None:
+    """In the list and in the accessible name."""
+    text = roofline.svg(Roofline((RooflinePoint(HOSTILE, HOSTILE, 40, 100),), TWO_CORES), "a", canvas.WIDE)
+    check(text)
+    assert "<script>" in "".join(texts(text))
