@@ -5,11 +5,11 @@ reference load beside it, and the part of its latency that the load predicts is 
 comes from all processes of the result together and from those of earlier sessions on this machine, each setting about
 its own mean, and is shrunk towards 1: a machine that is 5 % slower makes everything 5 % slower.
 
-A workload that does not follow the load is left out: in recorded sessions Mask R-CNN, which spends much of its time on
-page faults, follows it least (benchmarks/precision.py). Its own processes of one session are too few to decide that: of
-workloads with a correlation of 0.7, 14 degrees of freedom (two settings in 8 processes each) would leave out 11 %. So
-its processes of earlier sessions count in the same way, and its correlation is shrunk towards that of the other
-workloads, which leaves out 3 % even in the first session on a machine.
+A workload is left out if this slope would take out less than a quarter of the variance of its latency: in recorded
+sessions that is Mask R-CNN, which spends much of its time on page faults (benchmarks/adjusting.py). Its own processes
+of one session are too few to decide that. Of workloads with a correlation of 0.7, 14 degrees of freedom (two settings
+in 8 processes each) would leave out 18 %. So those of earlier sessions count in the same way, and the other workloads
+count as prior data, which leaves out 7 % in the first session on a machine and 3 % in the third.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ a correlation of 0.5 or more still comes about in 4 % of such results, and in 25
 does not feel slows down all settings of a round together."""
 
 OTHERS_WEIGHT = 4.0
-"""The degrees of freedom for which the other workloads count in the correlation of a workload. On one machine, the
-correlations of the four workloads (SSD 0.92, ResNet50 0.87, BERT 0.82, Mask R-CNN 0.41; benchmarks/adjusting.py) differ
-by 0.5 in Fisher's z (standard deviation), which is the standard error of a z from 4 degrees of freedom."""
+"""The degrees of freedom for which the other workloads count in deciding whether a workload is left out. With 8, Mask
+R-CNN is adjusted in 2 of 3 recorded sessions, which makes one of its intervals twice as wide; with none, SSD, which
+follows the load (correlation of 0.92 over all sessions), is left out in a session in which it does not by chance."""
+LEAST_EXPLAINED = stats.USE_FROM**2
+"""An adjustment that takes out less of the variance than this share is not made; see ``stats.Sums.explained``."""
 NO_LOAD = "no reference load ran"
 
 Pairs = Mapping[int, Sequence[tuple[float, float]]]
@@ -168,10 +170,11 @@ def fit_groups(
 
 def _unpredicted(sums: Mapping[str, stats.Sums]) -> tuple[str, ...]:
     """The workloads whose latency the load does not predict, if others remain."""
+    slope = _total(sums.values()).control(PRIOR_SLOPE, PRIOR_WEIGHT).slope
     found = []
     for workload, own in sums.items():
         others = _total(each for other, each in sums.items() if other != workload)
-        if stats.shrunk_correlation(own, others, OTHERS_WEIGHT) < stats.USE_FROM:
+        if own.with_prior(others, OTHERS_WEIGHT).explained(slope) < LEAST_EXPLAINED:
             found.append(workload)
     return tuple(found) if len(found) < len(sums) else ()
 

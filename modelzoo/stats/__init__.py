@@ -19,7 +19,7 @@ from modelzoo.stats.comparison import (
     ratio_test,
     verdicts,
 )
-from modelzoo.stats.control import USE_FROM, Control, Sums, adjusted, fit_control, shrunk_correlation, sums
+from modelzoo.stats.control import USE_FROM, Control, Sums, adjusted, fit_control, sums
 from modelzoo.stats.design import (
     Components,
     Costs,
@@ -86,7 +86,6 @@ __all__ = [
     "scaled",
     "seconds_per_process",
     "setting_interval",
-    "shrunk_correlation",
     "spending",
     "student_t",
     "sums",

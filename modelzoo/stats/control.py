@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 USE_FROM = 0.5
 """A reference load that correlates less than this with the latency is not used. At 0.5 it removes 13 % of the standard
 deviation, 1 - sqrt(1 - 0.5²)."""
-LARGEST = 0.95
-"""A higher correlation counts as this one when correlations are averaged: z grows without limit towards 1, where few
-pairs are by chance."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +48,34 @@ class Sums:
             self.load + other.load,
             self.product + other.product,
         )
+
+    def with_prior(self, others: Sums, weight: float) -> Sums:
+        """Return these sums with those of ``others`` as prior data.
+
+        Prior information counts as so much more data (Gelman et al., "Bayesian Data Analysis", 3rd edition, section
+        14.8). The data of the others is scaled to the variance of the load that these sums have.
+
+        Args:
+            others: of what is likely to be similar.
+            weight: the degrees of freedom that they count for at most.
+        """
+        if not others.load:
+            return self
+        variance = self.load / self.freedom if self.freedom else others.load / others.freedom
+        factor = min(weight, others.freedom) * variance / others.load
+        return replace(
+            self,
+            latency=self.latency + factor * others.latency,
+            load=self.load + factor * others.load,
+            product=self.product + factor * others.product,
+        )
+
+    def explained(self, slope: float) -> float:
+        """The share of the variance of the log latency that adjusting with ``slope`` takes out; negative if it adds.
+
+        With the slope that fits best it is the square of the correlation.
+        """
+        return slope * (2 * self.product - slope * self.load) / self.latency if self.latency else 0.0
 
     @property
     def correlation(self) -> float:
@@ -119,29 +144,6 @@ def fit_control(
 ) -> Control:
     """Fit one slope to the pairs of several settings, see ``sums`` and ``Sums.control``."""
     return sums(groups).control(prior_slope, prior_weight)
-
-
-def shrunk_correlation(own: Sums, others: Sums, weight: float) -> float:
-    """Return the correlation of ``own``, shrunk towards that of ``others``, as if these had ``weight`` of its data.
-
-    The average is taken of Fisher's z, whose variance is about 1 / freedom whatever the correlation is (Fisher, "On the
-    'probable error' of a coefficient of correlation deduced from a small sample", Metron 1, 1921), with the weights of
-    a normal prior of variance 1 / ``weight`` (Efron and Morris, "Data analysis using Stein's estimator and its
-    generalizations", JASA 70, 1975).
-
-    Args:
-        own: of what is asked about.
-        others: of what is likely to be similar.
-        weight: the degrees of freedom that ``others`` count for at most.
-    """
-    counted = min(weight, others.freedom)
-    if not own.freedom + counted:
-        return 0.0
-    return math.tanh((own.freedom * _fisher_z(own) + counted * _fisher_z(others)) / (own.freedom + counted))
-
-
-def _fisher_z(found: Sums) -> float:
-    return math.atanh(max(-LARGEST, min(LARGEST, found.correlation)))
 
 
 def adjusted(log_latency: float, log_reference: float, slope: float, log_reference_speed: float) -> float:

@@ -90,8 +90,8 @@ def workload_alone(name: str, latencies: Sequence[float], loads: Sequence[float]
     ]
 
 
-ODD = (1.0, 1.02, 0.97, 1.02, 1.0, 0.98, 1.0, 0.98)
-"""Latencies that correlate by 0.28 only with the load …"""
+ODD = (1.0, 1.01, 0.99, 1.01, 0.995, 0.99, 1.0, 1.0)
+"""Latencies that correlate by 0.45 only with the load …"""
 QUIET_LOAD = (1.0, 1.01, 1.0, 1.0, 0.99, 1.0, 1.01, 1.0)
 """… of a session that was unsteady by 1 %."""
 
@@ -140,18 +140,26 @@ def test_sessions_of_one_call_do_not_count_twice() -> None:
     assert adjustments([replace(first, load_evidence=evidence(0.9, workload="toy")), second]) != both
 
 
+def test_a_workload_that_follows_the_load_with_another_slope_is_left_out() -> None:
+    """With the slope of the others it would wander more than without, although it is correlated."""
+    some = [(0.25 * math.log(slow), math.log(slow)) for slow in UNSTEADY]
+    groups = [(name, [(4 * x, load) for x, load in some]) for name in ("one", "two")]
+    similar = ("similar", [(2.5 * x, load) for x, load in some])
+    assert fit_groups([*groups, ("odd", some), similar] * 3, 0.0).left_out == ("odd",)
+
+
 def test_of_workloads_that_follow_the_load_few_are_left_out_by_chance() -> None:
-    """A correlation of 0.7 in 8 processes of two settings, in a session without earlier ones."""
+    """A correlation of 0.7 in 8 processes of two settings, in a session without earlier ones; else it would be 18 %."""
     generator, trials, left_out = np.random.default_rng(8), 300, 0
     for _ in range(trials):
         groups = []
         for workload, correlation in (("one", 0.9), ("two", 0.9), ("three", 0.7)):
             for _ in range(2):
                 load, own = generator.normal(size=(2, 8))
-                latency = correlation * load + math.sqrt(1 - correlation**2) * own
+                latency = load + math.sqrt(1 / correlation**2 - 1) * own
                 groups.append((workload, list(zip(latency, load))))
         left_out += "three" in fit_groups(groups, 0.0).left_out
-    assert left_out / trials < 0.06
+    assert left_out / trials < 0.1
 
 
 def test_the_slope_is_shrunk_towards_one() -> None:

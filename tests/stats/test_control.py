@@ -78,12 +78,23 @@ def test_sums_of_several_sessions_are_those_of_all_data() -> None:
     assert not Sums(8, 7, 1.0, 1.0, 1.1).is_possible
 
 
-def test_a_correlation_from_few_data_is_shrunk() -> None:
-    """By degrees of freedom, on the scale of Fisher's z; others count for no more than they have."""
-    own, others = Sums(9, 8, 1.0, 1.0, 0.2), Sums(40, 36, 1.0, 1.0, 0.8)
-    expected = math.tanh((8 * math.atanh(0.2) + 4 * math.atanh(0.8)) / 12)
-    assert stats.shrunk_correlation(own, others, 4.0) == pytest.approx(expected)
-    assert stats.shrunk_correlation(own, Sums(), 4.0) == pytest.approx(0.2)
-    assert stats.shrunk_correlation(Sums(), others, 4.0) == pytest.approx(0.8)
-    assert stats.shrunk_correlation(Sums(), Sums(), 4.0) == 0.0
-    assert stats.shrunk_correlation(Sums(2, 1, 1.0, 1.0, -1.0), others, 4.0) > 0
+def test_others_count_as_prior_data() -> None:
+    """As if ``weight`` degrees of freedom of the own data were like them, whatever the load moved there."""
+    own, others = Sums(9, 8, 1.0, 1.0, 0.2), Sums(40, 36, 400.0, 400.0, 360.0)
+    found = own.with_prior(others, 4.0)
+    assert (found.pairs, found.freedom) == (9, 8)
+    assert (found.latency, found.load, found.product) == pytest.approx((1.5, 1.5, 0.2 + 0.5 * 0.9))
+    assert own.with_prior(Sums(), 4.0) == own
+    assert own.with_prior(Sums(3, 2, 1.0, 1.0, 0.9), 4.0).load == pytest.approx(1.25), "no more than they have"
+    assert Sums(1).with_prior(others, 4.0).correlation == pytest.approx(0.9)
+    assert Sums().with_prior(Sums(), 4.0) == Sums()
+
+
+def test_an_adjustment_takes_out_the_square_of_the_correlation_at_most() -> None:
+    """With another slope less, and with twice the best one nothing."""
+    found = Sums(9, 8, 2.0, 1.0, 0.8)
+    assert found.explained(0.8) == pytest.approx(found.correlation**2)
+    assert 0 < found.explained(0.5) < found.explained(0.8)
+    assert found.explained(1.6) == pytest.approx(0)
+    assert found.explained(2.0) < 0
+    assert Sums().explained(1.0) == 0
