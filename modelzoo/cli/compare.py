@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,8 +94,9 @@ def compare_command(args: argparse.Namespace) -> int:
     from modelzoo.comparison.prices import prices_of
 
     conditions, prices = fail_on(args.fail_on, args.metric), read_prices(args.price)
-    base, *others = read_sides([args.base, *args.others])
-    question = _question(args, [base, *others])
+    allowed = allowances(args.allow)
+    base, *others = read_sides([args.base, *args.others], allowed)
+    question = _question(args, allowed, [base, *others])
     priced = prices_of(prices, [base, *others]) if prices else ()
     judged = []
     for number, other in enumerate(others, 1):
@@ -113,8 +114,8 @@ def compare_command(args: argparse.Namespace) -> int:
 # Sides
 
 
-def read_sides(texts: Sequence[str]) -> list[Side]:
-    """Read the sides that the command line names, each ``PATH`` or ``NAME=PATH``.
+def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list[Side]:
+    """Read the sides that the command line names, each ``PATH`` or ``NAME=PATH``; see ``make_side``.
 
     Raises:
         InputError: a result cannot be read, or a side's results do not belong together.
@@ -136,7 +137,7 @@ def read_sides(texts: Sequence[str]) -> list[Side]:
         for file in files:
             if file not in known:
                 known[file] = StoredResult(_shown(file), store.read(file))
-        found.append(make_side(name, [known[file] for file in files]))
+        found.append(make_side(name, [known[file] for file in files], allowed))
     return found
 
 
@@ -179,7 +180,7 @@ def _shown(path: Path) -> str:
 # Options
 
 
-def _question(args: argparse.Namespace, sides: Sequence[Side]) -> Question:
+def _question(args: argparse.Namespace, allowed: frozenset[Obstacle], sides: Sequence[Side]) -> Question:
     from modelzoo.comparison.basis import ASSUMED_SPREAD, read_histories
     from modelzoo.comparison.compare import Question
     from modelzoo.comparison.model import Metric
@@ -191,13 +192,14 @@ def _question(args: argparse.Namespace, sides: Sequence[Side]) -> Question:
     return Question(
         metric=Metric(args.metric),
         pairings=tuple(parse_pairing(text) for text in args.pair),
-        allowed=_allowed(args.allow),
+        allowed=allowed,
         assumed=assumed,
         histories=read_histories(stored.result for side in sides for stored in side.results),
     )
 
 
-def _allowed(texts: Sequence[str]) -> frozenset[Obstacle]:
+def allowances(texts: Sequence[str]) -> frozenset[Obstacle]:
+    """Parse every ``--allow``; raises ``UsageError``."""
     from modelzoo.comparison.model import Obstacle
     from modelzoo.comparison.refusals import ALLOWABLE
 

@@ -16,7 +16,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo run resnet50 bert --batch 8", "two of them, with another batch size"),
         ("modelzoo run resnet50 --vary mode=eager,compile,script --vary threads=1,2", "all six combinations"),
         ('modelzoo run maskrcnn --setting malloc=glibc --setting "malloc=tcmalloc thp=on"', "exactly these settings"),
-        ("modelzoo run ssd --vary python=envs/torch-2.9.1/bin/python,default", "another torch beside this one"),
+        ("modelzoo run ssd --vary python=envs/torch-2.9.1/bin/python,default", "another torch and this one"),
         ("modelzoo run bert --margin 2% --budget 5m", "until ±2 % is reached, 5 minutes at most"),
         ("modelzoo run ssd --processes 8 --max-seconds 3", "a fixed amount of work"),
         ("modelzoo run --sessions 5 --every 30m", "five times, to see how sessions differ"),
@@ -30,10 +30,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "report": (
         ("modelzoo report results/FILE.json", "as it was printed"),
-        ("modelzoo report results/FILE.json --details", "with percentiles, each process, kernels and notes"),
+        ("modelzoo report results/FILE.json --details", "percentiles, each process, kernels and notes"),
         ("modelzoo report monday.json tuesday.json", "several results, one after the other"),
         ("modelzoo report results/FILE.json -o report.html", "as a page with plots, for a browser"),
-        ("modelzoo report results -o report.html --redact", "the history of a directory, without private names"),
+        ("modelzoo report results -o report.html --redact", "history of a directory, without private names"),
     ),
     "compare": (
         ("modelzoo compare monday.json tuesday.json", "two results"),

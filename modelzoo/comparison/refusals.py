@@ -75,16 +75,17 @@ def _of_both(base: SideSetting, other: SideSetting, on_purpose: Collection[str],
 
 
 def _of_work(mine: Sequence[RunReport], theirs: Sequence[RunReport]) -> Iterator[Refusal]:
-    """Other weights, inputs or work. One process stands for all: they get the same from the same worker."""
+    """Other weights, inputs or work. The processes of a setting have the same weights, so one stands for all."""
     base, other = mine[0], theirs[0]
     if not (base.weights.sha256 and other.weights.sha256):
         yield Refusal(Obstacle.UNRECORDED, "the digest of the weights was not recorded on both sides")
     else:
         for text in other_weights(base, other):
             yield Refusal(Obstacle.WEIGHTS, text)
-    if base.inputs_digest is None or other.inputs_digest is None:
+    inputs = [{report.inputs_digest for report in reports} for reports in (mine, theirs)]
+    if None in inputs[0] | inputs[1]:
         yield Refusal(Obstacle.UNRECORDED, "the digest of the inputs was not recorded on both sides")
-    elif base.inputs_digest != other.inputs_digest:
+    elif inputs[0] != inputs[1]:
         yield Refusal(Obstacle.INPUTS, "the two sides ran different inputs")
     counted = [next((each for each in reports if each.counts), None) for reports in (mine, theirs)]
     if counted[0] is not None and counted[1] is not None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Optional
 
 from modelzoo.comparison.machines import machines_of
-from modelzoo.comparison.model import Side, SideSetting, StoredResult
+from modelzoo.comparison.model import Obstacle, Side, SideSetting, StoredResult
 from modelzoo.comparison.pairing import words
 from modelzoo.errors import InputError
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.results.session_levels import work_key
 
 
-def make_side(name: str, results: Sequence[StoredResult]) -> Side:
+def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Obstacle] = ()) -> Side:
     """Return the side that consists of these sessions, oldest first.
 
     Args:
         name: how the output calls it.
         results: at least one.
+        allowed: what may differ between the sessions: weights or inputs.
 
     Raises:
         InputError: nothing was measured, or the results are not sessions of the same work by the same software on one
@@ -28,7 +30,7 @@ def make_side(name: str, results: Sequence[StoredResult]) -> Side:
     if not any(stored.result.runs for stored in side.results):
         raise InputError(f"{name}: nothing was measured in {_paths(side)}; give results of 'modelzoo run'")
     for number, stored in enumerate(side.results):
-        _check_same(side.results[0], stored)
+        _check_same(side.results[0], stored, allowed)
         for before in side.results[:number]:
             if before.result == stored.result:
                 raise InputError(f"{before.path} and {stored.path} hold the same session; leave one of them out")
@@ -41,7 +43,7 @@ Key = tuple[str, tuple[tuple[str, str], ...], int]
 """Workload, setting as ``pairing.words`` has it, and a number that counts equal settings of one result."""
 
 
-def _check_same(first: StoredResult, second: StoredResult) -> None:
+def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[Obstacle]) -> None:
     """Check that two results are sessions of the same work by the same software; raises ``InputError``."""
     before, after = _groups(first.result), _groups(second.result)
     if before.keys() != after.keys():
@@ -49,7 +51,7 @@ def _check_same(first: StoredResult, second: StoredResult) -> None:
             f"{first.path} and {second.path} hold different workloads or settings, so they are not sessions of one "
             "side; compare them as sides"
         )
-    here, there = _work(first.result), _work(second.result)
+    here, there = _work(first.result, allowed), _work(second.result, allowed)
     for key, group in before.items():
         mine, theirs = here.get(group), there.get(after[key])
         if mine is not None and theirs is not None and mine != theirs:
@@ -70,12 +72,18 @@ def _groups(result: Result) -> dict[Key, int]:
     return found
 
 
-def _work(result: Result) -> dict[int, str]:
-    """What each group ran, as its first finished process says."""
+def _work(result: Result, allowed: Collection[Obstacle]) -> dict[int, str]:
+    """What each group ran, as its first finished process says; what may differ is left out."""
     found: dict[int, str] = {}
     for run in result.runs:
-        if run.report is not None and run.group not in found:
-            found[run.group] = work_key(run.report)
+        report = run.report
+        if report is None or run.group in found:
+            continue
+        if Obstacle.INPUTS in allowed:
+            report = replace(report, inputs_digest=None)
+        if Obstacle.WEIGHTS in allowed:
+            report = replace(report, weights=replace(report.weights, sha256=""))
+        found[run.group] = work_key(report)
     return found
 
 

@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from modelzoo.formatting import printable
 
@@ -68,7 +68,9 @@ def rich_table(columns: Sequence[Column]) -> Table:
 
     shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
     for column in columns:
-        shown.add_column(Text(printable(column.title)), justify="right" if column.is_number else "left")
+        # A word that does not fit is continued on the next line, not cut.
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        shown.add_column(Text(printable(column.title)), justify=justify, overflow="fold", no_wrap=column.is_number)
     for index in range(len(columns[0].cells)):
         shown.add_row(*(Text(printable(c.cells[index]), c.styles[index] if c.styles else "") for c in columns))
     return shown

@@ -65,6 +65,14 @@ def test_what_decides_speed_or_precision_must_be_equal_and_known(
     assert mirrored.obstacle is obstacle
 
 
+def test_all_processes_must_have_had_the_same_inputs() -> None:
+    """If they differ within a side, nothing says that the other side had the same."""
+    odd = session()
+    other = replace(odd.runs[-1].report, inputs_digest="other") if odd.runs[-1].report else None
+    odd = replace(odd, runs=(*odd.runs[:-1], replace(odd.runs[-1], report=other)))
+    assert obstacles(found(session(), odd)) == [Obstacle.INPUTS]
+
+
 def test_a_canary_that_contradicts_the_kernels_is_no_proof() -> None:
     """TF32, for example, is invisible in the names of kernels."""
     runs = [

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from fake_runs import MACHINE, make, result_of
+from fake_runs import MACHINE, WEIGHTS, make, result_of
 from proven_results import BF16, FP32, proven, session, session_of, side
 
-from modelzoo.comparison.sides import settings_of
+from modelzoo.comparison.model import Obstacle, StoredResult
+from modelzoo.comparison.sides import make_side, settings_of
 from modelzoo.errors import InputError
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.setting import Setting
@@ -38,6 +40,21 @@ def test_results_that_do_not_belong_together_are_refused(other: Result, message:
         side("a", session(), other)
     assert "a/1.json" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "obstacle"),
+    [
+        ({"inputs_digest": "other"}, Obstacle.INPUTS),
+        ({"weights": replace(WEIGHTS, sha256="other")}, Obstacle.WEIGHTS),
+    ],
+)
+def test_sessions_with_other_inputs_or_weights_can_be_allowed(changes: dict[str, Any], obstacle: Obstacle) -> None:
+    """As between two sides; nothing else then differs unnoticed."""
+    results = [StoredResult(str(day), session(day=day, **(changes if day > 1 else {}))) for day in (1, 2)]
+    assert len(make_side("a", results, {obstacle}).results) == 2
+    with pytest.raises(InputError, match="different software, weights or inputs"):
+        make_side("a", results, set(Obstacle) - {obstacle})
 
 
 def test_the_clock_of_the_moment_does_not_make_another_machine() -> None:

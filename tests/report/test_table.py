@@ -35,6 +35,13 @@ def test_hostile_text_is_shown_as_text_in_the_terminal() -> None:
     assert rich_lines(Column("a", (HOSTILE,)))[2:] == ["[bold]a|b[/] `c`\\n\\x1b[31m<script> _x_ \\\\u202e"]
 
 
+def test_a_word_that_is_too_long_is_continued() -> None:
+    """No character is lost, and numbers are not divided."""
+    text = io.StringIO()
+    Console(file=text, width=40).print(table.rich_table([Column("a", ("x" * 50,)), Column("b", ("1",), True)]))
+    assert text.getvalue().count("x") == 50
+
+
 def test_the_width_is_that_of_the_text_shown() -> None:
     """An escaped character is wider than itself."""
     assert Column("a", ("\x1b",)).width == len(r"\x1b")
