@@ -1,6 +1,6 @@
 """The entry points: ``modelzoo COMMAND``, and ``performance.py`` and ``validate.py`` of every workload.
 
-stdout carries only lines that scripts parse, and the comparison of ``compare``; everything else for people goes to stderr.
+stdout carries only lines that scripts parse, and what ``compare`` found; everything else for people goes to stderr.
 Exit codes: 0 done, 1 a run failed, is not proven (``--strict``) or is not valid, or a comparison meets ``--fail-on``, 2
 the command line or an input was invalid, or nothing could be judged or compared, 130 interrupted.
 """
