@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,9 @@ SIZES = {
 PUBLISHED_SEQUENCE = 384
 """Tokens per window with which the published quality was measured."""
 MAX_STRIDE = 128
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCABULARY = 8000
+"""Tokens without a checkpoint; fewer than the 30,522 of BERT's embedding."""
 PASSAGES = Path(__file__).with_name("passages.txt")
 QUESTIONS = (
     "How much slower was the multiplication on Mondays?",
@@ -112,7 +117,7 @@ def load(options: Mapping[str, Any], path: Path) -> Any:
 
 
 def tokenizer(model_path: Path | None, texts: list[str]) -> Any:
-    """Return the checkpoint's tokenizer, or train one on ``texts`` if there is no checkpoint.
+    """Return the checkpoint's tokenizer, or make one for ``texts`` if there is no checkpoint.
 
     The latter is sufficient for random weights: BERT's time does not depend on the values of the ids.
     """
@@ -123,9 +128,24 @@ def tokenizer(model_path: Path | None, texts: list[str]) -> Any:
     from tokenizers import BertWordPieceTokenizer
     from transformers import BertTokenizerFast
 
-    own = BertWordPieceTokenizer(lowercase=True)
-    own.train_from_iterator(texts, vocab_size=8000, min_frequency=1, show_progress=False)
+    own = BertWordPieceTokenizer(vocabulary(texts), lowercase=True)
     return BertTokenizerFast(tokenizer_object=own._tokenizer, do_lower_case=True)
+
+
+def vocabulary(texts: list[str]) -> dict[str, int]:
+    """Return ids for the characters of ``texts`` and for their most frequent words.
+
+    A vocabulary that is trained on them differs from process to process, and so would the digest of the inputs.
+    """
+    from tokenizers import BertWordPieceTokenizer
+
+    splitter = BertWordPieceTokenizer(lowercase=True)._tokenizer
+    pieces = (splitter.pre_tokenizer.pre_tokenize_str(splitter.normalizer.normalize_str(text)) for text in texts)
+    words = Counter(word for each in pieces for word, _ in each)
+    characters = sorted(set("".join(words)))
+    frequent = sorted(words, key=lambda word: (-words[word], word))
+    tokens = dict.fromkeys([*SPECIAL_TOKENS, *characters, *(f"##{each}" for each in characters), *frequent])
+    return {token: number for number, token in enumerate(islice(tokens, VOCABULARY))}
 
 
 def inputs(request: InputRequest) -> Inputs:

@@ -198,3 +198,16 @@ def test_bert_fills_every_sequence_with_its_own_text(tmp_path: Path) -> None:
         assert len({tuple(row) for row in ids.tolist()}) == 3
         assert set(segments.flatten().tolist()) == {0, 1}
         assert len(set(made.items)) == 3
+
+
+def test_bert_has_the_same_inputs_in_every_process() -> None:
+    """Also without a checkpoint, whose tokenizer would decide the ids; results are compared by the inputs' digest."""
+    code = (
+        "from modelzoo.measure.inputs import inputs_digest\n"
+        "from modelzoo.workload import InputRequest, discovery\n"
+        "work = discovery.load_workload(discovery.find_workload('bert'))\n"
+        "print(inputs_digest(work.inputs(InputRequest(2, 0, None, work.option_values({'sequence': 64})))))"
+    )
+    command = [sys.executable, "-c", code]
+    found = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    assert found[0] == found[1] != "None\n"
