@@ -1,6 +1,6 @@
 """How often does `modelzoo compare` call sessions of the same settings FASTER or SLOWER?
 
-    .venv/bin/python benchmarks/session_pairs.py RESULT RESULT ...
+    .venv/bin/python benchmarks/session_pairs.py RESULT RESULT ... [--same-inputs]
 
 All results must come from the same command on one machine. They are compared with each other as `modelzoo compare`
 does, by each of its three ways to know how much sessions differ:
@@ -9,6 +9,9 @@ does, by each of its three ways to know how much sessions differ:
 - history: every pair of sessions, with all other sessions as the machine's earlier ones, and those that it keeps in
   $MODELZOO_CACHE; 5 are needed besides the pair, so 7 results are enough;
 - own sessions: three sessions against three others, in every way to choose them; it needs 6 results.
+
+``--same-inputs`` is for sessions that were recorded when BERT with random weights had other token ids in each process.
+It takes all inputs of a workload for the same; BERT's time does not depend on the values of the ids.
 
 The claim: nothing is called FASTER or SLOWER. A comparison is a table, and its verdicts are corrected for its rows.
 Comparisons share sessions, so their number says little about how often a verdict is wrong.
@@ -21,7 +24,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -104,6 +107,15 @@ def comparisons(way: Way, known: Histories, metric: Metric = Metric.LATENCY) -> 
     return [compare(base, other, question) for base, other in sides]
 
 
+def with_same_inputs(stored: StoredResult) -> StoredResult:
+    """The result as if the inputs of its processes had one and the same digest."""
+    runs = tuple(
+        replace(run, report=replace(run.report, inputs_digest="taken for the same")) if run.report is not None else run
+        for run in stored.result.runs
+    )
+    return replace(stored, result=replace(stored.result, runs=runs))
+
+
 def rows_of(found: Sequence[Comparison]) -> dict[str, list[Row]]:
     """The rows of all comparisons by workload and setting."""
     rows: dict[str, list[Row]] = {}
@@ -158,10 +170,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Print the outcomes; the exit code is 1 if a claim does not hold or cannot be shown, 2 if a file is unusable."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULT")
+    parser.add_argument("--same-inputs", action="store_true", help="do not compare the digests of the inputs")
     parser.add_argument("--metric", type=Metric, choices=list(Metric), default=Metric.LATENCY)
     args = parser.parse_args(arguments)
     try:
         results = [StoredResult(str(path), store.read(path)) for path in args.results]
+        results = [with_same_inputs(each) for each in results] if args.same_inputs else results
         results.sort(key=lambda stored: stored.result.created)
         lines, made = [], []
         known = history_of(results)

@@ -61,6 +61,18 @@ def test_too_few_sessions_show_nothing(tmp_path: Path, capsys: Any) -> None:
     assert "not shown: sessions: 4 results, 6 are needed" in out
 
 
+def test_inputs_can_be_taken_for_the_same(tmp_path: Path, capsys: Any) -> None:
+    """Sessions with other inputs are not comparable, unless it is said that their inputs do not matter."""
+    paths = []
+    for day, digest in ((1, "one"), (2, "two")):
+        paths.append(str(tmp_path / f"{day}.json"))
+        store.write(session(0.1, day, inputs_digest=digest), Path(paths[-1]))
+    session_pairs.main(paths)
+    assert "1 rows have another basis or none" in capsys.readouterr().out
+    session_pairs.main([*paths, "--same-inputs"])
+    assert "holds: assumed: 0 of 1 rows in 0 of 1 comparisons are called" in capsys.readouterr().out
+
+
 def test_each_split_occurs_once() -> None:
     """Six sessions are divided into three and three in 10 ways, and no session is on both sides."""
     results = [StoredResult(str(number), result) for number, result in enumerate(sessions(STEADY[:6]))]
