@@ -43,9 +43,13 @@ def verdicts(shown: Sequence[ShownRow]) -> Table:
     found = results_table.columns(shown)
     # On a phone the first columns are seen without scrolling: which setting it is, and the verdict.
     first = next(index for index, column in enumerate(found) if column.title == "latency")
-    ordered = [*found[:first], *sorted(found[first:], key=lambda column: column.title != "verdict")]
+    ordered = [*found[:first], *sorted(found[first:], key=_rank)]
     note = _sentence(results_table.caption(found))
     return Table(", ".join(shared(shown)), tuple(_named(column, shown) for column in ordered), f"{note}.")
+
+
+def _rank(column: Column) -> int:
+    return 0 if column.title == "verdict" else 1 if column.title.startswith("speedup") else 2
 
 
 def conditions(shown: Sequence[ShownRow]) -> list[Notice]:
