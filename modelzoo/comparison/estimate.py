@@ -186,14 +186,15 @@ def _spread(levels: SessionLevels, past: Optional[Known], assumed: float, own: b
         processes = max(processes, floor, key=_value)
     within = processes.times(levels.share_of_a_process())
     added = (within,) if few else ()
+    noise = f", and fewer than {FEW_PROCESSES} processes by {_percent(processes)}" if few else ""
     if own or (past is None and sessions >= LEAST_OWN):
         main = levels.of_sessions()
-        text = f"{_percent(main.times(sessions))} ({sessions} sessions of its own)"
+        text = f"{_percent(main.times(sessions))} ({sessions} sessions of its own){noise}"
         return _Spread(Basis.SESSIONS, main, added, text)
     if past is not None:
         main = past.sessions.times(1 / sessions)
-        return _Spread(Basis.HISTORY, main if few else max(main, within, key=_value), added, past.text)
-    return _Spread(Basis.ASSUMED, guess.times(1 / sessions), (within,), f"{_percent(guess)} (assumed)")
+        return _Spread(Basis.HISTORY, main if few else max(main, within, key=_value), added, past.text + noise)
+    return _Spread(Basis.ASSUMED, guess.times(1 / sessions), (within,), f"{_percent(guess)} (assumed){noise}")
 
 
 def _main(spreads: Sequence[_Spread], common: Context) -> list[Variance]:

@@ -142,7 +142,11 @@ def test_few_processes_are_not_trusted_alone() -> None:
     base, other = side([0.1] * 3), side([0.1] * 3, first_day=2)
     process = 0.01**2 + 0.05**2 / 3
     assert compared(base, other, kept=history(LOGS)).error == pytest.approx(math.sqrt(2 * (2.5e-4 + process / 3)))
-    assert compared(base, other).error == pytest.approx(math.sqrt(2 * (0.01 + 0.01 / 3)))
+    found = compared(base, other)
+    assert found.error == pytest.approx(math.sqrt(2 * (0.01 + 0.01 / 3)))
+    assert found.basis_text == (
+        "sessions differ by 10 % (assumed), and fewer than 6 processes by 10 %, standard deviation"
+    )
     enough = side([0.1] * 6), side([0.1] * 6, first_day=2)
     assert compared(*enough).error == pytest.approx(math.sqrt(0.02))
 
