@@ -58,6 +58,7 @@ class Browser:
         os.close(read_commands)
         os.close(write_messages)
         self._buffer, self._number, self._session = b"", 0, ""
+        self._is_loaded = False
         self.events: list[dict[str, Any]] = []
 
     def __enter__(self) -> Browser:
@@ -100,12 +101,10 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
         )
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self._is_loaded = False
         self.call("Page.navigate", url=page.absolute().as_uri())
-        while True:
-            answer = self._read()
-            self._note(answer)
-            if answer.get("method") == "Page.loadEventFired":
-                return
+        while not self._is_loaded:
+            self._note(self._read())
 
     def evaluate(self, script: str) -> Any:
         """Return the value of an expression of JavaScript; promises are awaited."""
@@ -119,6 +118,7 @@ class Browser:
         path.write_bytes(base64.b64decode(found["data"]))
 
     def _note(self, message: dict[str, Any]) -> None:
+        self._is_loaded |= message.get("method") == "Page.loadEventFired"
         if message.get("method") in PROBLEMS:
             self.events.append(message)
 
