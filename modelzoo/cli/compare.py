@@ -241,14 +241,10 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
 
 def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: bool, colour: bool) -> str:
     """Return the comparisons in one of ``FORMATS``."""
-    from modelzoo.report import compare_export
+    if form in ("csv", "json", "junit"):
+        from modelzoo.report.compare_export import csv_export, json_text, junit
 
-    if form == "csv":
-        return compare_export.csv_export(judged)
-    if form == "json":
-        return compare_export.json_text(judged)
-    if form == "junit":
-        return compare_export.junit(judged)
+        return {"csv": csv_export, "json": json_text, "junit": junit}[form](judged)
     from modelzoo.report.compare import document
     from modelzoo.report.compare_render import markdown, terminal
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import re
 from types import ModuleType
 
@@ -12,9 +11,11 @@ from modelzoo.errors import EnvironmentProblem
 
 def installed_version(distribution: str) -> str | None:
     """Return the version of a distribution, or ``None`` if it is not installed."""
+    from importlib import metadata  # it takes longer to import than most of this package
+
     try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
         return None
 
 
