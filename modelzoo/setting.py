@@ -158,7 +158,9 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
     options = sorted({name for setting in settings for name in setting.options})
     varied_options = [name for name in options if len({repr(setting.options.get(name)) for setting in settings}) > 1]
-    short = launcher_names([value for name in LAUNCHERS for s in settings if (value := getattr(s, name)) is not None])
+    short: dict[str, str] = {}
+    for name in LAUNCHERS:
+        short.update(launcher_names([value for s in settings if (value := getattr(s, name)) is not None]))
     found: list[str] = []
     for setting in settings:
         parts = [setting._label(short)]

@@ -88,8 +88,8 @@ def run(home: Path, words: list[str]) -> int:
     environment = dict(text.split("=", 1) for text in content["Config"]["Env"])
     for text in options.get("--env", []):
         key, equals, value = text.partition("=")
-        if equals:
-            environment[key] = value
+        if equals or key in os.environ:
+            environment[key] = value if equals else os.environ[key]
         else:
             environment.pop(key, None)
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
@@ -124,7 +124,7 @@ def pass_on(job: bytes, process: subprocess.Popen[bytes]) -> None:
 
 
 def control(home: Path, command: str, name: str) -> None:
-    """``docker pause``, ``unpause`` and ``rm --force``."""
+    """``docker pause``, ``unpause`` and ``rm --force --volumes``."""
     state = home / "containers" / name
     if not state.is_file():
         fail(f"Error response from daemon: No such container: {name}")

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -67,7 +68,7 @@ class ContainerLauncher:
         }
         passed.update({name: os.environ[name] for name in OFFLINE if name in os.environ})
         if os.environ.get("MODELZOO_WEIGHTS"):
-            passed["MODELZOO_WEIGHTS"] = os.path.abspath(os.path.expanduser(os.environ["MODELZOO_WEIGHTS"]))  # noqa: PTH100, PTH111
+            passed["MODELZOO_WEIGHTS"] = str(Path(os.environ["MODELZOO_WEIGHTS"]).expanduser().absolute())
         return {**image.environment, **passed, IMAGE_ID_VARIABLE: image.digest}
 
     def adapt(self, job: Job) -> Job:
@@ -80,28 +81,25 @@ class ContainerLauncher:
         name = f"modelzoo-{uuid.uuid4().hex[:12]}"
         options = ["--interactive", "--rm", "--init", f"--name={name}", "--pull=never", "--entrypoint=python3"]
         options += [*_limits(), *_network(job), f"--volume={CACHE_VOLUME}", *mount_options(job, os.environ)]
+        image = docker.read_image(self.image)
+        changed = [f"{name}={value}" for name, value in environment.items() if image.environment.get(name) != value]
+        removed = [name for name in image.environment if name not in environment]
+        # A name without a value stands for the value that docker's program has, and removes the variable without one.
+        own = {name: value for name, value in os.environ.items() if name not in removed}
+        options += [f"--env={each}" for each in (*changed, *removed)]
         try:
+            # The id names the same image during the whole call, even if another one is given its name meanwhile.
             process = subprocess.Popen(
-                ["docker", "run", *options, *self._variables(environment), self._digest, *WORKER],
+                ["docker", "run", *options, image.digest, *WORKER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                env=own,
                 start_new_session=True,
             )
         except OSError as error:
             raise EnvironmentProblem(f"cannot start docker: {error.strerror}; install Docker") from error
         return Container(process, name)
-
-    @property
-    def _digest(self) -> str:
-        """Names the same image during the whole call, even if another one is given its name meanwhile."""
-        return docker.read_image(self.image).digest
-
-    def _variables(self, environment: Mapping[str, str]) -> list[str]:
-        """The options that give a container this environment; a name without a value removes what the image sets."""
-        image = docker.read_image(self.image).environment
-        changed = [f"{name}={value}" for name, value in environment.items() if image.get(name) != value]
-        return [f"--env={each}" for each in (*changed, *(name for name in image if name not in environment))]
 
     def explain(self, code: int, output: str) -> ModelzooError:
         if code == _NO_START:
@@ -134,7 +132,7 @@ class Container:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-            docker.run("rm", "--force", self.name)
+            docker.run("rm", "--force", "--volumes", self.name)
 
     def _control(self, command: str) -> None:
         code, _, problem = docker.run(command, self.name)

@@ -85,7 +85,7 @@ class Rounds:
             imported = [worker for worker in workers if worker.advance()]
             for worker in workers:
                 if worker in imported:
-                    worker.process.resume()
+                    worker.resume()
                     if worker.advance():
                         paused.append(worker)
                         continue
@@ -118,7 +118,7 @@ def alternate(
         _take_turn(reference, turns)
     while waiting:
         for worker in list(waiting):
-            worker.process.resume()
+            worker.resume()
             if not worker.advance():
                 waiting.remove(worker)
                 yield worker
@@ -168,6 +168,13 @@ class WorkerRun:
         except ModelzooError as problem:
             self._problem = problem
             return False
+
+    def resume(self) -> None:
+        """Give the worker, which has paused, its turn; ``advance`` waits for its end."""
+        try:
+            self.process.resume()
+        except ModelzooError as problem:
+            self._problem = problem
 
     def _job(
         self, prepared: Preparation, launcher: Launcher, extras: bool, full_audit: bool

@@ -116,5 +116,5 @@ def test_a_file_without_settings_is_refused(tmp_path: Path) -> None:
 def test_names_are_checked() -> None:
     """The message lists those that exist."""
     check_names(["mode", "sequence"], ["sequence"], "--vary")
-    with pytest.raises(UsageError, match=r"--vary: there is no option 'sequence' \(there are: precision, .*, thp\)$"):
+    with pytest.raises(UsageError, match=r"--vary: there is no option 'sequence' \(there are: precision, .*, image\)$"):
         check_names(["sequence"], [], "--vary")

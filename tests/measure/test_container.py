@@ -93,8 +93,9 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
     engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fast math that an image sets is removed and recorded; what names something on this machine does not pass."""
-    engine.add("zoo:a", DNNL_DEFAULT_FPMATH_MODE="BF16", LD_BIND_NOW="1")
+    engine.add("zoo:a", DNNL_DEFAULT_FPMATH_MODE="BF16", ARM_COMPUTE_FAST_MATH="2", LD_BIND_NOW="1")
     for name, value in {
+        "ARM_COMPUTE_FAST_MATH": "1",
         "MALLOC_TRIM_THRESHOLD_": "100000",
         "TORCH_HOME": "/home/me/torch",
         "LD_PRELOAD": "",
@@ -104,7 +105,9 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
         monkeypatch.setenv(name, value)
     (run,) = runs_of(Request(mlp(), (A,), SHORT, audit=False))
     assert run.report is not None, run.error
-    assert run.report.environment.removed == {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
+    removed = {"DNNL_DEFAULT_FPMATH_MODE", "ARM_COMPUTE_FAST_MATH"}
+    assert run.report.environment.removed.keys() == removed
+    assert removed.isdisjoint(run.report.machine.environment)
     given = options(engine.calls("run")[-1])["--env"]
     assert {"DNNL_DEFAULT_FPMATH_MODE", "MALLOC_TRIM_THRESHOLD_=100000", "OMP_NUM_THREADS=1"} < set(given)
     names = {text.partition("=")[0] for text in given}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from toy_workloads import BF16, RANDOM, SHORT, mlp, odd, runs_of
 
-from modelzoo.errors import UsageError, WorkerError
+from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
 from modelzoo.measure import calls, rounds
 from modelzoo.measure.reference import Reference
 from modelzoo.measure.request import Event, Request
@@ -193,14 +193,14 @@ class Scripted:
     """A worker that takes so many turns and then ends."""
 
     def __init__(self, name: str, turns: int, diary: list[str]) -> None:
-        self.process, self.name, self.diary, self.turns = self, name, diary, turns
+        self.name, self.diary, self.turns = name, diary, turns
 
     def resume(self) -> None:
         self.diary.append(self.name)
         self.turns -= 1
 
     def advance(self) -> bool:
-        return self.turns > 0  # as a process and as its run
+        return self.turns > 0
 
 
 class ScriptedReference:
@@ -245,6 +245,20 @@ def test_the_reference_load_runs_between_any_two_turns() -> None:
 def test_a_reference_load_that_died_does_not_stop_the_workers() -> None:
     """The turns that it took are kept."""
     assert turns(3, reference=True, until=2) == ("rArAA", "A", 2)
+
+
+def test_a_worker_that_cannot_be_resumed_fails_alone() -> None:
+    """A container whose engine has stopped: its run has the error, and the session goes on."""
+
+    class Stuck:
+        def resume(self) -> None:
+            raise EnvironmentProblem("the engine has stopped")
+
+    run = rounds.WorkerRun(Request(mlp(), (RANDOM,), SHORT), 0, 0, silent)
+    run.process = Stuck()  # type: ignore[assignment]
+    run.resume()
+    assert not run.advance()
+    assert (run.finish().error, run.finish().error_kind) == ("the engine has stopped", "EnvironmentProblem")
 
 
 def test_only_one_worker_samples_at_a_time() -> None:
