@@ -182,7 +182,7 @@ def _explanation(found: Explanation, comparison: Comparison) -> list[Block]:
     return [
         Heading(f"Where the difference of {found.workload} {found.label} comes from"),
         Items((("", passes_text(found, names)),)),
-        Tabular(tuple(compare_columns.explanation_columns(found, names))),
+        Tabular(tuple(compare_columns.explanation_columns(found, names)), wraps=True),
     ]
 
 
