@@ -144,7 +144,7 @@ def svg(data: Kernels, name: str, width: float = canvas.NARROW) -> str:
     keys = _ordered(bars)
     with canvas.drawing():
         heights = len(bars) * (_LABEL + _BAR + _GAP)
-        entries = [canvas.wrapped(f"{number} {key[0]}", width - 88) for number, key in enumerate(keys, 1)]
+        entries = [canvas.wrapped(f"{number} {key[0]}", _list_width(width) - 88) for number, key in enumerate(keys, 1)]
         legend = sum(_ENTRY + (len(lines) - 1) * canvas.LINE for lines in entries)
         figure = canvas.new_figure(width, heights + _AXIS + legend + 8)
         axes = canvas.new_axes(figure, 8, 0, width - 22, heights)
@@ -206,8 +206,14 @@ def _draw_legend(figure: Figure, keys: Sequence[Key], entries: Sequence[Sequence
         figure.add_artist(patch)
         for index, line in enumerate(lines):
             canvas.write(figure, 34, top + 11 + index * canvas.LINE, line)
-        canvas.write(figure, width - 14, top + 11, "" if precision == NO_PRODUCT else precision, align="right")
+        if precision != NO_PRODUCT:
+            canvas.write(figure, _list_width(width) - 14, top + 11, precision, align="right")
         top += _ENTRY + (len(lines) - 1) * canvas.LINE
+
+
+def _list_width(width: float) -> float:
+    """A precision at the far end of a wide line would be hard to tell from its neighbours."""
+    return min(width, 480.0)
 
 
 def _description(bars: Sequence[KernelBar]) -> str:

@@ -26,6 +26,7 @@ _COLOURS = {"fp32": theme.BLUE, "bf16": theme.VERMILLION}
 _MARKERS = {"fp32": "o", "bf16": "s"}
 _DASHES: dict[str, tuple[float, ...]] = {"fp32": (), "bf16": (5, 2)}
 _MEMORY_DASHES = (1.5, 1.5)
+_TALLEST = 320.0
 _OFFSET = 13.0
 """Distance of a number from its mark in CSS pixels."""
 _LEFT, _RIGHT, _TOP, _AXIS, _ENTRY = 50.0, 14.0, 22.0, 48.0, 19.0
@@ -211,7 +212,8 @@ def _figure(data: Roofline, width: float) -> Figure:
         text = f"{number} {point.label}: {significant(point.gflops, 3)} GFLOP/s"
         entries.append(_Entry(text, *_mark(point.precision)))
     lines = [canvas.wrapped(entry.text, width - 44) for entry in entries]
-    length, height = width - _LEFT - _RIGHT, 0.62 * (width - _LEFT - _RIGHT)
+    length = width - _LEFT - _RIGHT
+    height = min(0.62 * length, _TALLEST)
     legend = _TOP + height + _AXIS
     figure = canvas.new_figure(width, legend + sum(_ENTRY + (len(each) - 1) * canvas.LINE for each in lines) + 4)
     axes = canvas.new_axes(figure, _LEFT, _TOP, length, height)
