@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.output import print_lines
-from modelzoo.cli.result_files import result_files
+from modelzoo.cli.result_files import path_text, result_files, short_names
 from modelzoo.cli.values import fraction
 from modelzoo.errors import InputError, UsageError
 
@@ -132,11 +132,11 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
             raise UsageError(f"two sides are called {name}; give them different names")
     known: dict[Path, StoredResult] = {}
     found = []
-    for name, (_, path) in zip(_names(named), named):
+    for name, (_, path) in zip(short_names([path for _, path in named], [name for name, _ in named]), named):
         files = result_files(path)
         for file in files:
             if file not in known:
-                known[file] = StoredResult(_shown(file), store.read(file))
+                known[file] = StoredResult(path_text(file), store.read(file))
         found.append(make_side(name, [known[file] for file in files], allowed))
     return found
 
@@ -149,32 +149,6 @@ def _named(text: str) -> tuple[str, Path]:
     if match is None or os.path.lexists(text):
         return "", Path(text)
     return match[1].strip(), Path(match[2])
-
-
-def _names(named: Sequence[tuple[str, Path]]) -> list[str]:
-    """A name for each side: the one that was given, else as much of the end of its path as tells it from the others."""
-    paths = [Path(os.path.normpath(path.absolute())) for _, path in named]
-    longest = max(len(path.parts) for path in paths)
-    for count in range(1, longest + 1):
-        found = [name or _end(path, count) for (name, _), path in zip(named, paths)]
-        if len(set(found)) == len(found):
-            return found
-    # One path was given several times.
-    found = [name or _end(path, 1) for (name, _), path in zip(named, paths)]
-    return [
-        name if found[:i].count(name) == 0 else f"{name} #{found[:i].count(name) + 1}" for i, name in enumerate(found)
-    ]
-
-
-def _end(path: Path, count: int) -> str:
-    """The last ``count`` parts of a path, without the ending ``.json``."""
-    shown = path.with_suffix("") if path.suffix == ".json" else path
-    return _shown(Path(*shown.parts[-count:]))
-
-
-def _shown(path: Path) -> str:
-    """The path as text; bytes that are not UTF-8 are escaped."""
-    return str(path).encode(errors="backslashreplace").decode()
 
 
 # Options

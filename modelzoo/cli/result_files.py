@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,22 +38,34 @@ def read_all(paths: list[str]) -> list[tuple[str, Result]]:
     """
     from modelzoo.results import store
 
-    return [(str(file), store.read(file)) for path in paths for file in result_files(Path(path))]
+    return [(path_text(file), store.read(file)) for path in paths for file in result_files(Path(path))]
 
 
-def short_names(paths: Sequence[Path]) -> list[str]:
+def short_names(paths: Sequence[Path], given: Sequence[str] = ()) -> list[str]:
     """Return a name for each path: as much of its end as tells it from the others, without ``.json``.
 
-    If a path occurs several times, the others are numbered.
+    If a path occurs several times, its names are numbered.
+
+    Args:
+        paths: the paths.
+        given: the name that was given to each of them, empty if there is none; by default none has one.
     """
-    full = [path.resolve() for path in paths]
+    full = [Path(os.path.normpath(path.absolute())) for path in paths]
+    own = given or [""] * len(full)
     for count in range(1, max(len(path.parts) for path in full) + 1):
-        found = [_end(path, count) for path in full]
-        if len(set(found)) == len(set(full)):
-            break
+        found = [name or _end(path, count) for name, path in zip(own, full)]
+        if len(set(found)) == len(found):
+            return found
+    found = [name or _end(path, 1) for name, path in zip(own, full)]
     return [name if name not in found[:i] else f"{name} #{found[:i].count(name) + 1}" for i, name in enumerate(found)]
 
 
+def path_text(path: Path) -> str:
+    """Return the path as text; bytes that are not UTF-8 are escaped."""
+    return str(path).encode(errors="backslashreplace").decode()
+
+
 def _end(path: Path, count: int) -> str:
+    """The last ``count`` parts of a path, without the ending ``.json``."""
     shown = path.with_suffix("") if path.suffix == ".json" else path
-    return "/".join(shown.parts[-count:]) or str(path)
+    return path_text(Path(*shown.parts[-count:]))
