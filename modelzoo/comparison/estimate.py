@@ -131,12 +131,14 @@ class _Spread:
         main: what the sessions contribute to the variance of the side's mean.
         added: what its processes contribute besides.
         text: in words.
+        of_history: whether ``main`` is what the machine's history says, and not what the side's processes say.
     """
 
     basis: Basis
     main: Variance
     added: tuple[Variance, ...]
     text: str
+    of_history: bool = False
 
 
 def _estimate(
@@ -193,7 +195,8 @@ def _spread(levels: SessionLevels, past: Optional[Known], assumed: float, own: b
         return _Spread(Basis.SESSIONS, main, added, text)
     if past is not None:
         main = past.sessions.times(1 / sessions)
-        return _Spread(Basis.HISTORY, main if few else max(main, within, key=_value), added, past.text + noise)
+        of_history = few or main.value >= within.value
+        return _Spread(Basis.HISTORY, main if of_history else within, added, past.text + noise, of_history)
     return _Spread(Basis.ASSUMED, guess.times(1 / sessions), (within,), f"{_percent(guess)} (assumed){noise}")
 
 
@@ -204,7 +207,7 @@ def _main(spreads: Sequence[_Spread], common: Context) -> list[Variance]:
     more degrees of freedom than one.
     """
     found = [each.main for each in spreads]
-    if common.same_machine and all(each.basis is Basis.HISTORY for each in spreads):
+    if common.same_machine and all(each.of_history for each in spreads):
         return [Variance(sum(each.value for each in found), min(each.freedom for each in found))]
     return found
 

@@ -113,8 +113,11 @@ def test_a_session_that_is_compared_is_no_part_of_the_history() -> None:
 def test_a_session_is_never_more_certain_than_its_own_processes() -> None:
     """Processes of ±0.3 vary more than earlier sessions did: 8 × 0.09 / 7 / 8 counts, with 7 degrees of freedom."""
     wide = side([0.1 * math.exp(0.3 * sign) for sign in (1, -1) * 4])
-    found = compared(wide, levels(0, first_day=2), kept=history(LOGS), same_machine=False)
-    assert found.error == pytest.approx(math.sqrt(0.09 / 7 + 2.5e-4))
+    for same_machine in (True, False):
+        found = compared(wide, levels(0, first_day=2), kept=history(LOGS), same_machine=same_machine)
+        assert found.error == pytest.approx(math.sqrt(0.09 / 7 + 2.5e-4))
+        freedom = (0.09 / 7 + 2.5e-4) ** 2 / ((0.09 / 7) ** 2 / 7 + 2.5e-4**2 / 4)
+        assert found.freedom == pytest.approx(freedom)
 
 
 def test_an_assumption_is_marked_and_the_error_within_sessions_added() -> None:
