@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 import peer
 import peer_process
+import pytest
+
+from modelzoo.records.machine import Threads
 
 
 def timed(spread: float, wall: float, seed: int) -> list[peer.Timed]:
@@ -65,8 +68,10 @@ def test_how_long_the_suite_samples_follows_from_its_first_processes() -> None:
     assert peer.SECONDS[0] <= peer.chosen_seconds(taken) <= peer.SECONDS[1]
 
 
-def test_the_protocol_in_plain_code(tmp_path: Path) -> None:
+def test_the_protocol_in_plain_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real process: a small BERT is saved, and timed at least 10 times."""
+    # Two threads of so small a model wait for each other, for minutes if other programs run.
+    monkeypatch.setattr(peer, "usable_threads", lambda: Threads(1, 1, 1, None, "for this test"))
     peer_process.save(tmp_path, num_hidden_layers=1, hidden_size=24, intermediate_size=48, vocab_size=50)
     (found,) = islice(peer.peer(tmp_path, 0, None), 1)
     assert len(found.samples) == peer_process.LEAST_CALLS

@@ -170,7 +170,7 @@ def test_the_best_batch_size_has_the_most_items_per_second() -> None:
 
 def test_one_setting_alone() -> None:
     """There is nothing to compare."""
-    assert sentence(shown(proven(Setting()))).startswith("one forward batch in fp32 takes 50.15 ms ±")
+    assert sentence(shown(proven(Setting()))).startswith("one forward batch in fp32 takes 50.150 ms ±")
 
 
 def test_what_was_not_timed() -> None:
