@@ -127,8 +127,7 @@ def _time(
     built: _Built, session: Session, machine: Machine, job: MeasureJob, send: Send, take_turn: Callable[[], None]
 ) -> _Timed:
     monitor = CpuUsageMonitor(job.parent).start()
-    # In a container this process does not see the others of the call, whose turns would count as other programs.
-    turns = _Turns(send, take_turn, monitor.left_out if job.parent is None else nullcontext)
+    turns = _Turns(send, take_turn, monitor.left_out if job.own_turns else nullcontext)
     with built.model.explained_errors():
         if machine.emulator:
             timing = None
@@ -143,7 +142,7 @@ def _time(
             )
             # What follows takes seconds; the others finish their turns first.
             turns.end(len(timing.steady))
-    return _Timed(timing, monitor.stop(0.0 if job.parent is None else turns.waited), tuple(turns.taken))
+    return _Timed(timing, monitor.stop(0.0 if job.own_turns else turns.waited), tuple(turns.taken))
 
 
 class _Turns:

@@ -197,6 +197,7 @@ class WorkerRun:
             extras=extras,
             profiling=request.profiling,
             trace=_trace(request.trace, self.index),
+            own_turns=not all(request.launcher_of(setting).is_local for setting in request.settings),
         )
         return job, environment
 

@@ -72,6 +72,8 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
             processes that were audited in full.
         extras: also count operations and take the profile; one process per setting does so.
         trace: the file that a Chrome trace is written to.
+        own_turns: observe the CPUs during this process's own turns only, because it does not see the processes of all
+            others: some of them are in containers.
     """
 
     directory: str
@@ -88,6 +90,7 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
     extras: bool = False
     profiling: bool = False
     trace: Optional[str] = None
+    own_turns: bool = False
 
 
 class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
