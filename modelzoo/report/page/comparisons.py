@@ -59,8 +59,8 @@ def _blocks(found: Comparison, mark: str) -> list[Block]:
     ratios = figures.ratios(forest.of_comparison(found), f"{mark}-ratios")
     table = next(index for index, block in enumerate(first) if isinstance(block, Table))
     plot = (ratios,) if ratios is not None else ()
-    # What both sides are is said below the verdicts.
-    return [_answer(found), first[table], *plot, *first[table + 1 :], *first[:table], *others]
+    sides = Details("The two sides, and what they have in common", tuple(first[:table]))
+    return [_answer(found), first[table], *plot, *first[table + 1 :], sides, *others]
 
 
 def _answer(found: Comparison) -> Facts:
@@ -73,6 +73,8 @@ def _answer(found: Comparison) -> Facts:
     ]
     if found.mean is not None and len(said) > 1:
         said.append(Fact("geometric mean", f"ratio {ratio(found.mean)}"))
+    if any(row.estimate is not None and row.estimate.basis is Basis.ASSUMED for row in found.rows):
+        said.append(Fact("assumed", "how much sessions differ, because there are too few of them; see below"))
     refused = sum(row.estimate is None for row in found.rows)
     if refused:
         said.append(Fact("not comparable", f"{refused} of {len(found.rows)} rows; the footnotes say why"))
@@ -90,7 +92,7 @@ def _sentence(row: Row, estimate: Estimate, names: tuple[str, str]) -> str:
         said = f"{other} and {base} are equally fast: ratio {ratio(estimate.ratio)}"
     else:
         said = f"{other} and {base} cannot be told apart: ratio {ratio(estimate.ratio)}"
-    return f"{said} (the difference between sessions is assumed)" if estimate.basis is Basis.ASSUMED else said
+    return said
 
 
 def _filled(column: Column) -> Column:

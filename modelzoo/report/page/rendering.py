@@ -34,7 +34,7 @@ TONES = {
     "failed": "bad",
 }
 """Class of a cell by its text. The text says the same as the colour."""
-_FOOTNOTES = re.compile(r"( \[\d+\])+$")
+_FOOTNOTES = re.compile(r"( \(assumed\))?( \[\d+\])*$")
 
 
 def html(page: Page) -> str:
