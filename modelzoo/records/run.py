@@ -23,7 +23,7 @@ from modelzoo.setting import Plan, ResolvedSetting, Setting, labels
 from modelzoo.version import __version__
 from modelzoo.warning import WarningMessage
 
-FORMAT = "modelzoo-result/2.1"
+FORMAT = "modelzoo-result/2.2"
 THUMBNAILS = 8
 """Pictures per judgement that are stored as thumbnails …"""
 THUMBNAIL_BYTES = 20_000

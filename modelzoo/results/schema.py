@@ -36,7 +36,7 @@ _SETTING: dict[str, Json] = {
     "thp": {"enum": list(HUGE_PAGES)},
 }
 _CONSTRAINTS: dict[str, dict[str, Json]] = {
-    "Result": {"format": {"enum": ["modelzoo-result/2", FORMAT]}},
+    "Result": {"format": {"enum": ["modelzoo-result/2", "modelzoo-result/2.1", FORMAT]}},
     "Setting": _SETTING,
     "ResolvedSetting": _SETTING,
     "Run": {

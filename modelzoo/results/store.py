@@ -24,7 +24,7 @@ from modelzoo.results import format1
 from modelzoo.results.privacy import mask
 
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
-MAJOR, MINOR = 2, 1
+MAJOR, MINOR = 2, 2
 """The version of the format. A newer minor version only adds fields; a newer major version cannot be read."""
 _HINT = "give a file that modelzoo wrote"
 _LONGEST = 1e9

@@ -33,7 +33,11 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"].endswith("draft/2020-12/schema")
     assert SCHEMA["$id"] == FORMAT
-    assert SCHEMA["$defs"]["Result"]["properties"]["format"]["enum"] == ["modelzoo-result/2", FORMAT]
+    assert SCHEMA["$defs"]["Result"]["properties"]["format"]["enum"] == [
+        "modelzoo-result/2",
+        "modelzoo-result/2.1",
+        FORMAT,
+    ]
 
 
 @pytest.mark.parametrize("stored", FORMAT_1, ids=name)
@@ -78,7 +82,7 @@ def test_an_unknown_field_does_not_fit_the_schema(tmp_path: Path) -> None:
     ("path", "value"),
     [
         (("format",), "modelzoo-result/1"),
-        (("format",), "modelzoo-result/2.2"),
+        (("format",), "modelzoo-result/2.3"),
         (("format",), "modelzoo-result/3"),
         (("runs",), {}),
         (("runs", 0, "round"), -1),
