@@ -21,6 +21,11 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
+def capitalized(text: str) -> str:
+    """Return ``text`` with a capital first letter; unlike ``str.capitalize`` it leaves the others as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def significant(value: float, digits: int = 4) -> str:
     """Format ``value`` to ``digits`` significant digits, in plain decimals without an exponent.
 

@@ -110,3 +110,9 @@ def test_a_time_is_rounded_in_its_unit() -> None:
     """With the half width beside it; one that is wider than the value is not worth a number."""
     assert formatting.seconds_within(0.05612, 0.083) == "56 ms ±8.3 %"
     assert formatting.seconds_within(4.0, 2.0) == "4 s ±>100 %"
+
+
+def test_only_the_first_letter_becomes_a_capital() -> None:
+    """Names inside a sentence keep their case, and an empty text stays empty."""
+    assert formatting.capitalized("speed of resnet50 in fp32") == "Speed of resnet50 in fp32"
+    assert formatting.capitalized("") == ""

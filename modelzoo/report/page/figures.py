@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Callable, Optional, TypeVar
 
+from modelzoo.formatting import capitalized
 from modelzoo.report.differences import ShownRow
 from modelzoo.report.page.content import Figure, Table
 from modelzoo.report.page.kernels import evidence_of
@@ -28,7 +29,7 @@ def ratios(data: forest.Forest, mark: str, widths: Widths = BOTH) -> Optional[Fi
     if not data.rows:
         return None
     caption = (
-        f"{_capital(data.axis)}, with 95 % intervals: above 1 is {data.better}. SAME: the whole interval lies in the "
+        f"{capitalized(data.axis)}, with 95 % intervals: above 1 is {data.better}. SAME: the whole interval lies in the "
         "band around 1. The intervals are not corrected for the number of ratios, the verdicts are."
     )
     return _figure(data, forest.svg, forest.columns(data), mark, caption, widths)
@@ -103,7 +104,3 @@ def _left_out(every: Sequence[object]) -> str:
     if len(every) <= MOST_DRAWN:
         return ""
     return f"Drawn are the first {MOST_DRAWN} of {len(every)} settings; the table has all of them."
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

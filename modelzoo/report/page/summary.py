@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from modelzoo.formatting import capitalized
 from modelzoo.records.run import Result
 from modelzoo.report import findings, results_table
 from modelzoo.report.differences import ShownRow, shared
@@ -44,7 +45,7 @@ def verdicts(shown: Sequence[ShownRow]) -> Table:
     # On a phone the first columns are seen without scrolling: which setting it is, and the verdict.
     first = next(index for index, column in enumerate(found) if column.title == "latency")
     ordered = [*found[:first], *sorted(found[first:], key=_rank)]
-    note = _sentence(results_table.caption(found))
+    note = capitalized(results_table.caption(found))
     return Table(", ".join(shared(shown)), tuple(_named(column, shown) for column in ordered), f"{note}.")
 
 
@@ -74,10 +75,6 @@ def _judged_only(result: Result, shown: Sequence[ShownRow]) -> list[tuple[str, s
             verdict, detail = validity_text(entry)
             found.append((entry.workload, f"predictions of {result.label(entry.group)} {verdict} ({detail})"))
     return found
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _named(column: Column, shown: Sequence[ShownRow]) -> Column:
