@@ -29,8 +29,8 @@ def ratios(data: forest.Forest, mark: str, widths: Widths = BOTH) -> Optional[Fi
     if not data.rows:
         return None
     caption = (
-        f"{capitalized(data.axis)}, with 95 % intervals: above 1 is {data.better}. SAME: the whole interval lies in the "
-        "band around 1. The intervals are not corrected for the number of ratios, the verdicts are."
+        f"{capitalized(data.axis)}, with 95 % intervals: above 1 is {data.better}. SAME: the whole interval lies in "
+        "the band around 1. The intervals are not corrected for the number of ratios, the verdicts are."
     )
     return _figure(data, forest.svg, forest.columns(data), mark, caption, widths)
 
