@@ -46,7 +46,7 @@ def test_sessions_begin_at_the_given_distance() -> None:
     assert printed.splitlines() == [
         "session 1 of 3",
         "",
-        "session 2 of 3 begins in 8 min",
+        "session 2 of 3 begins in 8 min 20 s",
         "",
         "session 3 of 3 begins in 1 s",
     ]
