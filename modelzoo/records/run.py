@@ -23,7 +23,13 @@ from modelzoo.setting import Plan, ResolvedSetting, Setting, labels
 from modelzoo.version import __version__
 from modelzoo.warning import WarningMessage
 
-FORMAT = "modelzoo-result/2.2"
+FORMAT_VERSION = (2, 2)
+"""Major and minor. A newer minor version only adds fields; a newer major version cannot be read."""
+FORMATS = tuple(
+    f"modelzoo-result/{FORMAT_VERSION[0]}" + (f".{minor}" if minor else "") for minor in range(FORMAT_VERSION[1] + 1)
+)
+"""This version of the format and its earlier minor versions, oldest first."""
+FORMAT = FORMATS[-1]
 THUMBNAILS = 8
 """Pictures per judgement that are stored as thumbnails …"""
 THUMBNAIL_BYTES = 20_000

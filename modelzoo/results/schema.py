@@ -17,7 +17,7 @@ import msgspec
 
 from modelzoo.errors import KINDS
 from modelzoo.files import write_atomically
-from modelzoo.records.run import FORMAT, THUMBNAILS, Result
+from modelzoo.records.run import FORMAT, FORMATS, THUMBNAILS, Result
 from modelzoo.setting import BACKENDS, BF16_METHODS, HUGE_PAGES, MALLOCS, MODES, PRECISIONS, ResolvedSetting, Setting
 
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
@@ -36,7 +36,7 @@ _SETTING: dict[str, Json] = {
     "thp": {"enum": list(HUGE_PAGES)},
 }
 _CONSTRAINTS: dict[str, dict[str, Json]] = {
-    "Result": {"format": {"enum": ["modelzoo-result/2", "modelzoo-result/2.1", FORMAT]}},
+    "Result": {"format": {"enum": list(FORMATS)}},
     "Setting": _SETTING,
     "ResolvedSetting": _SETTING,
     "Run": {

@@ -19,13 +19,12 @@ from modelzoo.files import write_atomically
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.design import Design
 from modelzoo.records.reference import LoadEvidence
-from modelzoo.records.run import FORMAT, Result, Run, ValidityEntry
+from modelzoo.records.run import FORMAT, FORMAT_VERSION, Result, Run, ValidityEntry
 from modelzoo.results import format1
 from modelzoo.results.privacy import mask
 
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
-MAJOR, MINOR = 2, 2
-"""The version of the format. A newer minor version only adds fields; a newer major version cannot be read."""
+MAJOR, MINOR = FORMAT_VERSION
 _HINT = "give a file that modelzoo wrote"
 _LONGEST = 1e9
 """Seconds; no call takes 30 years."""
