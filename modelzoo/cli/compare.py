@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import print_lines
+from modelzoo.cli.output import print_lines, write_output
 from modelzoo.cli.result_files import path_text, result_files, short_names
 from modelzoo.cli.values import fraction
 from modelzoo.errors import InputError, UsageError
@@ -228,14 +228,9 @@ def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: b
 
 
 def _write(text: str, path: str | None) -> None:
-    from modelzoo.files import write_atomically
-
     if path is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # the locale's encoding may lack a character
         print_lines(text.removesuffix("\n").split("\n"))
         return
-    try:
-        write_atomically(Path(path), text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error
+    write_output(Path(path), text)

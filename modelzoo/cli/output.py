@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli.selection import Jobs
 from modelzoo.errors import UsageError
+from modelzoo.files import write_atomically
 from modelzoo.workload.discovery import CHECKOUT, is_checkout
 
 if TYPE_CHECKING:
@@ -45,6 +46,18 @@ def print_lines(lines: Iterable[str]) -> None:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise UsageError(f"cannot write to stdout: {error.strerror}") from error
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write what ``-o FILE`` asked for, whole or not at all.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    try:
+        write_atomically(path, text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error
 
 
 def details_command(path: Path) -> str:

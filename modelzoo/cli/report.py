@@ -8,10 +8,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import print_lines, result_lines
+from modelzoo.cli.output import print_lines, result_lines, write_output
 from modelzoo.cli.result_files import read_all, result_files, short_names
 from modelzoo.errors import UsageError
-from modelzoo.files import write_atomically
 
 if TYPE_CHECKING:
     from modelzoo.report.page.build import Given
@@ -95,10 +94,7 @@ def _write_page(args: argparse.Namespace) -> int:
     given = [_given(name, path, args.redact) for name, path in zip(names, args.results)]
     histories = read_histories(session.result for each in given for session in each.sessions)
     page = rendering.html(build.page(given, Question(histories=histories)))
-    try:
-        write_atomically(target, page)
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror}; name another file with -o FILE") from error
+    write_output(target, page)
     print_lines([f"page: {target}"])
     return 0
 
