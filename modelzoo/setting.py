@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
@@ -203,6 +204,32 @@ def _environment_name(value: str) -> str:
 
 def _text(value: OptionValue) -> str:
     return "default" if value is None else str(value)
+
+
+def parse_words(text: str, source: str, side: str = "") -> dict[str, str]:
+    """Parse ``NAME=VALUE NAME=VALUE …``; a value with spaces is quoted as in a shell.
+
+    Args:
+        text: what to parse; it may be empty.
+        source: the option with what was given to it, for errors.
+        side: which part of it ``text`` is, for errors: `` on one side``.
+
+    Raises:
+        UsageError: it has another form, or names an option twice.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{source}: {error}") from None
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise UsageError(f"{source}: {word!r} must have the form NAME=VALUE")
+        if name in found:
+            raise UsageError(f"{source} names {name} twice{side}")
+        found[name] = value
+    return found
 
 
 def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:

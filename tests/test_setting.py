@@ -9,7 +9,7 @@ import pytest
 
 from modelzoo.errors import UsageError
 from modelzoo.records.codec import decode, encode
-from modelzoo.setting import Effort, Plan, ResolvedSetting, Sessions, Setting, labels
+from modelzoo.setting import Effort, Plan, ResolvedSetting, Sessions, Setting, labels, parse_words
 
 
 @pytest.mark.parametrize(
@@ -194,3 +194,10 @@ def test_a_resolved_setting_leaves_no_bf16_method_open(changes: dict[str, Any]) 
 def test_labels_tell_settings_apart_by_whatever_differs(settings: list[Setting], expected: list[str]) -> None:
     """What all have in common is left out; settings that are equal are numbered."""
     assert labels(settings) == expected
+
+
+def test_words_are_parsed_as_a_shell_would() -> None:
+    """Values may be quoted, and errors name the option and the side."""
+    assert parse_words("mode=compile input='a b.jpg'", "--setting") == {"mode": "compile", "input": "a b.jpg"}
+    with pytest.raises(UsageError, match="--pair 'x' names mode twice on one side"):
+        parse_words("mode=eager mode=compile", "--pair 'x'", " on one side")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from modelzoo.errors import UsageError
+from modelzoo.setting import parse_words
 
 FIELDS = (
     "precision",
@@ -71,18 +71,7 @@ def parse_setting(text: str, option: str = "--setting") -> Given:
     Raises:
         UsageError: it has another form, is empty, or names an option twice.
     """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"{option} {text!r}: {error}") from None
-    given: Given = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not (name and equals and value):
-            raise UsageError(f"{option} {text!r}: {word!r} must have the form NAME=VALUE")
-        if name in given:
-            raise UsageError(f"{option} {text!r} names {name} twice")
-        given[name] = value
+    given = parse_words(text, f"{option} {text!r}")
     if not given:
         raise UsageError(f"{option} {text!r} names nothing; for the default setting, write mode=eager")
     return given

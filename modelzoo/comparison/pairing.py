@@ -7,7 +7,6 @@ is a matter of its digest (``modelzoo.comparison.refusals``).
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
@@ -15,7 +14,7 @@ from typing import Optional
 
 from modelzoo.comparison.model import SideSetting
 from modelzoo.errors import UsageError
-from modelzoo.setting import OptionValue, Setting, labels
+from modelzoo.setting import OptionValue, Setting, labels, parse_words
 
 Words = Mapping[str, str]
 """A setting in the notation of ``--setting``: values as text, by the names of the options."""
@@ -66,18 +65,7 @@ def parse_pairing(text: str) -> Pairing:
 
 
 def _words(half: str, text: str) -> Words:
-    found: dict[str, str] = {}
-    try:
-        words = shlex.split(half)
-    except ValueError as error:
-        raise UsageError(f"--pair {text!r}: {error}") from None
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not (name and equals and value):
-            raise UsageError(f"--pair {text!r}: {word!r} must have the form NAME=VALUE")
-        if name in found:
-            raise UsageError(f"--pair {text!r} names {name} twice on one side")
-        found[name] = value
+    found = parse_words(half, f"--pair {text!r}", " on one side")
     if not found:
         raise UsageError(f"--pair {text!r} names nothing on one side; write NAME=VALUE on both sides of the colon")
     return found
