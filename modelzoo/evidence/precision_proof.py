@@ -50,7 +50,7 @@ class PrecisionProver:
     def prove_primitive(self, primitive: Primitive, kind: OperatorClass) -> PrecisionProof:
         """Decide the precision of a oneDNN primitive that ran in an operator of class ``kind``."""
         canary = OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind
-        return self._decide(logged_precision(primitive), self._level(canary), ProofSource.KERNEL_LOG)
+        return self._decide(logged_precision(primitive), self._levels.get(canary), ProofSource.KERNEL_LOG)
 
     def prove_library_call(self, operand_type: str, operator: str, kind: OperatorClass) -> PrecisionProof:
         """Decide the precision of a product outside oneDNN, computed by a BLAS library or a native kernel.
@@ -62,22 +62,34 @@ class PrecisionProver:
         """
         # Outside oneDNN, convolution, attention and Linear without bias (mm) use the same sgemm as a plain matmul.
         is_linear = operator_class(operator) is OperatorClass.LINEAR
-        level = self._level(OperatorClass.LINEAR if is_linear else OperatorClass.MATMUL)
+        level = self._levels.get(OperatorClass.LINEAR if is_linear else OperatorClass.MATMUL)
         if level is CanaryLevel.BF16 and kind in self._onednn_classes and operand_type == "fp32":
             # The canary's bf16 came from oneDNN, which this call did not use.
             return NO_PROOF
         source = ProofSource.KERNEL_LOG if operand_type == BF16_ALLOWED else ProofSource.DATA_TYPES
         return self._decide(operand_type, level, source)
 
-    def _level(self, kind: OperatorClass) -> CanaryLevel | None:
-        level = self._levels.get(kind)
-        return level if level in _CONCLUSIVE_LEVELS else None
-
     def _decide(self, given: str, level: CanaryLevel | None, source: ProofSource) -> PrecisionProof:
-        """Combine what the kernel was ``given``, according to ``source``, with the canary's level."""
-        if given not in ("fp32", BF16_ALLOWED, "unknown"):
-            return PrecisionProof(given, ProofSource.BOTH if given == level else source)
-        is_inconclusive = level is None or (self._canary_has_bf16_operands and level is not CanaryLevel.FP32)
-        if level is None or is_inconclusive:
-            return PrecisionProof(given, source) if given == "fp32" else NO_PROOF
-        return PrecisionProof(level.value, ProofSource.BOTH if given == level else ProofSource.CANARY)
+        return decide_precision(given, level, source, canary_has_bf16_operands=self._canary_has_bf16_operands)
+
+
+def decide_precision(
+    given: str, level: CanaryLevel | None, source: ProofSource, *, canary_has_bf16_operands: bool = False
+) -> PrecisionProof:
+    """Combine what a kernel was given with what the canary's operator of its class showed.
+
+    Args:
+        given: the data type of its operands, ``BF16_ALLOWED`` or ``unknown``.
+        level: the precision that the canary's error shows; ``None`` if there is no such operator.
+        source: how ``given`` is known.
+        canary_has_bf16_operands: whether the canary's operands were bf16, as with autocast; a bf16 error then shows
+            nothing about fp32 operands.
+    """
+    if level not in _CONCLUSIVE_LEVELS:
+        level = None
+    if given not in ("fp32", BF16_ALLOWED, "unknown"):
+        return PrecisionProof(given, ProofSource.BOTH if given == level else source)
+    is_inconclusive = level is None or (canary_has_bf16_operands and level is not CanaryLevel.FP32)
+    if level is None or is_inconclusive:
+        return PrecisionProof(given, source) if given == "fp32" else NO_PROOF
+    return PrecisionProof(level.value, ProofSource.BOTH if given == level else ProofSource.CANARY)

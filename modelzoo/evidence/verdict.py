@@ -35,10 +35,34 @@ class _Conclusion:
 
 
 @dataclass(frozen=True)
+class AttributedAudit:
+    """An audit whose time is attributed to kernels and precisions, of any engine.
+
+    Attributes:
+        parts: all of the time of the audited passes.
+        iterations: number of audited passes.
+        log_source: how it is known which kernels ran.
+        library: what computes the products, as it is called in the reasons.
+        bf16_allowed: whether ``library`` was allowed to round fp32 operands to bf16; ``None`` if it computed nothing.
+        onednn_version: as in ``Evidence``, and so are the following.
+    """
+
+    parts: Sequence[AttributedTime]
+    iterations: int
+    log_source: LogSource
+    library: str
+    bf16_allowed: bool | None
+    onednn_version: str = ""
+    onednn_isa: str = ""
+    blas: str = ""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Findings:
     """What the verdict is based on: the time in matrix products, in total and by class, and the canary's checks."""
 
-    audit: Audit
+    audit: AttributedAudit
     bf16_method: str | None
     compute: Sequence[AttributedTime]
     classes: Sequence[ClassVerdict]
@@ -54,7 +78,7 @@ class _Findings:
 
 
 def build_evidence(audit: Audit, canary: Canary | None, requested: str, bf16_method: str | None = None) -> Evidence:
-    """Judge ``audit``.
+    """Judge an audit of torch.
 
     Args:
         audit: what ran.
@@ -62,9 +86,34 @@ def build_evidence(audit: Audit, canary: Canary | None, requested: str, bf16_met
         requested: ``fp32`` or ``bf16``.
         bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for fp32.
     """
-    checks = {check.operator: check for check in canary.operators} if canary is not None else {}
-    levels = {operator: check.level for operator, check in checks.items()}
+    levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
     parts, problems = attribute_time(audit, levels, bf16_method)
+    attributed = AttributedAudit(
+        parts=parts,
+        iterations=audit.iterations,
+        log_source=audit.log_source,
+        library="oneDNN",
+        bf16_allowed=_onednn_allowed_bf16(audit),
+        onednn_version=audit.log.version,
+        onednn_isa=audit.log.isa,
+        blas=audit.blas,
+        problems=(*audit.problems, *problems),
+    )
+    return judge_attributed(attributed, canary, requested, bf16_method)
+
+
+def _onednn_allowed_bf16(audit: Audit) -> bool | None:
+    primitives = [primitive for primitive in audit.log.primitives if primitive.is_compute]
+    allowed = any(primitive.attributes.get("fpmath", "strict") not in ("strict", "") for primitive in primitives)
+    return allowed if primitives else None
+
+
+def judge_attributed(
+    audit: AttributedAudit, canary: Canary | None, requested: str, bf16_method: str | None = None
+) -> Evidence:
+    """Judge an audit of any engine; the arguments are those of ``build_evidence``."""
+    checks = {check.operator: check for check in canary.operators} if canary is not None else {}
+    parts = audit.parts
     compute = [part for part in parts if part.is_compute]
     findings = _Findings(audit, bf16_method, compute, _class_verdicts(compute, checks), checks)
     conclusion = _judge_bf16(findings) if requested == "bf16" else _judge_fp32(findings)
@@ -89,11 +138,11 @@ def build_evidence(audit: Audit, canary: Canary | None, requested: str, bf16_met
         by_precision=time_shares(parts, lambda part: part.precision, total),
         by_operator=time_shares(parts, lambda part: part.operator, total),
         operators=operator_uses(parts),
-        onednn_version=audit.log.version,
-        onednn_isa=audit.log.isa,
+        onednn_version=audit.onednn_version,
+        onednn_isa=audit.onednn_isa,
         blas=audit.blas,
         log_source=audit.log_source,
-        problems=(*audit.problems, *problems),
+        problems=audit.problems,
     )
 
 
@@ -153,15 +202,15 @@ def _why_not_bf16(findings: _Findings) -> str:
         if each.canary_level is CanaryLevel.FP32 and each.canary_error is not None
     ]
     canary = f"; canary error {max(errors):.0e} is fp32's" if errors else ""
-    primitives = [primitive for primitive in findings.audit.log.primitives if primitive.is_compute]
     if findings.bf16_method in ("autocast", "cast"):
         precision = longest(findings.compute, lambda part: part.precision)[0]
         return f"operands stayed in {precision}: {kernels}{canary}"
-    if any(primitive.attributes.get("fpmath", "strict") not in ("strict", "") for primitive in primitives):
-        return f"oneDNN was allowed bf16, yet {kernels} computed in fp32{canary}"
-    if primitives:
-        return f"oneDNN was never allowed bf16 (no fpmath attribute), {kernels} ran{canary}"
-    return f"no product went through oneDNN, {kernels} ran{canary}"
+    library, allowed = findings.audit.library, findings.audit.bf16_allowed
+    if allowed:
+        return f"{library} was allowed bf16, yet {kernels} computed in fp32{canary}"
+    if allowed is False:
+        return f"{library} was never allowed bf16, {kernels} ran{canary}"
+    return f"no product went through {library}, {kernels} ran{canary}"
 
 
 def _judge_fp32(findings: _Findings) -> _Conclusion:

@@ -54,10 +54,12 @@ class OperatorClass(str, Enum):
 
 
 class LogSource(str, Enum):
-    """How oneDNN's verbose mode was switched on."""
+    """How it is known which kernels ran: for torch, how oneDNN's verbose mode was switched on."""
 
     RUNTIME_SWITCH = "runtime switch"
     ENVIRONMENT = "environment"
+    ENGINE = "engine"
+    """The engine reports them itself."""
     NONE = "none"
 
     def __str__(self) -> str:
@@ -189,8 +191,8 @@ class Evidence:
         operators: the operators that multiply matrices.
         onednn_version: as oneDNN reports it; empty if it did not.
         onednn_isa: the instruction set that oneDNN uses; empty if it did not report it.
-        blas: the BLAS library of torch.
-        log_source: how oneDNN's verbose mode was switched on.
+        blas: the BLAS library of torch; empty for other engines.
+        log_source: how it is known which kernels ran.
         problems: what the audit could not do.
     """
 

@@ -34,7 +34,7 @@ def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
         kernels = ", ".join(evidence.reference_kernels)
         unattributed += f"; reference kernels ({kernels}): {_percent(evidence.reference_share)}"
     passes = max(evidence.iterations, 1)
-    used = any(evidence.blas.split(" ")[0] in row.name for row in evidence.by_implementation)
+    used = evidence.blas and any(evidence.blas.split(" ")[0] in row.name for row in evidence.by_implementation)
     blas = f"BLAS: {evidence.blas}" if used else None
     return [
         _time_table("Kernels, by implementation", evidence.by_implementation, passes, caption=blas),
