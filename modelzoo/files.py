@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Union
@@ -34,7 +33,7 @@ def replace_atomically(path: Path) -> Iterator[Path]:
     Raises:
         OSError: the directory cannot be written to, or ``path`` is a directory.
     """
-    temporary = path.parent / f".modelzoo-{secrets.token_hex(8)}.tmp"
+    temporary = path.parent / f".modelzoo-{os.urandom(8).hex()}.tmp"
     # Unlike mkstemp, which gives 0600, this leaves the permissions to the umask.
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:

@@ -13,7 +13,7 @@ from places import ROOT
 from proven_results import BF16, FP32, session_of, written
 
 from modelzoo.cli import app
-from modelzoo.cli.options import explicit_bf16
+from modelzoo.cli.parser import explicit_bf16
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.results import store
 from modelzoo.setting import Setting

@@ -11,7 +11,7 @@ import pytest
 from places import ROOT
 
 from modelzoo.cli import app
-from modelzoo.cli.options import explicit_bf16
+from modelzoo.cli.parser import explicit_bf16
 from modelzoo.workload import discovery
 
 

@@ -12,24 +12,27 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable
 
-from modelzoo.cli import options, setting_options
-from modelzoo.cli.compare import add_compare
 from modelzoo.cli.completion import add_completion
-from modelzoo.cli.doctor import doctor
 from modelzoo.cli.examples import epilog
-from modelzoo.cli.output import add_details
-from modelzoo.cli.report import add_report, report
-from modelzoo.cli.run import run, run_settings
-from modelzoo.cli.selection import settings_of
-from modelzoo.cli.validate import judge_settings, validate_command
-from modelzoo.cli.weights import weights
+from modelzoo.cli.parser import Parser, explicit_bf16
 from modelzoo.errors import ModelzooError
 from modelzoo.formatting import printable
 from modelzoo.version import __version__
-from modelzoo.workload.discovery import STANDARD_WORKLOADS, load_workload
+
+COMMANDS = {
+    "run": "time workloads, each setting in fresh processes that alternate with the others",
+    "validate": "compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 could not be judged",
+    "report": "show stored results as they were printed, or as a page with plots",
+    "compare": "compare stored results: other machines, images, builds or days",
+    "weights": "list, fetch and verify the checkpoints",
+    "doctor": "measure this machine's limits, and report conditions that may distort results",
+}
+"""What each command does. ``add_arguments`` of the module of its name in ``modelzoo.cli`` adds its arguments."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,8 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guard(lambda: _dispatch(make_parser(), argv))
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of ``modelzoo``. The parsed arguments hold the command's function in ``command_function``."""
+def make_parser() -> Parser:
+    """Return the parser of ``modelzoo``. The parsed arguments hold the command's function in ``command_function``.
+
+    Only the module of the command that is called is imported.
+    """
     parser = _parser(
         "modelzoo",
         "Benchmark PyTorch inference: speed, proof of the precision that ran, validity of predictions.",
@@ -46,56 +52,18 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     add_completion(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-
-    def add(name: str, purpose: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=purpose, **_texts(name, f"{purpose[0].upper()}{purpose[1:]}."))
-
-    command = add("run", "time workloads, each setting in fresh processes that alternate with the others")
-    setting_options.add_workloads(command, "fp32,bf16, but fp32 with --vary and --setting")
-    setting_options.add_setting(command)
-    setting_options.add_comparison(command)
-    options.add_plan(command)
-    options.add_json(command)
-    options.add_validity(command)
-    add_details(command)
-    command.add_argument("--validate", action="store_true", help="judge the predictions of each setting as well")
-    command.set_defaults(command_function=run)
-    command = add("validate", "compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 could not be judged")
-    setting_options.add_workloads(command, "bf16")
-    setting_options.add_setting(command)
-    options.add_validity(command)
-    options.add_json(command)
-    command.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
-    command = add("report", "show stored results as they were printed, or as a page with plots")
-    add_report(command)
-    add_details(command)
-    command.set_defaults(command_function=report)
-    add_compare(add("compare", "compare stored results: other machines, images, builds or days"))
-    command = add("weights", "list, fetch and verify the checkpoints")
-    command.add_argument(
-        "action",
-        choices=("list", "fetch", "verify"),
-        help="list the checkpoints, download missing ones, or verify the checksums of those on this machine",
-    )
-    command.add_argument(
-        "workloads",
-        nargs="*",
-        metavar="WORKLOAD",
-        help=f"a workload's name or directory (default: {', '.join(STANDARD_WORKLOADS)})",
-    )
-    command.add_argument(
-        "--all", action="store_true", help="fetch the checkpoints of all sizes, not only the default one"
-    )
-    command.set_defaults(command_function=weights)
-    command = add("doctor", "measure this machine's limits, and report conditions that may distort results")
-    command.add_argument("--fresh", action="store_true", help="measure the ceilings again")
-    command.add_argument("--json", metavar="FILE", help="also write the findings to FILE")
-    command.set_defaults(command_function=doctor)
+    for name, purpose in COMMANDS.items():
+        texts = _texts(name, f"{purpose[0].upper()}{purpose[1:]}.")
+        commands.add_parser(name, help=purpose, add_arguments=partial(_add_arguments, name), **texts)
     return parser
 
 
-def _parser(program: str, description: str) -> argparse.ArgumentParser:
-    return options.Parser(prog=program, **_texts(program, description))
+def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    import_module(f"modelzoo.cli.{command}").add_arguments(parser)
+
+
+def _parser(program: str, description: str) -> Parser:
+    return Parser(prog=program, **_texts(program, description))
 
 
 def _texts(command: str, description: str) -> dict[str, Any]:
@@ -106,6 +74,11 @@ def _texts(command: str, description: str) -> dict[str, Any]:
 
 def performance(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``performance.py``; exits the process."""
+    from modelzoo.cli import options, setting_options
+    from modelzoo.cli.output import add_details
+    from modelzoo.cli.run import run_settings
+    from modelzoo.cli.selection import settings_of
+    from modelzoo.workload.discovery import load_workload
 
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
@@ -118,7 +91,7 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
         add_details(parser)
         setting_options.add_workload_options(parser, work)
         parser.set_defaults(validate=False, precision=None)
-        args = parser.parse_args(options.explicit_bf16(sys.argv[1:] if argv is None else argv))
+        args = parser.parse_args(explicit_bf16(sys.argv[1:] if argv is None else argv))
         return run_settings([(work, settings_of(args, work))], args)
 
     sys.exit(guard(call))
@@ -126,6 +99,9 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
 
 def validate(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``validate.py``; exits the process."""
+    from modelzoo.cli import options, setting_options
+    from modelzoo.cli.validate import judge_settings
+    from modelzoo.workload.discovery import load_workload
 
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
@@ -134,7 +110,7 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
         options.add_validity(parser)
         setting_options.add_workload_options(parser, work)
         options.add_json(parser)
-        args = parser.parse_args(options.explicit_bf16(sys.argv[1:] if argv is None else argv))
+        args = parser.parse_args(explicit_bf16(sys.argv[1:] if argv is None else argv))
         setting = setting_options.make_setting(args, work, setting_options.own_options(args))
         return judge_settings([(work, (setting,))], args)
 
@@ -172,5 +148,5 @@ def guard(call: Callable[[], int]) -> int:
 
 
 def _dispatch(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
-    args = parser.parse_args(options.explicit_bf16(sys.argv[1:] if argv is None else argv))
+    args = parser.parse_args(explicit_bf16(sys.argv[1:] if argv is None else argv))
     return int(args.command_function(args))

@@ -27,8 +27,8 @@ METRICS = ("latency", "throughput", "cold-start", "memory")
 _NAMED = re.compile(r"([^=/\\]+)=(.+)", re.DOTALL)
 
 
-def add_compare(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo compare``."""
     parser.add_argument(
         "base", metavar="BASE", help="the baseline: a result, a directory of its sessions, or NAME=PATH"
     )

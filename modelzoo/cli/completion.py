@@ -6,18 +6,9 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from modelzoo.setting import BACKENDS, HUGE_PAGES, MALLOCS, MODES
-from modelzoo.workload.discovery import STANDARD_WORKLOADS
+from modelzoo.cli.parser import Parser
 
 SHELLS = ("bash", "zsh", "tcsh")
-CHOICES: dict[str, Sequence[str]] = {
-    "workloads": STANDARD_WORKLOADS,
-    "mode": MODES,
-    "backend": BACKENDS,
-    "malloc": MALLOCS,
-    "thp": HUGE_PAGES,
-}
-"""Values that are offered, by the argument's name; the parser itself accepts others, for example directories."""
 FILES = ("FILE", "PATH", "RESULT", "SOURCE")
 DIRECTORIES = ("DIR",)
 """Placeholders of arguments that are completed with names of files and of directories."""
@@ -46,9 +37,10 @@ class _PrintCompletion(argparse.Action):
             import shtab
         except ImportError:
             parser.error("--print-completion needs the package shtab: run .venv/bin/pip install shtab once")
+        choices = _choices()
         for action in _actions(parser):
-            if action.dest in CHOICES:
-                action.choices = list(CHOICES[action.dest])
+            if action.dest in choices:
+                action.choices = list(choices[action.dest])
             elif action.metavar in FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
             elif action.metavar in DIRECTORIES:
@@ -57,8 +49,18 @@ class _PrintCompletion(argparse.Action):
         parser.exit()
 
 
+def _choices() -> dict[str, Sequence[str]]:
+    """Values that are offered, by the argument's name; the parser itself accepts others, for example directories."""
+    from modelzoo.setting import BACKENDS, HUGE_PAGES, MALLOCS, MODES
+    from modelzoo.workload.discovery import STANDARD_WORKLOADS
+
+    return {"workloads": STANDARD_WORKLOADS, "mode": MODES, "backend": BACKENDS, "malloc": MALLOCS, "thp": HUGE_PAGES}
+
+
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     """All arguments of ``parser`` and of its commands."""
+    if isinstance(parser, Parser):
+        parser.complete()
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):

@@ -21,6 +21,13 @@ WATCH_SECONDS = 2.0
 """How long the CPU usage of other programs is measured."""
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo doctor``."""
+    parser.add_argument("--fresh", action="store_true", help="measure the ceilings again")
+    parser.add_argument("--json", metavar="FILE", help="also write the findings to FILE")
+    parser.set_defaults(command_function=doctor)
+
+
 def doctor(args: argparse.Namespace) -> int:
     """Run ``modelzoo doctor``; return the exit code, which is 0 even if there are warnings.
 

@@ -4,33 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
 
 from modelzoo.cli.values import duration, fraction
 from modelzoo.errors import UsageError
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import MARGIN, Effort, Plan, Sessions
 from modelzoo.workload import Workload
-
-
-class Parser(argparse.ArgumentParser):
-    """Reports errors in one line with exit code 2, and does not accept abbreviated options."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(allow_abbrev=False, **kwargs)
-
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
-        raise SystemExit(2)
-
-
-def explicit_bf16(arguments: Sequence[str]) -> list[str]:
-    """Write a bare ``--bf16`` as ``--bf16=auto``, so that it does not take the next word as its value."""
-    return ["--bf16=auto" if word == "--bf16" else word for word in arguments]
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from modelzoo.cli.selection import Jobs
 from modelzoo.errors import UsageError
 from modelzoo.files import write_atomically
-from modelzoo.workload.discovery import CHECKOUT, is_checkout
 
 if TYPE_CHECKING:
+    from modelzoo.cli.selection import Jobs
     from modelzoo.records.run import Result
     from modelzoo.records.session import Session
     from modelzoo.results.summary import SummaryRow
@@ -71,6 +70,8 @@ def result_path(named: str | None, created: str, session: Optional[Session] = No
 
     It is in MODELZOO_RESULTS, or else in ``results`` of the checkout or, if there is none, of the current directory.
     """
+    from modelzoo.workload.discovery import CHECKOUT, is_checkout
+
     if named:
         path = Path(named)
         if session is None or session.count == 1:
@@ -87,6 +88,7 @@ def new_result(jobs: Jobs, session: Optional[Session] = None) -> Result:
     """Return the empty result of a call, or of one of its sessions, that runs ``jobs``."""
     from modelzoo.machine.revision import suite_revision
     from modelzoo.records.run import Asked, Result, now
+    from modelzoo.workload.discovery import CHECKOUT
 
     asked = tuple(Asked(work.name, setting) for work, settings in jobs for setting in settings)
     shown = session if session is not None and session.count > 1 else None

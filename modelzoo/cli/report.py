@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import print_lines, result_lines, write_output
+from modelzoo.cli.output import add_details, print_lines, result_lines, write_output
 from modelzoo.cli.result_files import read_all, result_files, short_names
 from modelzoo.errors import UsageError
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from modelzoo.report.page.build import Given
 
 
-def add_report(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``modelzoo report`` other than ``--details``."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo report``."""
     parser.add_argument(
         "results",
         nargs="+",
@@ -39,6 +39,8 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernels", action="store_true", help="of the details, print only kernel evidence, profiles and judgements"
     )
+    add_details(parser)
+    parser.set_defaults(command_function=report)
 
 
 def report(args: argparse.Namespace) -> int:

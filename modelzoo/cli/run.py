@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from modelzoo.cli import options
-from modelzoo.cli.output import details_command, new_result, print_lines, result_lines, result_path
+from modelzoo.cli import options, setting_options
+from modelzoo.cli.output import add_details, details_command, new_result, print_lines, result_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import InterruptedSessionError, measure_session
 from modelzoo.cli.sessions import INTERRUPTED, repeat
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from modelzoo.records.session import Session
     from modelzoo.results.store import ResultFile
     from modelzoo.results.summary import SummaryRow
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo run``."""
+    setting_options.add_workloads(parser, "fp32,bf16, but fp32 with --vary and --setting")
+    setting_options.add_setting(parser)
+    setting_options.add_comparison(parser)
+    options.add_plan(parser)
+    options.add_json(parser)
+    options.add_validity(parser)
+    add_details(parser)
+    parser.add_argument("--validate", action="store_true", help="judge the predictions of each setting as well")
+    parser.set_defaults(command_function=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from modelzoo.cli import options
+from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import new_result, print_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.errors import ModelzooError
@@ -15,6 +15,15 @@ from modelzoo.workload import Workload
 if TYPE_CHECKING:
     from modelzoo.measure.request import OnEvent
     from modelzoo.records.run import ValidityEntry
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo validate``."""
+    setting_options.add_workloads(parser, "bf16")
+    setting_options.add_setting(parser)
+    options.add_validity(parser)
+    options.add_json(parser)
+    parser.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
 
 
 def validate_command(args: argparse.Namespace) -> int:

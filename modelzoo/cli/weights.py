@@ -10,6 +10,26 @@ from modelzoo.cli.selection import load_workloads
 from modelzoo.errors import ModelzooError
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint
+from modelzoo.workload.discovery import STANDARD_WORKLOADS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo weights``."""
+    parser.add_argument(
+        "action",
+        choices=("list", "fetch", "verify"),
+        help="list the checkpoints, download missing ones, or verify the checksums of those on this machine",
+    )
+    parser.add_argument(
+        "workloads",
+        nargs="*",
+        metavar="WORKLOAD",
+        help=f"a workload's name or directory (default: {', '.join(STANDARD_WORKLOADS)})",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="fetch the checkpoints of all sizes, not only the default one"
+    )
+    parser.set_defaults(command_function=weights)
 
 
 def weights(args: argparse.Namespace) -> int:

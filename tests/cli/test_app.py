@@ -20,8 +20,8 @@ import pytest
 from fake_docker import FakeDocker
 
 from modelzoo.cli import app as cli
-from modelzoo.cli import options as arguments
 from modelzoo.cli import setting_options
+from modelzoo.cli.parser import Parser
 from modelzoo.machine import facts as machine
 from modelzoo.results import schema, store
 from modelzoo.workload import discovery
@@ -305,7 +305,7 @@ def test_the_first_thread_count_of_a_list_is_taken(
 ) -> None:
     """OpenMP allows one count for each nesting level; an empty variable says nothing."""
     monkeypatch.setenv("OMP_NUM_THREADS", value)
-    parser = arguments.Parser()
+    parser = Parser()
     setting_options.add_setting(parser)
     work = discovery.load_workload(Path(MLP))
     assert setting_options.make_setting(parser.parse_args([]), work, {}).threads == threads

@@ -8,7 +8,7 @@ import pytest
 
 from modelzoo.cli import app
 from modelzoo.cli.examples import EXAMPLES, epilog
-from modelzoo.cli.options import explicit_bf16
+from modelzoo.cli.parser import explicit_bf16
 from modelzoo.cli.vary import parse_axis, parse_settings
 from modelzoo.workload.discovery import CHECKOUT
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.cli import options as arguments
+from modelzoo.cli.parser import Parser
 from modelzoo.errors import UsageError
 from modelzoo.setting import Effort, Plan, Sessions
 from modelzoo.workload import discovery
@@ -17,7 +18,7 @@ MLP = discovery.load_workload(discovery.CHECKOUT / "examples" / "mlp")
 
 def parsed(*words: str) -> argparse.Namespace:
     """What these words say about the measurement."""
-    parser = arguments.Parser()
+    parser = Parser()
     arguments.add_plan(parser)
     return parser.parse_args(words)
 

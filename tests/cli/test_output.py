@@ -37,7 +37,6 @@ def test_results_are_stored_in_the_checkout_or_the_current_directory(
     monkeypatch.chdir(tmp_path)
     assert output.result_path(None, CREATED).parent == discovery.CHECKOUT / "results"
     monkeypatch.setattr(discovery, "CHECKOUT", tmp_path / "site-packages")
-    monkeypatch.setattr(output, "CHECKOUT", tmp_path / "site-packages")
     assert output.result_path(None, CREATED).parent == tmp_path / "results"
 
 
