@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.evidence.observation import PASS_EVENT, Audit, Event
+from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import BlasCall, OneDnnLog
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource
 

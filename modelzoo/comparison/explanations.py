@@ -17,8 +17,7 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.comparison.machines import RATED, reports_of
 from modelzoo.comparison.model import Explanation, Metric, Outcome, Part, Row, SideSetting
-from modelzoo.evidence.matching import operator_class
-from modelzoo.evidence.observation import PASS_EVENT
+from modelzoo.evidence.operators import PASS_EVENT, operator_class
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile
 from modelzoo.records.run import RunReport

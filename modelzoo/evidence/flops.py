@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from modelzoo.evidence.matching import operator_class
+from modelzoo.evidence.operators import operator_class
 from modelzoo.records.profile import Flops, Shape
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from modelzoo.evidence.matching import operator_class
-from modelzoo.evidence.observation import PASS_EVENT, Audit, Event
+from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import Primitive, logged_precision
+from modelzoo.evidence.operators import PASS_EVENT, operator_class
 from modelzoo.records.evidence import LogSource, OperatorClass
 
 MOVEMENT = "memory movement"

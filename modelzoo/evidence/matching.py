@@ -14,19 +14,13 @@ from typing import Callable, Optional
 
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import Primitive, problem_dimensions
+from modelzoo.evidence.operators import base_name, operator_class
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.profile import Shape
 
 Dimensions = tuple[Optional[int], ...]
 """Sizes as ``problem_dimensions`` returns them; ``None`` matches any size."""
 
-_CLASS_PATTERNS = (
-    (OperatorClass.ATTENTION, re.compile(r"attention|sdpa|flash_att")),
-    (OperatorClass.CONV, re.compile(r"conv(?!ert|_tbc_backward)")),
-    (OperatorClass.LINEAR, re.compile(r"(^|_)linear(_|$)|addmm|addmv|mkldnn_rnn_layer|(^|_)(lstm|gru)(_|$)")),
-    (OperatorClass.MATMUL, re.compile(r"(^|_)(mm|bmm|matmul|baddbmm|addbmm|mv|dot|vdot|ger|addr)(_|$)")),
-)
-_NOT_COMPUTE_NAME = re.compile(r"upsample|interpolate|resolve_conj|backward")
 # The operators that run oneDNN's other primitives, by the primitive's kind.
 _OTHER_PRIMITIVES = {
     "eltwise": re.compile(r"gelu|relu|sigmoid|tanh|elu|swish|silu|hard|clamp|mish|exp|sqrt|abs"),
@@ -45,19 +39,6 @@ _OTHER_PRIMITIVES = {
 }
 _KINDS_WITHOUT_ELEMENT_COUNT = ("pooling", "batch_normalization", "resampling")
 _PRODUCT_KINDS = {"matmul": "gemm", "inner_product": "gemm", "convolution": "conv", "deconvolution": "conv"}
-
-
-def operator_class(name: str) -> OperatorClass | None:
-    """Return the class of an operator that multiplies matrices, or calls one that does; otherwise ``None``."""
-    base = _base_name(name)
-    if "::" not in name or _NOT_COMPUTE_NAME.search(base):
-        return None
-    return next((kind for kind, pattern in _CLASS_PATTERNS if pattern.search(base)), None)
-
-
-def _base_name(name: str) -> str:
-    """``aten::add_.Tensor`` without namespace and overload: ``add_``."""
-    return name.split("::")[-1].split(".")[0]
 
 
 def is_gemm(primitive: Primitive) -> bool:
@@ -160,7 +141,7 @@ def _take_product(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
         found = queue.take_size(wanted)
         return _take_if_onednn(queue, event) if found is None else found
     # mm and addmm of the same size may run in different libraries; only addmm's primitive adds something.
-    is_sum = "add" in _base_name(event.name)
+    is_sum = "add" in base_name(event.name)
     found = queue.take(lambda size, adds: adds == is_sum and _is_same_size(wanted, size))
     return queue.take_size(wanted) if found is None and is_sum else found
 
@@ -214,7 +195,7 @@ def _convolution_dimensions(event: Event) -> Dimensions:
 
 def _product_dimensions(event: Event) -> Dimensions:
     """``problem_dimensions`` of a matrix product; sizes that the arguments do not show are ``None``."""
-    base = _base_name(event.name)
+    base = base_name(event.name)
     shapes = event.shapes[1:] if "add" in base else event.shapes
     if not shapes or len(shapes[0]) < 2:
         return ()

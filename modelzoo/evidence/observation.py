@@ -9,9 +9,6 @@ from modelzoo.evidence.onednn_log import BlasCall, OneDnnLog, parse_mkl, parse_o
 from modelzoo.records.evidence import LogSource
 from modelzoo.records.profile import Shape
 
-PASS_EVENT = "modelzoo::pass"
-"""The profiler event around one audited pass; its self time is spent in Python, between operators."""
-
 
 @dataclass(frozen=True)
 class Event:

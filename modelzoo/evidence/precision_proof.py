@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from modelzoo.evidence.matching import operator_class
 from modelzoo.evidence.onednn_log import BF16_ALLOWED, Primitive, logged_precision
+from modelzoo.evidence.operators import operator_class
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import OperatorClass, ProofSource
 

@@ -9,7 +9,8 @@ from typing import Optional
 
 from modelzoo.evidence.flops import Call
 from modelzoo.evidence.matching import classify
-from modelzoo.evidence.observation import PASS_EVENT, Event
+from modelzoo.evidence.observation import Event
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.records.evidence import Evidence, OperatorClass
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Flops, LayerRow, OperatorRow, Profile, Shape
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
-from modelzoo.evidence.observation import PASS_EVENT, Event
+from modelzoo.evidence.observation import Event
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.records.profile import Shape
 
 

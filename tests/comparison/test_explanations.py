@@ -13,7 +13,7 @@ from places import DATA
 
 from modelzoo.comparison.explanations import EVERYTHING_ELSE, MOST_PARTS, explanation
 from modelzoo.comparison.model import Explanation, Metric, Outcome, Row
-from modelzoo.evidence.observation import PASS_EVENT
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, OperatorRow, Profile
 from modelzoo.setting import Setting

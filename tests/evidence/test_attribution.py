@@ -11,8 +11,9 @@ import pytest
 from evidence_samples import ALL_BF16, ALL_FP32, adds_up, canary, conv_event, conv_line
 
 from modelzoo.evidence.attribution import attribute_time
-from modelzoo.evidence.observation import PASS_EVENT, Audit, Event
+from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import parse_onednn
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.evidence import LogSource
 

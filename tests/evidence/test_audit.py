@@ -8,7 +8,7 @@ from typing import Any, Callable
 import pytest
 
 from modelzoo.evidence.audit import NoKernelLogError, log_kernels, run_audit
-from modelzoo.evidence.observation import PASS_EVENT
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.torch_build import onednn_version
 from modelzoo.records.evidence import LogSource
 

@@ -19,8 +19,9 @@ from modelzoo.evidence.kernel_names import (
     operand_type,
     other_kernel,
 )
-from modelzoo.evidence.observation import PASS_EVENT, Event
+from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import BlasCall
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.evidence import LogSource, OperatorClass
 

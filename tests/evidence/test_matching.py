@@ -9,12 +9,13 @@ import onednn_recordings as recordings
 import pytest
 from evidence_samples import conv_event, conv_line, gemm_event
 
-from modelzoo.evidence.matching import classify, is_gemm, match_primitives, operator_class
-from modelzoo.evidence.observation import PASS_EVENT, Event
+from modelzoo.evidence.matching import classify, is_gemm, match_primitives
+from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import Primitive, parse_onednn
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.records.evidence import OperatorClass
 
-CONV, LINEAR, MATMUL, ATTENTION = OperatorClass
+_, LINEAR, MATMUL, ATTENTION = OperatorClass
 
 
 def gemm_line(sizes: str = "4x16:16x8", post_ops: str = "") -> str:
@@ -27,28 +28,6 @@ def matched(events: list[Event], *lines: str) -> dict[int, Primitive]:
     """The primitive of each event, all of which are called by nothing."""
     events = [replace(event, parent=-1) for event in events]
     return match_primitives(events, classify(events), parse_onednn("\n".join(lines)).primitives)[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("aten::mkldnn_convolution", CONV),
-        ("aten::conv2d", CONV),
-        ("aten::_convert_to", None),
-        ("aten::upsample_conv", None),
-        ("aten::addmm", LINEAR),
-        ("mkldnn::_linear_pointwise", LINEAR),
-        ("aten::bmm", MATMUL),
-        ("aten::dot", MATMUL),
-        ("aten::_scaled_dot_product_flash_attention_for_cpu", ATTENTION),
-        ("aten::resolve_conj", None),
-        ("aten::relu", None),
-        ("linear", None),
-    ],
-)
-def test_operator_class(name: str, kind: OperatorClass | None) -> None:
-    """The class follows from the name; names without a namespace are not operators."""
-    assert operator_class(name) is kind
 
 
 def test_only_the_innermost_operator_has_a_class() -> None:

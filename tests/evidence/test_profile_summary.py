@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.evidence.flops import Call
-from modelzoo.evidence.observation import PASS_EVENT, Event
+from modelzoo.evidence.observation import Event
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.profile_summary import LAYER_PREFIX, summarize_profile
 
 

@@ -11,8 +11,9 @@ import pytest
 from evidence_samples import ALL_BF16, ALL_FP32, adds_up, blas_audit, canary, conv_event, conv_line, gemm_event
 from onednn_recordings import LOGS, audit_of, canary_of, event_of, log_path, probes
 
-from modelzoo.evidence.observation import PASS_EVENT, Audit, Event
+from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn
+from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.evidence import Evidence, LogSource
