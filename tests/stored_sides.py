@@ -57,11 +57,11 @@ def common(
 
 
 def history(
-    logs: Sequence[float], *, loads: Optional[Sequence[float]] = None, slope: float = 1.0, **changes: Any
+    logs: Sequence[float], *, loads: Optional[Sequence[float]] = None, **changes: Any
 ) -> list[SessionLevel]:
     """Kept sessions of the same work on other days, whose levels are 0.1 s times e to the power of ``logs``.
 
-    ``loads`` are the times of the reference load, which the latency follows with ``slope``.
+    ``loads`` are the times of the reference load, beside them.
     """
     report = session([0.1]).runs[0].report
     assert report is not None
@@ -70,4 +70,4 @@ def history(
     ]
     if loads is None:
         return found
-    return [replace(each, reference=load, reference_load=LOAD, slope=slope) for each, load in zip(found, loads)]
+    return [replace(each, reference=load, reference_load=LOAD) for each, load in zip(found, loads)]

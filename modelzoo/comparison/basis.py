@@ -63,7 +63,7 @@ class Known:
     text: str
 
 
-def known(side: SideSetting, history: Sequence[SessionLevel], *, is_adjusted: bool) -> Optional[Known]:
+def known(side: SideSetting, history: Sequence[SessionLevel], slope: Optional[float] = None) -> Optional[Known]:
     """Return what a machine's earlier sessions say; ``None`` if there are not enough.
 
     The sessions of the same work by the same software are used if there are at least ``LEAST_STORED``; else those of
@@ -73,9 +73,10 @@ def known(side: SideSetting, history: Sequence[SessionLevel], *, is_adjusted: bo
     Args:
         side: one workload under one setting.
         history: levels of sessions that are not compared.
-        is_adjusted: whether the levels are those at one speed of the reference load.
+        slope: how the log latency follows the reference load, if adjusted levels are compared. The earlier levels are
+            adjusted by the same slope: each session's own would add the differences of the slopes.
     """
-    levels = [each for each in map(_adjusted, history) if each is not None] if is_adjusted else history
+    levels = history if slope is None else [_adjusted(each, slope) for each in history if each.reference]
     key = next((work_key(run.report) for runs in side.sessions for run in runs if run.report is not None), "")
     for name, found in (
         ("the same work", [level for level in levels if level.key.split()[0] == key]),
@@ -101,12 +102,10 @@ def _between_processes(levels: Sequence[SessionLevel]) -> Variance:
     return Variance(value, sum(level.processes - 1 for level in levels))
 
 
-def _adjusted(level: SessionLevel) -> Optional[SessionLevel]:
+def _adjusted(level: SessionLevel, slope: float) -> SessionLevel:
     """The level at one speed of the load, which is that of other sessions with the same load."""
-    adjusted = level.adjusted(1.0)
-    if adjusted is None:
-        return None
-    return replace(level, level=adjusted, key=f"{level.key} {level.reference_load}")
+    assert level.reference is not None
+    return replace(level, level=level.level * level.reference**-slope, key=f"{level.key} {level.reference_load}")
 
 
 def _reports(results: Iterable[Result]) -> Iterable[RunReport]:

@@ -150,7 +150,7 @@ def _estimate(
         return None
     own = min(base.session_count, other.session_count) >= LEAST_OWN
     spreads = [
-        _spread(levels, _known(side, metric, common, is_adjusted=used is not None), common.assumed, own)
+        _spread(levels, _known(side, metric, common, used), common.assumed, own)
         for side, levels in zip(sides, (base, other))
     ]
     variances = [*_main(spreads, common), *spreads[0].added, *spreads[1].added]
@@ -170,11 +170,12 @@ def _estimate(
     )
 
 
-def _known(side: SideSetting, metric: Metric, common: Context, *, is_adjusted: bool) -> Optional[Known]:
+def _known(side: SideSetting, metric: Metric, common: Context, used: Optional[Fit]) -> Optional[Known]:
     """What the earlier sessions of the side's machine say; machines only keep latencies."""
     if metric not in OF_LATENCIES:
         return None
-    return known(side, common.histories.besides(machine_of(side), common.compared), is_adjusted=is_adjusted)
+    history = common.histories.besides(machine_of(side), common.compared)
+    return known(side, history, used.control.slope if used is not None else None)
 
 
 def _spread(levels: SessionLevels, past: Optional[Known], assumed: float, own: bool) -> _Spread:

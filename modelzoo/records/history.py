@@ -29,7 +29,6 @@ class SessionLevel:
         reference: time of the reference load beside these processes, their geometric mean; ``None`` if it did not run.
         reference_load: what ran as the reference load; only times of the same load can be compared.
         sums: of its log latencies and the load's log times; ``None`` if the load did not run or they were not kept.
-        slope: how the log latency followed the load's log time; ``None`` if the load did not predict the latency.
         version: of this record.
     """
 
@@ -46,12 +45,5 @@ class SessionLevel:
     ratio_spread: Optional[float] = None
     reference: Optional[float] = None
     reference_load: str = ""
-    slope: Optional[float] = None
     sums: Optional[stats.Sums] = None
     version: int = HISTORY_VERSION
-
-    def adjusted(self, reference: float) -> Optional[float]:
-        """The level if the reference load took ``reference`` seconds; ``None`` if the load does not predict it."""
-        if self.slope is None or self.reference is None:
-            return None
-        return float(self.level * (reference / self.reference) ** self.slope)

@@ -13,7 +13,7 @@ from modelzoo.records.codec import encode, encode_json
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.machine import QUIET_CORES
 from modelzoo.records.run import Result, Run, RunReport
-from modelzoo.results.adjustment import adjustment, is_paired, pair, reference_seconds
+from modelzoo.results.adjustment import is_paired, pair, reference_seconds
 from modelzoo.results.speed import seconds_per_round
 from modelzoo.results.summary import labels_as_run
 
@@ -31,9 +31,8 @@ def session_levels(result: Result) -> tuple[SessionLevel, ...]:
     """
     if _was_busy(result.runs):
         return ()
-    labels, groups, found = labels_as_run(result), result.groups(), adjustment(result)
+    labels, groups = labels_as_run(result), result.groups()
     workloads = [asked.workload for asked in result.asked]
-    slope = found.control.slope if found.control is not None else None
     levels = []
     for group, runs in groups.items():
         timed = [run for run in runs if run.steady]
@@ -60,7 +59,6 @@ def session_levels(result: Result) -> tuple[SessionLevel, ...]:
             reference=reference,
             reference_load=result.reference_load if reference is not None else "",
             sums=_sums(timed),
-            slope=slope if group in found.latencies else None,
         )
         levels.append(level)
     return tuple(levels)
@@ -105,6 +103,7 @@ def work_key(report: RunReport) -> str:
     setting, weights, inputs = encode(report.setting), report.weights.sha256, report.inputs_digest
     # Not where an interpreter lies: the versions say what it runs.
     setting.pop("python", None)
+    setting.pop("engine", None)  # the report names it
     if setting.get("image") is None:  # as in the keys of versions that could not run images
         setting.pop("image", None)
     work = (report.workload, report.engine, setting, weights, report.digest, inputs, sorted(report.versions.items()))

@@ -22,7 +22,7 @@ LOGS = (-0.02, -0.01, 0.0, 0.01, 0.02)
 
 def test_five_sessions_of_the_same_work_are_enough() -> None:
     """Their variance, with 4 degrees of freedom; and that of their processes, 0.01² + 0.05² / 3 s, with 5 × 7."""
-    found = known(SIDE, history(LOGS), is_adjusted=False)
+    found = known(SIDE, history(LOGS))
     assert found is not None
     assert (found.sessions.value, found.sessions.freedom) == (pytest.approx(2.5e-4), 4)
     assert (found.processes.value, found.processes.freedom) == (pytest.approx(0.01**2 + 0.05**2 / 3), 35)
@@ -31,19 +31,19 @@ def test_five_sessions_of_the_same_work_are_enough() -> None:
 
 def test_four_sessions_are_too_few() -> None:
     """Nothing is known then."""
-    assert known(SIDE, history(LOGS[:4]), is_adjusted=False) is None
-    assert known(SIDE, [], is_adjusted=False) is None
+    assert known(SIDE, history(LOGS[:4])) is None
+    assert known(SIDE, []) is None
 
 
 def test_sessions_of_the_workload_and_then_of_all_workloads_take_their_place() -> None:
     """Each work about its own mean: the levels of different settings do not count as a difference of sessions."""
     bf16 = [replace(each, level=3 * each.level, key="bf16") for each in history(LOGS)]
-    found = known(SIDE, [*history(LOGS[:3]), *bf16], is_adjusted=False)
+    found = known(SIDE, [*history(LOGS[:3]), *bf16])
     assert found is not None
     assert (found.sessions.value, found.sessions.freedom) == (pytest.approx((2e-4 + 10e-4) / 6), 4)
     assert found.text.endswith("(5 earlier sessions of toy in all settings)")
     elsewhere = [replace(each, workload="other") for each in bf16]
-    found = known(SIDE, elsewhere, is_adjusted=False)
+    found = known(SIDE, elsewhere)
     assert found is not None
     assert found.text == "1.6 % (5 earlier sessions of all workloads)"
 
@@ -51,7 +51,7 @@ def test_sessions_of_the_workload_and_then_of_all_workloads_take_their_place() -
 def test_settings_of_the_same_sessions_add_no_degrees_of_freedom() -> None:
     """A session that is slow is slow in all of its settings."""
     several = [replace(each, key=key) for key in ("x", "y", "z") for each in history(LOGS)]
-    found = known(SIDE, several, is_adjusted=False)
+    found = known(SIDE, several)
     assert found is not None
     assert found.sessions.freedom == 4
 
@@ -59,10 +59,20 @@ def test_settings_of_the_same_sessions_add_no_degrees_of_freedom() -> None:
 def test_adjusted_levels_vary_less_than_raw_ones() -> None:
     """Sessions that were slow because the machine was have the same level at one speed."""
     slow = history(LOGS, loads=[0.002 * math.exp(log) for log in LOGS])
-    raw, adjusted = known(SIDE, slow, is_adjusted=False), known(SIDE, slow, is_adjusted=True)
+    raw, adjusted = known(SIDE, slow), known(SIDE, slow, 1.0)
     assert raw is not None and adjusted is not None
     assert raw.sessions.value == pytest.approx(2.5e-4)
     assert adjusted.sessions.value == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1000.0])
+def test_adjusted_levels_do_not_depend_on_how_long_the_load_takes(factor: float) -> None:
+    """The slope of the comparison counts: a load of 2 ms is far from the 1 s at which its log is zero."""
+    logs = (-0.02, -0.01, 0.0, 0.01, 0.02)
+    slow = history(LOGS, loads=[factor * 0.002 * math.exp(2 * log) for log in logs])
+    found = known(SIDE, slow, 1.5)
+    assert found is not None
+    assert found.sessions.value == pytest.approx(4 * 2.5e-4), "each log level is its log less 1.5 times twice that"
 
 
 def test_sessions_without_a_load_or_with_another_one_are_not_adjusted_together() -> None:
@@ -70,9 +80,9 @@ def test_sessions_without_a_load_or_with_another_one_are_not_adjusted_together()
     loads = [0.002] * 5
     slow = history(LOGS, loads=loads)
     mixed = [*slow[:3], *(replace(each, reference_load="another") for each in slow[3:])]
-    assert known(SIDE, history(LOGS), is_adjusted=True) is None
-    assert known(SIDE, mixed, is_adjusted=True) is None
-    assert known(SIDE, slow, is_adjusted=True) is not None
+    assert known(SIDE, history(LOGS), 1.0) is None
+    assert known(SIDE, mixed, 1.0) is None
+    assert known(SIDE, slow, 1.0) is not None
 
 
 def test_histories_leave_out_what_is_compared_and_other_machines() -> None:

@@ -25,11 +25,11 @@ def test_sessions_are_read_as_they_were_kept(tmp_path: Path) -> None:
     """Later ones follow earlier ones, and no other file is left."""
     path = tmp_path / "deep" / "h.jsonl"
     assert add_to_history([kept(1), kept(1, label="bf16", ratio_spread=0.02)], path)
-    assert add_to_history([kept(2, reference=0.002, reference_load="a", slope=0.9)], path)
-    assert [(level.created[8:10], level.label, level.slope) for level in read_history(path)] == [
+    assert add_to_history([kept(2, reference=0.002, reference_load="a")], path)
+    assert [(level.created[8:10], level.label, level.reference) for level in read_history(path)] == [
         ("01", "fp32", None),
         ("01", "bf16", None),
-        ("02", "fp32", 0.9),
+        ("02", "fp32", 0.002),
     ]
     assert [each.name for each in path.parent.iterdir()] == ["h.jsonl"]
 

@@ -151,46 +151,17 @@ def test_how_the_latency_followed_the_load_is_kept() -> None:
     slow = (1.0, 1.2, 1.05)
     runs = [beside(make([0.1 * each] * 3, round=number), 0.002 * each) for number, each in enumerate(slow)]
     (level,) = session_levels(result_of(*runs))
-    assert level.slope is None, "3 processes are too few to adjust anything"
     assert level.sums is not None
     assert (level.sums.pairs, level.sums.freedom) == (3, 2)
     assert level.sums.product == pytest.approx(level.sums.load)
     assert session_levels(result_of(*(make([0.1] * 3, round=number) for number in range(3))))[0].sums is None
 
 
-def test_a_slope_is_kept_if_the_load_predicts_the_latency() -> None:
-    """Then the level can be adjusted later, to any speed of the machine."""
-    slow = [1.0, 1.2, 1.05, 1.3, 1.1, 1.0, 1.25, 1.15]
-    runs = [
-        beside(make([0.1 * each] * 3, setting=setting, round=number), 0.002 * each)
-        for number, each in enumerate(slow)
-        for setting in (Setting(), BF16)
-    ]
-    first, _ = session_levels(result_of(*runs))
-    assert first.slope == pytest.approx(1)
-    assert first.adjusted(0.002) == pytest.approx(0.1)
-    unpredicted, _ = session_levels(session(FP32, BOTH))
-    assert unpredicted.slope is None
-
-
-def test_a_workload_that_the_load_does_not_predict_has_no_slope() -> None:
-    """The other workload of the call has one."""
-    slow = [1.0, 1.2, 1.05, 1.3, 1.1, 1.0, 1.25, 1.15] * 2
-    runs = [
-        beside(make([level] * 3, workload=name, round=number), 0.002 * each)
-        for number, each in enumerate(slow)
-        for name, level in (("follows", 0.1 * each), ("wanders", 0.1 - 0.01 * (number % 2)))
-    ]
-    found = {level.workload: level.slope for level in session_levels(result_of(*runs))}
-    assert found["wanders"] is None
-    assert found["follows"] == pytest.approx(1)
-
-
 def test_without_a_load_none_is_named() -> None:
     """An emulator, or the load has died."""
     without = result_of(*(make([0.1, 0.1], round=number) for number in range(3)))
     level, *_ = session_levels(replace(without, reference_load="the load"))
-    assert (level.reference, level.reference_load, level.slope) == (None, "", None)
+    assert (level.reference, level.reference_load) == (None, "")
 
 
 def test_priors_are_means_per_workload() -> None:
