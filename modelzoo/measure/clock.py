@@ -2,7 +2,9 @@
 
 On a CPU, a call has completed when it returns. On an accelerator it has only been issued. With A = the host starts,
 B = the host has issued everything, C = the host has synchronized, and D, E = device events around the work: C - A is
-the latency on the host, E - D the time on the device, and B - A the issue time, which is never a latency.
+the latency on the host, E - D the time on the device, and B - A the issue time, which is never a latency. The first
+synchronization comes before A, so that A does not count earlier work; the last one comes between B and C. Events are
+read only after C, when both have completed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from modelzoo.records.timing import DEVICE, ISSUE, LATENCY
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed call, in seconds. ``issue`` and ``device`` are ``None`` on a CPU."""
+    """One timed call, in seconds. ``issue`` and ``device`` are ``None`` on a CPU, ``device`` also without events."""
 
     latency: float
     issue: float | None = None
@@ -71,6 +73,25 @@ class DeviceClock:
         return Sample((end - start) * 1e-9, issue=(issued - start) * 1e-9, device=first.elapsed_time(last) * 1e-3)
 
 
+class SynchronizingClock:
+    """Times work on an accelerator whose events tell no time: as ``DeviceClock``, without the time on the device."""
+
+    def __init__(self, device: AsynchronousDevice) -> None:
+        self._device = device
+
+    def time(self, call: Callable[[], Any]) -> Sample:
+        self._device.synchronize()
+        start = perf_counter_ns()
+        output = call()
+        issued = perf_counter_ns()
+        self._device.synchronize()
+        end = perf_counter_ns()
+        del output
+        return Sample((end - start) * 1e-9, issue=(issued - start) * 1e-9)
+
+
 def clock_for(device: AsynchronousDevice | None) -> Clock:
     """Return the clock for a session's device; ``None`` means that a call has completed when it returns."""
-    return HostClock() if device is None else DeviceClock(device)
+    if device is None:
+        return HostClock()
+    return DeviceClock(device) if device.timed_events else SynchronizingClock(device)

@@ -100,7 +100,7 @@ def test_one_rule_decides_the_bf16_method(
 ) -> None:
     """An ARM host with a CUDA device runs autocast there, and gets no fast-math variable."""
     monkeypatch.setattr("platform.machine", lambda: architecture)
-    monkeypatch.setattr("modelzoo.engines.torch.devices.device_module", lambda name: None)
+    monkeypatch.setattr("modelzoo.engines.torch.devices.check_device", lambda name: None)
     (found,) = prepared(mlp(), BF16.replace(device=device)).settings
     assert found.resolved is not None
     assert found.resolved.bf16_method == expected

@@ -1,48 +1,261 @@
-"""Find and select the device of a setting."""
+"""Find, check and select the device of a setting.
+
+Accelerators are used through ``torch.accelerator`` if this torch has it (2.6 and newer) and it stands for the device in
+question, and otherwise through the device's own module (``torch.cuda``, ``torch.npu`` …). What a device cannot do, such
+as timing events, is tried out once, and recorded.
+"""
 
 from __future__ import annotations
 
+import importlib
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
+from typing import Any, Callable
 
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.records.accelerator import Accelerator
+
+TIMED_EVENTS = "timed events"
+MEMORY_FIGURES = "memory figures"
+DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
 
-def device_module(name: str) -> ModuleType | None:
-    """Return torch's module for an accelerator (``torch.cuda``, ``torch.npu`` …), or ``None`` for the CPU.
+@dataclass(frozen=True)
+class DeviceKind:
+    """A kind of accelerator; a new one is one entry of ``KINDS``.
+
+    Attributes:
+        name: what ``--device`` calls it, and torch's name of it.
+        check: what to do if no such device is found.
+        plugin: the package that adds it to torch; empty if it is part of torch.
+    """
+
+    name: str
+    check: str
+    plugin: str = ""
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        DeviceKind("cuda", "check the driver with nvidia-smi"),
+        DeviceKind("npu", "check the driver with npu-smi info", plugin="torch_npu"),
+        DeviceKind("xpu", "check the driver with xpu-smi discovery"),
+    )
+}
+
+
+class TorchDevice:
+    """An accelerator of this process; an ``AsynchronousDevice``.
 
     Args:
-        name: ``cpu``, ``cuda``, ``cuda:1``, ``npu`` ….
+        kind: its kind.
+        index: its number; ``None``: the current device.
+
+    Raises:
+        EnvironmentProblem: this torch does not support it, or this machine has none.
+    """
+
+    def __init__(self, kind: DeviceKind, index: int | None) -> None:
+        import torch
+
+        self._torch, self._kind = torch, kind
+        self._module = _module(torch, kind)
+        self._generic = _generic(torch, kind)
+        _require_available(torch, self._generic or self._module, kind)
+        count = int((self._generic or self._module).device_count())
+        if index is not None and index >= count:
+            counted = f"1 {kind.name} device" if count == 1 else f"{count} {kind.name} devices"
+            raise EnvironmentProblem(
+                f"--device {kind.name}:{index}: this machine has {counted}; the first is {kind.name}:0"
+            )
+        self.index = int(self._module.current_device()) if index is None else index
+        self.timed_events = False
+        self._new_event: Callable[..., Any] = self._module.Event
+
+    def select(self) -> None:
+        """Make it the current device, so that events and synchronization refer to it, and try out what it can do."""
+        if self._generic is None:
+            self._module.set_device(self.index)
+        else:
+            # torch 2.6 has the shorter name only.
+            select = getattr(self._generic, "set_device_index", None) or self._generic.set_device_idx
+            select(self.index)
+        for factory in self._event_factories():
+            if _times(factory, self.synchronize):
+                self._new_event, self.timed_events = factory, True
+                return
+
+    def Event(self, *, enable_timing: bool) -> Any:  # noqa: N802 - torch's name
+        """Create an event of this device."""
+        return self._new_event(enable_timing=enable_timing)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done everything that was issued."""
+        (self._generic or self._module).synchronize()
+
+    def reset_peak_memory(self) -> None:
+        """Let ``peak_memory`` begin anew."""
+        with suppress(AttributeError, RuntimeError, NotImplementedError):
+            self._module.reset_peak_memory_stats()
+
+    def peak_memory(self) -> int | None:
+        """The most bytes that tensors have occupied since ``reset_peak_memory``; ``None`` if torch cannot tell."""
+        with suppress(AttributeError, RuntimeError, NotImplementedError):
+            return int(self._module.max_memory_allocated())
+        return None
+
+    def describe(self) -> Accelerator:
+        """What the device is, for the record; call it after ``select``."""
+        properties = _asked(self._module, "get_device_properties", self.index)
+        capability = _asked(self._module, "get_device_capability", self.index)
+        memory = getattr(properties, "total_memory", None)
+        lacks = [] if self.timed_events else [TIMED_EVENTS]
+        lacks += [] if self.peak_memory() is not None else [MEMORY_FIGURES]
+        return Accelerator(
+            kind=self._kind.name,
+            index=self.index,
+            name=str(_asked(self._module, "get_device_name", self.index) or f"unnamed {self._kind.name} device"),
+            capability=".".join(map(str, capability)) if isinstance(capability, tuple) else None,
+            driver=_nvidia_driver() if self._kind.name == "cuda" else None,
+            runtime=_runtime(self._torch, self._kind.name),
+            memory=int(memory) if memory is not None else None,
+            interface="torch.accelerator" if self._generic is not None else f"torch.{self._kind.name}",
+            lacks=tuple(lacks),
+        )
+
+    def identifier(self) -> str | None:
+        """The device's UUID, which the sensors know it by, as ``GPU-…``; ``None`` if torch does not tell it."""
+        uuid = getattr(_asked(self._module, "get_device_properties", self.index), "uuid", None)
+        return None if uuid is None else f"GPU-{uuid}"
+
+    def _event_factories(self) -> list[Callable[..., Any]]:
+        """The ways to create an event, the preferred one first."""
+        found: list[Callable[..., Any]] = []
+        if self._generic is not None and hasattr(self._torch, "Event"):
+            name, event = f"{self._kind.name}:{self.index}", self._torch.Event
+            found.append(lambda *, enable_timing: event(device=name, enable_timing=enable_timing))
+        if hasattr(self._module, "Event"):
+            found.append(self._module.Event)
+        return found
+
+
+def check_device(name: str) -> None:
+    """Check that this torch and this machine have the device ``name`` (``cpu``, ``cuda``, ``npu:1`` …).
 
     Raises:
         EnvironmentProblem: this torch does not support the device, or this machine has none.
+        UsageError: there is no such kind of device.
     """
-    kind, _, index = name.partition(":")
+    _find(name)
+
+
+def select_device(name: str) -> TorchDevice | None:
+    """Make the device ``name`` current; return it, or ``None`` for the CPU. Raises as ``check_device``."""
+    device = _find(name)
+    if device is not None:
+        device.select()
+    return device
+
+
+def _find(name: str) -> TorchDevice | None:
     if name == "cpu":
         return None
+    kind, colon, index = name.partition(":")
     if kind == "cpu":
-        raise EnvironmentProblem(f"--device {name}: the CPU has no index; use --device cpu")
-    import torch
+        raise UsageError(f"--device {name}: the CPU has no index; use --device cpu")
+    if kind not in KINDS:
+        raise UsageError(f"--device {name}: there is no such kind of device; use cpu, {', '.join(KINDS)}")
+    if colon and not index.isdigit():
+        raise UsageError(f"--device {name}: the index must be a number, as in {kind}:0")
+    return TorchDevice(KINDS[kind], int(index) if colon else None)
 
-    module: ModuleType | None = getattr(torch, kind, None)
-    if module is None or not hasattr(module, "is_available") or not hasattr(module, "Event"):
-        raise EnvironmentProblem(f"--device {name}: torch {torch.__version__} has no device {kind!r}")
-    if not module.is_available():
-        raise EnvironmentProblem(
-            f"--device {name}: no {kind} device is available here; check its driver, or use --device cpu"
-        )
-    if index and not (index.isdigit() and int(index) < module.device_count()):
-        raise EnvironmentProblem(f"--device {name}: this machine has {module.device_count()} {kind} devices")
+
+def _module(torch: ModuleType, kind: DeviceKind) -> Any:
+    """torch's module for a kind of device, after the package that adds it has been imported."""
+    if kind.plugin:
+        try:
+            importlib.import_module(kind.plugin)
+        except ModuleNotFoundError as error:
+            raise EnvironmentProblem(
+                f"--device {kind.name}: {kind.plugin} is not installed: pip install {kind.plugin}, of the version of "
+                f"torch ({torch.__version__})"
+            ) from error
+        except Exception as error:  # its driver's libraries are missing
+            reason = str(error).strip().partition("\n")[0]
+            raise EnvironmentProblem(
+                f"--device {kind.name}: {kind.plugin} cannot be loaded ({type(error).__name__}: {reason}): install the "
+                "device's driver and its libraries, and load their environment"
+            ) from error
+    module = getattr(torch, kind.name, None)
+    if module is None or not hasattr(module, "is_available"):
+        raise EnvironmentProblem(f"--device {kind.name}: torch {torch.__version__} does not support it")
     return module
 
 
-def select_device(name: str) -> ModuleType | None:
-    """Make the device ``name`` current, so that events and synchronization refer to it; return as ``device_module``.
+def _generic(torch: ModuleType, kind: DeviceKind) -> Any:
+    """``torch.accelerator`` if it stands for ``kind``; it stands for one kind of device only."""
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is None or not accelerator.is_available():
+        return None
+    current = accelerator.current_accelerator()
+    return accelerator if current is not None and current.type == kind.name else None
 
-    Raises:
-        EnvironmentProblem: as ``device_module``.
-    """
-    module = device_module(name)
-    index = name.partition(":")[2]
-    if module is not None and index:
-        module.set_device(int(index))
-    return module
+
+def _require_available(torch: ModuleType, interface: Any, kind: DeviceKind) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        if interface.is_available():
+            return
+    reason = str(said[0].message).partition("\n")[0].partition("(Triggered")[0].strip(" .") if said else ""
+    built = getattr(torch.version, kind.name, kind.name) if kind.name in ("cuda", "xpu") else kind.name
+    if built is None:
+        reason = reason or f"torch {torch.__version__} was built without {kind.name}"
+    raise EnvironmentProblem(
+        f"--device {kind.name}: no {kind.name} device is available here{f' ({reason})' if reason else ''}; "
+        f"{kind.check}, or use --device cpu"
+    )
+
+
+def _times(factory: Callable[..., Any], synchronize: Callable[[], None]) -> bool:
+    """Whether two events made by ``factory`` tell the time between them."""
+    try:
+        first, last = factory(enable_timing=True), factory(enable_timing=True)
+        first.record()
+        last.record()
+        synchronize()
+        return float(first.elapsed_time(last)) >= 0
+    except (RuntimeError, NotImplementedError, TypeError, AttributeError, ValueError):
+        return False
+
+
+def _asked(module: Any, function: str, index: int) -> Any:
+    """What a function of ``module`` says of device ``index``; ``None`` if the module has no such function."""
+    with suppress(AttributeError, RuntimeError, NotImplementedError, TypeError):
+        return getattr(module, function)(index)
+    return None
+
+
+def _nvidia_driver() -> str | None:
+    """The version that the kernel module of NVIDIA's driver states in its first line."""
+    with suppress(OSError):
+        words = DRIVER_FILE.read_text(encoding="utf-8").partition("\n")[0].split()
+        return next((word for word in words if word[:1].isdigit() and "." in word), None)
+    return None
+
+
+def _runtime(torch: ModuleType, kind: str) -> str | None:
+    """The libraries that torch uses on this kind of device, such as ``CUDA 12.8, cuDNN 9.10.2``."""
+    names = {"cuda": "CUDA", "npu": "CANN", "xpu": "SYCL"}
+    version = getattr(torch.version, {"npu": "cann"}.get(kind, kind), None)
+    found = [f"{names.get(kind, kind)} {version}"] if version else []
+    if kind == "cuda":
+        with suppress(AttributeError, RuntimeError):
+            number = int(torch.backends.cudnn.version() or 0)
+            # 8902 is 8.9.2; from version 9 on, 91002 is 9.10.2.
+            major = 10_000 if number >= 90_000 else 1_000
+            found += [f"cuDNN {number // major}.{number % major // 100}.{number % 100}"] if number else []
+    return ", ".join(found) or None

@@ -1,15 +1,29 @@
-"""Devices are found, checked and selected."""
+"""Devices are found, checked and selected, under every name that torch gives them."""
 
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
+import warnings
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from simulated_device import SimulatedDevice, accelerator_module, cuda_module, npu_module
 
 from modelzoo.engines.torch import devices
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.measure import clock
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
+    """Let ``import torch`` find these modules of devices, and ``import torch_npu`` nothing of importance."""
+    version = SimpleNamespace(cuda="12.8", xpu=None)
+    cudnn = SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91002))
+    torch = SimpleNamespace(__version__="9.9", version=version, backends=cudnn, **modules)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch_npu", ModuleType("torch_npu"))
+    monkeypatch.setattr(devices, "DRIVER_FILE", Path("nowhere"))
 
 
 def test_the_cpu_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,54 +32,184 @@ def test_the_cpu_needs_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     assert devices.select_device("cpu") is None
 
 
-def _torch(monkeypatch: pytest.MonkeyPatch, **devices: Any) -> None:
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__="9.9", **devices))
+def test_torch_cuda_before_torch_accelerator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """torch 1.13 to 2.5 have only the device's own module; facts come from the driver where it tells them."""
+    simulated = SimulatedDevice()
+    cuda = cuda_module(simulated)
+    install(monkeypatch, cuda=cuda)
+    line = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\nGCC version:"
+    (tmp_path / "version").write_text(line, encoding="utf-8")
+    monkeypatch.setattr(devices, "DRIVER_FILE", tmp_path / "version")
+    devices.check_device("cuda:1")
+    assert cuda.chosen == []
+    device = devices.select_device("cuda:1")
+    assert device is not None and cuda.chosen == [1]
+    found = device.describe()
+    assert (found.kind, found.index, found.name, found.capability) == ("cuda", 1, "Simulated GPU 1", "9.0")
+    assert (found.driver, found.runtime) == ("550.54.15", "CUDA 12.8, cuDNN 9.10.2")
+    assert (found.interface, found.lacks, found.memory) == ("torch.cuda", (), simulated.memory)
+    assert device.identifier() == "GPU-01234567-89ab-cdef-0123-456789abcdef"
 
 
-def _accelerator(count: int = 2, available: bool = True) -> Any:
-    chosen: list[int] = []
-    return SimpleNamespace(
-        Event=object,
-        synchronize=lambda: None,
-        is_available=lambda: available,
-        device_count=lambda: count,
-        set_device=chosen.append,
-        chosen=chosen,
-    )
+def test_torch_accelerator_if_it_stands_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch 2.6 and newer: selection, waiting and events go through the names that all accelerators share."""
+    simulated = SimulatedDevice()
+    accelerator = accelerator_module(simulated, "npu")
+    events: list[str] = []
+
+    def event(device: str, enable_timing: bool) -> Any:
+        events.append(device)
+        return simulated.Event(enable_timing)
+
+    install(monkeypatch, npu=npu_module(simulated), accelerator=accelerator, Event=event)
+    device = devices.select_device("npu:1")
+    assert device is not None and accelerator.chosen == [1]
+    assert device.describe().interface == "torch.accelerator"
+    assert set(events) == {"npu:1"}
+
+
+def test_torch_accelerator_of_another_kind_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands for one kind of device only."""
+    accelerator = accelerator_module(SimulatedDevice(), "xpu")
+    install(monkeypatch, cuda=cuda_module(SimulatedDevice()), accelerator=accelerator)
+    device = devices.select_device("cuda")
+    assert device is not None and device.describe().interface == "torch.cuda"
+    assert accelerator.chosen == []
 
 
 @pytest.mark.parametrize("name", ["cuda", "npu"])
-def test_any_module_with_events_is_a_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No list of devices is kept: torch has the module or not."""
-    accelerator = _accelerator()
-    _torch(monkeypatch, **{name: accelerator})
-    assert devices.device_module(name) is accelerator
+def test_both_namings_are_timed_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The three spans through torch.cuda's names and through torch_npu's."""
+    simulated = SimulatedDevice()
+    modules = {"cuda": cuda_module(simulated), "npu": npu_module(simulated)}
+    install(monkeypatch, **{name: modules[name]})
+    monkeypatch.setattr(clock, "perf_counter_ns", simulated.stamp)
+    device = devices.select_device(name)
+    assert device is not None and device.timed_events
+    sample = clock.clock_for(device).time(simulated.launch)
+    assert sample.issue == pytest.approx(1e-6)
+    assert sample.latency == pytest.approx(501e-6) == sample.device
 
 
-def test_a_device_with_an_index_is_made_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events and synchronization then refer to that device; checking alone does not select it."""
-    accelerator = _accelerator()
-    _torch(monkeypatch, cuda=accelerator)
-    devices.device_module("cuda:1")
-    assert accelerator.chosen == []
-    devices.select_device("cuda:1")
-    assert accelerator.chosen == [1]
+def test_what_a_device_lacks_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events without timing, and no memory figures: tried out, and named in the record."""
+    simulated = SimulatedDevice()
+    module = npu_module(simulated)
+    del module.max_memory_allocated
+
+    def elapsed_time(other: object) -> float:
+        raise NotImplementedError("elapsed_time is not supported")
+
+    module.Event = lambda enable_timing: SimpleNamespace(record=lambda: None, elapsed_time=elapsed_time)
+    install(monkeypatch, npu=module)
+    device = devices.select_device("npu")
+    assert device is not None and not device.timed_events
+    found = device.describe()
+    assert found.lacks == ("timed events", "memory figures")
+    assert (found.capability, device.peak_memory(), device.identifier()) == (None, None, None)
+
+
+def test_generic_events_without_timing_give_way_to_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device may time events in its own module before torch's general ones can."""
+    simulated = SimulatedDevice()
+
+    def event(device: str, enable_timing: bool) -> Any:
+        raise RuntimeError("Backend doesn't support events.")
+
+    accelerator = accelerator_module(simulated, "cuda")
+    install(monkeypatch, cuda=cuda_module(simulated), accelerator=accelerator, Event=event)
+    device = devices.select_device("cuda:0")
+    assert device is not None and device.timed_events
+
+
+def test_peak_memory_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the model took to load is not what a call needs."""
+    simulated = SimulatedDevice()
+    install(monkeypatch, cuda=cuda_module(simulated))
+    device = devices.select_device("cuda")
+    assert device is not None
+    simulated.allocate(2**20)
+    simulated.allocated = 2**10
+    assert device.peak_memory() == 2**20
+    device.reset_peak_memory()
+    assert device.peak_memory() == 2**10
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("cuda:2", "this machine has 2 cuda devices"),
-        ("cuda:x", "this machine has 2 cuda devices"),
-        ("npu", "no npu device is available here"),
-        ("tpu", "has no device 'tpu'"),
-        ("", "has no device ''"),
-        ("nn", "has no device 'nn'"),
-        ("cpu:1", "use --device cpu"),
+        ("cuda:2", "--device cuda:2: this machine has 2 cuda devices; the first is cuda:0"),
+        ("npu", "--device npu: no npu device is available here; check the driver with npu-smi info, or use --device"),
+        ("xpu", "--device xpu: torch 9.9 does not support it"),
     ],
 )
 def test_a_missing_device_is_an_error(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reason has a message of its own."""
-    _torch(monkeypatch, cuda=_accelerator(), npu=_accelerator(available=False), nn=SimpleNamespace())
+    device = SimulatedDevice()
+    install(monkeypatch, cuda=cuda_module(device), npu=npu_module(device, available=False))
     with pytest.raises(EnvironmentProblem, match=message):
-        devices.device_module(name)
+        devices.check_device(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cuda:x", "the index must be a number, as in cuda:0"),
+        ("cuda:", "the index must be a number"),
+        ("tpu", "there is no such kind of device; use cpu, cuda, npu, xpu"),
+        ("", "there is no such kind of device"),
+        ("cpu:1", "use --device cpu"),
+    ],
+)
+def test_a_name_that_no_device_has_is_an_error(name: str, message: str) -> None:
+    """The command line is wrong, whatever the machine has."""
+    with pytest.raises(UsageError, match=message):
+        devices.check_device(name)
+
+
+def test_the_reason_that_torch_warns_of_is_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch says by a warning why it finds no device; it becomes part of the one line."""
+    cuda = cuda_module(SimulatedDevice())
+
+    def is_available() -> bool:
+        warnings.warn(
+            "CUDA initialization: Found no NVIDIA driver. (Triggered internally at CUDAFunctions.cpp:119.)",
+            stacklevel=1,
+        )
+        return False
+
+    cuda.is_available = is_available
+    install(monkeypatch, cuda=cuda)
+    with pytest.raises(EnvironmentProblem, match=r"here \(CUDA initialization: Found no NVIDIA driver\); check the"):
+        devices.check_device("cuda")
+
+
+def test_a_build_without_cuda_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No driver helps if torch was built for the CPU only."""
+    install(monkeypatch, cuda=cuda_module(SimulatedDevice(), available=False))
+    sys.modules["torch"].version.cuda = None
+    with pytest.raises(EnvironmentProblem, match="torch 9.9 was built without cuda"):
+        devices.check_device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (None, "torch_npu is not installed: pip install torch_npu, of the version of torch"),
+        (
+            ImportError("libhccl.so: cannot open shared object file"),
+            "libhccl.so: cannot open shared object file.: install the device's driver",
+        ),
+    ],
+)
+def test_torch_npu_that_cannot_be_used(error: Exception | None, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package, or without its driver, the line says what to install."""
+    install(monkeypatch)
+    monkeypatch.delitem(sys.modules, "torch_npu")
+
+    def import_module(name: str) -> None:
+        raise error or ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(devices.importlib, "import_module", import_module)
+    with pytest.raises(EnvironmentProblem, match=message):
+        devices.check_device("npu")

@@ -1,0 +1,138 @@
+"""The accelerator that a run used: what it is, and its clocks, power and temperature while it was timed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Optional
+
+LAUNCH_BOUND_SHARE = 0.8
+"""From this ratio of issue time to device time on, a call is bound by launching.
+
+The device cannot finish before the last kernel has been issued, so however fast the kernels were, the device time would
+not fall below the issue time: faster kernels could save at most 1 - 0.8 = 20 % of it.
+"""
+
+
+class Phase(str, Enum):
+    """When a reading was taken: before the first call, in the warm-up, between timed calls, after the last one."""
+
+    BEFORE = "before"
+    WARM_UP = "warm-up"
+    STEADY = "steady"
+    AFTER = "after"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """An accelerator, as its driver describes it; ``None`` if it does not.
+
+    Attributes:
+        kind: ``cuda``, ``npu`` or ``xpu``.
+        index: number of the device among those that the process can use.
+        name: the product's name.
+        capability: compute capability of a CUDA device, such as ``9.0``.
+        driver: version of the driver.
+        runtime: name and version of the libraries that torch uses, such as ``CUDA 12.8, cuDNN 9.10.2``.
+        memory: size of its memory in bytes.
+        interface: the module of torch through which it is used: ``torch.accelerator`` or the device's own.
+        lacks: what torch cannot tell of this device, in words: timed events, memory figures.
+    """
+
+    kind: str
+    index: int
+    name: str
+    capability: Optional[str] = None
+    driver: Optional[str] = None
+    runtime: Optional[str] = None
+    memory: Optional[int] = None
+    interface: str = ""
+    lacks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the device's sensors showed at one moment; ``None`` if they do not show it.
+
+    Attributes:
+        phase: when it was taken.
+        calls: number of timed calls before it: the cold start, those of the warm-up and the samples.
+        mhz: frequency of the processors.
+        memory_mhz: frequency of the memory.
+        watts: power.
+        celsius: temperature.
+        joules: the device's energy counter, from an arbitrary start.
+        throttled: the reasons for which the clock is held down, such as ``power cap``; empty if there are none.
+        begins_turn: the process waited for its turn before it, so the counter's difference to the reading before
+            includes other processes.
+    """
+
+    phase: Phase
+    calls: int
+    mhz: Optional[float] = None
+    memory_mhz: Optional[float] = None
+    watts: Optional[float] = None
+    celsius: Optional[float] = None
+    joules: Optional[float] = None
+    throttled: tuple[str, ...] = ()
+    begins_turn: bool = False
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copying the inputs to the device and the outputs back: a stage of its own, outside the latency.
+
+    Attributes:
+        to_device: median seconds of preparing one batch on the device, conversions included.
+        to_host: median seconds of copying its outputs back.
+        included: whether the latency includes both (``--include-copies``).
+    """
+
+    to_device: float
+    to_host: float
+    included: bool = False
+
+
+@dataclass(frozen=True)
+class AcceleratorUse:
+    """How one process used an accelerator.
+
+    Attributes:
+        device: what it is.
+        peak_memory: the most bytes that tensors occupied on it while calls were timed; ``None`` if unknown.
+        copies: what the copies to and from it cost; ``None`` if nothing was timed.
+        sensors: where the readings come from (``NVML``, ``npu-smi``); empty if there are none.
+        readings: in the order in which they were taken.
+        throttled_samples: indices of the samples that were taken while the clock was held down, in each series.
+        joules_per_call: energy of one call, from the differences of the energy counter within turns; ``None`` if
+            the device has no such counter.
+        locked_mhz: the frequency that ``--lock-clocks`` set; ``None``: none was set.
+        problems: what could not be read, and why.
+    """
+
+    device: Accelerator
+    peak_memory: Optional[int] = None
+    copies: Optional[Copies] = None
+    sensors: str = ""
+    readings: tuple[Reading, ...] = ()
+    throttled_samples: tuple[int, ...] = ()
+    joules_per_call: Optional[float] = None
+    locked_mhz: Optional[int] = None
+    problems: tuple[str, ...] = ()
+
+
+def bound_by_launching(issue: float, device: float, kernels: Optional[float] = None) -> bool:
+    """Return whether a call spends its time issuing kernels rather than running them.
+
+    Args:
+        issue: seconds in which the host issued the work, the median of the samples.
+        device: seconds between the events around it.
+        kernels: seconds in which kernels ran, from the profiler; ``None`` if unknown. If they fill the device time,
+            the host waited for the device (a full queue, or a call that needs a value), not the other way round.
+    """
+    if not device > 0 or issue / device < LAUNCH_BOUND_SHARE:
+        return False
+    return kernels is None or kernels / device < LAUNCH_BOUND_SHARE
