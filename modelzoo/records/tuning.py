@@ -1,0 +1,160 @@
+"""A search for the fastest setting: what was tried, what was excluded and why, and what was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Optional
+
+
+class Goal(str, Enum):
+    """What is to be fast: one forward batch of the given size, or the items of batches of any size."""
+
+    LATENCY = "latency"
+    THROUGHPUT = "throughput"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class StageKind(str, Enum):
+    """``PROBE``: the default setting alone. ``SEARCH``: candidates, of which the slower ones are excluded.
+    ``CONFIRMATION``: the chosen setting, measured again in new processes."""
+
+    PROBE = "probe"
+    SEARCH = "search"
+    CONFIRMATION = "confirmation"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a search.
+
+    Attributes:
+        kind: what it is for.
+        groups: the settings that take part, as indices in ``Result.asked``; the default comes first.
+        rounds: number of processes of each setting that are planned; the default has one more for each further block.
+        seconds: how long each process samples.
+        first_round: number of its first round.
+    """
+
+    kind: StageKind
+    groups: tuple[int, ...]
+    rounds: int
+    seconds: float
+    first_round: int
+
+
+class ExclusionKind(str, Enum):
+    """Why a candidate cannot win."""
+
+    FAILED = "failed"
+    WRONG_OUTPUTS = "wrong outputs"
+    UNPROVEN = "unproven precision"
+    NOT_VALID = "not valid"
+    NOT_JUDGED = "not judged"
+    NO_EFFECT = "no effect here"
+    NOT_MEASURED = "not measured"
+    SLOWER = "slower"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A candidate that is out.
+
+    Attributes:
+        group: its index in ``Result.asked``.
+        kind: why.
+        reason: the same in a sentence.
+    """
+
+    group: int
+    kind: ExclusionKind
+    reason: str
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that the grid does not contain on this machine.
+
+    Attributes:
+        what: an option, or one of its values: ``malloc=tcmalloc``.
+        reason: why not.
+    """
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen from the search, before it was measured again. All numbers are indices in ``Result.asked``.
+
+    Attributes:
+        winner: the setting that was chosen; 0, the default, if nothing seemed to be faster.
+        best: the candidate with the lowest time per item in the search.
+        ties: the candidates that the search could not tell from ``best``, without ``best`` itself.
+        steps: the settings that lead from the default to the winner, one option at a time; the winner is the last.
+    """
+
+    winner: int
+    best: int
+    ties: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A search, as far as it has come.
+
+    Attributes:
+        workload: the workload's name.
+        goal: what is to be fast.
+        budget: seconds of wall time.
+        candidates: number of settings of the grid, the default included: the first ones of ``Result.asked``.
+        left_out: what the grid does not contain on this machine.
+        allow_unjudged: whether a bf16 setting may win although its predictions were not judged.
+        varied: the values of ``--vary``, if they replaced the grid.
+        stages: the stages so far.
+        excluded: the candidates that are out, in this order.
+        choice: what was chosen; ``None`` while the search goes on.
+        spent: seconds of wall time so far.
+        is_complete: whether it ended as planned.
+    """
+
+    workload: str
+    goal: Goal
+    budget: float
+    candidates: int
+    left_out: tuple[LeftOut, ...] = ()
+    allow_unjudged: bool = False
+    varied: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    excluded: tuple[Exclusion, ...] = ()
+    choice: Optional[Choice] = None
+    spent: float = 0.0
+    is_complete: bool = False
+
+    def stage(self, kind: StageKind) -> Optional[Stage]:
+        """The first stage of this kind."""
+        return next((each for each in self.stages if each.kind is kind), None)
+
+    def plus_stage(self, stage: Stage) -> Tuning:
+        """Return a copy with ``stage`` appended."""
+        return replace(self, stages=(*self.stages, stage))
+
+    def excluding(self, *excluded: Exclusion) -> Tuning:
+        """Return a copy with ``excluded`` appended; a candidate keeps its first reason."""
+        known = {each.group for each in self.excluded}
+        return replace(self, excluded=(*self.excluded, *(each for each in excluded if each.group not in known)))
+
+    def open(self) -> tuple[int, ...]:
+        """The candidates that are not out, without the default."""
+        out = {each.group for each in self.excluded}
+        return tuple(group for group in range(1, self.candidates) if group not in out)
