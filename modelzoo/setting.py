@@ -12,8 +12,10 @@ from typing import Any, Optional, Union
 from modelzoo.errors import UsageError
 
 PRECISIONS = ("fp32", "bf16")
+ENGINES = ("torch", "onnxruntime", "openvino", "jittor")
+"""The inference frameworks that the suite can run; ``module:class`` names one from elsewhere."""
 BF16_METHODS = ("fastmath", "autocast", "cast")
-MODES = ("eager", "compile", "script")
+MODES = ("eager", "compile", "script", "max-autotune", "cpp-wrapper", "aot")
 BACKENDS = ("auto", "onednn", "blas")
 MALLOCS = ("default", "glibc", "tcmalloc", "jemalloc")
 HUGE_PAGES = ("default", "off", "on")
@@ -25,6 +27,14 @@ MARGIN = 0.05
 LAUNCHERS = ("python", "image")
 """The fields that decide how a worker is started."""
 
+_REFERENCE: dict[str, Any] = {
+    "precision": "fp32",
+    "bf16_method": None,
+    "mode": "eager",
+    "backend": "auto",
+    "channels_last": False,
+    "engine": "torch",
+}
 OptionValue = Union[bool, int, float, str, None]
 """The value of one of a workload's own options."""
 
@@ -38,7 +48,9 @@ class Setting:
         precision: ``fp32`` or ``bf16``.
         bf16_method: how bf16 is enabled: ``fastmath`` (tensors stay fp32, kernels round internally),
             ``autocast``, or ``cast`` (the whole model is converted).
-        mode: ``eager``, ``compile`` (inductor with freezing) or ``script`` (traced or scripted, then frozen).
+        mode: ``eager``, ``compile`` (inductor with freezing), ``max-autotune`` and ``cpp-wrapper`` (the same with more
+            tuning, and called from C++), ``aot`` (AOTInductor: compiled ahead of time) or ``script`` (traced or
+            scripted, then frozen).
         backend: ``auto`` (torch's own choice), ``onednn``, or ``blas`` (oneDNN switched off).
         device: ``cpu``, ``cuda``, ``cuda:1``, ``npu`` ….
         batch: items per forward pass.
@@ -51,8 +63,10 @@ class Setting:
         malloc: the memory allocator: ``default`` (what the environment preloads, else the C library's), ``glibc`` (no
             other one is preloaded), ``tcmalloc`` or ``jemalloc``.
         thp: transparent huge pages: ``default`` (as the system is set), ``off``, or ``on`` (large blocks).
+        primitive_cache: how many primitives oneDNN keeps for reuse, 0 for none; ``None``: as many as it does by itself.
         python: absolute path of the interpreter that runs it; ``None`` stands for the one that runs the suite.
         image: name of the container image that it runs in; ``None``: in no container of its own.
+        engine: the inference framework: one of ``ENGINES``, or ``module:class``.
     """
 
     precision: str = "fp32"
@@ -71,6 +85,8 @@ class Setting:
     thp: str = "default"
     python: Optional[str] = None
     image: Optional[str] = None
+    engine: str = "torch"
+    primitive_cache: Optional[int] = None
 
     def __post_init__(self) -> None:
         _one_of("--precision", self.precision, PRECISIONS)
@@ -78,12 +94,16 @@ class Setting:
         _one_of("--backend", self.backend, BACKENDS)
         _one_of("--malloc", self.malloc, MALLOCS)
         _one_of("--thp", self.thp, HUGE_PAGES)
+        if ":" not in self.engine:
+            _one_of("--engine", self.engine, ENGINES)
         if self.bf16_method is not None:
             _one_of("--bf16", self.bf16_method, BF16_METHODS)
         for name in ("batch", "threads"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UsageError(f"--{name} must be 1 or more, not {value}")
+        if self.primitive_cache is not None and not 0 <= self.primitive_cache < 2**31:
+            raise UsageError(f"--primitive-cache must be from 0 to 2**31 - 1, not {self.primitive_cache}")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"--seed must be from 0 to 2**63 - 1, not {self.seed}")
         if self.python is not None and self.image is not None:
@@ -97,6 +117,8 @@ class Setting:
     def _label(self, short: Mapping[str, str]) -> str:
         """``label``, with the ``short`` names of the interpreter and the image."""
         parts = [self.precision + (f"={self.bf16_method}" if self.bf16_method else "")]
+        if self.engine != "torch":
+            parts.append(self.engine)
         if self.mode != "eager":
             parts.append(self.mode)
         if self.backend != "auto":
@@ -110,11 +132,11 @@ class Setting:
         return " ".join(parts)
 
     def reference(self) -> Setting:
-        """The setting whose predictions serve as the reference: fp32, eager, default backend and memory format.
+        """The setting whose predictions serve as the reference: torch, fp32, eager, default backend and memory format.
 
         Allocator, huge pages, interpreter and image stay: they belong to the process, which both run in.
         """
-        return self.replace(precision="fp32", bf16_method=None, mode="eager", backend="auto", channels_last=False)
+        return self.replace(**_REFERENCE)
 
     def replace(self, **changes: Any) -> Setting:
         """Return a copy with ``changes``, checked like any other setting."""
@@ -140,7 +162,7 @@ class ResolvedSetting(Setting):
 
     def reference(self) -> ResolvedSetting:
         """As ``Setting.reference``; what was resolved stays so."""
-        return replace(self, precision="fp32", bf16_method=None, mode="eager", backend="auto", channels_last=False)
+        return replace(self, **_REFERENCE)
 
 
 def labels(settings: Sequence[Setting]) -> list[str]:
@@ -154,8 +176,8 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     >>> labels([Setting(), Setting()])
     ['fp32', 'fp32 #2']
     """
-    shown = {"precision", "bf16_method", "mode", "backend", "channels_last", "malloc", "thp", "options", *LAUNCHERS}
-    names = [each.name for each in fields(Setting) if each.name not in shown]
+    shown = {"precision", "bf16_method", "engine", "mode", "backend", "channels_last", "malloc", "thp", *LAUNCHERS}
+    names = [each.name for each in fields(Setting) if each.name not in {*shown, "options"}]
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
     options = sorted({name for setting in settings for name in setting.options})
     varied_options = [name for name in options if len({repr(setting.options.get(name)) for setting in settings}) > 1]

@@ -51,6 +51,13 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
         "method that suits the backend",
     )
     group.add_argument(
+        "--engine",
+        default="torch",
+        metavar="ENGINE",
+        help="inference framework: torch (default), onnxruntime, openvino or jittor, which run the same weights "
+        "(docs/engines.md)",
+    )
+    group.add_argument(
         "--mode",
         default="eager",
         metavar="MODE",
@@ -177,6 +184,7 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[
         thp=args.thp,
         python=python,
         image=image,
+        engine=args.engine,
     )
 
 

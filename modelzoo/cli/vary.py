@@ -19,6 +19,7 @@ from modelzoo.setting import parse_words
 FIELDS = (
     "precision",
     "bf16",
+    "engine",
     "mode",
     "backend",
     "device",

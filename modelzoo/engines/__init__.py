@@ -10,7 +10,12 @@ from modelzoo.errors import UsageError
 if TYPE_CHECKING:
     from modelzoo.engines.protocol import Engine
 
-ENGINES = {"torch": "modelzoo.engines.torch.engine:TorchEngine"}
+ENGINES = {
+    "torch": "modelzoo.engines.torch.engine:TorchEngine",
+    "onnxruntime": "modelzoo.engines.onnxruntime.engine:OnnxRuntimeEngine",
+    "openvino": "modelzoo.engines.openvino.engine:OpenVinoEngine",
+    "jittor": "modelzoo.engines.jittor.engine:JittorEngine",
+}
 """The engines that the suite contains: name, and where the class is defined."""
 
 

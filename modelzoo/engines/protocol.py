@@ -17,6 +17,23 @@
 
 An engine need not import torch. The module that defines it must not import its framework either, so that an engine can
 be created and asked for ``variables`` before the framework's libraries may be loaded.
+
+Three kinds of processes use an engine:
+
+1. ``prepare`` resolves the setting and calls ``export``. An engine with a model format of its own converts the torch
+   module there, once, by ``modelzoo.engines.export.store.export_once``, which also stores the batch and torch's
+   outputs for it. torch may be imported, and several engines may be loaded side by side.
+2. A measuring worker gets the ``Export`` and never imports torch: its inputs are the batch that was stored, as numpy
+   arrays nested as the workload nests its tensors, and neither ``Workload.libraries`` nor ``Workload.inputs`` are
+   used. After the timing of the first process of a setting, ``Model.outputs`` is compared with torch's outputs.
+3. A judging worker has torch, and loads the model of ``Engine.reference`` (torch in fp32) beside the engine's.
+   ``Model.predict`` gets torch tensors there, nested as the workload's arguments, and returns torch tensors nested as
+   the workload's output. Every batch has the size that was exported, but detectors get pictures of other heights and
+   widths.
+
+An engine whose framework is installed in an environment of its own names its interpreter (``Engine.interpreter``).
+Only measuring workers run in it. In the other two processes, ``load`` checks that the environment exists, and
+``predict`` runs the model in a process of its own.
 """
 
 from __future__ import annotations
@@ -25,15 +42,21 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union
 
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.records.export import Export
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.workload import Count, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from modelzoo.engines.export.source import TorchSource
 
 T = TypeVar("T")
 
@@ -56,6 +79,20 @@ def value_and_problem(observed: Observed[T]) -> tuple[T | None, str | None]:
     return observed, None
 
 
+@dataclass(frozen=True)
+class RawOutputs:
+    """What a model computes from its batch, as numpy arrays in fp32 or an integer type.
+
+    Attributes:
+        outputs: the arrays of the model's output, in the order of ``modelzoo.engines.export.structure.flatten``.
+        heads: the arrays that the raw heads of a detector return before NMS (``Workload.heads``), in the order of
+            ``Expected.heads``; empty for other models.
+    """
+
+    outputs: tuple[NDArray[Any], ...]
+    heads: tuple[NDArray[Any], ...] = ()
+
+
 class DeviceEvent(Protocol):
     """A point in a device's queue of work, like ``torch.cuda.Event``."""
 
@@ -68,6 +105,10 @@ class DeviceEvent(Protocol):
 
 class AsynchronousDevice(Protocol):
     """An accelerator that works asynchronously, like ``torch.cuda``."""
+
+    @property
+    def timed_events(self) -> bool:
+        """Whether its events tell the time between them."""
 
     def Event(self, *, enable_timing: bool) -> DeviceEvent:  # noqa: N802 - torch's name
         """Create an event."""
@@ -99,6 +140,13 @@ class Model(Protocol):
 
         Raises:
             UsageError: the model cannot run this way.
+        """
+
+    def outputs(self, args: tuple[Any, ...]) -> Observed[RawOutputs]:
+        """Run one pass on prepared ``args`` as ``call`` does, and return all that it computes.
+
+        It is called once, after the timing. The raw heads may come from a second model that is loaded from the same
+        export.
         """
 
     def explained_errors(self) -> AbstractContextManager[None]:
@@ -139,13 +187,14 @@ class Session(Protocol):
             EnvironmentProblem: the backend is not available.
         """
 
-    def load(self, workload: Workload, weights: Weights, inputs: Inputs) -> Model:
+    def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> Model:
         """Load the workload's model with ``weights``, and make it ready to run (converted, compiled).
 
         Args:
             workload: what to run.
             weights: resolved weights, on this machine.
             inputs: a batch that determines the shapes for compiling.
+            export: what ``Engine.export`` returned; the weights are in it.
 
         Raises:
             WeightsError: the weights cannot be read or do not fit the model.
@@ -182,7 +231,8 @@ class Engine(Protocol):
 
         Raises:
             EnvironmentProblem: the device or the mode is not available.
-            UsageError: the engine does not support the setting.
+            UsageError: the engine does not support the setting: a mode, memory format, backend or bf16 method that it
+                lacks.
         """
 
     def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
@@ -197,6 +247,25 @@ class Engine(Protocol):
             math_mode: see ``modelzoo.machine.worker_environment.inherited_math_mode``.
         """
 
+    def export(self, setting: ResolvedSetting, source: TorchSource) -> Export | None:
+        """Convert the model of ``source`` into the engine's format, once for all processes of a call.
+
+        Returns:
+            ``None`` if the engine runs the torch module itself, or a workload of its own kind; its workers then make
+            the inputs as the workload declares them.
+
+        Raises:
+            UsageError: the model cannot be converted; the message gives the reason.
+            EnvironmentProblem: the exporter is not installed, or the cache cannot be written to.
+        """
+
+    def interpreter(self) -> str | None:
+        """Absolute path of the interpreter that measuring workers need; ``None`` for the one that prepared them.
+
+        Raises:
+            EnvironmentProblem: the engine's environment does not exist; the message names the command that makes it.
+        """
+
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         """Environment variables that a worker which runs ``setting`` needs before its libraries are loaded.
 
@@ -206,7 +275,10 @@ class Engine(Protocol):
         """
 
     def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
-        """The fp32 setting that ``setting`` is validated against, as it can run in this process."""
+        """The fp32 setting that ``setting`` is validated against, as it can run in this process.
+
+        Its ``engine`` says what runs it: torch, for an engine that runs exported models.
+        """
 
     def explained_errors(self) -> AbstractContextManager[None]:
         """Turn errors from a broken installation into an ``EnvironmentProblem``, while a workload creates its inputs

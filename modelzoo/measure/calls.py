@@ -44,7 +44,7 @@ def _prepare(
     settings = tuple(request.settings[index] for index in indices)
     try:
         environ = launcher.environment()
-        job = prepare_job(request.workload, settings, request.engine, environ, earlier)
+        job = prepare_job(request.workload, settings, environ, earlier)
         return call(launcher, job, prepare_environment(environ).variables, Prepared, listen).settings
     except ModelzooError as problem:
         return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(settings)
@@ -78,7 +78,7 @@ def validate(
         parent=os.getpid(),
         changes=environment.changes,
         math_mode=prepared.math_mode,
-        engine=request.engine,
+        export=prepared.export,
         request=validity,
     )
     listen = listener(request.workload.name, setting.label, 0, on_event, on_exhibit)

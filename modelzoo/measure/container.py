@@ -43,9 +43,11 @@ class ContainerLauncher:
 
     Attributes:
         image: name of the image.
+        python: the interpreter in it that runs workers.
     """
 
     image: str
+    python: str = "python3"
 
     @property
     def name(self) -> str:
@@ -79,7 +81,7 @@ class ContainerLauncher:
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Container:
         name = f"modelzoo-{uuid.uuid4().hex[:12]}"
-        options = ["--interactive", "--rm", "--init", f"--name={name}", "--pull=never", "--entrypoint=python3"]
+        options = ["--interactive", "--rm", "--init", f"--name={name}", "--pull=never", f"--entrypoint={self.python}"]
         options += [*_limits(), *_network(job), f"--volume={CACHE_VOLUME}", *mount_options(job, os.environ)]
         image = docker.read_image(self.image)
         changed = [f"{name}={value}" for name, value in environment.items() if image.environment.get(name) != value]
@@ -106,7 +108,7 @@ class ContainerLauncher:
             return EnvironmentProblem(f"docker cannot start {self.name}: {docker.problem_line(output)}")
         hint = "give an image of the suite; scripts/build-images makes them, and their names end in _modelzoo"
         if code in (_NOT_EXECUTABLE, _NOT_FOUND):
-            return EnvironmentProblem(f"{self.name} has no python3: {hint}")
+            return EnvironmentProblem(f"{self.name} has no {self.python}: {hint}")
         # A process that a signal ended has, as seen from outside its container, 128 plus the signal's number.
         number = 128 - code if 128 < code < 128 + signal.NSIG else code
         return explain_end(number, output, self.name, hint)

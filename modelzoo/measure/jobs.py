@@ -28,11 +28,10 @@ class JobEnvironment:
 def prepare_job(
     workload: Workload,
     settings: tuple[Setting, ...],
-    engine: str,
     environ: Mapping[str, str] = os.environ,
     earlier: tuple[Preparation, ...] = (),
 ) -> PrepareJob:
-    """Return the job that resolves ``settings`` for ``engine``.
+    """Return the job that resolves ``settings``.
 
     Args:
         environ: the variables that the worker inherits.
@@ -44,7 +43,6 @@ def prepare_job(
     return PrepareJob(
         directory=str(workload.directory),
         settings=settings,
-        engine=engine,
         parent=os.getpid(),
         math_mode=worker_environment.inherited_math_mode(environ),
         earlier=earlier,

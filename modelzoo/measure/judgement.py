@@ -10,12 +10,12 @@ from modelzoo.engines.protocol import value_and_problem
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.linux import allowed_cpus
-from modelzoo.measure.inputs import make_inputs
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.records.protocol import Exhibited, Judged, Message, Progress, ValidateJob
 from modelzoo.records.run import SideReport, ValidityReport
 from modelzoo.validity.predictors import LoadedPredictor, validate
 from modelzoo.workload import Inputs
+from modelzoo.workload.batches import make_inputs
 from modelzoo.workload.checkpoints import file_sha256
 from modelzoo.workload.discovery import load_workload
 
@@ -28,7 +28,7 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
     """
     # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
     machine, cpus = read_machine(), allowed_cpus()
-    engine = create_engine(job.engine)
+    engine = create_engine(job.resolved.engine)
     engine.load()
     work = load_workload(Path(job.directory))
     check_resolution(engine, work, job, machine.threads.count)
@@ -42,6 +42,7 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
             job.weights,
             inputs,
             job.request,
+            export=job.export,
             progress=lambda done, total, running: send(Progress(f"{done} of {total}: {running}")),
             exhibit=lambda exhibit: send(Exhibited(exhibit)),
         )
@@ -59,6 +60,7 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
         libraries=engine.libraries(),
         machine_fingerprint=fingerprint(machine),
         cpus=tuple(sorted(cpus)),
+        export=job.export,
     )
     return Judged(report)
 

@@ -14,6 +14,7 @@ from time import perf_counter, time
 from typing import Any, Callable, Optional
 
 from modelzoo.engines import create_engine
+from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.protocol import Engine, Model, Session, value_and_problem
 from modelzoo.machine.ceilings import kept_ceilings
 from modelzoo.machine.facts import read_machine
@@ -23,7 +24,6 @@ from modelzoo.machine.roofline import roofline_bound
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import clock_for
-from modelzoo.measure.inputs import inputs_digest, make_inputs
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.run_warnings import run_warnings
 from modelzoo.records.canary import Canary
@@ -38,6 +38,7 @@ from modelzoo.records.timing import Timing
 from modelzoo.records.workload import Count
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import Inputs, Workload
+from modelzoo.workload.batches import inputs_digest, make_inputs
 from modelzoo.workload.checkpoints import file_sha256
 from modelzoo.workload.discovery import load_workload
 
@@ -60,11 +61,12 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     machine, cpus = read_machine(), allowed_cpus()
     started = perf_counter()
     with no_garbage_collection():
-        engine = create_engine(job.engine)
+        engine = create_engine(job.resolved.engine)
         engine.load()
         work = load_workload(Path(job.directory))
         with engine.explained_errors():
-            for name in work.libraries:
+            # An exported model needs nothing of what the workload's torch module is made of, and not its inputs either.
+            for name in work.libraries if job.export is None else ():
                 import_module(name)
     import_seconds = perf_counter() - started
     # Workers import at the same time, which takes one core each; from here on each is alone.
@@ -107,8 +109,8 @@ class _Built:
 def _build(engine: Engine, session: Session, work: Workload, job: MeasureJob) -> _Built:
     started = perf_counter()
     with engine.explained_errors():
-        inputs = make_inputs(work, job.resolved, job.weights)
-        model = session.load(work, job.weights, inputs)
+        inputs = make_inputs(work, job.resolved, job.weights) if job.export is None else read_inputs(job.export)
+        model = session.load(work, job.weights, inputs, job.export)
     args = model.prepare(inputs.args)
     seconds = perf_counter() - started - (model.compile_seconds or 0.0)
     return _Built(model, inputs, args, seconds)
@@ -263,6 +265,7 @@ def _report(
         machine_fingerprint=fingerprint(machine),
         turns=timed.turns,
         kernels=observed.kernels,
+        export=job.export,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Optional
 
 from modelzoo.engines import create_engine
+from modelzoo.engines.export.source import TorchSource
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import EnvironmentProblem, ModelzooError
 from modelzoo.machine.limits import usable_threads
@@ -27,46 +29,81 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> Prepared:
     A setting that cannot run does not keep the others from running.
 
     Raises:
-        ModelzooError: nothing can run: the workload or the engine cannot be loaded.
+        ModelzooError: nothing can run: the workload cannot be loaded.
     """
     threads = usable_threads().count  # first: OpenMP libraries may bind this thread to one CPU when they are loaded
     work = load_workload(Path(job.directory))
-    engine = create_engine(job.engine)
-    engine.load()
-    known = _shared_weights(job.earlier)
+    engines = _Engines()
+    shared = _Shared(work, job.math_mode, send, _shared_weights(job.earlier))
     found = []
     for asked in job.settings:
         try:
+            engine = engines.loaded(asked.engine)
             resolved = resolve(engine, work, asked, threads, job.math_mode)
-            found.append(_prepared(engine, work, resolved, job.math_mode, known, send))
+            found.append(_prepared(engine, resolved, shared))
         except ModelzooError as error:
             found.append(Preparation(error=str(error), error_kind=type(error).__name__))
     return Prepared(tuple(found))
 
 
-def _prepared(
-    engine: Engine,
-    work: Workload,
-    resolved: ResolvedSetting,
-    math_mode: str,
-    known: dict[tuple[object, ...], Weights],
-    send: Callable[[Message], None],
-) -> Preparation:
-    send(Progress("weights"))
+class _Engines:
+    """The engines of a process, each loaded once."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Engine] = {}
+
+    def loaded(self, name: str) -> Engine:
+        if name not in self._found:
+            engine = create_engine(name)
+            engine.load()
+            self._found[name] = engine
+        return self._found[name]
+
+
+@dataclass
+class _Shared:
+    """What the settings of a job share: weights by ``_weights_key``, and the latest torch module."""
+
+    work: Workload
+    math_mode: str
+    send: Callable[[Message], None]
+    weights: dict[tuple[object, ...], Weights]
+    _source: Optional[TorchSource] = None
+    _source_key: tuple[object, ...] = ()
+
+    def source(self, resolved: ResolvedSetting) -> TorchSource:
+        """What an engine exports; nothing of it is made before an engine asks for it."""
+        key = (*_weights_key(resolved), resolved.batch, resolved.input)
+        if self._source is None or self._source_key != key:
+            # Only one is kept: models are large.
+            self._source = TorchSource(self.work, resolved, self.weights[_weights_key(resolved)])
+            self._source_key = key
+        return self._source
+
+
+def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Preparation:
+    work = shared.work
+    shared.send(Progress("weights"))
     memory = memory_variables(resolved)
     with engine.explained_errors():
         # What the user may have got wrong comes first: making weights takes longest.
         if resolved.input is not None:
             work.inputs(InputRequest(1, resolved.seed, Path(resolved.input), resolved.options))
+        interpreter = engine.interpreter()
         key = _weights_key(resolved)
-        if key not in known:
-            known[key] = resolve_weights(work, resolved.options, resolved.weights, resolved.seed)
+        if key not in shared.weights:
+            shared.weights[key] = resolve_weights(work, resolved.options, resolved.weights, resolved.seed)
+        if resolved.engine != "torch":
+            shared.send(Progress("export"))
+        export = engine.export(resolved, shared.source(resolved))
     return Preparation(
         resolved=resolved,
-        weights=known[key],
-        math_mode=math_mode,
+        weights=shared.weights[key],
+        math_mode=shared.math_mode,
         variables={**engine.variables(resolved), **memory},
         validation_variables={**engine.variables(resolved, with_reference=True), **memory},
+        export=export,
+        interpreter=interpreter,
     )
 
 

@@ -30,8 +30,8 @@ OnEvent = Callable[[Event], None]
 class Request:
     """One workload with the settings to compare; the first is the baseline.
 
-    ``first_group`` is the number of the first setting's group in the result; ``engine`` is what ``create_engine``
-    takes; ``launcher``, if given, starts the workers of all settings, whatever interpreter or image they name.
+    ``first_group`` is the number of the first setting's group in the result; ``launcher``, if
+    given, starts the workers of all settings, whatever interpreter, image or engine they name.
     """
 
     workload: Workload
@@ -41,16 +41,21 @@ class Request:
     trace: Optional[str] = None
     audit: bool = True
     first_group: int = 0
-    engine: str = "torch"
     launcher: Optional[Launcher] = None
 
-    def launcher_of(self, setting: Setting) -> Launcher:
-        """Return what starts the workers of ``setting``."""
+    def launcher_of(self, setting: Setting, interpreter: Optional[str] = None) -> Launcher:
+        """Return what starts the workers of ``setting``.
+
+        Args:
+            interpreter: the one that the measuring workers of its engine need (``Preparation.interpreter``), on this
+                machine or in the image.
+        """
         if self.launcher is not None:
             return self.launcher
         if setting.image is not None:
-            return ContainerLauncher(setting.image)
-        return LocalLauncher() if setting.python is None else LocalLauncher(setting.python)
+            return ContainerLauncher(setting.image, interpreter or "python3")
+        python = interpreter or setting.python
+        return LocalLauncher() if python is None else LocalLauncher(python)
 
 
 def listener(

@@ -7,7 +7,7 @@ half-second turns, so that a machine whose speed drifts affects all settings ali
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,16 +57,18 @@ class Rounds:
         """Whether any setting is left that may run."""
         return len(self._impossible) < len(self.request.settings)
 
-    def sweep(self, seconds: Optional[float]) -> Iterator[Run]:
+    def sweep(self, seconds: Optional[float], among: Optional[Collection[int]] = None) -> Iterator[Run]:
         """Yield one run of each setting; a run that failed is yielded too, with its reason.
 
         Args:
             seconds: how long each process samples; ``None`` if the plan gives a number of iterations.
+            among: the indices of the settings that take part, the baseline's among them; ``None``: all of them.
         """
         if not self._prepared or any(each.error_kind == WorkerError.__name__ for each in self._prepared):
             self._prepared = prepare(self.request, self.on_event)
         request = replace(self.request, plan=replace(self.request.plan, max_seconds=seconds))
-        possible = [index for index in range(len(request.settings)) if index not in self._impossible]
+        wanted = range(len(request.settings)) if among is None else sorted(among)
+        possible = [index for index in wanted if index not in self._impossible]
         for block in blocks(possible, capacity(available_memory(), self._largest), self.sweeps):
             yield from self._run(request, [index for index in block if index not in self._impossible])
             self._round += 1
@@ -155,7 +157,7 @@ class WorkerRun:
             stack: kills the worker when it is closed.
         """
         try:
-            launcher = self._request.launcher_of(self._request.settings[self.index])
+            launcher = self._request.launcher_of(self._request.settings[self.index], prepared.interpreter)
             job, environment = self._job(prepared, launcher, extras, full_audit)
             self.process = stack.enter_context(WorkerProcess(launcher, job, environment.variables, self._listener))
         except ModelzooError as problem:
@@ -191,7 +193,7 @@ class WorkerRun:
             parent=os.getpid(),
             changes=environment.changes,
             math_mode=prepared.math_mode,
-            engine=request.engine,
+            export=prepared.export,
             audit=request.audit,
             full_audit=full_audit,
             extras=extras,

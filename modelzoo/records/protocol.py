@@ -12,13 +12,14 @@ import msgspec
 
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.export import Export
 from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import EnvironmentChanges, RunReport, ValidityReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights
 from modelzoo.setting import Plan, ResolvedSetting, Setting
 
-PROTOCOL = 4
+PROTOCOL = 5
 
 
 class Preparation(msgspec.Struct, frozen=True):
@@ -28,6 +29,8 @@ class Preparation(msgspec.Struct, frozen=True):
         math_mode: as in the job.
         variables: environment variables that a worker needs to time the setting, before libraries are loaded.
         validation_variables: the same for a worker that also runs the fp32 reference.
+        export: the model in the format of the setting's engine; ``None`` if the engine has none of its own.
+        interpreter: path of the interpreter that measuring workers need; ``None``: the one that prepared the setting.
     """
 
     resolved: Optional[ResolvedSetting] = None
@@ -35,6 +38,8 @@ class Preparation(msgspec.Struct, frozen=True):
     math_mode: str = ""
     variables: dict[str, str] = {}
     validation_variables: dict[str, str] = {}
+    export: Optional[Export] = None
+    interpreter: Optional[str] = None
     error: Optional[str] = None
     error_kind: str = ""
 
@@ -47,7 +52,6 @@ class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
         parent: id of the process with which the worker ends; ``None`` if the worker is in a container, where it cannot
             see that process.
         math_mode: the oneDNN math mode that the user's environment asked for; empty: none.
-        engine: what ``create_engine`` takes.
         earlier: settings of the same workload that other workers have resolved; their weights are used again, so that
             all settings run the same ones.
     """
@@ -56,7 +60,6 @@ class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
     settings: tuple[Setting, ...]
     parent: Optional[int]
     math_mode: str = ""
-    engine: str = "torch"
     earlier: tuple[Preparation, ...] = ()
 
 
@@ -74,6 +77,7 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
         trace: the file that a Chrome trace is written to.
         own_turns: observe the CPUs during this process's own turns only, because it does not see the processes of all
             others: some of them are in containers.
+        export: as in ``Preparation``.
     """
 
     directory: str
@@ -84,7 +88,7 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
     parent: Optional[int]
     changes: EnvironmentChanges
     math_mode: str = ""
-    engine: str = "torch"
+    export: Optional[Export] = None
     audit: bool = True
     full_audit: bool = True
     extras: bool = False
@@ -104,7 +108,7 @@ class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
     changes: EnvironmentChanges
     request: ValidityRequest
     math_mode: str = ""
-    engine: str = "torch"
+    export: Optional[Export] = None
 
 
 class ReferenceJob(msgspec.Struct, frozen=True, tag="reference"):

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Optional
 
+from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.design import Design
 from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.records.export import Export
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Flops, Profile
@@ -17,13 +19,14 @@ from modelzoo.records.reference import LoadEvidence, ReferenceTurn
 from modelzoo.records.roofline import Bound
 from modelzoo.records.session import Session
 from modelzoo.records.timing import Timing
+from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity
 from modelzoo.records.workload import Count, Weights
 from modelzoo.setting import Plan, ResolvedSetting, Setting, labels
 from modelzoo.version import __version__
 from modelzoo.warning import WarningMessage
 
-FORMAT_VERSION = (2, 2)
+FORMAT_VERSION = (2, 3)
 """Major and minor. A newer minor version only adds fields; a newer major version cannot be read."""
 FORMATS = tuple(
     f"modelzoo-result/{FORMAT_VERSION[0]}" + (f".{minor}" if minor else "") for minor in range(FORMAT_VERSION[1] + 1)
@@ -113,6 +116,10 @@ class RunReport:
         turns: when it sampled, if other workers took turns with it.
         kernels: which kernels a pass called; without ``evidence`` it shows whether they were those of a process that
             was audited.
+        export: the model in the format of the engine; ``None`` if the engine ran the torch module itself.
+        agreement: how far the engine's outputs are from torch's; one process per setting compares them, and only if
+            its model was exported.
+        agreement_problem: why they were not compared.
     """
 
     workload: str
@@ -152,6 +159,9 @@ class RunReport:
     cpus: Optional[tuple[int, ...]] = None
     turns: Optional[tuple[Turn, ...]] = None
     kernels: Optional[KernelDigest] = None
+    export: Optional[Export] = None
+    agreement: Optional[OutputAgreement] = None
+    agreement_problem: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -240,6 +250,7 @@ class ValidityReport:
         libraries: the numerical libraries in the process.
         machine_fingerprint: as in ``RunReport``.
         cpus: the logical CPUs that the process could run on.
+        export: as in ``RunReport``.
     """
 
     validity: Validity
@@ -254,6 +265,7 @@ class ValidityReport:
     libraries: Optional[Libraries] = None
     machine_fingerprint: Optional[str] = None
     cpus: Optional[tuple[int, ...]] = None
+    export: Optional[Export] = None
 
 
 @dataclass(frozen=True)
@@ -317,6 +329,7 @@ class Result:
         load_evidence: what earlier sessions on this machine showed of each workload that was asked for and this load,
             when this session began. It takes part in deciding which latencies are adjusted.
         session: which of several sessions this is; ``None`` if there was only one.
+        tuning: the search that the runs belong to; ``None`` if they are no search.
         commit: the suite's git commit if it ran from a checkout, with ``+`` if files had been changed.
         format: name and version of the format.
     """
@@ -331,6 +344,7 @@ class Result:
     reference_load: str = ""
     load_evidence: tuple[LoadEvidence, ...] = ()
     session: Optional[Session] = None
+    tuning: Optional[Tuning] = None
     version: str = __version__
     commit: Optional[str] = None
     format: str = FORMAT

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional
 
+from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine, Model, Observed, Session, value_and_problem
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence
+from modelzoo.records.export import Export
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
@@ -57,6 +59,7 @@ def validate(
     inputs: Inputs,
     request: ValidityRequest,
     *,
+    export: Optional[Export] = None,
     progress: Progress = no_progress,
     exhibit: ExhibitSink = no_exhibit,
 ) -> Judgement:
@@ -65,6 +68,7 @@ def validate(
     Args:
         engine: loaded.
         inputs: a batch that determines the shapes for compiling and tracing.
+        export: the model in the format of ``engine``, if it has one of its own.
         request: what the user asked for; seed, batch and everything about the weights are filled in here.
 
     Raises:
@@ -75,13 +79,17 @@ def validate(
         raise UsageError(
             f"workload {workload.name} does not say how its predictions are judged: set judge in workload.py"
         )
-    reference = load_predictor(engine, workload, engine.reference(setting), weights, inputs, name="fp32")
+    plain = engine.reference(setting)
+    other = engine if plain.engine == setting.engine else create_engine(plain.engine)
+    if other is not engine:
+        other.load()
+    reference = load_predictor(other, workload, plain, weights, inputs, name="fp32")
     if reference.canary is not None and reference.canary.verdict("fp32") is not CanaryVerdict.FP32:
         raise EnvironmentProblem(
             f"no fp32 reference in this process, its operators compute otherwise: {reference.canary.summary}; "
             "unset fast-math variables, or use a torch with torch.backends.mkldnn.conv.fp32_precision (2.9 or newer)"
         )
-    tested = load_predictor(engine, workload, setting, weights, inputs, name=setting.label)
+    tested = load_predictor(engine, workload, setting, weights, inputs, export, name=setting.label)
     validity = judge(
         workload.name,
         workload.judge(setting.options),
@@ -107,12 +115,19 @@ def complete_request(request: ValidityRequest, setting: ResolvedSetting, weights
 
 
 def load_predictor(
-    engine: Engine, workload: Workload, setting: ResolvedSetting, weights: Weights, inputs: Inputs, *, name: str
+    engine: Engine,
+    workload: Workload,
+    setting: ResolvedSetting,
+    weights: Weights,
+    inputs: Inputs,
+    export: Optional[Export] = None,
+    *,
+    name: str,
 ) -> LoadedPredictor:
     """Load one of the two models as ``setting`` says, and run its canary."""
     session = engine.open(setting)
     with session.active():
-        model = session.load(workload, weights, inputs)
+        model = session.load(workload, weights, inputs, export)
         canary, problem = value_and_problem(session.canary())
     predictor = Predictor(name, model.predict, setting.precision, model.module, session.active)
     return LoadedPredictor(predictor, setting, session, model, canary, problem)

@@ -20,12 +20,14 @@ from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
+from modelzoo.records.export import Export
 from modelzoo.records.workload import Count, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
 
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
+    from modelzoo.engines.export.source import TorchSource
 
 REASON = "the fake engine has no kernel log, so its precision cannot be proven"
 
@@ -55,11 +57,17 @@ class FakeEngine:
         decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
         return ResolvedSetting(**{**asdict(setting), **decided})
 
+    def export(self, setting: ResolvedSetting, source: TorchSource) -> None:
+        return None
+
+    def interpreter(self) -> None:
+        return None
+
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         return {"FAKE_NUM_THREADS": str(setting.threads)}
 
     def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
-        return setting.reference()
+        return setting.reference().replace(engine=setting.engine)  # type: ignore[return-value]  # its own class
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
@@ -82,7 +90,7 @@ class FakeSession:
         with np.errstate(all="ignore"):
             yield ("numpy.errstate=ignore",)
 
-    def load(self, workload: Workload, weights: Weights, inputs: Inputs) -> FakeModel:
+    def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> FakeModel:
         try:
             with np.load(weights.path) as arrays:
                 state = {name: arrays[name] for name in arrays.files}
@@ -119,6 +127,9 @@ class FakeModel:
         import torch  # the judge's inputs were tensors, so it expects tensors
 
         return torch.from_numpy(np.ascontiguousarray(output))
+
+    def outputs(self, args: tuple[Any, ...]) -> Unavailable:
+        return Unavailable("the fake engine runs no exported models")
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:

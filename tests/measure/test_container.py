@@ -127,7 +127,7 @@ def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path)
     engine.add("zoo:a")
     work = numpy_classifier(tmp_path)
     setting = Setting("bf16", weights=str(work.directory / "weights.npz"), threads=1, image="zoo:a")
-    request = Request(work, (setting,), SHORT, engine="engines.fake_engine:FakeEngine")
+    request = Request(work, (setting,), SHORT)
     report = calls.validate(request, ValidityRequest(), silent, lambda exhibit: None)
     assert report.machine is not None
     assert report.machine.image_id == "sha256:zoo:a"
@@ -150,7 +150,7 @@ def test_an_interrupted_call_removes_its_container(engine: FakeDocker, tmp_path:
     engine.add("zoo:a")
     work = odd(tmp_path / "odd", inputs="import time; time.sleep(60)")
     launcher = ContainerLauncher("zoo:a")
-    job = prepare_job(work, (A.replace(input="/"),), "torch")
+    job = prepare_job(work, (A.replace(input="/"),))
 
     def interrupt(message: Message) -> None:
         assert len(engine.containers()) == 1
@@ -169,7 +169,7 @@ def test_a_container_that_cannot_be_paused_is_an_error(engine: FakeDocker) -> No
     """Its threads might disturb the others; of one that has ended there is nothing to pause."""
     engine.add("zoo:a")
     launcher = ContainerLauncher("zoo:a")
-    job = prepare_job(mlp(), (A,), "torch")
+    job = prepare_job(mlp(), (A,))
     with process.WorkerProcess(launcher, job, prepare_environment(launcher.environment()).variables, print) as worker:
         engine.say(problem="Error response from daemon: cgroup freezer is not available")
         with pytest.raises(EnvironmentProblem, match="'docker unpause' failed, so .*: cgroup freezer is not available"):

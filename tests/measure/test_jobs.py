@@ -47,14 +47,14 @@ def test_the_preparation_runs_in_plain_fp32(monkeypatch: pytest.MonkeyPatch) -> 
     """It is told the inherited math mode instead of getting it."""
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "BF16")
     assert "DNNL_DEFAULT_FPMATH_MODE" not in jobs.prepare_environment().variables
-    assert jobs.prepare_job(mlp(), (RANDOM,), "torch").math_mode == "bf16"
+    assert jobs.prepare_job(mlp(), (RANDOM,)).math_mode == "bf16"
 
 
 def test_an_unknown_math_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """oneDNN would ignore it without a word."""
     monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", "bf61")
     with pytest.raises(UsageError, match="unknown to oneDNN"):
-        jobs.prepare_job(mlp(), (RANDOM,), "torch")
+        jobs.prepare_job(mlp(), (RANDOM,))
 
 
 def test_each_worker_has_the_memory_of_its_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ ENGINE = "engines.fake_engine:FakeEngine"
 def job_for(work: Workload, request: ValidityRequest) -> ValidateJob:
     """The job that judges bf16 on three crops."""
     path = str(work.directory / "weights.npz")
-    asked = Setting("bf16", weights=path)
+    asked = Setting("bf16", weights=path, engine=ENGINE)
     return ValidateJob(
         directory=str(work.directory),
         asked=asked,
@@ -33,7 +33,6 @@ def job_for(work: Workload, request: ValidityRequest) -> ValidateJob:
         parent=0,
         changes=EnvironmentChanges(),
         request=request,
-        engine=ENGINE,
     )
 
 

@@ -31,14 +31,14 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workload:
 
 def settings(workload: Workload) -> tuple[Setting, Setting]:
     """fp32 and bf16, with the weights of the workload."""
-    fp32 = Setting(weights=str(workload.directory / "weights.npz"), threads=1)
+    fp32 = Setting(weights=str(workload.directory / "weights.npz"), threads=1, engine=ENGINE)
     return fp32, fp32.replace(precision="bf16")
 
 
 def test_it_is_timed_and_its_precision_cannot_be_proven(workload: Workload) -> None:
     """Times, versions and the reason why nothing is proven; the summary and ``--strict`` say so."""
     asked = settings(workload)
-    runs = tuple(runs_of(Request(workload, asked, SHORT, engine=ENGINE), 2))
+    runs = tuple(runs_of(Request(workload, asked, SHORT), 2))
     assert [run.error for run in runs] == [None] * 4
     reports = [run.report for run in runs if run.report is not None]
     for report in reports:
@@ -62,7 +62,7 @@ def _check(report: RunReport) -> None:
 def test_its_predictions_are_judged(workload: Workload) -> None:
     """bf16, imitated by cutting off mantissa bits, agrees with fp32; both sides say that they prove nothing."""
     _, bf16 = settings(workload)
-    request = Request(workload, (bf16,), SHORT, engine=ENGINE)
+    request = Request(workload, (bf16,), SHORT)
     report = calls.validate(request, ValidityRequest(), lambda event: None, lambda exhibit: None)
     assert report.validity.verdict is ValidityVerdict.VALID, report.validity.reason
     assert report.validity.metric == "top1_agreement"
@@ -73,6 +73,6 @@ def test_its_predictions_are_judged(workload: Workload) -> None:
 def test_what_it_cannot_do_is_one_line(workload: Workload) -> None:
     """A mode that it lacks is refused by the engine, before anything is timed."""
     fp32, _ = settings(workload)
-    request = Request(workload, (fp32.replace(mode="compile"),), SHORT, engine=ENGINE)
+    request = Request(workload, (fp32.replace(mode="compile"),), SHORT)
     (run,) = runs_of(request)
     assert (run.error, run.error_kind) == ("--mode compile: the fake engine does not compile", UsageError.__name__)

@@ -113,7 +113,7 @@ def test_a_path_in_another_encoding_is_refused_in_one_line() -> None:
 
 def test_a_suite_of_another_protocol_is_refused_in_one_line(tmp_path: Path) -> None:
     """Sides whose suites would misunderstand each other are not compared."""
-    job = prepare_job(odd(tmp_path / "odd"), (RANDOM,), "torch")
+    job = prepare_job(odd(tmp_path / "odd"), (RANDOM,))
     hello = encode_line(Hello(PROTOCOL + 1, "9.9")).decode()
     launcher = LocalLauncher(worker=("-c", f"input(); print('''{hello}''')"))
     expected = (
@@ -126,9 +126,7 @@ def test_a_suite_of_another_protocol_is_refused_in_one_line(tmp_path: Path) -> N
 
 def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
     """Ctrl-C while a worker runs is passed on, and no process is left behind."""
-    job = prepare_job(
-        odd(tmp_path / "odd", inputs="import time; time.sleep(60)"), (RANDOM.replace(input="/"),), "torch"
-    )
+    job = prepare_job(odd(tmp_path / "odd", inputs="import time; time.sleep(60)"), (RANDOM.replace(input="/"),))
 
     def interrupt(message: Message) -> None:
         raise KeyboardInterrupt
@@ -148,7 +146,7 @@ from modelzoo.measure.process import call
 from modelzoo.records.protocol import Prepared
 from modelzoo.setting import Setting
 from modelzoo.workload.discovery import load_workload
-job = prepare_job(load_workload(Path(sys.argv[1])), (Setting(input="/"),), "torch")
+job = prepare_job(load_workload(Path(sys.argv[1])), (Setting(input="/"),))
 call(LocalLauncher(), job, prepare_environment().variables, Prepared, lambda message: print(message, flush=True))
 """
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from toy_workloads import RANDOM, mlp
 
 from modelzoo.measure.jobs import prepare_job
@@ -25,7 +26,7 @@ def answers(line: bytes) -> tuple[int, list[object]]:
 
 def test_a_worker_introduces_itself_and_answers() -> None:
     """Its protocol and version first, its result last; an impossible setting is part of the result."""
-    job = prepare_job(mlp(), (RANDOM.replace(weights="/nonexistent"),), "torch")
+    job = prepare_job(mlp(), (RANDOM.replace(weights="/nonexistent"),))
     code, messages = answers(encode_job(job))
     assert code == 0
     assert messages[0] == Hello(PROTOCOL, __version__)
@@ -33,14 +34,15 @@ def test_a_worker_introduces_itself_and_answers() -> None:
     assert messages[-1].settings[0].error_kind == "WeightsError"
 
 
-def test_an_error_of_the_job_is_a_message_and_exit_code_2() -> None:
-    """A workload that does not exist."""
-    job = prepare_job(mlp(), (RANDOM,), "no-such-engine")
+def test_an_error_of_the_job_is_a_message_and_exit_code_2(tmp_path: Path) -> None:
+    """A workload that declares nothing."""
+    (tmp_path / "workload.py").write_text("")
+    job = structs.replace(prepare_job(mlp(), (RANDOM,)), directory=str(tmp_path))
     code, messages = answers(encode_job(job))
     assert code == 2
     assert isinstance(messages[-1], Failed)
     assert messages[-1].error_kind == "UsageError"
-    assert "no engine 'no-such-engine'" in messages[-1].error
+    assert "workload.py must define WORKLOAD" in messages[-1].error
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b'{"type": "conquer"}', b'{"type": "measure"}', b"[]"])
@@ -66,7 +68,7 @@ def do(job, send):
 worker.do = do
 worker.leave(worker.main())
 """
-    job = prepare_job(mlp(), (RANDOM,), "torch")
+    job = prepare_job(mlp(), (RANDOM,))
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -36,6 +36,7 @@ def test_the_schema_is_a_schema() -> None:
     assert SCHEMA["$defs"]["Result"]["properties"]["format"]["enum"] == [
         "modelzoo-result/2",
         "modelzoo-result/2.1",
+        "modelzoo-result/2.2",
         FORMAT,
     ]
 
@@ -82,7 +83,7 @@ def test_an_unknown_field_does_not_fit_the_schema(tmp_path: Path) -> None:
     ("path", "value"),
     [
         (("format",), "modelzoo-result/1"),
-        (("format",), "modelzoo-result/2.3"),
+        (("format",), "modelzoo-result/2.4"),
         (("format",), "modelzoo-result/3"),
         (("runs",), {}),
         (("runs", 0, "round"), -1),

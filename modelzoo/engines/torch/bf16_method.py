@@ -1,4 +1,4 @@
-"""How bf16 is enabled: the one rule, as pure functions.
+"""How bf16 and fp16 are enabled: the one rule, as pure functions.
 
 ``fastmath`` keeps fp32 tensors and lets oneDNN's kernels round internally. ``autocast`` converts operands as
 ``torch.autocast`` does. ``cast`` converts the whole model.
@@ -34,9 +34,9 @@ def requested_bf16_method(setting: Setting, inherited_mode: str = "") -> str | N
 def resolve_bf16_method(
     setting: Setting, *, architecture: str, has_onednn: bool, inherited_mode: str = ""
 ) -> str | None:
-    """The method that ``setting`` runs with; ``None`` for fp32.
+    """The method that ``setting`` runs with; ``None`` for fp32 and tf32, whose tensors are fp32.
 
-    Without a request it is fast math on ARM CPUs with oneDNN, and autocast everywhere else. On x86, oneDNN's fast
+    fp16 is enabled by autocast unless the model is to be cast. For bf16 without a request it is fast math on ARM CPUs with oneDNN, and autocast everywhere else. On x86, oneDNN's fast
     math keeps using fp32 kernels; OpenBLAS has bf16 kernels for bf16 tensors only; accelerators have bf16 kernels of
     their own.
 
@@ -46,6 +46,8 @@ def resolve_bf16_method(
         has_onednn: whether this torch was built with oneDNN.
         inherited_mode: see ``requested_bf16_method``.
     """
+    if setting.precision == "fp16":
+        return setting.bf16_method or "autocast"
     if setting.precision != "bf16":
         return None
     requested = requested_bf16_method(setting, inherited_mode)

@@ -1,4 +1,4 @@
-"""Compile a model for ``--mode compile`` and ``--mode script``."""
+"""Compile or capture a model: ``--mode compile``, ``script`` and ``graph``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 import warnings
 from typing import Any, Callable
 
+from modelzoo.engines.torch.graphs import GraphedModel
 from modelzoo.engines.torch.precision import autocast
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
@@ -15,15 +16,21 @@ WARM_UP_CALLS = 2
 """The first call compiles (inductor) or profiles (TorchScript); the second one specializes."""
 
 
-def require_mode(mode: str) -> None:
-    """Check that this torch and this machine can compile at all.
+def require_mode(setting: Setting) -> None:
+    """Check that this torch, this machine and the device have the mode of ``setting``.
 
     Raises:
-        EnvironmentProblem: they cannot.
+        EnvironmentProblem: this torch or machine cannot compile at all.
+        UsageError: the device has no such mode.
     """
     import torch
 
-    if mode != "compile":
+    if setting.mode == "graph" and setting.device.partition(":")[0] != "cuda":
+        raise UsageError(
+            f"--mode graph replays CUDA graphs, which {setting.device} does not have; use --mode compile, or "
+            "--device cuda"
+        )
+    if setting.mode != "compile":
         return
     if not hasattr(torch, "compile"):
         raise EnvironmentProblem(
@@ -41,15 +48,31 @@ def compiled(workload: Workload, model: Any, args: tuple[Any, ...], setting: Set
         UsageError: the mode does not support the bf16 method.
         Exception: whatever the compiler raises for a model that it does not support.
     """
-    run = _inductor(model) if setting.mode == "compile" else _script(workload, model, args, setting)
+    run = _inductor(model, setting) if setting.mode == "compile" else _script(workload, model, args, setting)
     for _ in range(WARM_UP_CALLS):
         with autocast(setting):
             run(*args)
     return run
 
 
-def _inductor(model: Any) -> Callable[..., Any]:
-    require_mode("compile")
+def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> GraphedModel:
+    """Capture one call of ``model`` on ``args``, as ``setting.mode`` ``graph`` says.
+
+    Raises:
+        UsageError: the device has no graphs.
+        RuntimeError: the model cannot be captured.
+    """
+    require_mode(setting)
+
+    def run(*given: Any) -> Any:
+        with autocast(setting, cached=False):
+            return model(*given)
+
+    return GraphedModel(run, args)
+
+
+def _inductor(model: Any, setting: Setting) -> Callable[..., Any]:
+    require_mode(setting)
     import torch
     import torch._inductor.config as config
 
@@ -73,7 +96,7 @@ def _script(workload: Workload, model: Any, args: tuple[Any, ...], setting: Sett
             graph = torch.jit.script(model)
         elif uses_autocast:
             # Tracing would record a cached cast as a constant of the first call.
-            with torch.autocast(setting.device.split(":")[0], dtype=torch.bfloat16, cache_enabled=False):
+            with autocast(setting, cached=False):
                 graph = torch.jit.trace(model, args, strict=False, check_trace=False)
         else:
             graph = torch.jit.trace(model, args, strict=False, check_trace=False)

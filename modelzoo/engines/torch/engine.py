@@ -20,6 +20,7 @@ from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.worker_environment import MATH_MODE_VARIABLE
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.records.export import Export
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.workload import Count, Weights
@@ -29,6 +30,7 @@ from modelzoo.workload.weights import load_model
 
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
+    from modelzoo.engines.export.source import TorchSource
 
 
 class TorchEngine:
@@ -48,7 +50,7 @@ class TorchEngine:
         return libraries.read_libraries()
 
     def check(self, setting: Setting) -> None:
-        devices.device_module(setting.device)
+        devices.check_device(setting.device)
         compilation.require_mode(setting.mode)
 
     def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
@@ -62,6 +64,12 @@ class TorchEngine:
         )
         decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
         return ResolvedSetting(**{**asdict(setting), **decided})
+
+    def export(self, setting: ResolvedSetting, source: TorchSource) -> None:
+        return None
+
+    def interpreter(self) -> None:
+        return None
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         found = dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
@@ -112,7 +120,7 @@ class TorchSession:
         with torch.inference_mode(), switches.applied(self._setting) as names:
             yield names
 
-    def load(self, workload: Workload, weights: Weights, inputs: Inputs) -> TorchModel:
+    def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> TorchModel:
         model = load_model(workload, self._setting.options, weights)
         return TorchModel(workload, self._setting, execution.build(workload, model, inputs, self._setting))
 
@@ -147,6 +155,9 @@ class TorchModel:
     def predict(self, *args: Any) -> Any:
         with self.explained_errors():
             return self._executable.call(*self._executable.prepare(args))
+
+    def outputs(self, args: tuple[Any, ...]) -> Unavailable:
+        return Unavailable("torch is what other engines are compared with")
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:

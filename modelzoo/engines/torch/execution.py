@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from modelzoo.engines.torch import detection_autocast
-from modelzoo.engines.torch.compilation import compiled
-from modelzoo.engines.torch.precision import autocast, cast
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.engines.torch.compilation import captured, compiled
+from modelzoo.engines.torch.device_errors import device_problem, first_line
+from modelzoo.engines.torch.graphs import kept
+from modelzoo.engines.torch.precision import autocast, cast, dtype_of
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Inputs, Workload
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,13 +29,15 @@ class Executable:
         model: the eager module, on its device, in its data type and memory format.
         call: maps prepared positional arguments to the outputs. It enters autocast on each call, as servers do.
         prepare: moves and converts inputs the way the model was.
-        compile_seconds: how long compiling or tracing took; ``None`` in eager mode.
+        compile_seconds: how long compiling, tracing or capturing took; ``None`` in eager mode.
+        own: returns outputs that the next call does not overwrite.
     """
 
     model: Any
     call: Callable[..., Any]
     prepare: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     compile_seconds: float | None
+    own: Callable[[Any], Any] = lambda outputs: outputs
 
 
 def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> Executable:
@@ -44,23 +50,25 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
     import torch
 
     model = model.to(setting.device)
-    is_cast = setting.bf16_method == "cast"
+    is_cast, dtype = setting.bf16_method == "cast", dtype_of(setting)
     if is_cast:
-        model = model.to(torch.bfloat16)
+        model = model.to(dtype)
     if setting.channels_last:
         model = model.to(memory_format=torch.channels_last)
 
     def prepare(args: tuple[Any, ...]) -> tuple[Any, ...]:
         moved: tuple[Any, ...] = _moved(args, setting)
-        return cast(moved) if is_cast else moved
+        return cast(moved, dtype) if is_cast else moved
 
     uses_autocast = setting.bf16_method == "autocast"
     if uses_autocast and setting.device == "cpu":
         detection_autocast.register_missing()
-    if setting.mode == "eager":
-        run, seconds = model, None
-    else:
-        run, seconds = _timed_compilation(workload, model, prepare(inputs.args), setting)
+    if setting.mode == "graph":
+        graph, seconds = _timed(lambda: captured(model, prepare(inputs.args), setting), workload, setting)
+        return Executable(model, graph, lambda args: graph.load(prepare(args)), seconds, kept)
+    run, seconds = model, None
+    if setting.mode != "eager":
+        run, seconds = _timed(lambda: compiled(workload, model, prepare(inputs.args), setting), workload, setting)
 
     def call_autocast(*args: Any) -> Any:
         with autocast(setting):
@@ -69,26 +77,29 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
     return Executable(model, call_autocast if uses_autocast else run, prepare, seconds)
 
 
-def refusal(workload: Workload, setting: Setting, error: Exception) -> UsageError:
-    """Turn an error that torch raised for an unsupported operator into one line."""
+def refusal(workload: Workload, setting: Setting, error: Exception) -> ModelzooError:
+    """Turn an error that torch raised for an unsupported operator, or for its device, into one line."""
+    problem = device_problem(error, setting.device)
+    if problem is not None:
+        return problem
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return UsageError(
-        f"{workload.name} cannot run with {setting.label}: {lines[-1] if lines else type(error).__name__}; "
-        "choose another --bf16 method or --mode"
-    )
+    # The compilers' errors end with the reason, those of a device begin with it.
+    is_capture = setting.mode == "graph"
+    reason = first_line(str(error)) if is_capture else lines[-1] if lines else type(error).__name__
+    advice = "use --mode eager or compile" if is_capture else "choose another --bf16 method or --mode"
+    return UsageError(f"{workload.name} cannot run with {setting.label}: {reason}; {advice}")
 
 
-def _timed_compilation(
-    workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting
-) -> tuple[Callable[..., Any], float]:
+def _timed(build_it: Callable[[], T], workload: Workload, setting: Setting) -> tuple[T, float]:
+    """What ``build_it`` compiles or captures, and how many seconds it took."""
     started = perf_counter()
     try:
-        run = compiled(workload, model, args, setting)
+        built = build_it()
     except (EnvironmentProblem, UsageError):
         raise
     except Exception as error:  # compilers raise errors of many types
         raise refusal(workload, setting, error) from error
-    return run, perf_counter() - started
+    return built, perf_counter() - started
 
 
 def _moved(value: Any, setting: Setting) -> Any:

@@ -29,7 +29,7 @@ def applied(setting: Setting) -> Iterator[tuple[str, ...]]:
         names: list[str] = []
         if setting.backend != "auto":
             names.append(_select_backend(setting.backend, stack))
-        names += stack.enter_context(fast_math(setting.bf16_method == "fastmath"))
+        names += stack.enter_context(fast_math(setting.bf16_method == "fastmath", tf32=setting.precision == "tf32"))
         yield tuple(names)
 
 
@@ -46,14 +46,18 @@ def _select_backend(backend: str, stack: ExitStack) -> str:
 
 
 @contextmanager
-def fast_math(on: bool) -> Iterator[tuple[str, ...]]:
+def fast_math(on: bool, *, tf32: bool = False) -> Iterator[tuple[str, ...]]:
     """Set the internal precision of fp32 operators, and restore it on exit.
 
-    oneDNN may round to bf16 if ``on``. Everything else is set to plain fp32, including TF32 on CUDA devices. torch 2.9
-    and newer have ``fp32_precision``, older ones only ``set_float32_matmul_precision``; torch forbids mixing the two.
+    oneDNN may round to bf16 if ``on``, and CUDA's libraries may round to TF32 if ``tf32``; everything else is set to
+    plain fp32. For oneDNN, torch 2.9 and newer have ``fp32_precision``, older ones only
+    ``set_float32_matmul_precision``; torch forbids mixing the two.
 
     Yields:
-        oneDNN's switches that were set, as text for the record.
+        The switches that were set, as text for the record: oneDNN's, and CUDA's if there is such a device.
+
+    Raises:
+        EnvironmentProblem: something else decides about TF32.
     """
     import torch
 
@@ -63,16 +67,34 @@ def fast_math(on: bool) -> Iterator[tuple[str, ...]]:
             wanted = "bf16" if on else "ieee"
             for owner in (mkldnn.conv, mkldnn.matmul):
                 _switch(stack, owner, "fp32_precision", wanted)
-            if torch.cuda.is_available():
-                for owner in (torch.backends.cuda.matmul, torch.backends.cudnn.conv):
-                    _switch(stack, owner, "fp32_precision", "ieee")
-            yield tuple(f"torch.backends.mkldnn.{part}.fp32_precision={wanted}" for part in ("conv", "matmul"))
-            return
-        wanted = "medium" if on else "highest"
-        stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
-        torch.set_float32_matmul_precision(wanted)
-        _switch(stack, torch.backends.cudnn, "allow_tf32", False)
-        yield (f"torch.set_float32_matmul_precision({wanted})",)
+            names = [f"torch.backends.mkldnn.{part}.fp32_precision={wanted}" for part in ("conv", "matmul")]
+        else:
+            wanted = "medium" if on else "highest"
+            stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
+            torch.set_float32_matmul_precision(wanted)
+            names = [f"torch.set_float32_matmul_precision({wanted})"]
+        if torch.cuda.is_available():
+            names += _switch_tf32(stack, tf32)
+        yield tuple(names)
+
+
+def _switch_tf32(stack: ExitStack, on: bool) -> list[str]:
+    """Allow or forbid TF32 on CUDA devices.
+
+    ``allow_tf32`` is used although torch 2.9 and newer also have ``fp32_precision``: inductor reads ``allow_tf32``,
+    which raises if only ``fp32_precision`` has been set (https://github.com/pytorch/pytorch/issues/166387).
+    """
+    import torch
+
+    owners = {"cuda.matmul": torch.backends.cuda.matmul, "cudnn": torch.backends.cudnn}
+    for owner in owners.values():
+        _switch(stack, owner, "allow_tf32", on)
+    wrong = [name for name, owner in owners.items() if owner.allow_tf32 is not on]
+    if wrong:
+        raise EnvironmentProblem(
+            f"torch.backends.{wrong[0]}.allow_tf32 cannot be set to {on}; unset the variables that decide about TF32"
+        )
+    return [f"torch.backends.{name}.allow_tf32={on}" for name in owners]
 
 
 def _switch(stack: ExitStack, owner: Any, name: str, value: object) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from modelzoo.measure.inputs import inputs_digest
 from modelzoo.workload import Inputs
+from modelzoo.workload.batches import inputs_digest
 
 
 def digest(*args: object) -> str | None:

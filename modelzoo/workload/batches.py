@@ -9,7 +9,7 @@ from typing import Any
 
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload import InputRequest, Inputs, Workload
+from modelzoo.workload.declaration import InputRequest, Inputs, Workload
 
 
 def make_inputs(work: Workload, setting: ResolvedSetting, weights: Weights) -> Inputs:

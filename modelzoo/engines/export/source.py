@@ -1,0 +1,153 @@
+"""The torch module that an engine converts, with its weights and one batch; this module imports torch when used."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from modelzoo.engines.export.structure import Structure, flatten, rebuild
+from modelzoo.records.workload import Weights
+from modelzoo.setting import ResolvedSetting
+from modelzoo.workload.batches import make_inputs
+from modelzoo.workload.declaration import Inputs, Workload
+from modelzoo.workload.weights import load_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What torch computes in fp32, eager, from the batch: what an engine's outputs are compared with.
+
+    Attributes:
+        outputs: the arrays of the model's output, in order.
+        structure: how they are nested.
+        heads: the arrays that the raw heads of a detector return before NMS, in order; empty for other models.
+        head_names: of these arrays.
+    """
+
+    outputs: tuple[NDArray[Any], ...]
+    structure: Structure
+    heads: tuple[NDArray[Any], ...] = ()
+    head_names: tuple[str, ...] = ()
+
+
+class TorchSource:
+    """A workload's model as a torch module in fp32 and in eval mode on the CPU, its weights, and one batch.
+
+    Everything is made when it is first used, once for all engines of a ``prepare`` process.
+    """
+
+    def __init__(self, workload: Workload, setting: ResolvedSetting, weights: Weights) -> None:
+        self.workload, self.weights = workload, weights
+        self._setting = setting
+
+    @cached_property
+    def module(self) -> Any:
+        """The ``torch.nn.Module``; nothing may change it."""
+        module = load_model(self.workload, self._setting.options, self.weights)
+        return module.requires_grad_(False)
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The batch that is measured: nested tensors."""
+        return make_inputs(self.workload, self._setting, self.weights)
+
+    @cached_property
+    def flat_inputs(self) -> tuple[Any, ...]:
+        """The tensors of the batch, in order: the arguments of ``flat_module``."""
+        return tuple(flatten(self.inputs.args)[1])
+
+    @cached_property
+    def input_structure(self) -> Structure:
+        """How the batch is nested."""
+        return flatten(self.inputs.args)[0]
+
+    @cached_property
+    def state_sha256(self) -> str:
+        """SHA-256 of the module's state: names, shapes, types and values of all tensors, by name."""
+        return state_sha256(self.module)
+
+    @cached_property
+    def expected(self) -> Expected:
+        """Torch's outputs for the batch."""
+        import torch
+
+        flat = self.flat_module(heads=True)
+        with torch.no_grad():
+            found = [each.detach().cpu().numpy() for each in flat(*self.flat_inputs)]
+        assert flat.output_structure is not None
+        count = flat.output_structure.count
+        return Expected(tuple(found[:count]), flat.output_structure, tuple(found[count:]), flat.head_names)
+
+    def flat_module(self, *, heads: bool) -> Any:
+        """Return a ``FlatModule`` around the module.
+
+        Args:
+            heads: return the outputs of the raw heads too.
+        """
+        declared = self.workload.heads(self.module) if heads and self.workload.heads is not None else {}
+        return _flat_module_class()(self.module, self.input_structure, declared)
+
+
+def _flat_module_class() -> Any:
+    """The class is made when it is needed, because it derives from torch's."""
+    import torch
+
+    class FlatModule(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+        """Takes and returns tensors only, for exporters.
+
+        ``forward`` takes the tensors of ``TorchSource.flat_inputs`` and returns a tuple: the tensors of the output in
+        order, then those of the heads. After a call, ``output_structure`` says how the former are nested, and
+        ``head_names`` names the latter.
+        """
+
+        def __init__(self, module: Any, inputs: Structure, heads: Any) -> None:
+            super().__init__()
+            self.module = module
+            self._inputs, self._heads = inputs, dict(heads)
+            self.output_structure: Structure | None = None
+            self.head_names: tuple[str, ...] = ()
+
+        def forward(self, *tensors: Any) -> Any:
+            captured: dict[str, Any] = {}
+            with _captured(self._heads, captured):
+                output = self.module(*rebuild(self._inputs, tensors))
+            self.output_structure, found = flatten(output)
+            structure, head_outputs = flatten({name: captured[name] for name in self._heads})
+            self.head_names = structure.names()
+            return (*found, *head_outputs)
+
+    return FlatModule
+
+
+@contextmanager
+def _captured(heads: dict[str, Any], outputs: dict[str, Any]) -> Iterator[None]:
+    """Put what each of ``heads`` returns into ``outputs``."""
+    hooks = [
+        module.register_forward_hook(lambda _module, _args, output, name=name: outputs.__setitem__(name, output))
+        for name, module in heads.items()
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def state_sha256(module: Any) -> str:
+    """SHA-256 of a module's state dict: names, shapes, types and values of all tensors, by name."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        array = tensor.detach().cpu().contiguous()
+        digest.update(f"{name} {array.dtype} {tuple(array.shape)} ".encode())
+        digest.update(array.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

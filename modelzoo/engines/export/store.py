@@ -1,0 +1,247 @@
+"""The cache of exported models: a directory for each, with the batches that it was measured with.
+
+    exports/resnet50-0123456789abcdef/
+        manifest.json            what it is; written last
+        …                        files of the exporter
+        batch-0123456789abcdef.npz    inputs and torch's outputs
+        batch-0123456789abcdef.json   how they are nested; written last
+
+The name of a directory is a digest of everything that decides its content: the state of the torch module, the
+conversion, and the shapes of the inputs. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
+
+import msgspec
+
+from modelzoo.engines.export.structure import Structure, flatten, rebuild
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
+from modelzoo.files import replace_atomically, write_atomically
+from modelzoo.machine.directories import cache_directory
+from modelzoo.records.codec import decode, encode_json
+from modelzoo.records.export import Conversion, Export
+from modelzoo.workload.batches import inputs_digest
+from modelzoo.workload.declaration import Inputs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from modelzoo.engines.export.source import TorchSource
+
+MANIFEST = "manifest.json"
+LAYOUT = 1
+"""Version of the directories' layout; a part of their names."""
+T = TypeVar("T")
+
+Write = Callable[[Path], Sequence[str]]
+"""Writes the exported model into a directory, and returns the parts that it was split into; empty if it is whole."""
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """What a directory holds; the names of the files are relative to it."""
+
+    conversion: Conversion
+    state_sha256: str
+    sha256: str
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch as the measuring worker reads it.
+
+    Attributes:
+        items: what each item of the batch is.
+        inputs: how the input arrays are nested.
+        outputs: how torch's outputs are nested.
+        heads: names of the raw heads' arrays.
+    """
+
+    items: tuple[str, ...]
+    inputs: Structure
+    outputs: Structure
+    heads: tuple[str, ...] = ()
+
+
+def export_once(source: TorchSource, engine: str, conversion: Conversion, write: Write) -> Export:
+    """Return the export of ``source`` from the cache; the first time, make it.
+
+    Args:
+        source: the torch module, its weights and its batch.
+        engine: name of the engine, for the error.
+        conversion: how ``write`` converts.
+        write: is called with an empty directory if there is no such export yet.
+
+    Raises:
+        UsageError: the model cannot be converted; the message gives the exporter's reason.
+        EnvironmentProblem: the cache cannot be written to.
+    """
+    directory = cache_directory() / "exports" / f"{source.workload.name}-{_key(source, conversion)[:16]}"
+    manifest = _read(directory / MANIFEST, _Manifest)
+    try:
+        if manifest is None:
+            _make(directory, source, engine, conversion, write)
+            manifest = _read(directory / MANIFEST, _Manifest)
+        batch = _save_batch(directory, source)
+    except OSError as error:
+        problem = f"the exported model cannot be written to {directory}: {error.strerror}"
+        raise EnvironmentProblem(f"{problem}; free some space, or set MODELZOO_CACHE to another directory") from error
+    if manifest is None:
+        raise EnvironmentProblem(f"the exported model in {directory} cannot be read; remove that directory")
+    return Export(str(directory), batch, manifest.conversion, manifest.state_sha256, manifest.sha256, manifest.parts)
+
+
+def _key(source: TorchSource, conversion: Conversion) -> str:
+    """What decides the content of an export."""
+    shapes = [(str(each.dtype), tuple(each.shape)) for each in source.flat_inputs]
+    key = (LAYOUT, source.workload.name, source.state_sha256, conversion, source.input_structure, shapes)
+    return hashlib.sha256(encode_json(key)).hexdigest()
+
+
+def _make(directory: Path, source: TorchSource, engine: str, conversion: Conversion, write: Write) -> None:
+    """Write a directory beside the final one and rename it, so that other processes see a complete one or none."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    temporary = directory.with_name(f".{directory.name}-{secrets.token_hex(4)}.tmp")
+    temporary.mkdir()
+    try:
+        parts = _explained(source, engine, lambda: tuple(write(temporary)))
+        manifest = _Manifest(conversion, source.state_sha256, _directory_sha256(temporary), parts)
+        write_atomically(temporary / MANIFEST, encode_json(manifest))
+        if directory.exists() and not (directory / MANIFEST).exists():
+            shutil.rmtree(directory)
+        try:
+            temporary.replace(directory)
+        except OSError:
+            # Another process was faster. A directory that is not empty cannot be replaced.
+            if not (directory / MANIFEST).exists():
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _explained(source: TorchSource, engine: str, convert: Callable[[], T]) -> T:
+    try:
+        return convert()
+    except (ModelzooError, OSError):
+        raise
+    except Exception as error:  # exporters raise errors of many types
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        reason = lines[0] if lines else "no reason given"
+        raise UsageError(
+            f"{source.workload.name} cannot be exported for {engine}: {type(error).__name__}: {reason}; run it with "
+            "--engine torch"
+        ) from error
+
+
+def _directory_sha256(directory: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(directory).as_posix()} {path.stat().st_size} ".encode())
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _save_batch(directory: Path, source: TorchSource) -> str:
+    """Write the batch, unless it is there; return its name."""
+    import numpy as np
+
+    digest = inputs_digest(source.inputs)
+    if digest is None:
+        raise UsageError(
+            f"the inputs of {source.workload.name} hold values that numpy cannot represent, so no other engine than "
+            "torch can read them; run with --engine torch"
+        )
+    name = f"batch-{digest[:16]}"
+    if _read(directory / f"{name}.json", Batch) is not None:
+        return name
+    expected = source.expected
+    arrays = {
+        **_numbered("input", [np.asarray(each) for each in source.flat_inputs]),
+        **_numbered("output", expected.outputs),
+        **_numbered("head", expected.heads),
+    }
+    with replace_atomically(directory / f"{name}.npz") as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    batch = Batch(source.inputs.items, source.input_structure, expected.structure, expected.head_names)
+    write_atomically(directory / f"{name}.json", encode_json(batch))
+    return name
+
+
+def _numbered(prefix: str, arrays: Sequence[Any]) -> dict[str, Any]:
+    return {f"{prefix}{number}": array for number, array in enumerate(arrays)}
+
+
+def read_batch(export: Export) -> Batch:
+    """Return how the batch of ``export`` is nested.
+
+    Raises:
+        EnvironmentProblem: its file is gone.
+    """
+    batch = _read(Path(export.path) / f"{export.batch}.json", Batch)
+    if batch is None:
+        raise _gone(export)
+    return batch
+
+
+def read_inputs(export: Export) -> Inputs:
+    """Return the batch of ``export`` as nested numpy arrays; they have the digest of the workload's own inputs.
+
+    Raises:
+        EnvironmentProblem: its file is gone.
+    """
+    batch = read_batch(export)
+    arrays = _read_arrays(export, "input", batch.inputs.count)
+    return Inputs(rebuild(batch.inputs, arrays), batch.items)
+
+
+def read_expected(export: Export) -> tuple[tuple[NDArray[Any], ...], tuple[NDArray[Any], ...]]:
+    """Return torch's outputs for the batch of ``export``: the arrays of the output, and those of the raw heads.
+
+    Raises:
+        EnvironmentProblem: its file is gone.
+    """
+    batch = read_batch(export)
+    outputs = _read_arrays(export, "output", batch.outputs.count)
+    return tuple(outputs), tuple(_read_arrays(export, "head", len(batch.heads)))
+
+
+def flat_arrays(args: tuple[Any, ...]) -> list[NDArray[Any]]:
+    """Return the arrays in nested arguments, in order, as contiguous numpy arrays; tensors are on the CPU."""
+    import numpy as np
+
+    return [np.ascontiguousarray(np.asarray(each)) for each in flatten(args)[1]]
+
+
+def _read_arrays(export: Export, prefix: str, count: int) -> list[NDArray[Any]]:
+    import numpy as np
+
+    try:
+        with np.load(Path(export.path) / f"{export.batch}.npz", allow_pickle=False) as stored:
+            return [stored[f"{prefix}{number}"] for number in range(count)]
+    except (OSError, ValueError, KeyError) as error:
+        raise _gone(export) from error
+
+
+def _gone(export: Export) -> EnvironmentProblem:
+    place = Path(export.path)
+    return EnvironmentProblem(f"the exported model in {os.fspath(place)} cannot be read any more; run again")
+
+
+def _read(path: Path, kind: type[T]) -> T | None:
+    """The record in a file; ``None`` if it is not there or is of another version."""
+    try:
+        return decode(kind, msgspec.json.decode(path.read_bytes()))
+    except (OSError, msgspec.DecodeError):
+        return None
