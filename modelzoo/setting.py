@@ -11,7 +11,9 @@ from typing import Any, Optional, Union
 
 from modelzoo.errors import UsageError
 
-PRECISIONS = ("fp32", "bf16")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
+CONVERTING = ("bf16", "fp16")
+"""The precisions that are enabled by one of ``BF16_METHODS``."""
 ENGINES = ("torch", "onnxruntime", "openvino", "jittor")
 """The inference frameworks that the suite can run; ``module:class`` names one from elsewhere."""
 BF16_METHODS = ("fastmath", "autocast", "cast")
@@ -67,6 +69,9 @@ class Setting:
         python: absolute path of the interpreter that runs it; ``None`` stands for the one that runs the suite.
         image: name of the container image that it runs in; ``None``: in no container of its own.
         engine: the inference framework: one of ``ENGINES``, or ``module:class``.
+        in_flight: batches that are in the pipeline of the workload's stages at the same time; ``None``: the model
+            alone is timed.
+        include_copies: whether the latency includes copying inputs to an accelerator and outputs back.
     """
 
     precision: str = "fp32"
@@ -87,6 +92,8 @@ class Setting:
     image: Optional[str] = None
     engine: str = "torch"
     primitive_cache: Optional[int] = None
+    in_flight: Optional[int] = None
+    include_copies: bool = False
 
     def __post_init__(self) -> None:
         _one_of("--precision", self.precision, PRECISIONS)
@@ -98,16 +105,18 @@ class Setting:
             _one_of("--engine", self.engine, ENGINES)
         if self.bf16_method is not None:
             _one_of("--bf16", self.bf16_method, BF16_METHODS)
-        for name in ("batch", "threads"):
+        for name in ("batch", "threads", "in_flight"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise UsageError(f"--{name} must be 1 or more, not {value}")
+                raise UsageError(f"--{name.replace('_', '-')} must be 1 or more, not {value}")
         if self.primitive_cache is not None and not 0 <= self.primitive_cache < 2**31:
             raise UsageError(f"--primitive-cache must be from 0 to 2**31 - 1, not {self.primitive_cache}")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"--seed must be from 0 to 2**63 - 1, not {self.seed}")
         if self.python is not None and self.image is not None:
             raise UsageError("python and image contradict each other: an image has its own Python; leave one out")
+        if self.include_copies and self.device == "cpu":
+            raise UsageError("--include-copies is for accelerators: the CPU copies nothing; leave it out")
 
     @property
     def label(self) -> str:
@@ -128,6 +137,12 @@ class Setting:
         for name, value in (("malloc", self.malloc), ("thp", self.thp)):
             if value != "default":
                 parts.append(f"{name}={value}")
+        if self.primitive_cache is not None:
+            parts.append(f"primitive-cache={self.primitive_cache}")
+        if self.in_flight is not None:
+            parts.append("stages" if self.in_flight == 1 else f"in-flight={self.in_flight}")
+        if self.include_copies:
+            parts.append("copies")
         parts += [f"{name}={short[value]}" for name in LAUNCHERS if (value := getattr(self, name)) is not None]
         return " ".join(parts)
 
@@ -157,7 +172,7 @@ class ResolvedSetting(Setting):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.precision == "bf16") != (self.bf16_method is not None):
+        if (self.precision in CONVERTING) != (self.bf16_method is not None):
             raise ValueError(f"{self.precision} with the bf16 method {self.bf16_method} is not resolved")
 
     def reference(self) -> ResolvedSetting:
@@ -177,7 +192,8 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     ['fp32', 'fp32 #2']
     """
     shown = {"precision", "bf16_method", "engine", "mode", "backend", "channels_last", "malloc", "thp", *LAUNCHERS}
-    names = [each.name for each in fields(Setting) if each.name not in {*shown, "options"}]
+    shown |= {"primitive_cache", "in_flight", "options"}
+    names = [each.name for each in fields(Setting) if each.name not in shown]
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
     options = sorted({name for setting in settings for name in setting.options})
     varied_options = [name for name in options if len({repr(setting.options.get(name)) for setting in settings}) > 1]

@@ -59,8 +59,23 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="steady-state sampling per process (default: chosen from how much samples and processes differ)",
     )
+    group.add_argument(
+        "--stages",
+        action="store_true",
+        help="time the whole pipeline of the workload, from its raw input to its answer, and each stage of it",
+    )
+    group.add_argument(
+        "--in-flight",
+        type=int,
+        metavar="N",
+        help="let N batches be in the pipeline at the same time, so that its stages overlap (default with --stages: 1)",
+    )
     group.add_argument("--profiling", action="store_true", help="print operator tables, profiled after the timing")
-    group.add_argument("--trace", metavar="FILE", help="write a Chrome/Perfetto trace, recorded after the timing")
+    group.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="write a Chrome/Perfetto trace, recorded after the timing; of the pipeline, with --stages",
+    )
     group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
     group.add_argument(
         "--strict",

@@ -25,7 +25,7 @@ from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_
 
 Jobs = Sequence[tuple[Workload, tuple[Setting, ...]]]
 """Workloads with the settings to run them under; the first setting of each is its baseline."""
-_NUMBERS = ("batch", "threads", "seed")
+_NUMBERS = ("batch", "threads", "seed", "primitive-cache", "in-flight")
 _SWITCH = {"off": False, "on": True}
 
 

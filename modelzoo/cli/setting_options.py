@@ -61,7 +61,8 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
         "--mode",
         default="eager",
         metavar="MODE",
-        help="eager (default), compile (inductor with freezing) or script (traced or scripted, then frozen)",
+        help="eager (default), compile (inductor with freezing), max-autotune, cpp-wrapper, aot (AOTInductor) or script "
+        "(traced or scripted, then frozen)",
     )
     group.add_argument(
         "--backend",
@@ -96,6 +97,12 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--thp", default="default", metavar="WHEN", help="transparent huge pages: default (the system's), off or on"
+    )
+    group.add_argument(
+        "--primitive-cache",
+        type=int,
+        metavar="N",
+        help="primitives that oneDNN keeps for reuse, 0 for none (default: as many as it does by itself, 1024)",
     )
     group.add_argument(
         "--python",
@@ -185,7 +192,15 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[
         python=python,
         image=image,
         engine=args.engine,
+        primitive_cache=args.primitive_cache,
+        in_flight=_in_flight(args),
     )
+
+
+def _in_flight(args: argparse.Namespace) -> int | None:
+    """Batches in the pipeline; ``None`` if the model alone is timed. Commands that time nothing lack both options."""
+    given: int | None = getattr(args, "in_flight", None)
+    return 1 if given is None and getattr(args, "stages", False) else given
 
 
 def _python(name: str | None) -> str | None:

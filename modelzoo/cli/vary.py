@@ -31,6 +31,8 @@ FIELDS = (
     "input",
     "malloc",
     "thp",
+    "primitive-cache",
+    "in-flight",
     "python",
     "image",
 )

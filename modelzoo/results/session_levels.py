@@ -104,7 +104,8 @@ def work_key(report: RunReport) -> str:
     # Not where an interpreter lies: the versions say what it runs.
     setting.pop("python", None)
     setting.pop("engine", None)  # the report names it
-    if setting.get("image") is None:  # as in the keys of versions that could not run images
-        setting.pop("image", None)
+    for name in ("image", "primitive_cache", "in_flight"):
+        if setting.get(name) is None:  # as in the keys of versions that did not have it
+            setting.pop(name, None)
     work = (report.workload, report.engine, setting, weights, report.digest, inputs, sorted(report.versions.items()))
     return hashlib.sha256(encode_json(work)).hexdigest()[:16]
