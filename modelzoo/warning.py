@@ -39,6 +39,11 @@ class WarningCode(Enum):
         "check the environment and the PyTorch build for fast-math settings; speedups over this setting are "
         "meaningless",
     )
+    OTHER_OUTPUTS = (
+        Severity.INVALIDATES,
+        "{engine} does not compute what torch computes in fp32: {summary}",
+        "its times say nothing about this model; remove {path} to export it again, and report it if it stays so",
+    )
     BF16_NOT_ACTIVE = (
         Severity.INVALIDATES,
         "bf16 was requested by {method} but is NOT active: {detail}",

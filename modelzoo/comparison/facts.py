@@ -78,10 +78,15 @@ def _system(report: RunReport, result: Result) -> Facts:
 
 
 def _engine(report: RunReport, result: Result) -> Facts:
-    yield "engine", report.engine
-    versions = _versions(report)
-    if versions is not None:
+    versions = _versions(report) or {}
+    own = versions.get(report.engine) if report.engine != "torch" else None
+    yield "engine", f"{report.engine} {own}" if own else report.engine
+    if versions:
         yield "torch", versions.get("torch")
+    if report.export is not None:
+        conversion = report.export.conversion
+        opset = f", opset {conversion.opset}" if conversion.opset else ""
+        yield "exporter", f"{conversion.exporter} {conversion.version}{opset}"
 
 
 def _packages(report: RunReport, result: Result) -> Optional[Facts]:

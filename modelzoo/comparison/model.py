@@ -57,6 +57,7 @@ class Obstacle(str, Enum):
     INPUTS = "inputs"
     BATCH = "batch"
     WORK = "work"
+    OUTPUTS = "outputs"
     UNPROVEN = "unproven"
     INACTIVE = "inactive"
     EMULATOR = "emulator"

@@ -15,13 +15,27 @@ from modelzoo.comparison.pairing import Pair
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import RunReport
 from modelzoo.records.validity import ValidityVerdict
+from modelzoo.results.agreement import agreement_of, other_outputs
 from modelzoo.results.comparable import not_fp32, other_weights, other_work
 from modelzoo.results.proof import NO_EVIDENCE, merged_proof
 
 ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)
 """What ``--allow`` can name."""
 _SAME_WORK = frozenset(
-    ("precision", "bf16", "mode", "backend", "device", "threads", "channels-last", "malloc", "thp", "python", "image")
+    (
+        "precision",
+        "bf16",
+        "mode",
+        "backend",
+        "device",
+        "threads",
+        "channels-last",
+        "malloc",
+        "thp",
+        "python",
+        "image",
+        "engine",
+    )
 )
 """Options that say how a model is run; all others say which model runs, or on which inputs."""
 
@@ -91,8 +105,16 @@ def _of_work(mine: Sequence[RunReport], theirs: Sequence[RunReport]) -> Iterator
     if counted[0] is not None and counted[1] is not None:
         for text in other_work(counted[0], counted[1]):
             yield Refusal(Obstacle.WORK, text)
+    elif _is_same_work(mine, counted[0]) or _is_same_work(theirs, counted[1]):
+        return
     elif counted[0] is not None or counted[1] is not None:
         yield Refusal(Obstacle.UNRECORDED, "how much work was done was not recorded on both sides")
+
+
+def _is_same_work(reports: Sequence[RunReport], counted: Optional[RunReport]) -> bool:
+    """Whether an engine that does not count its work is known to detect the same as torch."""
+    found = agreement_of(reports)
+    return counted is None and found is not None and found.detections is not None and found.is_same is not False
 
 
 def _listed(values: Collection[int]) -> str:
@@ -104,6 +126,9 @@ def _of_side(side: SideSetting, name: str) -> Iterator[Refusal]:
     emulator = next((report.machine.emulator for report in reports if report.machine.emulator), None)
     if emulator is not None:
         yield Refusal(Obstacle.EMULATOR, f"{name} ran under the emulator {emulator}")
+    outputs = other_outputs(reports)
+    if outputs is not None:
+        yield Refusal(Obstacle.OUTPUTS, f"on {name}, {outputs}")
     precision = _precision(side, name, reports)
     if precision is not None:
         yield precision

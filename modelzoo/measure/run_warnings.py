@@ -24,6 +24,7 @@ def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
         *_weights_warnings(report),
         *_environment_warnings(report),
         *_precision_warnings(report),
+        *_agreement_warnings(report),
         *_machine_warnings(report),
         *_timing_warnings(report.timing),
         *(report.evidence.warnings if report.evidence is not None else ()),
@@ -75,6 +76,12 @@ def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
         partly = report.canary_verdict is CanaryVerdict.PARTLY
         code = WarningCode.BF16_PARTLY if partly else WarningCode.BF16_NOT_ACTIVE
         yield warning_for(code, method=setting.bf16_method, detail=detail)
+
+
+def _agreement_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    if report.export is not None and report.agreement is not None and report.agreement.is_same is False:
+        values = {"engine": report.engine, "summary": report.agreement.summary, "path": report.export.path}
+        yield warning_for(WarningCode.OTHER_OUTPUTS, **values)
 
 
 def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:

@@ -49,6 +49,8 @@ def _evidence(each: ShownRow) -> Iterator[str]:
         yield row.proof
     if row.canary:
         yield f"canary {row.canary}" + (f": {row.canary_summary}" if row.canary_summary else "")
+    if row.agreement:
+        yield f"outputs compared with torch in fp32: {row.agreement.summary}"
     if row.valid:
         yield f"predictions {row.valid}" + (f" ({row.valid_detail})" if row.valid_detail else "")
     if row.limit:

@@ -79,7 +79,7 @@ def _sentence(shown: Sequence[ShownRow]) -> str:
         said = _pair(*compared[0], base, _unit(rows))
     else:
         said = _several(compared, base, _unit(rows))
-    return "; ".join([said, _proof(names, rows), _predictions(rows)])
+    return "; ".join(filter(None, [said, _proof(names, rows), _agreement(names, rows), _predictions(rows)]))
 
 
 def _unit(rows: Sequence[SummaryRow]) -> str:
@@ -182,6 +182,16 @@ def _how_it_ran(row: SummaryRow) -> str:
         ProofVerdict.NOT_ACTIVE: "in fp32, NOT in bf16",
         ProofVerdict.NOT_FP32: "in less than fp32",
     }.get(row.proof_verdict or ProofVerdict.UNKNOWN, "in an unknown precision")
+
+
+def _agreement(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
+    """How far the outputs of other engines are from torch's; empty if there are none."""
+    found = [(name, row.agreement) for name, row in zip(names, rows) if row.agreement is not None]
+    same = [(name, each) for name, each in found if each.is_same is not False]
+    parts = [f"{name} {each.summary}" for name, each in same[:NAMED_SETTINGS]]
+    said = f"outputs compared with torch in fp32: {', '.join(parts)}" if parts else ""
+    others = [name for name, each in found if each.is_same is False]
+    return "; ".join(filter(None, [said, f"{', '.join(others)} does not compute what torch does" if others else ""]))
 
 
 def _predictions(rows: Sequence[SummaryRow]) -> str:

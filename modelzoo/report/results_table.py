@@ -57,6 +57,9 @@ def columns(shown: Sequence[ShownRow]) -> list[Column]:
     if not all(is_proven(row) for row in rows):
         styles = tuple("" if is_proven(row) else "bold red" for row in rows)
         found.append(Column("ran in", tuple(map(ran_in, rows)), order=2, styles=styles))
+    if any(row.agreement for row in rows):
+        styles = tuple("bold red" if row.agreement and row.agreement.is_same is False else "" for row in rows)
+        found.append(Column("output error", tuple(map(output_error, rows)), True, order=1, styles=styles))
     if any(row.valid for row in rows):
         found.append(Column("predictions", tuple(row.valid.partition(":")[0] or MISSING for row in rows), order=1))
     return found
@@ -87,6 +90,7 @@ def caption(found: Sequence[Column]) -> str:
     cells = {column.title.partition(" ")[0]: column.cells for column in found}
     said = ["latency of one forward batch: geometric mean of the processes' medians, with its 95 % interval"]
     said += ["adjusted: the latency at this machine's usual speed"] if "adjusted" in cells else []
+    said += ["output error: mean error ÷ mean |output| against torch in fp32"] if "output" in cells else []
     compared = sum("×" in cell for cell in cells.get("speedup", ()))
     if compared > 1:
         said.append(f"the verdicts are corrected for {compared} comparisons, the intervals of the speedups are not")
@@ -111,6 +115,14 @@ def ran_in(row: SummaryRow) -> str:
     if row.proof_verdict is None:
         return f"canary: {row.canary}" if row.canary else MISSING
     return PROOF.get(row.proof_verdict, "unknown")
+
+
+def output_error(row: SummaryRow) -> str:
+    """Mean error ÷ mean |output| against torch in fp32."""
+    worst = row.agreement.worst if row.agreement is not None else None
+    if worst is None:
+        return MISSING
+    return "not finite" if worst.relative is None else f"{worst.relative:.1e}"
 
 
 def is_proven(row: SummaryRow) -> bool:

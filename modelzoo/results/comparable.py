@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run, RunReport
+from modelzoo.results.agreement import other_outputs
 from modelzoo.setting import Setting
 
 WORK_DIFFERENCE = 0.25
@@ -17,13 +18,15 @@ few boxes across a threshold, but not a quarter of them."""
 def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> str:
     """Return why a speedup over ``baseline`` would be meaningless; empty if it is meaningful.
 
-    Every process of the baseline must have run in its precision. The sides of each round must have used the same
+    Every process of the baseline must have run in its precision, and an engine must compute the same as torch. The
+    sides of each round must have used the same
     weights in the same workload and done the same amount of work, unless the user asked for another model or other
     inputs.
     """
     base = {run.round: run.report for run in baseline if run.report is not None}
     own = {run.round: run.report for run in runs if run.report is not None}
     reasons = [f"the fp32 baseline is {reason}" for report in base.values() for reason in not_fp32(report)]
+    reasons += filter(None, (other_outputs(list(side.values())) for side in (base, own)))
     if baseline and runs and _work(baseline[0].asked) == _work(runs[0].asked):
         for number in sorted(set(base) & set(own)):
             sides = base[number], own[number]

@@ -10,10 +10,12 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.formatting import significant
+from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.design import Ending
 from modelzoo.records.evidence import REFERENCE_SHARE, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.results.adjustment import adjustment
+from modelzoo.results.agreement import agreement_of
 from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.setting import labels
@@ -55,6 +57,7 @@ class SummaryRow:
         weights: the kind of weights.
         peak_memory: of the largest process, in bytes.
         errors: why processes failed.
+        agreement: how far an engine's outputs are from torch's; ``None`` if they were not compared.
         is_baseline: whether this is the setting that the workload's other settings are compared with.
     """
 
@@ -86,6 +89,7 @@ class SummaryRow:
     peak_memory: int
     warnings: tuple[WarningMessage, ...]
     errors: tuple[str, ...]
+    agreement: Optional[OutputAgreement] = None
     is_baseline: bool = False
     adjusted: Optional[stats.Interval] = None
 
@@ -171,6 +175,7 @@ def _row(
         peak_memory=max((report.peak_memory for report in reports), default=0),
         warnings=_warnings(runs, timed, proof),
         errors=tuple(dict.fromkeys(run.error for run in runs if run.error)),
+        agreement=agreement_of(reports),
     )
 
 

@@ -1,0 +1,111 @@
+"""Compare what an engine computes from its batch with what torch computed from it, stored with the export.
+
+Errors are means over all values of an array: a few large ones do not decide, and a layer whose weights are off by 1 %
+shows. Pure numpy; torch is not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from modelzoo.engines.export.store import read_batch, read_expected
+from modelzoo.engines.export.structure import rebuild
+from modelzoo.engines.protocol import RawOutputs
+from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
+from modelzoo.records.export import Export
+from modelzoo.validity.matching import Detections, match
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SAME_IOU = 0.99
+"""Boxes with less overlap are no match: rounding in fp32 moves an edge by about 1e-5 of the box."""
+_LABELS, _BOXES, _SCORES = "labels", "boxes", "scores"
+Pictures = Sequence[Mapping[str, Any]]
+"""The detections of each picture, as torchvision's detectors return them: arrays with a row for each detection."""
+
+
+def output_agreement(export: Export, found: RawOutputs, precision: str) -> OutputAgreement:
+    """Return how far ``found`` is from torch's outputs for the batch of ``export``.
+
+    Args:
+        export: with torch's outputs.
+        found: what the engine computed from the same inputs.
+        precision: of the engine; only fp32 has a bound.
+
+    Raises:
+        EnvironmentProblem: the export's files are gone.
+    """
+    batch, (outputs, heads) = read_batch(export), read_expected(export)
+    has_bound = precision == "fp32"
+    if not heads:
+        return OutputAgreement(output_errors(batch.outputs.names(), outputs, found.outputs), has_bound)
+    expected_pictures, found_pictures = rebuild(batch.outputs, outputs), rebuild(batch.outputs, found.outputs)
+    detections = matched_detections(expected_pictures, found_pictures)
+    return OutputAgreement(output_errors(batch.heads, heads, found.heads), has_bound, detections)
+
+
+def output_errors(
+    names: Sequence[str], expected: Sequence[NDArray[Any]], found: Sequence[NDArray[Any]]
+) -> tuple[OutputError, ...]:
+    """Return the error of each array; arrays that the engine does not return are errors too."""
+    missing = [None] * (len(expected) - len(found))
+    return tuple(output_error(*each) for each in zip(names, expected, [*found, *missing]))
+
+
+def output_error(name: str, expected: NDArray[Any], found: NDArray[Any] | None) -> OutputError:
+    """Return the error of ``found``."""
+    import numpy as np
+
+    if expected.size == 0 and found is not None and found.shape == expected.shape:
+        return OutputError(name, 0, 0.0, 0.0, 0.0)
+    mean = _finite(np.abs(expected).mean(dtype="float64")) if expected.size else 0.0
+    if found is None or found.shape != expected.shape:
+        return OutputError(name, int(expected.size), None, mean, None)
+    # Differences of fp32 values that are nearly equal are exact in fp32.
+    kind = expected.dtype if expected.dtype.kind == "f" else "float64"
+    errors = np.abs(found.astype(kind, copy=False) - expected.astype(kind, copy=False))
+    return OutputError(
+        name, int(expected.size), _finite(errors.mean(dtype="float64")), mean, _finite(errors.max(initial=0))
+    )
+
+
+def _finite(value: Any) -> float | None:
+    import numpy as np
+
+    return float(value) if np.isfinite(value) else None
+
+
+def matched_detections(expected: Pictures, found: Pictures) -> MatchedDetections:
+    """Match the detections of each picture by class and box, and compare boxes, scores and masks of the pairs."""
+    import numpy as np
+
+    compared = [key for key in expected[0] if key != _LABELS] if expected else []
+    rows: dict[str, tuple[list[NDArray[Any]], list[NDArray[Any]]]] = {key: ([], []) for key in compared}
+    matched = 0
+    for theirs, ours in zip(expected, found):
+        pairs = [
+            (pair.reference_row, pair.tested_row)
+            for pair in match(_detections(theirs), _detections(ours), 0.0).pairs
+            if pair.iou >= SAME_IOU
+        ]
+        matched += len(pairs)
+        for key, (before, after) in rows.items():
+            before += [theirs[key][row] for row, _ in pairs]
+            after += [ours[key][row] for _, row in pairs]
+    errors = [
+        # Masks of different pictures have different sizes.
+        output_error(key, *(np.concatenate([np.ravel(each) for each in side]) for side in sides))
+        for key, sides in rows.items()
+        if sides[0]
+    ]
+    return MatchedDetections(_count(expected), _count(found), matched, tuple(errors))
+
+
+def _detections(picture: Mapping[str, Any]) -> Detections:
+    return Detections(picture[_BOXES], picture[_SCORES], picture[_LABELS])
+
+
+def _count(pictures: Pictures) -> int:
+    return sum(len(each[_SCORES]) for each in pictures)

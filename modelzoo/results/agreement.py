@@ -1,0 +1,43 @@
+"""Whether the engine of a setting computes what torch computes, by the processes that compared it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+from modelzoo.records.agreement import DETECTED_BOUND, FP32_BOUND, MATCHED_BOUND, OutputAgreement
+from modelzoo.records.run import RunReport
+
+
+def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
+    """Return how far the outputs of a setting are from torch's: the first comparison, or one over the bound."""
+    found = [report.agreement for report in reports if report.agreement is not None]
+    return next((each for each in found if each.is_same is False), found[0] if found else None)
+
+
+def other_outputs(reports: Sequence[RunReport]) -> Optional[str]:
+    """Return why it cannot be said that the engine of a setting computes what torch does; ``None`` if it can.
+
+    Only fp32 has a bound; what bf16 changes is judged by the task.
+    """
+    exported = next((each for each in reports if each.export is not None and each.setting.precision == "fp32"), None)
+    if exported is None:
+        return None
+    found = agreement_of(reports)
+    if found is None:
+        problem = next(
+            (each.agreement_problem for each in reports if each.agreement_problem), "no process compared them"
+        )
+        return f"it is not known whether {exported.engine} computes what torch does: {problem}"
+    if found.is_same is False:
+        return f"{exported.engine} does not compute what torch does: {found.summary}; {bounds(found)}"
+    return None
+
+
+def bounds(found: OutputAgreement) -> str:
+    """Say what would have been the same."""
+    allowed = f"at most {FP32_BOUND:.0e} of mean |output| is rounding"
+    if found.detections is None:
+        return allowed
+    matched = f"{MATCHED_BOUND:.0%} of the detections must match, with an error of at most {DETECTED_BOUND:.0e}"
+    return f"{allowed}, and {matched}"
