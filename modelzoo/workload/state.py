@@ -74,22 +74,25 @@ def load_state_dict(model: Any, state: Mapping[str, Any], path: Path) -> None:
     Raises:
         WeightsError: names or shapes differ; the message counts the mismatches and names the first of each kind.
     """
-    expected = _without_counters(model.state_dict())
-    given = _without_counters(state)
-    mismatches = _mismatches(expected, given)
-    if mismatches:
-        raise WeightsError(
-            f"{path} does not fit the model: {'; '.join(mismatches)}; give a checkpoint of this workload"
-        )
+    expected = without_counters(model.state_dict())
+    given = without_counters(state)
+    found = mismatches(expected, given)
+    if found:
+        raise WeightsError(f"{path} does not fit the model: {'; '.join(found)}; give a checkpoint of this workload")
     model.load_state_dict(given, strict=False)
 
 
-def _without_counters(state: Mapping[str, Any]) -> dict[str, Any]:
+def without_counters(state: Mapping[str, Any]) -> dict[str, Any]:
     """Drop batch norm's call counter: inference never reads it, and checkpoints older than torch 0.4.1 lack it."""
     return {name: tensor for name, tensor in state.items() if not name.endswith("num_batches_tracked")}
 
 
-def _mismatches(expected: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+def mismatches(expected: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Compare names and shapes of the arrays that a model expects with those given; of any library.
+
+    Returns:
+        One phrase for each kind of mismatch; empty if all names and shapes are the same.
+    """
     found = []
     if missing := sorted(expected.keys() - given.keys()):
         found.append(f"{len(missing)} tensors missing (first: {missing[0]})")
