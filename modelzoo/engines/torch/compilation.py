@@ -1,9 +1,12 @@
-"""Compile or capture a model: ``--mode compile``, ``script`` and ``graph``."""
+"""Compile or capture a model, for every ``--mode`` but ``eager``."""
 
 from __future__ import annotations
 
+import copy
 import shutil
+import tempfile
 import warnings
+from pathlib import Path
 from typing import Any, Callable
 
 from modelzoo.engines.torch.graphs import GraphedModel
@@ -14,6 +17,16 @@ from modelzoo.workload.declaration import Workload
 
 WARM_UP_CALLS = 2
 """The first call compiles (inductor) or profiles (TorchScript); the second one specializes."""
+INDUCTOR: dict[str, dict[str, Any]] = {
+    "compile": {},
+    # CUDA graphs, which plain "max-autotune" adds, do not exist on CPUs.
+    "max-autotune": {"mode": "max-autotune-no-cudagraphs"},
+    "cpp-wrapper": {"options": {"cpp_wrapper": True}},
+}
+"""What ``torch.compile`` is given, by mode."""
+AOT = "aot"
+FIRST_TORCH = {"compile": "2.1", "max-autotune": "2.1", "cpp-wrapper": "2.3", AOT: "2.6"}
+"""The first torch with each mode."""
 
 
 def require_mode(setting: Setting) -> None:
@@ -25,19 +38,34 @@ def require_mode(setting: Setting) -> None:
     """
     import torch
 
-    if setting.mode == "graph" and setting.device.partition(":")[0] != "cuda":
+    mode = setting.mode
+    if mode == "graph" and setting.device.partition(":")[0] != "cuda":
         raise UsageError(
             f"--mode graph replays CUDA graphs, which {setting.device} does not have; use --mode compile, or "
             "--device cuda"
         )
-    if setting.mode != "compile":
+    if mode not in FIRST_TORCH:
         return
-    if not hasattr(torch, "compile"):
+    if not _is_supported(mode):
         raise EnvironmentProblem(
-            f"--mode compile needs torch 2.1 or newer, this is {torch.__version__}; use --mode script"
+            f"--mode {mode} needs torch {FIRST_TORCH[mode]} or newer, this is {torch.__version__}; use --mode script"
         )
     if shutil.which("g++") is None and shutil.which("clang++") is None:
-        raise EnvironmentProblem("--mode compile needs a C++ compiler: install g++, or use --mode script")
+        raise EnvironmentProblem(f"--mode {mode} needs a C++ compiler: install g++, or use --mode script")
+
+
+def _is_supported(mode: str) -> bool:
+    import torch
+
+    if not hasattr(torch, "compile"):
+        return False
+    import torch._inductor
+
+    if mode == AOT:
+        return hasattr(torch._inductor, "aoti_compile_and_package")
+    if mode == "max-autotune":
+        return "max-autotune-no-cudagraphs" in torch._inductor.list_mode_options()
+    return mode == "compile" or "cpp_wrapper" in torch._inductor.list_options()
 
 
 def compiled(workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting) -> Callable[..., Any]:
@@ -48,10 +76,18 @@ def compiled(workload: Workload, model: Any, args: tuple[Any, ...], setting: Set
         UsageError: the mode does not support the bf16 method.
         Exception: whatever the compiler raises for a model that it does not support.
     """
-    run = _inductor(model, setting) if setting.mode == "compile" else _script(workload, model, args, setting)
-    for _ in range(WARM_UP_CALLS):
-        with autocast(setting):
-            run(*args)
+    require_mode(setting)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # compilers warn about each other, tracing about every Python branch
+        if setting.mode in INDUCTOR:
+            run = _inductor(model, setting)
+        elif setting.mode == AOT:
+            run = _ahead_of_time(model, args, setting)
+        else:
+            run = _script(workload, model, args, setting)
+        for _ in range(WARM_UP_CALLS):
+            with autocast(setting):
+                run(*args)
     return run
 
 
@@ -72,33 +108,49 @@ def captured(model: Any, args: tuple[Any, ...], setting: Setting) -> GraphedMode
 
 
 def _inductor(model: Any, setting: Setting) -> Callable[..., Any]:
-    require_mode(setting)
     import torch
     import torch._inductor.config as config
 
     config.freezing = True
-    compiled: Callable[..., Any] = torch.compile(model)
+    compiled: Callable[..., Any] = torch.compile(model, **INDUCTOR[setting.mode])
     return compiled
+
+
+def _ahead_of_time(model: Any, args: tuple[Any, ...], setting: Setting) -> Callable[..., Any]:
+    """Export the model for the shapes of ``args``, compile it to a shared library, and load that."""
+    import torch
+    import torch._inductor
+
+    with torch.inference_mode(False), torch.no_grad(), autocast(setting):
+        # Tensors that were made in inference mode cannot be exported; copies that are made outside of it can.
+        plain, example = copy.deepcopy(model), copy.deepcopy(args)
+        exported = torch.export.export(plain, example, strict=False)
+        with tempfile.TemporaryDirectory(prefix="modelzoo-aot-") as directory:
+            package = torch._inductor.aoti_compile_and_package(
+                exported,
+                package_path=str(Path(directory) / "model.pt2"),
+                inductor_configs={"freezing": True},
+            )
+            loaded: Callable[..., Any] = torch._inductor.aoti_load_package(package)
+    return loaded
 
 
 def _script(workload: Workload, model: Any, args: tuple[Any, ...], setting: Setting) -> Callable[..., Any]:
     import torch
 
     uses_autocast = setting.bf16_method == "autocast"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # tracing warns about every Python branch, freezing about each pass
-        if workload.script == "script":
-            if uses_autocast:
-                raise UsageError(
-                    f"--mode script compiles {workload.name} from source, which autocast does not support; "
-                    "use --bf16=fastmath, or --mode eager"
-                )
-            graph = torch.jit.script(model)
-        elif uses_autocast:
-            # Tracing would record a cached cast as a constant of the first call.
-            with autocast(setting, cached=False):
-                graph = torch.jit.trace(model, args, strict=False, check_trace=False)
-        else:
+    if workload.script == "script":
+        if uses_autocast:
+            raise UsageError(
+                f"--mode script compiles {workload.name} from source, which autocast does not support; "
+                "use --bf16=fastmath, or --mode eager"
+            )
+        graph = torch.jit.script(model)
+    elif uses_autocast:
+        # Tracing would record a cached cast as a constant of the first call.
+        with autocast(setting, cached=False):
             graph = torch.jit.trace(model, args, strict=False, check_trace=False)
-        frozen: Callable[..., Any] = torch.jit.optimize_for_inference(torch.jit.freeze(graph))
-        return frozen
+    else:
+        graph = torch.jit.trace(model, args, strict=False, check_trace=False)
+    frozen: Callable[..., Any] = torch.jit.optimize_for_inference(torch.jit.freeze(graph))
+    return frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,13 +34,39 @@ def test_compile_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> Non
     """A missing compiler, or a torch without torch.compile, is reported before anything is tried."""
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr(torch, "compile", None, raising=False)
-    for check in (lambda: compile_toy(Setting(mode="compile")), lambda: compilation.require_mode("compile")):
+    wanted = Setting(mode="compile")
+    for check in (lambda: compile_toy(wanted), lambda: compilation.require_mode(wanted)):
         with pytest.raises(EnvironmentProblem, match=r"--mode compile needs a C\+\+ compiler: install g\+\+"):
             check()
     monkeypatch.delattr(torch, "compile")
     with pytest.raises(EnvironmentProblem, match="--mode compile needs torch 2.1 or newer, .*; use --mode script"):
-        compilation.require_mode("compile")
-    compilation.require_mode("script")
+        compilation.require_mode(wanted)
+    compilation.require_mode(Setting(mode="script"))
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "cpp-wrapper", "aot"])
+def test_a_torch_without_a_mode_says_which_has_it(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each mode is a feature of the compiler, which older versions lack."""
+    import torch._inductor as inductor
+
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    compilation.require_mode(Setting(mode=mode))
+    monkeypatch.setattr(inductor, "list_mode_options", lambda: {"default": {}})
+    monkeypatch.setattr(inductor, "list_options", lambda: ["freezing"])
+    monkeypatch.delattr(inductor, "aoti_compile_and_package")
+    with pytest.raises(EnvironmentProblem, match=f"--mode {mode} needs torch 2[.]. or newer, .*; use --mode script"):
+        compilation.require_mode(Setting(mode=mode))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [*compilation.INDUCTOR, compilation.AOT, "script"])
+def test_every_mode_computes_the_same(mode: str) -> None:
+    """Of weights that were made in inference mode, as those of a worker are."""
+    work = replace(SCRIPTED, script="trace")
+    with torch.inference_mode():
+        model = work.build({}).eval()
+        run = compilation.compiled(work, model, ARGS, Setting(mode=mode))
+        torch.testing.assert_close(run(*ARGS), model(*ARGS))
 
 
 def test_a_model_scripted_from_source_does_not_support_autocast() -> None:
@@ -53,6 +80,6 @@ def test_a_model_scripted_from_source_does_not_support_autocast() -> None:
 def test_a_compiled_model_has_been_specialized(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is called twice before it is handed out, so that no compilation falls into the timed calls."""
     calls: list[int] = []
-    monkeypatch.setattr(compilation, "_inductor", lambda model: lambda *args: calls.append(1))
+    monkeypatch.setattr(compilation, "_inductor", lambda model, setting: lambda *args: calls.append(1))
     compile_toy(Setting(mode="compile"))
     assert len(calls) == 2
