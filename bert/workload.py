@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from modelzoo.validity import Answers
+from modelzoo.validity import Answers, Question, Windows, best_span, paragraph_offsets, qa_arguments
 from modelzoo.workload import (
     Checkpoint,
     InputRequest,
     Inputs,
+    ModelInput,
+    ModelOutput,
     Option,
+    Stage,
+    Stages,
     WeightsError,
     Workload,
     load_state_dict,
@@ -148,32 +152,70 @@ def vocabulary(texts: list[str]) -> dict[str, int]:
     return {token: number for number, token in enumerate(islice(tokens, VOCABULARY))}
 
 
-def inputs(request: InputRequest) -> Inputs:
-    """Return pairs of question and passage, each filling the whole sequence, with different text."""
+def questions(request: InputRequest) -> list[tuple[str, str, str]]:
+    """Return pairs of question and passage, each filling the whole sequence with different text, and their names."""
     length = request.options["sequence"]
     path = request.path or PASSAGES
-    text = read_text(path)
-    encode = tokenizer(request.model_path, [text, *QUESTIONS])
-    words = text.split()
-    rows, items = [], []
+    words = read_text(path).split()
+    found = []
     for number in range(request.batch):
         question = QUESTIONS[number % len(QUESTIONS)]
         start = (number * 97 + request.seed) % len(words)  # a different start for each item
         passage = words[start:] + words[:start]
         # A short text is repeated: a server pads its batches, so that every sequence costs the full length.
         passage *= 1 + length // max(1, len(passage))
-        rows.append((question, " ".join(passage)))
-        items.append(f"{path.name} from word {start}: {question}")
-    encoded = encode(
-        [q for q, _ in rows],
-        [p for _, p in rows],
+        # A word is at least one token, so the model never sees more of them.
+        found.append((question, " ".join(passage[:length]), f"{path.name} from word {start}: {question}"))
+    return found
+
+
+def request_tokenizer(request: InputRequest) -> Any:
+    """The tokenizer for the questions of ``request``."""
+    return tokenizer(request.model_path, [read_text(request.path or PASSAGES), *QUESTIONS])
+
+
+def encode(asked: Sequence[tuple[str, str, str]], encoder: Any, length: int) -> Any:
+    """Tokenize questions with their passages, cut off or padded to ``length`` tokens."""
+    return encoder(
+        [question for question, _, _ in asked],
+        [passage for _, passage, _ in asked],
         truncation="only_second",
         max_length=length,
         padding="max_length",
         return_tensors="pt",
     )
-    args = (encoded["input_ids"], encoded["attention_mask"], encoded["token_type_ids"])
-    return Inputs(args=args, items=tuple(items))
+
+
+def inputs(request: InputRequest) -> Inputs:
+    asked = questions(request)
+    encoded = encode(asked, request_tokenizer(request), request.options["sequence"])
+    return Inputs(args=qa_arguments(encoded), items=tuple(item for _, _, item in asked))
+
+
+def stages(request: InputRequest) -> Stages:
+    asked, encoder, declaration = questions(request), request_tokenizer(request), judge(request.options)
+
+    def tokenize(asked: Sequence[tuple[str, str, str]]) -> ModelInput:
+        encoded = encode(asked, encoder, declaration.max_length)
+        return ModelInput(qa_arguments(encoded), context=(asked, encoded))
+
+    def decode(made: ModelOutput) -> list[str]:
+        """The answer to each question: the text of the best span."""
+        asked, encoded = made.context
+        logits = [each.float().cpu().numpy() for each in declaration.logits(made.output)]
+        answers = []
+        for number, (question, passage, item) in enumerate(asked):
+            windows = Windows(Question(item, question, passage, ()), {}, (paragraph_offsets(encoded, number),))
+            rows = [each[number : number + 1] for each in logits]
+            answers.append(best_span(windows, rows, declaration, may_be_empty=False).text)
+        return answers
+
+    return Stages(
+        source=asked,
+        items=tuple(item for _, _, item in asked),
+        before=(Stage("tokenize", tokenize),),
+        after=(Stage("decode spans", decode),),
+    )
 
 
 def judge(options: Mapping[str, Any]) -> Answers:
@@ -217,6 +259,7 @@ WORKLOAD = Workload(
         ),
     ),
     judge=judge,
+    stages=stages,
     libraries=("transformers.models.bert.modeling_bert",),
     defaults="BERT-base, batch 1, 384 tokens, every sequence full",
 )

@@ -17,6 +17,7 @@ from modelzoo.workload import (
     coco_categories,
     detector_counts,
     detector_inputs,
+    detector_stages,
     detector_tensor,
     solve_background_bias,
     standardize_outputs,
@@ -103,6 +104,7 @@ WORKLOAD = Workload(
     checkpoint=lambda options: CHECKPOINT,
     randomize=randomize,
     count=count,
+    heads=lambda model: {"rpn": model.rpn.head},
     options=(
         Option(
             name="min-size",
@@ -116,6 +118,7 @@ WORKLOAD = Workload(
     ),
     script="script",
     judge=judge,
+    stages=lambda request: detector_stages(request, lambda: build(request.options), "paste masks"),
     libraries=("torchvision.models.detection",),
     defaults="batch 1, shorter side resized to 800 pixels (longer at most 1,333) inside the model",
 )

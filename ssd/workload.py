@@ -15,6 +15,7 @@ from modelzoo.workload import (
     coco_categories,
     detector_counts,
     detector_inputs,
+    detector_stages,
     detector_tensor,
     solve_background_bias,
     standardize_outputs,
@@ -72,8 +73,10 @@ WORKLOAD = Workload(
     checkpoint=lambda options: CHECKPOINT,
     randomize=randomize,
     count=count,
+    heads=lambda model: {"head": model.head},
     script="script",
     judge=lambda options: Detection(detector_tensor, coco_categories, published=CHECKPOINT.quality),
+    stages=lambda request: detector_stages(request, lambda: build(request.options), "scale boxes"),
     libraries=("torchvision.models.detection",),
     defaults="batch 1, any picture resized to 300 × 300 pixels inside the model",
 )

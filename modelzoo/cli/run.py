@@ -58,7 +58,9 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         raise UsageError(f"--trace {args.trace}: its directory does not exist")
     if args.trace and any(setting.image for _, settings in jobs for setting in settings):
         raise UsageError("--trace and image=… contradict each other: a container cannot write the file; leave one out")
-    args.profiling = args.profiling or bool(args.trace)
+    # The trace of a pipeline is made of its own time stamps.
+    models = any(setting.in_flight is None for _, settings in jobs for setting in settings)
+    args.profiling = args.profiling or bool(args.trace and models)
     out = terminal.console()
     return repeat(options.make_sessions(args), lambda session: _run_session(jobs, args, session, out), out)
 

@@ -35,10 +35,19 @@ class Sample:
         return found
 
 
+class Timed(Protocol):
+    """What a clock finds: the latency in seconds, and all series by name."""
+
+    @property
+    def latency(self) -> float: ...
+
+    def values(self) -> dict[str, float]: ...
+
+
 class Clock(Protocol):
     """Times a call; the value that the call returns is deleted after the last time stamp."""
 
-    def time(self, call: Callable[[], Any]) -> Sample: ...
+    def time(self, call: Callable[[], Any]) -> Timed: ...
 
 
 class HostClock:

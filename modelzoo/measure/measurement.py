@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -23,13 +23,18 @@ from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.roofline import roofline_bound
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
+from modelzoo.measure.agreement import output_agreement
 from modelzoo.measure.clock import clock_for
+from modelzoo.measure.pipeline_trace import TracedBatch, write_trace
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.run_warnings import run_warnings
+from modelzoo.measure.staging import Staged, declared_stages, staged, time_pipeline, without_staged_parts
+from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import Canary
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.pipeline import MODEL
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.protocol import Measured, MeasureJob, Message, Paused, Progress
 from modelzoo.records.roofline import Bound
@@ -66,7 +71,7 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
         work = load_workload(Path(job.directory))
         with engine.explained_errors():
             # An exported model needs nothing of what the workload's torch module is made of, and not its inputs either.
-            for name in work.libraries if job.export is None else ():
+            for name in work.libraries if job.export is None or job.resolved.in_flight is not None else ():
                 import_module(name)
     import_seconds = perf_counter() - started
     # Workers import at the same time, which takes one core each; from here on each is alone.
@@ -78,6 +83,9 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     with session.active() as switches:
         built = _build(engine, session, work, job)
         timed = _time(built, session, machine, job, send, take_turn)
+        if job.trace and job.extras and timed.batches:
+            title = f"{work.name} {job.asked.label}"
+            write_trace(Path(job.trace), timed.batches, title, job.resolved.device)
         send(Progress("audit"))
         observed = _observe(built, session, timed.timing, job, send)
     report = _report(job, engine, work, machine, built, timed, observed)
@@ -104,16 +112,25 @@ class _Built:
     inputs: Inputs
     args: tuple[Any, ...]
     seconds: float
+    pipeline: Optional[Staged] = None
 
 
 def _build(engine: Engine, session: Session, work: Workload, job: MeasureJob) -> _Built:
     started = perf_counter()
+    pipeline = None
     with engine.explained_errors():
-        inputs = make_inputs(work, job.resolved, job.weights) if job.export is None else read_inputs(job.export)
-        model = session.load(work, job.weights, inputs, job.export)
+        if job.resolved.in_flight is None:
+            inputs = make_inputs(work, job.resolved, job.weights) if job.export is None else read_inputs(job.export)
+            model = session.load(work, job.weights, inputs, job.export)
+        else:
+            stages = declared_stages(work, job.resolved, job.weights)
+            own = Inputs(stages.model_input().args, stages.items) if job.export is None else read_inputs(job.export)
+            inputs, work = own, without_staged_parts(work, stages)
+            model = session.load(work, job.weights, inputs, job.export)
+            pipeline = staged(stages, model, session, job.resolved, exported=job.export is not None)
     args = model.prepare(inputs.args)
     seconds = perf_counter() - started - (model.compile_seconds or 0.0)
-    return _Built(model, inputs, args, seconds)
+    return _Built(model, inputs, args, seconds, pipeline)
 
 
 @dataclass(frozen=True)
@@ -123,6 +140,7 @@ class _Timed:
     timing: Optional[Timing]
     usage: CpuUsage
     turns: tuple[Turn, ...]
+    batches: Sequence[TracedBatch] = ()
 
 
 def _time(
@@ -130,21 +148,24 @@ def _time(
 ) -> _Timed:
     monitor = CpuUsageMonitor(job.parent).start()
     turns = _Turns(send, take_turn, monitor.left_out if job.own_turns else nullcontext)
+    batches: Sequence[TracedBatch] = ()
+
+    def progress(phase: str, count: int) -> None:
+        send(Progress(phase, count))
+
     with built.model.explained_errors():
         if machine.emulator:
             timing = None
             built.model.call(*built.args)
         else:
-            timing = sampler.measure(
-                lambda: built.model.call(*built.args),
-                clock_for(session.device),
-                job.plan,
-                lambda phase, count: send(Progress(phase, count)),
-                turns.pause,
-            )
+            if built.pipeline is None:
+                clock = clock_for(session.device)
+                timing = sampler.measure(lambda: built.model.call(*built.args), clock, job.plan, progress, turns.pause)
+            else:
+                timing, batches = time_pipeline(built.pipeline, job.plan, progress, turns.pause)
             # What follows takes seconds; the others finish their turns first.
             turns.end(len(timing.steady))
-    return _Timed(timing, monitor.stop(0.0 if job.own_turns else turns.waited), tuple(turns.taken))
+    return _Timed(timing, monitor.stop(0.0 if job.own_turns else turns.waited), tuple(turns.taken), batches)
 
 
 class _Turns:
@@ -191,6 +212,9 @@ class _Observed:
     flops_problem: Optional[str] = None
     profile: Optional[Profile] = None
     profile_problem: Optional[str] = None
+    agreement: Optional[OutputAgreement] = None
+    agreement_problem: Optional[str] = None
+    peak_memory: int = 0
 
 
 def _observe(built: _Built, session: Session, timing: Optional[Timing], job: MeasureJob, send: Send) -> _Observed:
@@ -211,10 +235,23 @@ def _observe(built: _Built, session: Session, timing: Optional[Timing], job: Mea
         found = replace(found, flops=flops, flops_problem=problem)
     if job.profiling and job.extras:
         send(Progress("profile"))
-        trace = Path(job.trace) if job.trace else None
+        trace = Path(job.trace) if job.trace and built.pipeline is None else None
         profile, problem = value_and_problem(model.profile(args, trace=trace, evidence=found.evidence))
         found = replace(found, profile=profile, profile_problem=problem)
-    return found
+    # Before outputs are compared, which takes memory that running the model does not.
+    return _compared(built, replace(found, peak_memory=_peak_memory()), job, send)
+
+
+def _compared(built: _Built, found: _Observed, job: MeasureJob, send: Send) -> _Observed:
+    """``found``, with how far the outputs of an exported model are from torch's."""
+    if job.export is None or not job.extras:
+        return found
+    send(Progress("compare outputs"))
+    with built.model.explained_errors():
+        outputs, problem = value_and_problem(built.model.outputs(built.args))
+    if outputs is None:
+        return replace(found, agreement_problem=problem)
+    return replace(found, agreement=output_agreement(job.export, outputs, job.resolved.precision))
 
 
 def _report(
@@ -245,7 +282,7 @@ def _report(
         switches=(),
         environment=job.changes,
         counts=observed.counts,
-        peak_memory=_peak_memory(),
+        peak_memory=observed.peak_memory,
         machine=machine,
         libraries=engine.libraries(),
         usage=timed.usage,
@@ -266,6 +303,9 @@ def _report(
         turns=timed.turns,
         kernels=observed.kernels,
         export=job.export,
+        pipeline=built.pipeline.record() if built.pipeline is not None else None,
+        agreement=observed.agreement,
+        agreement_problem=observed.agreement_problem,
     )
 
 
@@ -275,7 +315,7 @@ def _bound(
     """How near the run came to the ceilings."""
     if flops is None or not flops.total or timing is None or ceilings is None:
         return None
-    seconds = median(timing.steady)
+    seconds = median(timing.values(MODEL) or timing.steady)
     return roofline_bound(flops.total, flops.bytes, seconds, ceilings, setting.precision, setting.threads)
 
 

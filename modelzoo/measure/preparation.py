@@ -13,6 +13,7 @@ from modelzoo.engines.protocol import Engine
 from modelzoo.errors import EnvironmentProblem, ModelzooError
 from modelzoo.machine.limits import usable_threads
 from modelzoo.machine.worker_environment import memory_variables
+from modelzoo.measure.staging import check_stages, require_stages
 from modelzoo.records.protocol import MeasureJob, Message, Preparation, Prepared, PrepareJob, Progress, ValidateJob
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
@@ -87,6 +88,8 @@ def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Pre
     memory = memory_variables(resolved)
     with engine.explained_errors():
         # What the user may have got wrong comes first: making weights takes longest.
+        if resolved.in_flight is not None:
+            require_stages(work)
         if resolved.input is not None:
             work.inputs(InputRequest(1, resolved.seed, Path(resolved.input), resolved.options))
         interpreter = engine.interpreter()
@@ -96,6 +99,8 @@ def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Pre
         if resolved.engine != "torch":
             shared.send(Progress("export"))
         export = engine.export(resolved, shared.source(resolved))
+        if resolved.in_flight is not None:
+            check_stages(work, resolved, shared.weights[key], export, interpreter)
     return Preparation(
         resolved=resolved,
         weights=shared.weights[key],

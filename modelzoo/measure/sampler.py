@@ -22,8 +22,9 @@ from time import perf_counter
 from typing import Any, Callable
 
 from modelzoo import stats
-from modelzoo.measure.clock import Clock, Sample
-from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.measure.clock import Clock, Timed
+from modelzoo.records.pipeline import role_of
+from modelzoo.records.timing import LATENCY, SECONDS, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.setting import Plan
 
 WARMUP_WINDOW = 5
@@ -98,19 +99,19 @@ def measure(
     return Timing(cold.latency, tuple(warmup), _series(samples), watched, warmup_end, stop)
 
 
-def _value(sample: Sample, name: str) -> float:
+def _value(sample: Timed, name: str) -> float:
     values = sample.values()
     if name not in values:
         raise ValueError(f"this clock records no series {name!r}, only {', '.join(values)}")
     return values[name]
 
 
-def _series(samples: Sequence[Sample]) -> tuple[Series, ...]:
+def _series(samples: Sequence[Timed]) -> tuple[Series, ...]:
     columns: dict[str, list[float]] = {}
     for sample in samples:
         for name, value in sample.values().items():
             columns.setdefault(name, []).append(value)
-    return tuple(Series(name, SECONDS, Role(name), tuple(values)) for name, values in columns.items())
+    return tuple(Series(name, SECONDS, role_of(name), tuple(values)) for name, values in columns.items())
 
 
 def _warm_up(
@@ -144,9 +145,9 @@ def _sample(
     progress: Progress,
     pause: Pause | None,
     latency: float,
-) -> tuple[list[Sample], StopReason]:
+) -> tuple[list[Timed], StopReason]:
     """Return the samples, and why there are no more. ``latency``: about how many seconds a call takes."""
-    samples: list[Sample] = []
+    samples: list[Timed] = []
     spent = 0.0
     while True:
         if pause is not None:
@@ -162,7 +163,7 @@ def _sample(
             return samples, StopReason.TIME_LIMIT
 
 
-def _take_turn(call: Callable[[], Any], clock: Clock, plan: Plan, samples: list[Sample]) -> float:
+def _take_turn(call: Callable[[], Any], clock: Clock, plan: Plan, samples: list[Timed]) -> float:
     """Append samples until the turn is over; return how many seconds it took."""
     started = now = perf_counter()
     while now - started < TURN_SECONDS and len(samples) != plan.iterations:

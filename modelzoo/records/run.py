@@ -14,6 +14,7 @@ from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.export import Export
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.pipeline import Pipeline
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.reference import LoadEvidence, ReferenceTurn
 from modelzoo.records.roofline import Bound
@@ -120,6 +121,7 @@ class RunReport:
         agreement: how far the engine's outputs are from torch's; one process per setting compares them, and only if
             its model was exported.
         agreement_problem: why they were not compared.
+        pipeline: the stages that were timed; ``None`` if the model alone was.
     """
 
     workload: str
@@ -162,6 +164,7 @@ class RunReport:
     export: Optional[Export] = None
     agreement: Optional[OutputAgreement] = None
     agreement_problem: Optional[str] = None
+    pipeline: Optional[Pipeline] = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ class Role(str, Enum):
 
     ``LATENCY`` is the time from the start of a call to its result. ``ISSUE`` is the time in which the host issued
     the work to an accelerator, and is never a latency. ``DEVICE`` is the time between two device events around the
-    work. ``STAGE`` is one part of each call, and ``REQUEST`` the time that a request took under load.
+    work. ``STAGE`` is one part of each call, ``REQUEST`` the time that a request took under load, and ``INTERVAL`` the
+    time from one result to the next while several calls are in flight.
     """
 
     LATENCY = "latency"
@@ -25,6 +26,7 @@ class Role(str, Enum):
     DEVICE = "device"
     STAGE = "stage"
     REQUEST = "request"
+    INTERVAL = "interval"
 
     def __str__(self) -> str:
         return self.value

@@ -103,14 +103,14 @@ def rows(result: Result) -> list[SummaryRow]:
     for group, runs in result.groups().items():
         workload = workloads[group]
         timed = [run.steady for run in runs if run.steady]
-        latency = stats.setting_interval(timed, by_precision=_by_precision(result, workload)) if timed else None
+        latency = stats.setting_interval(timed, by_precision=by_precision(result, workload)) if timed else None
         names = (result.label(group), run_labels[group])
         row = _row(runs, names, latency, compared.get(group), judged.get(group))
         found.append(replace(row, is_baseline=group == workloads.index(workload), adjusted=adjusted.get(group)))
     return found
 
 
-def _by_precision(result: Result, workload: str) -> bool:
+def by_precision(result: Result, workload: str) -> bool:
     """Whether sampling ended because the intervals of ``workload`` were narrow enough."""
     design = result.design(workload)
     return design is not None and design.ending is Ending.PRECISE

@@ -12,7 +12,9 @@ from modelzoo.validity.imagenet import wnids
 from modelzoo.validity.judging import bind, compare, conclude, judge, merge
 from modelzoo.validity.predictor import Predictor
 from modelzoo.validity.protocol import JudgingTask, TaskContext, TaskDeclaration
-from modelzoo.validity.task import Answers, Classification, Detection, listed, stacked
+from modelzoo.validity.spans import Windows, best_span, paragraph_offsets
+from modelzoo.validity.squad import Question
+from modelzoo.validity.task import Answers, Classification, Detection, listed, qa_arguments, stacked
 from modelzoo.validity.thresholds import LIMITS
 
 __all__ = [
@@ -22,17 +24,22 @@ __all__ = [
     "Detection",
     "JudgingTask",
     "Predictor",
+    "Question",
     "TaskContext",
     "TaskDeclaration",
     "Validity",
     "ValidityRequest",
     "ValidityVerdict",
+    "Windows",
+    "best_span",
     "bind",
     "compare",
     "conclude",
     "judge",
     "listed",
     "merge",
+    "paragraph_offsets",
+    "qa_arguments",
     "stacked",
     "wnids",
 ]

@@ -22,7 +22,7 @@ def prefetch(items: Iterable[Any], prepare: Callable[[Any], T], batch: int, thre
     is raised when its item is due.
     """
     chunk = batch * -(-ITEMS_PER_THREAD * threads // batch)
-    with ThreadPoolExecutor(threads, thread_name_prefix="prepare", initializer=_limit_openmp_to_one_thread) as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="prepare", initializer=limit_openmp_to_one_thread) as pool:
         remaining = iter(items)
         while pending := [pool.submit(prepare, item) for item in islice(remaining, chunk)]:
             wait(pending)
@@ -38,7 +38,7 @@ def model_threads() -> int:
     return int(torch.get_num_threads())
 
 
-def _limit_openmp_to_one_thread() -> None:
+def limit_openmp_to_one_thread() -> None:
     """Keep torch's operators in a preparing thread from starting OpenMP threads of their own.
 
     If more OpenMP threads than cores exist, even idle ones, libgomp stops spinning at its barriers, and the model

@@ -75,11 +75,18 @@ def cut_into_windows(question: Question, tokenizer: Any, declaration: Answers) -
     )
     fields = {name: np.array(encoded[name], dtype="int64") for name in FIELDS if name in encoded}
     fields.setdefault("token_type_ids", np.zeros_like(fields["input_ids"]))
-    offsets = []
-    for number, places in enumerate(encoded["offset_mapping"]):
-        parts = encoded.sequence_ids(number)
-        offsets.append([tuple(place) if part == 1 else None for place, part in zip(places, parts)])
-    return Windows(question, fields, offsets)
+    return Windows(question, fields, [paragraph_offsets(encoded, w) for w in range(len(encoded["offset_mapping"]))])
+
+
+def paragraph_offsets(encoded: Any, number: int) -> list[Optional[tuple[int, int]]]:
+    """Return (start, end) in the paragraph for each token of one window, ``None`` for those outside of it.
+
+    Args:
+        encoded: what a fast tokenizer made of questions and paragraphs, with ``return_offsets_mapping``.
+        number: index of the window.
+    """
+    places, parts = encoded.encodings[number].offsets, encoded.sequence_ids(number)
+    return [place if part == 1 else None for place, part in zip(places, parts)]
 
 
 def best_span(windows: Windows, logits: Any, declaration: Answers, may_be_empty: bool) -> Span:

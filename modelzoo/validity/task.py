@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
+from modelzoo.workload.detectors import detector_output
+
 if TYPE_CHECKING:
     from modelzoo.validity.protocol import JudgingTask, TaskContext
 
@@ -32,8 +34,8 @@ def unchanged(output: Any) -> Any:
 
 
 def torchvision_detections(output: Any, sizes: Sequence[tuple[int, int]]) -> Any:
-    """Detections of torchvision's detectors, which return a list of dicts, or (losses, list) if scripted."""
-    return output[1] if isinstance(output, tuple) else output
+    """Detections of torchvision's detectors."""
+    return detector_output(output)
 
 
 def before_the_proposals(name: str) -> bool:

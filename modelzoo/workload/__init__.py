@@ -10,10 +10,16 @@ from modelzoo.errors import InputError, WeightsError
 from modelzoo.records.workload import Count
 from modelzoo.workload.checkpoints import Checkpoint
 from modelzoo.workload.declaration import InputRequest, Inputs, Option, Workload
-from modelzoo.workload.detectors import coco_categories, detector_counts, detector_inputs, detector_tensor
+from modelzoo.workload.detectors import (
+    coco_categories,
+    detector_counts,
+    detector_inputs,
+    detector_stages,
+    detector_tensor,
+)
 from modelzoo.workload.images import read_picture
 from modelzoo.workload.initialization import skip_initialization
-from modelzoo.workload.inputs import photograph, pictures, read_text
+from modelzoo.workload.inputs import photograph, picture_files, pictures, read_text
 from modelzoo.workload.random_weights import (
     calibrate_batch_norm,
     capture_outputs,
@@ -21,6 +27,7 @@ from modelzoo.workload.random_weights import (
     solve_background_bias,
     standardize_outputs,
 )
+from modelzoo.workload.stages import ModelInput, ModelOutput, Stage, Stages
 from modelzoo.workload.state import load_state_dict, read_state_dict, weights_file
 
 __all__ = [
@@ -29,7 +36,11 @@ __all__ = [
     "InputError",
     "InputRequest",
     "Inputs",
+    "ModelInput",
+    "ModelOutput",
     "Option",
+    "Stage",
+    "Stages",
     "WeightsError",
     "Workload",
     "calibrate_batch_norm",
@@ -38,9 +49,11 @@ __all__ = [
     "count_candidates",
     "detector_counts",
     "detector_inputs",
+    "detector_stages",
     "detector_tensor",
     "load_state_dict",
     "photograph",
+    "picture_files",
     "pictures",
     "read_picture",
     "read_state_dict",

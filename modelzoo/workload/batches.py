@@ -18,15 +18,19 @@ def make_inputs(work: Workload, setting: ResolvedSetting, weights: Weights) -> I
     Raises:
         InputError: the user's input cannot be read.
     """
+    return work.inputs(input_request(setting, weights))
+
+
+def input_request(setting: ResolvedSetting, weights: Weights) -> InputRequest:
+    """Return what a workload must know to create one batch."""
     place = Path(weights.path)
-    request = InputRequest(
+    return InputRequest(
         batch=setting.batch,
         seed=setting.seed,
         path=Path(setting.input) if setting.input else None,
         options=setting.options,
         model_path=place if place.is_dir() else None,
     )
-    return work.inputs(request)
 
 
 def inputs_digest(inputs: Inputs) -> str | None:

@@ -149,7 +149,9 @@ def _fetch_file(checkpoint: Checkpoint) -> Path:
 def _fetch_repository(checkpoint: Checkpoint) -> Path:
     from huggingface_hub import HfApi, snapshot_download
 
-    files = set(HfApi().list_repo_files(checkpoint.source))
+    # Unlike list_repo_files, this does not repeat the request for half a minute on a machine without network access.
+    found = HfApi().model_info(checkpoint.source, timeout=NETWORK_TIMEOUT_SECONDS)
+    files = {each.rfilename for each in found.siblings or ()}
     weights = next((name for name in REPOSITORY_WEIGHTS if name in files), None)
     if weights is None:
         raise WeightsError(f"{checkpoint.source} holds none of {', '.join(REPOSITORY_WEIGHTS)}")

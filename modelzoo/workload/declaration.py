@@ -14,6 +14,7 @@ from typing import Any, Callable
 from modelzoo.errors import UsageError
 from modelzoo.records.workload import Count
 from modelzoo.workload.checkpoints import Checkpoint
+from modelzoo.workload.stages import Stages
 
 
 @dataclass(frozen=True)
@@ -110,12 +111,16 @@ class Workload:
         randomize: ``(model, inputs, seed)`` adjusts random weights in place, for models whose amount of work depends
             on the values. ``modelzoo.workload`` has functions for this.
         count: ``(model, inputs)`` to the ``Count`` records of one pass. It is called outside the timing.
+        heads: ``(model)`` to the submodules of a detector, by name, whose outputs are its raw predictions before NMS.
+            They are compared if another engine runs the model; NMS would hide or magnify small differences.
         options: options that only this workload has.
         batch: the default batch size.
         script: how ``--mode script`` gets its graph, ``"trace"`` or ``"script"``.
         defaults: the default inputs as text, for ``--help``.
         judge: ``(options)`` to the declaration of how predictions are judged, such as
             ``modelzoo.validity.Classification``; ``None`` if they cannot be judged.
+        stages: ``(InputRequest)`` to the ``Stages`` of the whole pipeline, which ``--stages`` times; ``None`` if there
+            are none.
         libraries: modules that the functions import. They are imported before the model is built, so that the time of
             each is known.
         directory: the workload's directory, set when it is loaded.
@@ -130,11 +135,13 @@ class Workload:
     load: Callable[[Mapping[str, Any], Path], Any] | None = None
     randomize: Callable[[Any, Inputs, int], None] | None = None
     count: Callable[[Any, Inputs], Sequence[Count]] | None = None
+    heads: Callable[[Any], Mapping[str, Any]] | None = None
     options: tuple[Option, ...] = ()
     batch: int = 1
     script: str = "trace"
     defaults: str = ""
     judge: Callable[[Mapping[str, Any]], Any] | None = None
+    stages: Callable[[InputRequest], Stages] | None = None
     libraries: tuple[str, ...] = ()
     directory: Path = field(default=Path(), compare=False)
 

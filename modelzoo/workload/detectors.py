@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 from modelzoo.records.workload import Count
 from modelzoo.workload.declaration import InputRequest, Inputs
-from modelzoo.workload.inputs import pictures
+from modelzoo.workload.initialization import skip_initialization
+from modelzoo.workload.inputs import PictureFile, picture_files, pictures
 from modelzoo.workload.random_weights import count_candidates
+from modelzoo.workload.stages import ModelInput, ModelOutput, Stage, Stages
 
 TRAINED_DETECTOR = (
     "a trained SSDLite-MobileNetV2 over 159 COCO val2017 pictures, same thresholds, 5th to 95th percentile "
@@ -29,6 +31,54 @@ def detector_inputs(request: InputRequest) -> Inputs:
     """Return one batch of pictures, as the list of tensors that torchvision's detectors take."""
     chosen = pictures(request.batch, request.seed, request.path)
     return Inputs(args=([detector_tensor(picture) for picture, _ in chosen],), items=tuple(name for _, name in chosen))
+
+
+def detector_stages(request: InputRequest, build: Callable[[], Any], last: str) -> Stages:
+    """Return the stages of a torchvision detector: decode, resize, the model without its transforms, and ``last``.
+
+    Together they compute what the whole model computes for the pictures of ``detector_inputs``: a list of detections
+    in pixels of the pictures.
+
+    Args:
+        build: builds the detector, whose transforms are run outside of the model.
+        last: name of the last stage, which scales the boxes, and pastes the masks if there are any.
+    """
+    files = picture_files(request.batch, request.seed, request.path)
+    transform = skip_initialization(build).transform.eval()
+
+    def decode(files: Sequence[PictureFile]) -> list[Any]:
+        return [detector_tensor(file.decode()) for file in files]
+
+    def resize(images: Sequence[Any]) -> ModelInput:
+        resized = [transform.resize(transform.normalize(image))[0] for image in images]
+        return ModelInput((resized,), context=(_sizes(resized), _sizes(images)))
+
+    def finish(made: ModelOutput) -> Any:
+        found = [dict(each) for each in detector_output(made.output)]  # postprocess changes it
+        return transform.postprocess(found, *made.context)
+
+    def part(detector: Any) -> Any:
+        from modelzoo.workload.detector_parts import without_transforms
+
+        return without_transforms(detector)
+
+    return Stages(
+        source=files,
+        items=tuple(file.name for file in files),
+        before=(Stage("decode pictures", decode), Stage("resize and normalize", resize, "device")),
+        after=(Stage(last, finish, "device"),),
+        part=part,
+    )
+
+
+def _sizes(images: Sequence[Any]) -> list[tuple[int, int]]:
+    """Height and width of each picture."""
+    return [(int(image.shape[-2]), int(image.shape[-1])) for image in images]
+
+
+def detector_output(output: Any) -> Any:
+    """The detections in the output of a torchvision detector: a list of dicts, or (losses, list) if it is scripted."""
+    return output[1] if isinstance(output, tuple) else output
 
 
 def coco_categories() -> dict[int, tuple[int, str]]:

@@ -7,6 +7,7 @@ megapixels takes no more memory than one from a usual camera.
 from __future__ import annotations
 
 import contextlib
+import io
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def large_pictures_allowed() -> Iterator[None]:
         PIL.Image.MAX_IMAGE_PIXELS = before
 
 
-def read_picture(path: Path, name: str = "", upright: bool = False) -> Picture:
+def read_picture(path: Path, name: str = "", upright: bool = False, data: bytes | None = None) -> Picture:
     """Read a picture as RGB.
 
     16-bit pictures are scaled to 8 bits, CMYK and palettes converted; of an animation the first frame is taken.
@@ -75,6 +76,7 @@ def read_picture(path: Path, name: str = "", upright: bool = False) -> Picture:
         name: what results call it; by default the file's name.
         upright: rotate the picture as its EXIF orientation says. The boxes of annotated sets refer to the picture as
             stored.
+        data: the content of the file, if it has been read already.
 
     Raises:
         InputError: the file is missing, is not a picture, is truncated, too small, too large, or holds
@@ -85,7 +87,7 @@ def read_picture(path: Path, name: str = "", upright: bool = False) -> Picture:
     from PIL.Image import open as open_image
 
     try:
-        with open_image(path) as image:
+        with open_image(path if data is None else io.BytesIO(data)) as image:
             return _decode(image, path, name or path.name, upright)
     except FileNotFoundError:
         raise InputError(f"no such picture: {path}") from None

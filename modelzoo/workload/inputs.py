@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,10 +32,14 @@ def photograph() -> Image:
     Raises:
         InputError: this installation of matplotlib lacks it.
     """
+    return read_picture(_photograph_file()).image
+
+
+def _photograph_file() -> Path:
     path = _sample_data() / PHOTOGRAPH
     if not path.is_file():
         raise InputError(f"matplotlib's sample_data/{PHOTOGRAPH} is missing; reinstall matplotlib or give own pictures")
-    return read_picture(path).image
+    return path
 
 
 def _sample_data() -> Path:
@@ -50,6 +55,29 @@ def _sample_data() -> Path:
     return Path(get_data_path()) / "sample_data"
 
 
+@dataclass(frozen=True)
+class PictureFile:
+    """A picture as the bytes of its file, with the crop of it that is wanted.
+
+    Attributes:
+        name: what results call it.
+        path: the file.
+        data: its content.
+        box: left, top, right and bottom edge of the crop, in pixels of the upright picture; ``None``: all of it.
+    """
+
+    name: str
+    path: Path
+    data: bytes
+    box: tuple[int, int, int, int] | None
+
+    def decode(self) -> Image:
+        """Return the picture as RGB, upright."""
+        with large_pictures_allowed():
+            image = read_picture(self.path, upright=True, data=self.data).image
+        return image if self.box is None else image.crop(self.box)
+
+
 def pictures(count: int, seed: int, path: Path | None) -> list[tuple[Image, str]]:
     """Return a batch of different pictures, as RGB, with their names.
 
@@ -63,36 +91,62 @@ def pictures(count: int, seed: int, path: Path | None) -> list[tuple[Image, str]
     Raises:
         InputError: there is no readable picture at ``path``.
     """
-    whole = [(photograph(), PHOTOGRAPH)] if path is None else _own_pictures(path, count)
+    whole = [(photograph(), PHOTOGRAPH)] if path is None else _read_all(_own_files(path, count))
+    chosen = _choose([(image.size, name) for image, name in whole], count, seed)
+    return [(whole[index][0] if box is None else whole[index][0].crop(box), name) for index, box, name in chosen]
+
+
+def picture_files(count: int, seed: int, path: Path | None) -> list[PictureFile]:
+    """Return the pictures of ``pictures`` with the same arguments, not yet decoded.
+
+    Raises:
+        InputError: there is no readable picture at ``path``.
+    """
+    files = [_photograph_file()] if path is None else _own_files(path, count)
+    sizes = [(image.size, name) for image, name in _read_all(files)]
+    data = [file.read_bytes() for file in files]
+    chosen = _choose(sizes, count, seed)
+    return [PictureFile(name, files[index], data[index], box) for index, box, name in chosen]
+
+
+def _choose(
+    whole: Sequence[tuple[tuple[int, int], str]], count: int, seed: int
+) -> list[tuple[int, tuple[int, int, int, int] | None, str]]:
+    """Return the index of a picture, the box of a crop (``None``: the whole) and a name, for each of ``count``."""
     generator = random.Random(seed)
-    chosen = whole[:count]
-    names = {name for _, name in chosen}
+    chosen: list[tuple[int, tuple[int, int, int, int] | None, str]] = [
+        (index, None, name) for index, (_, name) in enumerate(whole[:count])
+    ]
+    names = {name for _, _, name in chosen}
     while len(chosen) < count:
-        picture, name = whole[len(chosen) % len(whole)]
+        index = len(chosen) % len(whole)
         for _ in range(MAX_DRAWS):
-            crop, crop_name = _crop(picture, name, generator)
+            box, crop_name = _crop(*whole[index], generator)
             if crop_name not in names:
                 break
         names.add(crop_name)
-        chosen.append((crop, crop_name))
+        chosen.append((index, box, crop_name))
     return chosen
 
 
-def _own_pictures(path: Path, count: int) -> list[tuple[Image, str]]:
+def _own_files(path: Path, count: int) -> list[Path]:
     files = find_pictures(path, recursive=False) if path.is_dir() else [path]
     if not files:
         raise InputError(f"no pictures in {path} (looked for {', '.join(SUFFIXES)})")
+    return files[:count]
+
+
+def _read_all(files: Sequence[Path]) -> list[tuple[Image, str]]:
     with large_pictures_allowed():
-        return [(read_picture(file, upright=True).image, file.name) for file in files[:count]]
+        return [(read_picture(file, upright=True).image, file.name) for file in files]
 
 
-def _crop(picture: Image, name: str, generator: random.Random) -> tuple[Image, str]:
+def _crop(size: tuple[int, int], name: str, generator: random.Random) -> tuple[tuple[int, int, int, int], str]:
     scale = generator.uniform(0.6, 0.95)
-    width, height = max(1, int(picture.width * scale)), max(1, int(picture.height * scale))
-    left = generator.randint(0, picture.width - width)
-    top = generator.randint(0, picture.height - height)
-    box = (left, top, left + width, top + height)
-    return picture.crop(box), f"{name}[{left},{top},{width}x{height}]"
+    width, height = max(1, int(size[0] * scale)), max(1, int(size[1] * scale))
+    left = generator.randint(0, size[0] - width)
+    top = generator.randint(0, size[1] - height)
+    return (left, top, left + width, top + height), f"{name}[{left},{top},{width}x{height}]"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -153,6 +154,11 @@ def test_a_repository_without_its_tensors_is_not_cached(tmp_path: Path, monkeypa
     assert checkpoints.find_checkpoint(MODEL) is None
 
 
+def files(*names: str) -> SimpleNamespace:
+    """What the hub says about a repository that holds these files."""
+    return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in names])
+
+
 @pytest.mark.parametrize("name", REPOSITORY_WEIGHTS)
 def test_a_repository_is_fetched_once_and_only_what_is_needed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -164,13 +170,8 @@ def test_a_repository_is_fetched_once_and_only_what_is_needed(
     asked: list[Any] = []
 
     class Hub:
-        def list_repo_files(self, repo: str) -> list[str]:
-            return [
-                "config.json",
-                "tf_model.h5",
-                "pytorch_model.bin",
-                *([name] if name.endswith("safetensors") else []),
-            ]
+        def model_info(self, repo: str, timeout: float) -> SimpleNamespace:
+            return files("config.json", "tf_model.h5", "pytorch_model.bin", *{name} - {"pytorch_model.bin"})
 
     def download(repo: str, allow_patterns: list[str]) -> str:
         asked.append((repo, allow_patterns))
@@ -190,8 +191,8 @@ def test_a_repository_without_usable_tensors_is_refused(monkeypatch: pytest.Monk
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
     class Hub:
-        def list_repo_files(self, repo: str) -> list[str]:
-            return ["config.json", "tf_model.h5"]
+        def model_info(self, repo: str, timeout: float) -> SimpleNamespace:
+            return files("config.json", "tf_model.h5")
 
     monkeypatch.setattr("huggingface_hub.HfApi", Hub)
     with pytest.raises(WeightsError, match="someone/toy holds none of model.safetensors, pytorch_model.bin"):

@@ -203,7 +203,7 @@ def test_bert_fills_every_sequence_with_its_own_text(tmp_path: Path) -> None:
 def test_bert_has_the_same_inputs_in_every_process() -> None:
     """Also without a checkpoint, whose tokenizer would decide the ids; results are compared by the inputs' digest."""
     code = (
-        "from modelzoo.measure.inputs import inputs_digest\n"
+        "from modelzoo.workload.batches import inputs_digest\n"
         "from modelzoo.workload import InputRequest, discovery\n"
         "work = discovery.load_workload(discovery.find_workload('bert'))\n"
         "print(inputs_digest(work.inputs(InputRequest(2, 0, None, work.option_values({'sequence': 64})))))"
@@ -211,3 +211,14 @@ def test_bert_has_the_same_inputs_in_every_process() -> None:
     command = [sys.executable, "-c", code]
     found = [subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout for _ in range(2)]
     assert found[0] == found[1] != "None\n"
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_files_decode_to_the_pictures_of_a_batch(own: bool, picture: Path) -> None:
+    """The bytes of the files and the crops give the same pixels and names as the decoded batch."""
+    path = picture if own else None
+    expected = inputs.pictures(4, 5, path)
+    files = inputs.picture_files(4, 5, path)
+    assert [file.name for file in files] == [name for _, name in expected]
+    assert [file.decode().tobytes() for file in files] == [image.tobytes() for image, _ in expected]
+    assert {len(file.data) for file in files} == {files[0].path.stat().st_size}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Callable, Optional, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Callable, Generic, Optional, TypeVar
 
 from modelzoo.formatting import capitalized
 from modelzoo.report.differences import ShownRow
 from modelzoo.report.page.content import Figure, Table
 from modelzoo.report.page.kernels import evidence_of
-from modelzoo.report.plots import canvas, ecdf, forest, history, kernels, processes, roofline
+from modelzoo.report.plots import canvas, ecdf, forest, history, kernels, processes, roofline, stages
 from modelzoo.report.table import Column
+from modelzoo.results.pipeline import PipelineLevels
 
 MOST_DRAWN = 7
 """Settings of one workload that are drawn: as many as there are colours. The tables have all of them."""
@@ -20,8 +23,18 @@ BOTH: Widths = (canvas.NARROW, canvas.WIDE)
 ONE: Widths = (canvas.NARROW,)
 """The widths in which a plot is drawn: one for phones and one for desktops, or one for all to save space."""
 
+S = TypeVar("S")
 T = TypeVar("T")
 Draw = Callable[[T, str, float], str]
+
+
+@dataclass(frozen=True)
+class Plot(Generic[S, T]):
+    """A plot of several settings: what makes its data of them, what draws it, and the columns of its table."""
+
+    data: Callable[[tuple[S, ...]], T]
+    draw: Draw[T]
+    columns: Callable[[T], Sequence[Column]]
 
 
 def ratios(data: forest.Forest, mark: str, widths: Widths = BOTH) -> Optional[Figure]:
@@ -38,30 +51,23 @@ def ratios(data: forest.Forest, mark: str, widths: Widths = BOTH) -> Optional[Fi
 def medians(shown: Sequence[ShownRow], mark: str, widths: Widths = BOTH) -> Optional[Figure]:
     """Return the medians of the processes of one workload; ``None`` if nothing was timed."""
     found = [processes.series(e.row.label, [e.runs], e.row.latency) for e in shown if e.row.latency is not None]
-    if not found:
-        return None
-    workload = shown[0].row.workload
     caption = (
         "Median latency of each process, in the order in which they ran; every panel has the same relative scale. Line "
-        f"and band: the level with its 95 % interval. {_left_out(found)}"
+        "and band: the level with its 95 % interval."
     )
-    drawn = processes.Processes(workload, tuple(found[:MOST_DRAWN]))
-    every = processes.columns(processes.Processes(workload, tuple(found)))
-    return _figure(drawn, processes.svg, every, mark, caption, widths)
+    plot = Plot(partial(processes.Processes, shown[0].row.workload), processes.svg, processes.columns)
+    return _settings(found, plot, mark, caption, widths) if found else None
 
 
 def distributions(shown: Sequence[ShownRow], mark: str, widths: Widths = BOTH) -> Optional[Figure]:
     """Return the distributions of the samples of one workload; ``None`` if nothing was timed."""
     found = [series for each in shown if (series := ecdf.series(each.row.label, each.runs)) is not None]
-    if not found:
-        return None
-    workload = shown[0].row.workload
     caption = (
         "Distribution of the steady samples of all processes; below it the warm-up and the cold start (the first call "
-        f"of each process), which are not part of it. {_left_out(found)}"
+        "of each process), which are not part of it."
     )
-    drawn = ecdf.Samples(workload, tuple(found[:MOST_DRAWN]))
-    return _figure(drawn, ecdf.svg, ecdf.columns(ecdf.Samples(workload, tuple(found))), mark, caption, widths)
+    plot = Plot(partial(ecdf.Samples, shown[0].row.workload), ecdf.svg, ecdf.columns)
+    return _settings(found, plot, mark, caption, widths) if found else None
 
 
 def time_shares(shown: Sequence[ShownRow], mark: str, widths: Widths = BOTH) -> Optional[Figure]:
@@ -69,15 +75,22 @@ def time_shares(shown: Sequence[ShownRow], mark: str, widths: Widths = BOTH) -> 
     audits = [(each.row.label, evidence_of(each)) for each in shown]
     found = [kernels.bar(label, evidence) for label, evidence in audits if evidence is not None]
     found = [bar for bar in found if bar.times]
-    if not found:
-        return None
-    workload = shown[0].row.workload
     caption = (
         "Time of one audited pass by kernel and precision. Audited passes are slower than timed ones, because every "
-        f"kernel is logged. {_left_out(found)}"
+        "kernel is logged."
     )
-    drawn = kernels.Kernels(workload, tuple(found[:MOST_DRAWN]))
-    return _figure(drawn, kernels.svg, kernels.columns(kernels.Kernels(workload, tuple(found))), mark, caption, widths)
+    plot = Plot(partial(kernels.Kernels, shown[0].row.workload), kernels.svg, kernels.columns)
+    return _settings(found, plot, mark, caption, widths) if found else None
+
+
+def stage_times(found: Sequence[PipelineLevels], mark: str, widths: Widths = BOTH) -> Figure:
+    """Return the stages of the pipelines of one workload; there is at least one."""
+    caption = (
+        "Seconds of each stage per batch, the level of the processes' medians. With several batches in flight the "
+        "stages of different batches overlap, so that a batch is finished sooner than their sum says."
+    )
+    plot = Plot(partial(stages.StageBars, found[0].workload), stages.svg, stages.columns)
+    return _settings(found, plot, mark, caption, widths)
 
 
 def roofs(data: roofline.Roofline, mark: str, widths: Widths = BOTH) -> Figure:
@@ -91,16 +104,18 @@ def roofs(data: roofline.Roofline, mark: str, widths: Widths = BOTH) -> Figure:
 
 def sessions(data: history.History, mark: str, caption: str) -> Figure:
     """Return the history of one workload."""
-    drawn = history.History(data.workload, data.series[:MOST_DRAWN])
-    return _figure(drawn, history.svg, history.columns(data), mark, f"{caption} {_left_out(data.series)}", BOTH)
+    plot = Plot(partial(history.History, data.workload), history.svg, history.columns)
+    return _settings(data.series, plot, mark, caption, BOTH)
+
+
+def _settings(found: Sequence[S], plot: Plot[S, T], mark: str, caption: str, widths: Widths) -> Figure:
+    """The plot of the first settings, with a table of all."""
+    if len(found) > MOST_DRAWN:
+        caption += f" Drawn are the first {MOST_DRAWN} of {len(found)} settings; the table has all of them."
+    columns = plot.columns(plot.data(tuple(found)))
+    return _figure(plot.data(tuple(found[:MOST_DRAWN])), plot.draw, columns, mark, caption, widths)
 
 
 def _figure(data: T, draw: Draw[T], columns: Sequence[Column], mark: str, caption: str, widths: Widths) -> Figure:
     drawings = tuple(draw(data, f"{mark}-{round(width)}", width) for width in widths)
-    return Figure(caption.strip(), drawings, Table("The data of the plot", tuple(columns)))
-
-
-def _left_out(every: Sequence[object]) -> str:
-    if len(every) <= MOST_DRAWN:
-        return ""
-    return f"Drawn are the first {MOST_DRAWN} of {len(every)} settings; the table has all of them."
+    return Figure(caption, drawings, Table("The data of the plot", tuple(columns)))

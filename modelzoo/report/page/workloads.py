@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.formatting import MISSING, seconds
+from modelzoo.formatting import MISSING, capitalized, seconds
 from modelzoo.records.run import Result
-from modelzoo.report import details
+from modelzoo.report import details, stages
 from modelzoo.report.differences import ShownRow, short_names
 from modelzoo.report.page import figures, kernels, predictions
 from modelzoo.report.page.content import Block, Details, Paragraphs, Section, Table
 from modelzoo.report.table import Column
+from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
@@ -38,12 +39,24 @@ def section(
         ):
             figure = draw(shown, f"{mark}-{name}", widths)
             found += [Section(title, (figure,))] if figure is not None else []
+        found += _stages(result, workload, mark, widths)
         found += _kernels(shown, mark, widths)
     judged = [entry for entry in result.validity if entry.workload == workload]
     blocks = [block for entry in judged for block in predictions.blocks(result, entry, pictures)]
     if blocks:
         found.append(Section("Predictions", tuple(blocks)))
     return Section(workload, tuple(found), mark)
+
+
+def _stages(result: Result, workload: str, mark: str, widths: figures.Widths) -> list[Block]:
+    """The stages of the pipelines; none if the model alone was timed."""
+    timed = [each for each in pipelines(result) if each.workload == workload]
+    if not timed:
+        return []
+    said = [f"{each.label}: {sentence}" for each in timed for sentence in stages.sentences(each)]
+    table = Table("Stages", tuple(stages.columns(timed)), stages.caption(timed))
+    figure = figures.stage_times(timed, f"{mark}-stages", widths)
+    return [Section("Stages", (Paragraphs(tuple(map(capitalized, said))), table, figure))]
 
 
 def _kernels(shown: Sequence[ShownRow], mark: str, widths: figures.Widths) -> list[Block]:

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from modelzoo.formatting import MISSING, seconds
 from modelzoo.records.evidence import Evidence
-from modelzoo.report.plots import canvas, theme
-from modelzoo.report.plots.svg import HALO
+from modelzoo.report.plots import canvas, stacked, theme
+from modelzoo.report.plots.stacked import Key, Look, StackedBar
 from modelzoo.report.table import Column
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 MOST_KERNELS = 12
 """Kernels of one plot; the others are summed up."""
 NO_PRODUCT = "no matrix product"
 """In place of the precision of what multiplies no matrices: memory movement, dispatch, element-wise operators."""
 OTHERS = "others"
-NUMBERED_FROM = 15.0
-"""Width in CSS pixels from which on a segment has its number in it."""
 _STYLES = {"fp32": (theme.SKY, ""), "bf16": (theme.ORANGE, "////"), NO_PRODUCT: (theme.GREY, "")}
 _OTHER_PRECISION = (theme.PURPLE, "....")
-_LABEL, _BAR, _GAP, _AXIS, _ENTRY = 18.0, 30.0, 12.0, 44.0, 19.0
+_LOOK = Look(
+    "time per audited pass",
+    style=lambda precision: _STYLES.get(precision, _OTHER_PRECISION),
+    kind=lambda precision: "" if precision == NO_PRODUCT else precision,
+)
 
 
 @dataclass(frozen=True)
@@ -104,10 +101,6 @@ def _cell(spent: float, total: float) -> str:
     return f"{seconds(spent)} ({100 * spent / total:.1f} %)"
 
 
-Key = tuple[str, str]
-"""Kernel and precision."""
-
-
 def _by_key(one: KernelBar) -> dict[Key, float]:
     return {(each.kernel, each.precision): each.seconds for each in one.times}
 
@@ -142,47 +135,11 @@ def svg(data: Kernels, name: str, width: float = canvas.NARROW) -> str:
     if not bars:
         return ""
     keys = _ordered(bars)
+    stacks = [StackedBar(f"{one.label}: {_shares(one)}", _by_key(one)) for one in bars]
     with canvas.drawing():
-        heights = len(bars) * (_LABEL + _BAR + _GAP)
-        entries = [canvas.wrapped(f"{number} {key[0]}", _list_width(width) - 88) for number, key in enumerate(keys, 1)]
-        legend = sum(_ENTRY + (len(lines) - 1) * canvas.LINE for lines in entries)
-        figure = canvas.new_figure(width, heights + _AXIS + legend + 8)
-        axes = canvas.new_axes(figure, 8, 0, width - 22, heights)
-        scale, unit = canvas.time_unit([one.total for one in bars])
-        _draw_bars(figure, axes, bars, keys, scale)
-        axis = f"time per audited pass in {unit}"
-        canvas.write(figure, width - 14, heights + 34, axis, align="right", size=canvas.SMALL)
-        _draw_legend(figure, keys, entries, heights + _AXIS + 8)
+        figure = stacked.draw(stacks, keys, _LOOK, width)
         title = f"{data.workload}: time by kernel and precision"
         return canvas.element(figure, name, title, _description(bars))
-
-
-def _draw_bars(figure: Figure, axes: Axes, bars: Sequence[KernelBar], keys: Sequence[Key], scale: float) -> None:
-    longest = max(one.total for one in bars) * scale
-    axes.set_xlim(0, longest)
-    height = len(bars) * (_LABEL + _BAR + _GAP)
-    axes.set_ylim(height, 0)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.locator_params(axis="x", nbins=6)
-    pixels = (figure.get_size_inches()[0] * 72 - 22) / longest
-    for index, one in enumerate(bars):
-        top, left, times = index * (_LABEL + _BAR + _GAP), 0.0, _by_key(one)
-        label = f"{one.label}: {_shares(one)}"
-        canvas.write(figure, 8, top + 14, canvas.wrapped(label, figure.get_size_inches()[0] * 72 - 16, 1)[0])
-        for number, key in enumerate(keys, 1):
-            spent = times.get(key, 0.0) * scale
-            colour, hatch = _STYLES.get(key[1], _OTHER_PRECISION)
-            if spent:
-                middle = top + _LABEL + _BAR / 2
-                axes.barh(middle, spent, _BAR, left=left, color=colour, hatch=hatch, ec=theme.PAGE, lw=1)
-                if spent * pixels >= NUMBERED_FROM:
-                    _write_number(axes, left + spent / 2, middle, number)
-            left += spent
-
-
-def _write_number(axes: Axes, x: float, y: float, number: int) -> None:
-    axes.text(x, y, str(number), ha="center", va="center_baseline", fontweight="bold", gid=HALO)
 
 
 def _shares(one: KernelBar) -> str:
@@ -192,28 +149,6 @@ def _shares(one: KernelBar) -> str:
         found[each.precision] += each.seconds / one.total
     ordered = sorted(found.items(), key=lambda part: (part[0] == NO_PRODUCT, -part[1]))
     return ", ".join(f"{100 * share:.0f} % {precision}" for precision, share in ordered)
-
-
-def _draw_legend(figure: Figure, keys: Sequence[Key], entries: Sequence[Sequence[str]], top: float) -> None:
-    from matplotlib.patches import Rectangle
-
-    width, height = figure.get_size_inches() * 72
-    for (_, precision), lines in zip(keys, entries):
-        colour, hatch = _STYLES.get(precision, _OTHER_PRECISION)
-        corner = (8 / width, 1 - (top + 13) / height)
-        patch = Rectangle(corner, 20 / width, 13 / height, fc=colour, hatch=hatch, ec=theme.PAGE, lw=1)
-        patch.set_transform(figure.transFigure)
-        figure.add_artist(patch)
-        for index, line in enumerate(lines):
-            canvas.write(figure, 34, top + 11 + index * canvas.LINE, line)
-        if precision != NO_PRODUCT:
-            canvas.write(figure, _list_width(width) - 14, top + 11, precision, align="right")
-        top += _ENTRY + (len(lines) - 1) * canvas.LINE
-
-
-def _list_width(width: float) -> float:
-    """A precision at the far end of a wide line would be hard to tell from its neighbours."""
-    return min(width, 480.0)
 
 
 def _description(bars: Sequence[KernelBar]) -> str:

@@ -1,0 +1,163 @@
+"""Time a pipeline: its stages and the whole, and what timing them costs.
+
+**One batch at a time** (``PipelineClock``). Each sample consists of two passes over the same batch, in alternating
+order. One takes the time of every stage: by events of the device, which are read after the end, or by time stamps on a
+CPU. The other one shows what that costs, or what it saves: on a device with timed events it synchronizes after every
+stage, and otherwise it takes no time between the stages at all.
+
+**Several batches in flight** (``InFlightClock``). Each sample is a run of batches. From the time at which as many have
+left as may be in flight, the pipeline is full, and it stays full until the counted ones have left, because as many
+follow them. The time between these two moments, divided by the number of counted batches, is the seconds per batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any, Callable, Optional
+
+from modelzoo.engines.protocol import AsynchronousDevice
+from modelzoo.measure.in_flight import Flight, InFlight
+from modelzoo.measure.pipeline import Marks, Span, Step, begin, wait
+from modelzoo.records.pipeline import PER_BATCH, SYNCHRONIZED, UNDIVIDED
+from modelzoo.records.timing import LATENCY
+
+KEPT_PASSES = 5
+"""The last passes, which the trace shows."""
+RUN_SECONDS = 0.2
+"""The counted batches of a run take about this long, if there are not more in flight anyway."""
+MOST_BATCHES = 500
+"""Counted batches of a run at most."""
+
+
+@dataclass(frozen=True)
+class PipelineSample:
+    """One sample; ``latency`` is the end-to-end time in seconds, ``series`` has it and the others by name."""
+
+    latency: float
+    series: dict[str, float]
+
+    def values(self) -> dict[str, float]:
+        """What was timed, by the name of its series."""
+        return self.series
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One batch on its way through the pipeline.
+
+    Attributes:
+        began: the host's time in ns.
+        spans: when each stage ran, in seconds after ``began``.
+        seconds: end to end.
+    """
+
+    began: int
+    spans: tuple[Span, ...]
+    seconds: float
+
+
+class PipelineClock:
+    """Times one batch at a time; a ``Clock``.
+
+    Attributes:
+        passes: the last passes in which the stages were timed, oldest first.
+    """
+
+    def __init__(self, steps: Sequence[Step], source: Any, device: Optional[AsynchronousDevice] = None) -> None:
+        self._steps, self._source, self._device = steps, source, device
+        self._count = 0
+        self.passes: deque[Pass] = deque(maxlen=KEPT_PASSES)
+
+    def run(self) -> Any:
+        """Run all stages once, and return what the last one returned."""
+        return run_all(self._steps, self._source)
+
+    def time(self, call: Callable[[], Any]) -> PipelineSample:
+        """Time two passes; ``call`` is ``run``."""
+        observed_first = self._count % 2 == 0
+        self._count += 1
+        other = 0.0 if observed_first else self._other(call)
+        observed = self.staged()
+        other = self._other(call) if observed_first else other
+        name = SYNCHRONIZED if self._has_events else UNDIVIDED
+        stages = {span.step.name: span.seconds for span in observed.spans}
+        return PipelineSample(observed.seconds, {LATENCY: observed.seconds, **stages, name: other})
+
+    @property
+    def _has_events(self) -> bool:
+        return self._device is not None and self._device.timed_events
+
+    def staged(self) -> Pass:
+        """Run one pass with the time of every stage."""
+        waits = self._device is not None and not self._has_events
+        origin = begin(self._device)
+        marks = Marks(self._device)
+        output = marks.run(waiting(self._steps, self._device) if waits else self._steps, self._source)
+        end = wait(self._device)
+        del output  # after the last time stamp
+        found = Pass(origin.at, marks.spans(origin), (end - origin.at) * 1e-9)
+        self.passes.append(found)
+        return found
+
+    def _other(self, call: Callable[[], Any]) -> float:
+        """Seconds of a pass with a synchronization after every stage, or with no time stamp between the stages."""
+        start = wait(self._device)
+        output = run_all(waiting(self._steps, self._device), self._source) if self._has_events else call()
+        end = wait(self._device)
+        del output
+        return (end - start) * 1e-9
+
+
+class InFlightClock:
+    """Times batches while several are in flight; a ``Clock``.
+
+    Attributes:
+        flights: the batches of the last run, in order.
+    """
+
+    def __init__(self, flight: InFlight, source: Any) -> None:
+        self._flight, self._source = flight, source
+        self._per_batch = RUN_SECONDS
+        self.flights: list[Flight] = []
+
+    def run(self) -> Any:
+        """Run all stages once, and return what the last one returned."""
+        return run_all(self._flight.steps, self._source)
+
+    def time(self, call: Callable[[], Any]) -> PipelineSample:
+        """Time one run of batches; ``call`` is not used. ``latency`` is that of the first batch."""
+        limit = self._flight.limit
+        counted = min(MOST_BATCHES, max(2 * limit, math.ceil(RUN_SECONDS / self._per_batch)))
+        flights = self._flight.run([self._source] * (counted + 2 * limit), keep_outputs=False)
+        self.flights = flights
+        full, counting = flights[limit - 1].left, flights[limit : limit + counted]
+        self._per_batch = (counting[-1].left - full) / counted
+        series = {PER_BATCH: self._per_batch, LATENCY: median(each.left - each.entered for each in counting)}
+        for index, step in enumerate(self._flight.steps):
+            series[step.name] = fmean(each.spans[index].seconds for each in counting)
+        return PipelineSample(flights[0].left - flights[0].entered, series)
+
+
+def run_all(steps: Sequence[Step], value: Any) -> Any:
+    """Run ``steps`` one after the other, and return what the last one returned."""
+    for step in steps:
+        value = step.call(value)
+    return value
+
+
+def waiting(steps: Sequence[Step], device: Optional[AsynchronousDevice]) -> list[Step]:
+    """``steps``, each of which waits for the device at its end."""
+
+    def waits(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            output = call(value)
+            wait(device)
+            return output
+
+        return run
+
+    return [Step(step.name, waits(step.call), step.place, step.by_events) for step in steps]

@@ -1,0 +1,157 @@
+"""What the processes of a setting say about the stages of its pipeline. Pure, and without torch.
+
+The unit is the process, as for every other time: the level of a stage is the geometric mean of the processes' medians.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.records.pipeline import PER_BATCH, SYNCHRONIZED, UNDIVIDED, Pipeline, PipelineStage, Place
+from modelzoo.records.run import Result, Run
+from modelzoo.records.timing import LATENCY, Timing
+from modelzoo.results.summary import by_precision, labels_as_run
+
+SUM_TOLERANCE = 0.02
+"""The stages of a pipeline without overlap must add up to its end-to-end time within this fraction."""
+
+
+@dataclass(frozen=True)
+class StageLevel:
+    """One stage.
+
+    Attributes:
+        stage: its name and place.
+        seconds: per batch, with its interval.
+        share: of the sum of all stages.
+    """
+
+    stage: PipelineStage
+    seconds: stats.Interval
+    share: float
+
+
+@dataclass(frozen=True)
+class PipelineLevels:
+    """The pipeline of one setting.
+
+    Attributes:
+        workload: the workload's name.
+        label: of the setting.
+        unit: what the workload counts (``images``).
+        batch: items per batch.
+        device: what the stages on the device use.
+        in_flight: batches in the pipeline at the same time.
+        stages: in the order in which they run.
+        end_to_end: seconds from the begin of a batch's first stage to the end of its last one.
+        per_batch: seconds from one finished batch to the next, if several are in flight.
+        other_series: the series that ``timing_cost`` compares with: ``synchronized``, ``undivided`` or none.
+        timing_cost: what the passes with a synchronization after each stage take, relative to those without, on an
+            accelerator; on a CPU, what the passes with time stamps take, relative to those without any.
+        within_passes: the sum of the stages of a pass relative to its end-to-end time.
+    """
+
+    workload: str
+    label: str
+    unit: str
+    batch: int
+    device: str
+    in_flight: int
+    stages: tuple[StageLevel, ...]
+    end_to_end: stats.Interval
+    per_batch: Optional[stats.Interval]
+    other_series: str
+    timing_cost: Optional[stats.Interval]
+    within_passes: Optional[float]
+
+    @property
+    def sum(self) -> float:
+        """Seconds of all stages."""
+        return sum(each.seconds.value for each in self.stages)
+
+    @property
+    def adds_up(self) -> Optional[bool]:
+        """Whether the stages add up to the end-to-end time; ``None`` if several batches are in flight."""
+        if self.within_passes is None:
+            return None
+        found = (self.within_passes, self.sum / self.end_to_end.value)
+        return all(abs(each - 1) <= SUM_TOLERANCE for each in found)
+
+    @property
+    def time(self) -> stats.Interval:
+        """Seconds per batch: what a stage or the device is busy is a share of this."""
+        return self.per_batch or self.end_to_end
+
+    @property
+    def device_busy(self) -> float:
+        """The share of the time in which the device worked."""
+        return sum(each.seconds.value for each in self.stages if each.stage.place is Place.DEVICE) / self.time.value
+
+    @property
+    def throughput(self) -> float:
+        """Items per second."""
+        return self.batch / self.time.value
+
+
+def pipelines(result: Result) -> list[PipelineLevels]:
+    """Return the pipelines that ``result`` has timed, in the order asked for."""
+    names = labels_as_run(result)
+    found = [_levels(result, runs, names[group]) for group, runs in result.groups().items()]
+    return [each for each in found if each is not None]
+
+
+def _levels(result: Result, runs: Sequence[Run], label: str) -> Optional[PipelineLevels]:
+    reports = [run.report for run in runs if run.report is not None and run.steady]
+    timed = [(report, report.timing) for report in reports if report.pipeline is not None and report.timing is not None]
+    if not timed or timed[0][0].pipeline is None:
+        return None
+    first, pipeline = timed[0][0], timed[0][0].pipeline
+    timings = [timing for _, timing in timed]
+    precise = by_precision(result, first.workload)
+    watched = {name: _level(timings, name, precise) for name in (LATENCY, PER_BATCH)}
+    end_to_end = watched[LATENCY]
+    assert end_to_end is not None
+    other = next((name for name in (SYNCHRONIZED, UNDIVIDED) if timings[0].find(name) is not None), "")
+    return PipelineLevels(
+        workload=first.workload,
+        label=label,
+        unit=first.unit,
+        batch=first.setting.batch,
+        device=first.setting.device,
+        in_flight=pipeline.in_flight,
+        stages=_stages(pipeline, timings),
+        end_to_end=end_to_end,
+        per_batch=watched[PER_BATCH],
+        other_series=other,
+        timing_cost=stats.level_interval([_cost(each, other) for each in timings]) if other else None,
+        within_passes=_within_passes(pipeline, timings) if pipeline.in_flight == 1 else None,
+    )
+
+
+def _level(timings: Sequence[Timing], name: str, by_precision: bool = False) -> Optional[stats.Interval]:
+    samples = [values for timing in timings if (values := timing.values(name))]
+    return stats.setting_interval(samples, by_precision=by_precision) if samples else None
+
+
+def _stages(pipeline: Pipeline, timings: Sequence[Timing]) -> tuple[StageLevel, ...]:
+    levels = [(stage, level) for stage in pipeline.stages if (level := _level(timings, stage.name)) is not None]
+    whole = sum(level.value for _, level in levels)
+    return tuple(StageLevel(stage, level, level.value / whole) for stage, level in levels)
+
+
+def _cost(timing: Timing, other: str) -> float:
+    """The ratio of the slower way of timing to the other one, in one process."""
+    with_stages, compared = median(timing.values(LATENCY)), median(timing.values(other))
+    return compared / with_stages if other == SYNCHRONIZED else with_stages / compared
+
+
+def _within_passes(pipeline: Pipeline, timings: Sequence[Timing]) -> float:
+    medians = []
+    for timing in timings:
+        columns = [timing.values(stage.name) for stage in pipeline.stages]
+        medians.append(median(sum(row) / whole for *row, whole in zip(*columns, timing.values(LATENCY))))
+    return stats.geometric_mean(medians)

@@ -1,0 +1,43 @@
+"""torchvision's detectors in parts: resizing, the network, and the way back to the picture's size.
+
+torchvision does all three inside the model. ``without_transforms`` takes the first and the last out, so that they are
+stages of their own. The module imports torch, and its annotations are evaluated, because TorchScript reads them.
+"""
+
+from typing import Any, Optional
+
+from torch import Tensor
+from torchvision.models.detection.transform import GeneralizedRCNNTransform
+
+
+class BatchOnly(GeneralizedRCNNTransform):  # type: ignore[misc]  # torchvision has no types here
+    """Makes a batch of pictures that are resized and normalized already, and leaves the detections alone."""
+
+    def normalize(self, image: Tensor) -> Tensor:
+        """Return the picture as it is."""
+        return image
+
+    def resize(
+        self, image: Tensor, target: Optional[dict[str, Tensor]] = None
+    ) -> tuple[Tensor, Optional[dict[str, Tensor]]]:
+        """Return the picture as it is."""
+        return image, target
+
+    def postprocess(
+        self,
+        result: list[dict[str, Tensor]],
+        image_shapes: list[tuple[int, int]],
+        original_image_sizes: list[tuple[int, int]],
+    ) -> list[dict[str, Tensor]]:
+        """Return the detections in pixels of the resized pictures."""
+        return result
+
+
+def without_transforms(detector: Any) -> Any:
+    """Take resizing, normalizing and the way back to the picture's size out of ``detector``, in place."""
+    whole = detector.transform
+    batching = BatchOnly(
+        whole.min_size, whole.max_size, whole.image_mean, whole.image_std, whole.size_divisible, whole.fixed_size
+    )
+    detector.transform = batching.train(whole.training)
+    return detector
