@@ -93,6 +93,9 @@ def test_a_missing_program_is_reported(script: str, arguments: list[str], messag
 # Setting up, with programs that only record their arguments
 
 RECORD = '#!/bin/sh\necho "{name} $*" >>"$RECORD"\n{rest}'
+MAKES_ENVIRONMENTS = """
+if [ "$1 $2" = "-m venv" ]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && touch "$3/pyvenv.cfg"; fi
+"""
 
 
 class Checkout:
@@ -120,11 +123,11 @@ class Checkout:
         """Put a ``uv`` on the path."""
         self.program(self._path / "uv", rest)
 
-    def call(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def call(self, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a script of the checkout; without ``uv``, no ``uv`` is found."""
         return subprocess.run(
             [self.root / "scripts" / script, *arguments],
-            env={"PATH": f"{self._path}:/usr/bin:/bin", "RECORD": str(self._calls)},
+            env={"PATH": f"{self._path}:/usr/bin:/bin", "RECORD": str(self._calls), **variables},
             capture_output=True,
             text=True,
             check=False,
@@ -203,6 +206,19 @@ def test_a_failed_installation_is_repeated(checkout: Checkout) -> None:
     assert checkout.call("setup", "--check", "lock.txt").returncode == 1
 
 
+@pytest.mark.parametrize(("script", "argument"), [("setup", "lock.txt"), ("torch-env", "2.9.1")])
+def test_an_index_without_torch_is_named(script: str, argument: str, checkout: Checkout) -> None:
+    """PyTorch's own index cannot be reached from everywhere; the general one is the way out."""
+    checkout.uv()
+    cannot = MAKES_ENVIRONMENTS + 'case "$*" in *--index-url*) exit 1 ;; esac\n'
+    checkout.program(checkout.root / ".venv" / "bin" / "python", cannot)
+    done = checkout.call(script, argument, MODELZOO_TORCH="cpu")
+    assert done.returncode == 2
+    assert f"{script}: error: torch " in done.stderr
+    assert "https://download.pytorch.org/whl/cpu (see above); unset MODELZOO_TORCH for the" in done.stderr
+    assert not any(line.startswith("uv ") for line in checkout.calls())
+
+
 def test_check_changes_nothing(checkout: Checkout) -> None:
     """``--check`` answers by its exit code."""
     checkout.uv()
@@ -213,10 +229,6 @@ def test_check_changes_nothing(checkout: Checkout) -> None:
 
 
 # scripts/torch-env
-
-MAKES_ENVIRONMENTS = """
-if [ "$1 $2" = "-m venv" ]; then mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && touch "$3/pyvenv.cfg"; fi
-"""
 
 
 @pytest.mark.parametrize(
