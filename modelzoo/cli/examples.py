@@ -7,6 +7,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo run", "time the four models in fp32 and bf16"),
         ("modelzoo run resnet50 --vary mode=eager,compile", "compare settings"),
         ("modelzoo validate bert --bf16", "are the predictions still right?"),
+        ("modelzoo tune resnet50", "what is the fastest valid setting here?"),
         ("modelzoo report results/FILE.json", "show a stored result again"),
         ("modelzoo compare monday.json tuesday.json", "are two results different?"),
         ("modelzoo doctor", "what may distort results on this machine?"),
@@ -27,6 +28,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo validate resnet50 --data imagenet/val --limit 500", "on 500 of your own pictures"),
         ("modelzoo validate ssd --bf16=cast --explain", "with the error of every layer"),
         ("modelzoo validate bert --tolerance f1=0.98", "with another threshold"),
+    ),
+    "tune": (
+        ("modelzoo tune resnet50", "the fastest way to run it here, within 20 minutes"),
+        ("modelzoo tune bert --goal throughput --budget 1h", "larger batches too"),
+        ("modelzoo tune ssd --vary mode=eager,compile --vary threads=1,2", "only these"),
+        ("modelzoo tune bert --resume results/FILE.json", "go on after an interruption"),
     ),
     "report": (
         ("modelzoo report results/FILE.json", "as it was printed"),

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.report import findings, kernel_tables, results_table, table, validity
+from modelzoo.report import findings, kernel_tables, results_table, stages, table, tuning, validity
 from modelzoo.report.details import detail_lines
 from modelzoo.report.differences import ShownRow, machine, shared, shown_rows
+from modelzoo.results import tuning as results_tuning
 from modelzoo.results.adjustment import adjustment
+from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.warning import Severity
 
@@ -49,6 +51,7 @@ def show(result: Result, rows: Sequence[SummaryRow], out: Console, *, details: b
     out.print()
     out.print(table.rich_table(columns))
     out.print()
+    _show_stages(result, out)
     out.print("Within this session:")
     said = findings.sentences(shown)
     said["this machine"] = findings.steadiness(adjustment(result))
@@ -65,6 +68,21 @@ def show(result: Result, rows: Sequence[SummaryRow], out: Console, *, details: b
         _print_condition(out, condition)
     if details:
         _print_details(out, shown)
+
+
+def _show_stages(result: Result, out: Console) -> None:
+    found = pipelines(result)
+    if not found:
+        return
+    _print_wrapped(out, "", stages.caption(found))
+    out.print()
+    out.print(table.rich_table(stages.columns(found)))
+    out.print()
+    for each in found:
+        name = f"{each.workload} {each.label}"
+        for sentence in stages.sentences(each):
+            _print_wrapped(out, "  ", f"{name}: {sentence}", bold=len(name) + 1, indent=4)
+    out.print()
 
 
 def _width(out: Console) -> int:
@@ -131,6 +149,26 @@ def show_kernels(result: Result, out: Console) -> None:
 def _print_all(tables: Iterable[Table], out: Console) -> None:
     for each in tables:
         out.print(each)
+
+
+def show_tuning(result: Result, out: Console) -> None:
+    """Print what a search found: the answer, the steps to the winner, every candidate, and what was left out."""
+    found, rungs = results_tuning.candidates(result), results_tuning.ladder(result)
+    out.print()
+    _print_wrapped(out, "", tuning.caption(result))
+    if found:
+        out.print()
+        out.print(table.rich_table(tuning.candidate_columns(found)))
+    left_out = tuning.left_out_lines(result)
+    for number, line in enumerate(left_out):
+        _print_wrapped(out, "" if number else "left out: ", line, indent=10, style="dim")
+    if len(rungs) > 1:
+        out.print()
+        out.print(table.rich_table(tuning.ladder_columns(rungs)))
+    out.print()
+    _print_wrapped(out, "", f"{results_tuning.of(result).workload}: {tuning.headline(result)}", indent=2)
+    if tuning.ties(result):
+        _print_wrapped(out, "", tuning.ties(result))
 
 
 def show_weights(rows: Sequence[tuple[str, ...]], out: Console) -> None:

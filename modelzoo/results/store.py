@@ -19,9 +19,11 @@ from modelzoo.files import write_atomically
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.design import Design
 from modelzoo.records.reference import LoadEvidence
-from modelzoo.records.run import FORMAT, FORMAT_VERSION, Result, Run, ValidityEntry
+from modelzoo.records.run import FORMAT, FORMAT_VERSION, Asked, Result, Run, ValidityEntry
+from modelzoo.records.tuning import Tuning
 from modelzoo.results import format1
 from modelzoo.results.privacy import mask
+from modelzoo.setting import Setting
 
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
 MAJOR, MINOR = FORMAT_VERSION
@@ -62,6 +64,17 @@ class ResultFile:
     def add_validity(self, entry: ValidityEntry) -> None:
         """Append a judgement."""
         self._store(self.result.plus_validity(entry))
+
+    def set_tuning(self, tuning: Tuning) -> None:
+        """Set how far a search has come."""
+        self._store(replace(self.result, tuning=tuning))
+
+    def group_of(self, workload: str, setting: Setting) -> int:
+        """Return the index of what was asked for; if it was not, it is appended."""
+        wanted = Asked(workload, setting)
+        if wanted not in self.result.asked:
+            self._store(replace(self.result, asked=(*self.result.asked, wanted)))
+        return self.result.asked.index(wanted)
 
     def _store(self, result: Result) -> None:
         self.result = result
@@ -169,9 +182,23 @@ def _check(result: Result) -> None:
         raise ValueError("the reference load has a time that is not possible")
     if any(not each.sums.is_possible for each in result.load_evidence):
         raise ValueError("the evidence of earlier sessions has sums that are not possible")
+    _check_tuning(result)
     for design in result.designs:
         if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
             raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")
+
+
+def _check_tuning(result: Result) -> None:
+    """Raises ``ValueError`` if a search names a setting that was not asked for."""
+    tuning = result.tuning
+    if tuning is None:
+        return
+    groups = [group for stage in tuning.stages for group in stage.groups]
+    groups += [tuning.candidates - 1, *(each.group for each in tuning.excluded)]
+    if tuning.choice is not None:
+        groups += [tuning.choice.winner, tuning.choice.best, *tuning.choice.ties, *tuning.choice.steps]
+    if not all(0 <= group < len(result.asked) for group in groups):
+        raise ValueError(f"the search names a setting that is none of the {len(result.asked)}")
 
 
 def _check_numbers(data: Any) -> None:

@@ -1,0 +1,186 @@
+"""``modelzoo tune``: search the fastest setting of a workload that is valid and proven on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelzoo.cli import options, setting_options
+from modelzoo.cli.output import new_result, print_lines, result_lines, result_path
+from modelzoo.cli.selection import select_settings
+from modelzoo.cli.sessions import INTERRUPTED
+from modelzoo.cli.validate import judge_setting
+from modelzoo.cli.values import duration
+from modelzoo.errors import UsageError
+from modelzoo.records.tuning import Goal, Tuning
+from modelzoo.setting import Setting
+from modelzoo.workload import Workload
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modelzoo.records.run import Result, ValidityEntry
+    from modelzoo.report.progress import LiveProgress
+    from modelzoo.results.store import ResultFile
+
+BUDGET = 20 * 60.0
+"""Seconds that a search takes unless another budget is given."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo tune``."""
+    parser.add_argument("workload", metavar="WORKLOAD", help="the workload's name or directory")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an option of the workload, such as sequence=128 for bert; may be repeated",
+    )
+    group = parser.add_argument_group("search")
+    group.add_argument(
+        "--goal",
+        choices=[str(goal) for goal in Goal],
+        default=str(Goal.LATENCY),
+        help="latency of a batch (default), or throughput: larger batches are tried too, and the time per item decides",
+    )
+    group.add_argument("--budget", type=duration, metavar="TIME", help="take this long: 20m (default), 1h")
+    group.add_argument(
+        "--vary",
+        action="append",
+        default=[],
+        metavar="NAME=V1,V2,…",
+        help="try every combination of these values, instead of the list in docs/tune.md; may be repeated",
+    )
+    group.add_argument(
+        "--allow-unjudged",
+        action="store_true",
+        help="let a bf16 setting win although its predictions cannot be judged, as with random weights",
+    )
+    group.add_argument("--resume", metavar="FILE", help="go on with the interrupted search that FILE holds")
+    setting_options.add_setting(parser)
+    options.add_validity(parser)
+    options.add_json(parser)
+    parser.set_defaults(command_function=tune)
+
+
+def tune(args: argparse.Namespace) -> int:
+    """Run ``modelzoo tune``.
+
+    Returns:
+        0, also if nothing is faster than the default; 130 if the user interrupted it.
+
+    Raises:
+        ModelzooError: the command line is not valid, or the default setting cannot run.
+    """
+    from modelzoo.report import terminal
+    from modelzoo.report.progress import LiveProgress
+    from modelzoo.tuning.search import Search
+
+    work, base = _settings(args, [])
+    judging = options.make_judging(args, work)
+    stored = _resumed(args, work, base[0]) if args.resume else _new(args, work, base[0])
+    out = terminal.console()
+    interrupted = False
+    with LiveProgress(out, stored.result) as progress:
+        progress.begin(_left(stored.result))
+        search = Search(work, stored, _judge(work, judging, progress), progress.update, progress.finished)
+        try:
+            search.run()
+        except KeyboardInterrupt:
+            interrupted = True
+    _show(stored, work, out)
+    if interrupted:
+        hint = f"go on with: modelzoo tune {args.workload} --resume {stored.path}"
+        print(f"modelzoo: interrupted; {len(stored.result.runs)} finished runs are stored; {hint}", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _settings(args: argparse.Namespace, varied: list[str]) -> tuple[Workload, tuple[Setting, ...]]:
+    """The workload, with the default setting or all combinations of what is varied."""
+    values = {"workloads": [args.workload], "precision": None, "vary": varied, "setting": [], "baseline": None}
+    ((work, settings),) = select_settings(argparse.Namespace(**{**vars(args), **values}), "fp32")
+    return work, settings
+
+
+def _judge(work: Workload, judging: options.Judging, progress: LiveProgress):  # type: ignore[no-untyped-def]
+    def judge(setting: Setting, group: int) -> ValidityEntry:
+        return judge_setting(work, setting, group, judging, progress.judging)
+
+    return judge
+
+
+def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
+    """Begin a search: declare the grid, and write the file."""
+    from modelzoo.machine.facts import read_machine
+    from modelzoo.results.store import ResultFile
+    from modelzoo.tuning import grid, halving
+    from modelzoo.tuning.conditions import read_conditions
+
+    machine, goal = read_machine(), Goal(args.goal)
+    if machine.emulator:
+        raise UsageError(f"nothing can be timed under {machine.emulator}; run tune on the machine itself")
+    if args.vary:
+        found = grid.exact(base, _settings(args, args.vary)[1])
+    else:
+        found = grid.declared(base, goal, read_conditions(machine, base), base.batch or work.batch)
+    budget = BUDGET if args.budget is None else args.budget
+    halving.check(budget, len(found.settings))
+    tuning = Tuning(work.name, goal, budget, len(found.settings), found.left_out, args.allow_unjudged, tuple(args.vary))
+    result = replace(new_result([(work, found.settings)]), tuning=tuning)
+    return ResultFile(result_path(args.json, result.created), result)
+
+
+def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
+    """Go on with a search.
+
+    Raises:
+        UsageError: the file holds no search that can go on, or one of something else.
+    """
+    from modelzoo.machine.facts import read_machine
+    from modelzoo.machine.fingerprint import fingerprint
+    from modelzoo.results import store
+
+    path = Path(args.resume)
+    result = store.read(path)
+    tuning = result.tuning
+    if tuning is None or tuning.is_complete:
+        what = "a search that is complete" if tuning is not None else "no search"
+        raise UsageError(f"--resume {path}: it holds {what}; leave --resume out to begin a new one")
+    # Private parts of paths are masked in a stored result.
+    paths = {name: getattr(base, name) for name in ("weights", "input", "python")}
+    asked = tuple(replace(each, setting=each.setting.replace(**paths)) for each in result.asked)
+    if tuning.workload != work.name or asked[0].setting != base:
+        raise UsageError(
+            f"--resume {path}: it searches {tuning.workload} from {asked[0].setting.label}, and this call has "
+            f"{work.name} from {base.label}; repeat the options of the first call"
+        )
+    machines = {run.report.machine_fingerprint for run in result.runs if run.report is not None}
+    if machines - {fingerprint(read_machine())}:
+        raise UsageError(f"--resume {path}: it was measured on another machine, or this one has changed; begin anew")
+    tuning = tuning if args.budget is None else replace(tuning, budget=args.budget)
+    return store.ResultFile(path, replace(result, asked=asked, tuning=tuning))
+
+
+def _left(result: Result) -> float:
+    tuning = result.tuning
+    return max(0.0, tuning.budget - tuning.spent) if tuning is not None else 0.0
+
+
+def _show(stored: ResultFile, work: Workload, out: Console) -> None:
+    """Print what was found, and write the settings file and the Python beside the result."""
+    from modelzoo.report import terminal, tuning_files
+    from modelzoo.results import summary, tuning
+
+    terminal.show_tuning(stored.result, out)
+    if tuning.of(stored.result).is_complete:
+        for line in tuning_files.write(stored.result, stored.path, work.script):
+            out.print(line, soft_wrap=True, markup=False)
+    out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
+    part = tuning.confirmation(stored.result)
+    if part is not None:
+        print_lines(result_lines(part, summary.rows(part)))

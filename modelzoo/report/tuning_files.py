@@ -1,0 +1,41 @@
+"""Write what a search found beside its result: a file for ``--setting @FILE``, and Python for a server."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from modelzoo.errors import UsageError
+from modelzoo.files import write_atomically
+from modelzoo.records.run import Result
+from modelzoo.report import recipe, tuning
+
+
+def write(result: Result, path: Path, script: str) -> list[str]:
+    """Write the files of the setting that is recommended; return lines that say how to use it.
+
+    Args:
+        result: of a complete search.
+        path: the result's file.
+        script: how the workload gets a graph (``Workload.script``).
+
+    Raises:
+        UsageError: a file cannot be written.
+    """
+    report = tuning.winning_report(result)
+    if report is None:
+        return []
+    said = tuning.speed_sentence(result)
+    settings, code = path.with_suffix(".setting"), path.with_suffix(".py")
+    try:
+        write_atomically(settings, recipe.settings_file(report.workload, report.setting, said))
+        write_atomically(code, recipe.python(report, said, script))
+    except OSError as error:
+        reason = f"cannot write {settings} or {code}: {error.strerror}"
+        raise UsageError(f"{reason}; name another file with --json FILE") from error
+    command = f"modelzoo run {report.workload} --setting {shlex.quote(recipe.words(report.setting))}"
+    return [
+        f"command line: {command}",
+        f"settings file: {settings}, for --setting {shlex.quote('@' + str(settings))}",
+        f"Python: {code}",
+    ]

@@ -1,0 +1,185 @@
+"""What a stored search found: the candidates' speeds in the search, and what was confirmed. Pure, and without torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.records.run import Asked, Result, Run
+from modelzoo.records.tuning import Exclusion, Goal, Stage, StageKind, Tuning
+from modelzoo.results.speed import Speed, speeds
+from modelzoo.stats import SpeedVerdict
+
+SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}
+"""What a ratio of times per item is called."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One setting of the grid.
+
+    Attributes:
+        group: its index in ``Result.asked``.
+        label: its label.
+        rounds: number of rounds of the search that it took part in.
+        speed: how many times faster than the default it was in these rounds, with its 95 % interval; ``None`` if it was
+            not timed. The best of many looks faster than it is.
+        exclusion: why it is out; ``None`` if it stayed to the end.
+        is_tie: the search could not tell it from the best.
+    """
+
+    group: int
+    label: str
+    rounds: int
+    speed: Optional[stats.Interval]
+    exclusion: Optional[Exclusion]
+    is_tie: bool = False
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step from the default to the winner, measured in the confirmation.
+
+    Attributes:
+        group: its index in ``Result.asked``.
+        label: its label.
+        latency: seconds of one forward batch.
+        speed: how many times faster than the default; ``None`` for the default.
+        gain: how many times faster than the step before; ``None`` for the default.
+    """
+
+    group: int
+    label: str
+    latency: stats.Interval
+    speed: Optional[stats.Interval]
+    gain: Optional[stats.Interval]
+
+
+def logs(result: Result) -> dict[int, dict[int, float]]:
+    """By candidate and round of the search: the log of how many times faster than the default it was, per item."""
+    tuning = of(result)
+    times = _times(result, [each for each in tuning.stages if each.kind is StageKind.SEARCH])
+    base = times.get(0, {})
+    return {
+        group: {number: base[number] - own[number] for number in sorted(set(own) & set(base))}
+        for group, own in times.items()
+        if group
+    }
+
+
+def of(result: Result) -> Tuning:
+    """The search that ``result`` holds.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    if result.tuning is None:
+        raise ValueError("the result holds no search")
+    return result.tuning
+
+
+def runs_of(result: Result, stage: Stage) -> list[Run]:
+    """The runs of one stage."""
+    stages = of(result).stages
+    later = [each.first_round for each in stages if each.first_round > stage.first_round]
+    end = min(later, default=math.inf)
+    return [run for run in result.runs if stage.first_round <= run.round < end]
+
+
+def _times(result: Result, stages: Sequence[Stage]) -> dict[int, dict[int, float]]:
+    """By group and round: the log of the median seconds per item."""
+    found: dict[int, dict[int, float]] = {}
+    for stage in stages:
+        for run in runs_of(result, stage):
+            if run.steady and run.report is not None:
+                found.setdefault(run.group, {})[run.round] = math.log(median(run.steady) / run.report.setting.batch)
+    return found
+
+
+def candidates(result: Result) -> list[Candidate]:
+    """All settings of the grid but the default, in their order."""
+    tuning, measured = of(result), logs(result)
+    excluded = {each.group: each for each in tuning.excluded}
+    ties = (tuning.choice.best, *tuning.choice.ties) if tuning.choice is not None and tuning.choice.ties else ()
+    return [
+        Candidate(
+            group,
+            result.label(group),
+            len(measured.get(group, {})),
+            _interval(list(measured.get(group, {}).values())),
+            excluded.get(group),
+            group in ties,
+        )
+        for group in range(1, tuning.candidates)
+    ]
+
+
+def _interval(values: Sequence[float]) -> Optional[stats.Interval]:
+    return stats.level_interval([math.exp(value) for value in values]) if values else None
+
+
+def confirmation(result: Result) -> Optional[Result]:
+    """The part of ``result`` in which the winner was measured again, with the default as the baseline.
+
+    Its groups are the default (0) and the winner (1). ``None`` if nothing was measured again.
+    """
+    tuning = of(result)
+    stage = tuning.stage(StageKind.CONFIRMATION)
+    if stage is None or tuning.choice is None or not tuning.choice.winner:
+        return None
+    return _part(result, stage, (0, tuning.choice.winner))
+
+
+def _part(result: Result, stage: Stage, groups: Sequence[int]) -> Result:
+    place = {group: index for index, group in enumerate(groups)}
+    runs = tuple(replace(run, group=place[run.group]) for run in runs_of(result, stage) if run.group in place)
+    asked: tuple[Asked, ...] = tuple(result.asked[group] for group in groups)
+    judged = tuple(replace(each, group=place[each.group]) for each in result.validity if each.group in place)
+    return replace(result, asked=asked, runs=runs, validity=judged, tuning=None)
+
+
+def confirmed(result: Result) -> Optional[Speed]:
+    """How the winner compares with the default in the confirmation; ``None`` if it was not measured again."""
+    part = confirmation(result)
+    return speeds(part).get(1) if part is not None else None
+
+
+def is_faster(result: Result) -> bool:
+    """Whether the search found a setting that is faster than the default, and confirmed it."""
+    found = confirmed(result)
+    return found is not None and found.verdict.outcome is SpeedVerdict.FASTER
+
+
+def ladder(result: Result) -> list[Rung]:
+    """The default, and the steps to the winner, in the confirmation; empty if there was none."""
+    tuning = of(result)
+    stage = tuning.stage(StageKind.CONFIRMATION)
+    if stage is None or tuning.choice is None:
+        return []
+    times = _times(result, [stage])
+    groups = [group for group in (0, *tuning.choice.steps) if times.get(group)]
+    found: list[Rung] = []
+    for index, group in enumerate(groups):
+        level = stats.level_interval([math.exp(value) for value in times[group].values()])
+        batch = next(run.report.setting.batch for run in result.runs if run.group == group and run.report is not None)
+        seconds = stats.Interval(level.value * batch, level.low * batch, level.high * batch)
+        before = groups[index - 1] if index else None
+        found.append(
+            Rung(
+                group,
+                result.label(group),
+                seconds,
+                _ratio(times[0], times[group]) if index else None,
+                _ratio(times[before], times[group]) if before is not None else None,
+            )
+        )
+    return found
+
+
+def _ratio(first: dict[int, float], second: dict[int, float]) -> Optional[stats.Interval]:
+    shared = sorted(set(first) & set(second))
+    return _interval([first[number] - second[number] for number in shared])

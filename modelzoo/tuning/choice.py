@@ -1,0 +1,99 @@
+"""Pick the winner of a search. Pure.
+
+The best of many candidates is partly the luckiest, and candidates that are equally fast take turns at being the best.
+So the simplest of those that the search cannot tell apart wins, the default itself included, and what is said of its
+speed comes from processes that took no part in the choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from modelzoo import stats
+from modelzoo.setting import Setting
+from modelzoo.tuning.halving import Logs, ranked, speed
+
+TOLD_APART = 0.05
+"""Two candidates are told apart if the p-value of their rounds is at most this. It decides about a choice, not about
+what is reported, so it is not corrected for the number of candidates."""
+AXES: tuple[tuple[str, ...], ...] = (
+    ("engine",),
+    ("mode",),
+    ("channels_last",),
+    ("precision", "bf16_method"),
+    ("threads",),
+    ("malloc",),
+    ("thp",),
+    ("primitive_cache",),
+    ("backend",),
+    ("batch",),
+)
+"""The options of a search, each with its fields, in the order of the steps from the default to the winner."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The winner among the candidates (0: the default), the fastest one, and those it could not be told from."""
+
+    winner: int
+    best: int
+    ties: tuple[int, ...]
+
+
+def pick(found: Mapping[int, Logs], complexity: Mapping[int, int]) -> Pick:
+    """Return the simplest of the candidates that are as fast as the best, as far as the search can tell.
+
+    "As fast" means that the rounds do not tell them apart, and that they are at most as much slower as two settings
+    that are SAME may be (``stats.EQUIVALENCE``): a few noisy rounds tell nothing apart.
+
+    Args:
+        found: of each candidate, how much faster than the default it was, by round.
+        complexity: of each candidate: how many options it changes.
+    """
+    order = ranked(found)
+    if not order or speed(found[order[0]]) <= 1:
+        return Pick(0, 0, ())
+    best = order[0]
+    everyone = {**{group: found[group] for group in order}, 0: dict.fromkeys(found[best], 0.0)}
+    ties = tuple(group for group in (*order[1:], 0) if not _is_told_apart(found[best], everyone[group]))
+    close = [group for group in (best, *ties) if _behind(found[best], everyone[group]) <= stats.EQUIVALENCE]
+    # Of equally simple ones the faster one wins: they are in the order of their speed.
+    winner = min(close, key=lambda group: complexity[group] if group else 0)
+    return Pick(winner, best, ties)
+
+
+def _behind(best: Logs, other: Logs) -> float:
+    """How much slower ``other`` is, as a fraction, in the rounds that both have; else by all rounds."""
+    shared = set(best) & set(other)
+    if not shared:
+        return speed(best) / speed(other) - 1
+    return math.expm1(sum(best[i] - other[i] for i in shared) / len(shared))
+
+
+def _is_told_apart(best: Logs, other: Logs) -> bool:
+    shared = sorted(set(best) & set(other))
+    if len(shared) < 2:
+        return False
+    sides = [[math.exp(-best[i])] for i in shared], [[math.exp(-other[i])] for i in shared]
+    return stats.ratio_test(*sides, paired=True).p_value <= TOLD_APART
+
+
+def changed(base: Setting, setting: Setting) -> list[tuple[str, ...]]:
+    """The options in which ``setting`` differs from ``base``, as their fields."""
+    return [axis for axis in AXES if any(getattr(base, name) != getattr(setting, name) for name in axis)]
+
+
+def steps(base: Setting, winner: Setting) -> list[Setting]:
+    """Return the settings that lead from ``base`` to ``winner``, which is the last, by one option at a time."""
+    found, current = [], base
+    for axis in changed(base, winner):
+        current = current.replace(**{name: getattr(winner, name) for name in axis})
+        found.append(current)
+    return found if current == winner else [*found, winner]
+
+
+def complexities(settings: Sequence[Setting]) -> dict[int, int]:
+    """The number of options that each setting changes in the first one, by index."""
+    return {index: len(changed(settings[0], setting)) for index, setting in enumerate(settings)}

@@ -1,0 +1,302 @@
+"""Run a search: measure candidates in interleaved rounds, exclude, halve, choose, and measure the choice again.
+
+All that is known stands in the stored result, which is written after every process. A search that was interrupted goes
+on from there: which stage it was in, and what is left of it, follows from the result alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, median
+from time import perf_counter
+from typing import Callable, Optional
+
+from modelzoo.errors import WorkerError
+from modelzoo.measure.request import OnEvent, Request
+from modelzoo.measure.rounds import Rounds
+from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, Stage, StageKind, Tuning
+from modelzoo.results import tuning as results
+from modelzoo.results.store import ResultFile
+from modelzoo.setting import Plan, Setting
+from modelzoo.tuning import choice, exclusions, halving
+from modelzoo.tuning.costs import Costs
+from modelzoo.tuning.halving import Time
+from modelzoo.workload import Workload
+
+BLOCK = 7
+"""Candidates that sample in the same rounds, besides the default; fewer if they do not fit into memory."""
+
+Judge = Callable[[Setting, int], ValidityEntry]
+"""Judges the predictions of a setting, whose group is given as well."""
+
+
+@dataclass
+class Search:
+    """One search.
+
+    Attributes:
+        work: the workload.
+        stored: the result so far, which holds the grid.
+        judge: judges a bf16 candidate that may win.
+        on_event: called with the progress of workers.
+        on_run: called with each run that has ended.
+        clock: seconds.
+    """
+
+    work: Workload
+    stored: ResultFile
+    judge: Judge
+    on_event: OnEvent
+    on_run: Callable[[Run], None] = lambda run: None
+    clock: Callable[[], float] = perf_counter
+    _started: float = 0.0
+    _before: float = 0.0
+    _rounds: dict[tuple[int, ...], Rounds] = field(default_factory=dict)
+
+    @property
+    def result(self) -> Result:
+        """What is known so far."""
+        return self.stored.result
+
+    @property
+    def tuning(self) -> Tuning:
+        """The search as it is recorded."""
+        return results.of(self.stored.result)
+
+    def run(self) -> None:
+        """Search to the end, or go on with a search that was interrupted.
+
+        Raises:
+            WorkerError: the default setting cannot run, or not in its precision.
+            UsageError: the result cannot be written.
+        """
+        self._started, self._before = self.clock(), self.tuning.spent
+        try:
+            self._probe()
+            self._search()
+            if self.tuning.choice is None:
+                self._choose()
+            self._confirm()
+            self._update(replace(self.tuning, is_complete=True))
+        finally:
+            self.stored.set_tuning(replace(self.tuning, spent=self._spent()))
+
+    # Stages
+
+    def _probe(self) -> None:
+        """Measure the default alone: it shows what a process costs and what the model runs."""
+        stage = self.tuning.stage(StageKind.PROBE) or self._begin(StageKind.PROBE, (0,), 1, halving.SAMPLING_SECONDS)
+        self._run_stage(stage)
+        report = self._probed()
+        problem = exclusions.default_problem(report)
+        if problem:
+            raise WorkerError(f"the default setting is {problem}; nothing can be compared with it")
+        self._exclude(self._pointless(report))
+
+    def _pointless(self, report: RunReport) -> list[Exclusion]:
+        settings, found = self._settings(), []
+        unjudgeable = exclusions.unjudgeable(report, self.work.judge is not None)
+        for group in self.tuning.open():
+            changes = {name for axis in choice.changed(settings[0], settings[group]) for name in axis}
+            excluded = exclusions.pointless(group, settings[group], changes, report)
+            if unjudgeable and settings[group].precision == "bf16" and not self.tuning.allow_unjudged:
+                excluded = excluded or exclusions.not_judged(group, unjudgeable)
+            found += [excluded] if excluded is not None else []
+        return found
+
+    def _search(self) -> None:
+        """Measure the candidates, and keep the faster half after each stage."""
+        done = [each for each in self.tuning.stages if each.kind is StageKind.SEARCH]
+        sizes = halving.sizes(len(done[0].groups) - 1 if done else len(self.tuning.open()))
+        for number, size in enumerate(sizes):
+            if number < len(done):
+                stage = done[number]
+            else:
+                survivors = self._survivors(size, is_last=number == len(sizes) - 1)
+                if not survivors or self.tuning.choice is not None:
+                    return
+                groups = (0, *survivors)
+                costs = [self._costs().of(group) for group in groups]
+                count = halving.stage_rounds(costs, len(sizes) - number, self._time()) if number else 1
+                stage = self._begin(StageKind.SEARCH, groups, count, halving.SAMPLING_SECONDS)
+            self._run_stage(stage)
+
+    def _survivors(self, size: int, *, is_last: bool) -> list[int]:
+        """The fastest candidates that may win, at most ``size``; the others are excluded from here on."""
+        logs = results.logs(self.result)
+        measured = halving.ranked({group: logs.get(group, {}) for group in self.tuning.open()})
+        order = measured or list(self.tuning.open())
+        kept: list[int] = []
+        for group in order:
+            if len(kept) < size and not (is_last and self._is_invalid(group)):
+                kept.append(group)
+        slower = [group for group in measured if group not in kept and group in self.tuning.open()]
+        self._exclude([_slower(group, logs[group]) for group in slower])
+        return kept
+
+    def _is_invalid(self, group: int) -> bool:
+        """Judge a bf16 candidate that is about to enter the last stage; exclude it if it is not valid."""
+        setting = self._settings()[group]
+        if setting.precision == "fp32" or (self.tuning.allow_unjudged and self.work.judge is None):
+            return False
+        entry = self.result.judged().get(group)
+        if entry is None:
+            entry = self.judge(setting, group)
+            self.stored.add_validity(entry)
+        excluded = exclusions.not_valid(group, entry, allow_unjudged=self.tuning.allow_unjudged)
+        self._exclude([excluded] if excluded is not None else [])
+        return excluded is not None
+
+    def _choose(self) -> None:
+        """Pick the winner from what the search has measured."""
+        logs, settings = results.logs(self.result), self._settings()
+        finalists = {group: logs[group] for group in self.tuning.open() if logs.get(group)}
+        found = choice.pick(finalists, choice.complexities(settings))
+        steps = choice.steps(settings[0], settings[found.winner])
+        groups = tuple(self.stored.group_of(self.work.name, step) for step in steps)
+        self._update(replace(self.tuning, choice=Choice(found.winner, found.best, found.ties, groups)))
+
+    def _confirm(self) -> None:
+        """Measure the winner again, with the default and the steps between them, in new processes."""
+        stage, chosen = self.tuning.stage(StageKind.CONFIRMATION), self.tuning.choice
+        if chosen is None or not chosen.winner:
+            return
+        if stage is None:
+            groups: tuple[int, ...] = (0, *chosen.steps)
+            count = self._confirmation_rounds(groups)
+            if count < halving.CONFIRMATION_ROUNDS[0]:
+                groups = (0, chosen.winner)
+                count = self._confirmation_rounds(groups)
+            if not count:
+                return
+            stage = self._begin(StageKind.CONFIRMATION, groups, count, halving.CONFIRMATION_SECONDS)
+        self._run_stage(stage)
+
+    def _confirmation_rounds(self, groups: Sequence[int]) -> int:
+        return halving.confirmation_rounds([self._costs().of(group) for group in groups], self._time())
+
+    # Running
+
+    def _begin(self, kind: StageKind, groups: tuple[int, ...], rounds: int, seconds: float) -> Stage:
+        samples = [median(run.steady) for run in self.result.runs if run.group == 0 and run.steady]
+        sampling = halving.sampling_seconds(seconds, fmean(samples) if samples else 0.0)
+        first = 1 + max((run.round for run in self.result.runs), default=-1)
+        stage = Stage(kind, groups, rounds, sampling, first)
+        self._update(self.tuning.plus_stage(stage))
+        return stage
+
+    def _run_stage(self, stage: Stage) -> None:
+        """Measure until every setting has as many processes as planned, or the time is up."""
+        while block := self._next_block(stage):
+            block = self._affordable(stage, block)
+            if not block:
+                self._skip(stage)
+                return
+            self._sweep(stage, block)
+            self._exclude(self._unfit(block) if stage.kind is StageKind.SEARCH else [])
+            self._update(replace(self.tuning, spent=self._spent()))
+
+    def _next_block(self, stage: Stage) -> list[int]:
+        """The settings of the next sweep: those with the fewest processes in this stage, and the default."""
+        counts = dict.fromkeys(stage.groups, 0)
+        for run in results.runs_of(self.result, stage):
+            counts[run.group] = counts.get(run.group, 0) + 1
+        out = {each.group for each in self.tuning.excluded} if stage.kind is StageKind.SEARCH else set()
+        left = [group for group in stage.groups if group not in out and counts[group] < stage.rounds]
+        others = [group for group in left if group]
+        if not others:
+            # Of a confirmation, the default has as many processes as the others; alone, it is the probe.
+            return left if stage.groups == (0,) else []
+        fewest = min(counts[group] for group in others)
+        return [0, *[group for group in others if counts[group] == fewest][:BLOCK]]
+
+    def _affordable(self, stage: Stage, block: Sequence[int]) -> list[int]:
+        """As much of ``block`` as there is time for; empty if there is none for a single candidate."""
+        time, costs = self._time(), self._costs()
+        if stage.kind is StageKind.PROBE:
+            return list(block)
+        left = time.left if stage.kind is StageKind.CONFIRMATION else time.search_left
+        if stage == self.tuning.stage(StageKind.SEARCH):
+            left -= (1 - halving.FIRST_SHARE) * halving.SEARCH_SHARE * time.budget
+        if stage.kind is StageKind.CONFIRMATION:  # the default and the winner belong together
+            return list(block) if sum(map(costs.of, block)) <= left else []
+        found, total = [0], costs.of(0)
+        for group in block[1:]:
+            total += costs.of(group)
+            if total <= left:
+                found.append(group)
+        return found if len(found) > 1 else []
+
+    def _skip(self, stage: Stage) -> None:
+        """Exclude the candidates that the search has no time to measure even once."""
+        if stage.kind is not StageKind.SEARCH:
+            return
+        measured = {run.group for run in results.runs_of(self.result, stage)}
+        logs = results.logs(self.result)
+        reason = "the budget does not reach so far down the list; give more time, or --vary less"
+        self._exclude(
+            Exclusion(group, ExclusionKind.NOT_MEASURED, reason)
+            for group in self.tuning.open()
+            if group in stage.groups and group not in measured and not logs.get(group)
+        )
+
+    def _sweep(self, stage: Stage, block: Sequence[int]) -> None:
+        rounds = self._rounds_of(stage)
+        place = {group: index for index, group in enumerate(self._members(stage))}
+        offset: Optional[int] = None
+        for run in rounds.sweep(stage.seconds, among=[place[group] for group in block]):
+            if offset is None:
+                offset = 1 + max((each.round for each in self.result.runs), default=-1) - run.round
+            moved = replace(run, group=self._members(stage)[run.group], round=run.round + offset)
+            self.stored.add_run(moved)
+            self.on_run(moved)
+            if moved.group == 0 and moved.error is not None:
+                raise WorkerError(f"the default setting failed: {moved.error}")
+
+    def _members(self, stage: Stage) -> tuple[int, ...]:
+        """The groups of the processes that are prepared together: the whole grid, or those of the confirmation."""
+        return stage.groups if stage.kind is StageKind.CONFIRMATION else tuple(range(self.tuning.candidates))
+
+    def _rounds_of(self, stage: Stage) -> Rounds:
+        members, settings = self._members(stage), self._settings()
+        if members not in self._rounds:
+            chosen = tuple(settings[group] for group in members)
+            self._rounds[members] = Rounds(Request(self.work, chosen, Plan()), self.on_event)
+        return self._rounds[members]
+
+    def _unfit(self, block: Sequence[int]) -> list[Exclusion]:
+        groups = self.result.groups()
+        found = (exclusions.unfit(group, groups.get(group, []), groups[0]) for group in block if group)
+        return [each for each in found if each is not None]
+
+    # What is known
+
+    def _settings(self) -> list[Setting]:
+        return [asked.setting for asked in self.result.asked]
+
+    def _probed(self) -> RunReport:
+        return next(run.report for run in self.result.runs if run.group == 0 and run.report is not None)
+
+    def _costs(self) -> Costs:
+        return Costs.read(self.result.runs, self._settings())
+
+    def _spent(self) -> float:
+        return self._before + self.clock() - self._started
+
+    def _time(self) -> Time:
+        return Time(self._spent(), self.tuning.budget)
+
+    def _exclude(self, excluded: Iterable[Exclusion]) -> None:
+        self._update(self.tuning.excluding(*excluded))
+
+    def _update(self, tuning: Tuning) -> None:
+        if tuning != self.tuning:
+            self.stored.set_tuning(tuning)
+
+
+def _slower(group: int, logs: halving.Logs) -> Exclusion:
+    count = len(logs)
+    rounds = f"{count} round{'s' if count > 1 else ''}"
+    return Exclusion(group, ExclusionKind.SLOWER, f"{halving.speed(logs):.2f}× the default in {rounds}")

@@ -1,0 +1,57 @@
+"""How time is divided among the stages of a search."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from modelzoo.errors import UsageError
+from modelzoo.tuning import halving
+from modelzoo.tuning.halving import Time
+
+
+@pytest.mark.parametrize("count", range(1, 40))
+def test_every_stage_has_about_half_of_the_candidates(count: int) -> None:
+    """The first has all, the last a few; a small grid has two stages as well."""
+    sizes = halving.sizes(count)
+    assert sizes[0] == count
+    assert sizes[-1] <= halving.FINALISTS
+    assert len(sizes) > 1
+    assert all(after == math.ceil(before / 2) or before == after for before, after in zip(sizes, sizes[1:]))
+
+
+def test_a_budget_that_cannot_suffice_is_refused() -> None:
+    """By what starting the processes takes, before anything is started."""
+    with pytest.raises(UsageError, match="--budget 60s is too short: a search of 40 settings starts at least 49"):
+        halving.check(60.0, 40)
+    halving.check(98.0, 40)
+
+
+def test_stages_share_the_time_of_the_search() -> None:
+    """Fewer candidates are measured more often; a stage has one round at least, and a limit."""
+    time = Time(spent=0.0, budget=1000.0)
+    assert halving.stage_rounds([10.0] * 10, stages=3, time=time) == 2
+    assert halving.stage_rounds([10.0] * 5, stages=3, time=time) == 4
+    assert halving.stage_rounds([10.0] * 40, stages=3, time=time) == 1
+    assert halving.stage_rounds([0.1], stages=1, time=time) == halving.MOST_ROUNDS
+
+
+def test_the_confirmation_has_what_is_left() -> None:
+    """Within limits; fewer than two rounds say nothing, so there are none."""
+    assert halving.confirmation_rounds([10.0, 10.0], Time(900.0, 1000.0)) == 5
+    assert halving.confirmation_rounds([10.0, 10.0], Time(0.0, 1000.0)) == halving.CONFIRMATION_ROUNDS[1]
+    assert halving.confirmation_rounds([10.0, 10.0], Time(970.0, 1000.0)) == 0
+
+
+def test_a_slow_model_is_sampled_several_times() -> None:
+    """However long that takes."""
+    assert halving.sampling_seconds(2.0, 0.05) == 2.0
+    assert halving.sampling_seconds(2.0, 4.0) == 20.0
+
+
+def test_candidates_are_ranked_by_their_mean() -> None:
+    """The geometric mean of the ratios; those without times are left out."""
+    logs = {1: {0: 0.1, 1: 0.1}, 2: {0: 0.5}, 3: {}, 4: {0: -0.2}}
+    assert halving.ranked(logs) == [2, 1, 4]
+    assert halving.speed(logs[1]) == pytest.approx(math.exp(0.1))

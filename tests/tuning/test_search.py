@@ -1,0 +1,281 @@
+"""Searches with simulated processes: what is measured, excluded, chosen, confirmed, and gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from fake_runs import WEIGHTS, evidence, make
+from toy_workloads import mlp
+
+from modelzoo.errors import WorkerError
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Asked, Result, Run, ValidityEntry
+from modelzoo.records.tuning import ExclusionKind, Goal, StageKind, Tuning
+from modelzoo.records.workload import WeightsKind
+from modelzoo.results import store, tuning
+from modelzoo.setting import Setting
+from modelzoo.tuning import halving, search
+
+BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+BASE = Setting(threads=1, batch=4)
+COMPILED = BASE.replace(mode="compile")
+SCRIPT = BASE.replace(mode="script")
+BF16 = BASE.replace(precision="bf16", bf16_method="autocast")
+
+
+@dataclass
+class Machine:
+    """A simulated machine: how long a batch takes by setting, and what a process costs."""
+
+    seconds: Callable[[Setting, int], float]
+    cost: float = 5.0
+    changes: Callable[[Setting], dict[str, Any]] = lambda setting: {}
+    error: Callable[[Setting], Optional[str]] = lambda setting: None
+    stops_after: int = 10**6
+    now: float = 0.0
+    ran: list[tuple[str, int]] = field(default_factory=list)
+
+    def clock(self) -> float:
+        return self.now
+
+    def rounds(self, request: Any, on_event: Any) -> Any:
+        """What stands for ``modelzoo.measure.rounds.Rounds``."""
+        return SimulatedRounds(self, request)
+
+    def process(self, setting: Setting, group: int, number: int) -> Run:
+        """Run one process; after as many as it is to run, the user presses Ctrl-C."""
+        if len(self.ran) == self.stops_after:
+            raise KeyboardInterrupt
+        self.ran.append((setting.label, number))
+        started = BEGIN + timedelta(seconds=self.now)
+        self.now += self.cost
+        ended = BEGIN + timedelta(seconds=self.now)
+        verdict = ProofVerdict.FP32 if setting.precision == "fp32" else ProofVerdict.ACTIVE
+        reported = {"evidence": evidence(verdict), **self.changes(setting)}
+        level = self.seconds(setting, number)
+        run = make(
+            [level] * 3,
+            workload="mlp",
+            setting=setting,
+            group=group,
+            round=number,
+            error=self.error(setting),
+            **reported,
+        )
+        return replace(run, started=started.isoformat(), ended=ended.isoformat())
+
+
+@dataclass
+class SimulatedRounds:
+    """Every sweep is one round."""
+
+    machine: Machine
+    request: Any
+    round: int = 0
+
+    def sweep(self, seconds: float, among: Collection[int]) -> Iterator[Run]:
+        for index in among:
+            yield self.machine.process(self.request.settings[index], index, self.round)
+        self.round += 1
+
+
+def speeds(**factors: float) -> Callable[[Setting, int], float]:
+    """A second per batch, divided by the factor of the setting's mode or precision; noise of ±1 % by round."""
+
+    def level(setting: Setting, number: int) -> float:
+        noise = 1 + 0.01 * ((number * 7 + len(setting.label)) % 3 - 1)
+        return noise / (factors.get(setting.mode, 1.0) * factors.get(setting.precision, 1.0))
+
+    return level
+
+
+def begin(path: Path, *settings: Setting, budget: float = 3600.0, **changes: Any) -> store.ResultFile:
+    """A search that has not begun."""
+    found = Tuning("mlp", Goal.LATENCY, budget, len(settings), **changes)
+    asked = tuple(Asked("mlp", setting) for setting in settings)
+    return store.ResultFile(path, Result(("modelzoo", "tune"), BEGIN.isoformat(), asked, tuning=found))
+
+
+def no_judge(setting: Setting, group: int) -> ValidityEntry:
+    """Nothing is to be judged."""
+    raise AssertionError(f"{setting.label} was judged")
+
+
+def run(machine: Machine, stored: store.ResultFile, monkeypatch: pytest.MonkeyPatch, judge: Any = no_judge) -> Result:
+    """Search to the end; return what is then stored. Nothing is written meanwhile, which would take most of the time."""
+    monkeypatch.setattr(search, "Rounds", machine.rounds)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "write", lambda result, path: None)
+        try:
+            search.Search(mlp(), stored, judge, lambda event: None, clock=machine.clock).run()
+        finally:
+            patch.undo()
+            store.write(stored.result, stored.path)
+    return store.read(stored.path)
+
+
+def test_the_winner_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In new processes, and only they decide; the steps in between are measured as well."""
+    machine = Machine(speeds(compile=2.0, script=1.2))
+    both = COMPILED.replace(channels_last=True)
+    result = run(machine, begin(tmp_path / "r.json", BASE, COMPILED, SCRIPT, both), monkeypatch)
+    found = tuning.of(result)
+    assert found.is_complete
+    assert found.choice is not None
+    assert result.asked[found.choice.winner].setting == COMPILED, "channels-last adds nothing, so the simpler one wins"
+    assert tuning.is_faster(result)
+    confirmation = found.stage(StageKind.CONFIRMATION)
+    assert confirmation is not None
+    assert confirmation.rounds == halving.CONFIRMATION_ROUNDS[1]
+    speed = tuning.confirmed(result)
+    assert speed is not None
+    assert speed.ratio is not None
+    assert speed.ratio.value == pytest.approx(2.0, rel=0.02)
+    part = tuning.confirmation(result)
+    assert part is not None
+    assert min(each.round for each in part.runs) == confirmation.first_round
+    assert [rung.group for rung in tuning.ladder(result)] == [0, found.choice.winner]
+
+
+def test_nothing_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer, not a failure: candidates that are all alike lead to the default."""
+    machine = Machine(speeds())
+    result = run(machine, begin(tmp_path / "r.json", BASE, COMPILED, SCRIPT), monkeypatch)
+    found = tuning.of(result)
+    assert found.is_complete
+    assert not tuning.is_faster(result)
+
+
+def test_a_lucky_candidate_is_not_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was faster in the search, and is not when it is measured again."""
+    searched = 3 + 2 * halving.MOST_ROUNDS
+    machine = Machine(lambda setting, number: 0.8 if setting == COMPILED and len(machine.ran) <= searched else 1.0)
+    result = run(machine, begin(tmp_path / "r.json", BASE, COMPILED), monkeypatch)
+    found = tuning.of(result)
+    assert found.choice is not None
+    assert found.choice.winner == 1
+    assert not tuning.is_faster(result)
+
+
+def test_slower_candidates_are_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stage measures half of the candidates; those that are out say how fast they were."""
+    settings = [BASE.replace(threads=1 + number, mode="script") for number in range(1, 17)]
+    machine = Machine(lambda setting, number: 1 / (1 + (setting.threads or 0) / 10))
+    result = run(machine, begin(tmp_path / "r.json", BASE, *settings), monkeypatch)
+    found = tuning.of(result)
+    stages = [stage for stage in found.stages if stage.kind is StageKind.SEARCH]
+    assert [len(stage.groups) - 1 for stage in stages] == [16, 8, 4]
+    assert [stage.rounds for stage in stages] == sorted(stage.rounds for stage in stages)
+    assert found.choice is not None
+    assert found.choice.winner == 16
+    assert {each.group for each in found.excluded if each.kind is ExclusionKind.SLOWER} == set(range(1, 13))
+    assert found.excluded[0].reason.endswith("× the default in 1 round")
+
+
+def test_an_interrupted_search_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After any number of processes; what has been measured is not measured again."""
+    whole = Machine(speeds(compile=2.0, script=1.2))
+    expected = run(whole, begin(tmp_path / "whole.json", BASE, COMPILED, SCRIPT), monkeypatch)
+    for stop in (0, 1, 3, 6, len(whole.ran) - 1):
+        path = tmp_path / f"{stop}.json"
+        machine = Machine(speeds(compile=2.0, script=1.2), stops_after=stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(machine, begin(path, BASE, COMPILED, SCRIPT), monkeypatch)
+        stored = store.read(path)
+        assert not tuning.of(stored).is_complete
+        assert len(stored.runs) == stop
+        machine.stops_after = 10**6
+        result = run(machine, store.ResultFile(path, stored), monkeypatch)
+        assert tuning.of(result).choice == tuning.of(expected).choice
+        assert len(result.runs) <= len(expected.runs) + 4, "at most one sweep is repeated"
+        assert tuning.of(result).spent == pytest.approx(machine.now)
+
+
+def test_the_budget_is_respected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidates that it does not reach are named, and there is time to measure the winner again."""
+    settings = [BASE.replace(threads=1 + number, mode="script") for number in range(1, 31)]
+    machine = Machine(speeds(script=1.5), cost=10.0)
+    result = run(machine, begin(tmp_path / "r.json", BASE, *settings, budget=400.0), monkeypatch)
+    found = tuning.of(result)
+    assert machine.now <= 400.0
+    skipped = [each for each in found.excluded if each.kind is ExclusionKind.NOT_MEASURED]
+    assert skipped
+    assert skipped[0].group > 1, "the list is measured from its beginning"
+    assert found.choice is not None
+    assert found.choice.winner
+    assert tuning.is_faster(result)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "kind"),
+    [
+        ({}, "it cannot be compiled", ExclusionKind.FAILED),
+        ({"evidence": evidence(ProofVerdict.UNKNOWN, "no kernel was named")}, None, ExclusionKind.UNPROVEN),
+        ({"evidence": None}, None, ExclusionKind.UNPROVEN),
+        ({"weights": replace(WEIGHTS, sha256="other")}, None, ExclusionKind.WRONG_OUTPUTS),
+    ],
+)
+def test_a_candidate_that_must_not_win_is_out(
+    changes: dict[str, Any],
+    error: Optional[str],
+    kind: ExclusionKind,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However fast it is; it is measured once, and its reason is recorded."""
+    compiled = lambda setting: setting.mode == "compile"  # noqa: E731
+    machine = Machine(
+        speeds(compile=3.0),
+        changes=lambda setting: changes if compiled(setting) else {},
+        error=lambda setting: error if compiled(setting) else None,
+    )
+    result = run(machine, begin(tmp_path / "r.json", BASE, COMPILED), monkeypatch)
+    found = tuning.of(result)
+    assert [each.kind for each in found.excluded] == [kind]
+    assert found.choice is not None
+    assert found.choice.winner == 0
+    assert sum(label == COMPILED.label for label, _ in machine.ran) == 1
+
+
+def test_bf16_with_random_weights_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its predictions cannot be judged, so it could not win; --allow-unjudged lets it."""
+    machine = Machine(speeds(bf16=2.0))
+    result = run(machine, begin(tmp_path / "r.json", BASE, BF16), monkeypatch)
+    assert [each.kind for each in tuning.of(result).excluded] == [ExclusionKind.NOT_JUDGED]
+    assert len(machine.ran) == 1, "the default alone"
+    result = run(machine, begin(tmp_path / "r.json", BASE, BF16, allow_unjudged=True), monkeypatch)
+    assert tuning.is_faster(result)
+
+
+def test_bf16_is_judged_before_the_last_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, and what is not valid is out."""
+    weights = replace(WEIGHTS, kind=WeightsKind.PRETRAINED)
+    machine = Machine(speeds(bf16=2.0), changes=lambda setting: {"weights": weights})
+    judged: list[int] = []
+
+    def judge(setting: Setting, group: int) -> ValidityEntry:
+        judged.append(group)
+        return ValidityEntry("mlp", group, setting, exit_code=2, error="the picture is missing")
+
+    stored = begin(tmp_path / "r.json", BASE, BF16, COMPILED)
+    work = replace(mlp(), judge=lambda options: None)
+    monkeypatch.setattr(search, "Rounds", machine.rounds)
+    search.Search(work, stored, judge, lambda event: None, clock=machine.clock).run()
+    assert judged == [1]
+    (excluded,) = (each for each in tuning.of(stored.result).excluded if each.group == 1)
+    assert (excluded.kind, excluded.reason) == (
+        ExclusionKind.NOT_JUDGED,
+        "the picture is missing; --allow-unjudged lets it win all the same",
+    )
+
+
+def test_a_default_that_cannot_run_ends_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing could be compared with it."""
+    machine = Machine(speeds(), error=lambda setting: "no such device" if setting.mode == "eager" else None)
+    with pytest.raises(WorkerError, match="the default setting failed: no such device"):
+        run(machine, begin(tmp_path / "r.json", BASE, COMPILED), monkeypatch)
