@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TypedDict
@@ -14,7 +15,7 @@ from typing import TypedDict
 from modelzoo.machine.installation import import_torch, installed_version
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
 from modelzoo.machine.torch_config import parse_torch_config
-from modelzoo.records.libraries import Libraries, Library
+from modelzoo.records.libraries import Build, Libraries, Library
 
 RECORDED_PACKAGES = (
     "torch",
@@ -58,10 +59,7 @@ def read_libraries() -> Libraries:
         EnvironmentProblem: torch cannot be imported.
     """
     torch = import_torch()
-    import threadpoolctl
-
-    # The order of threadpoolctl differs from call to call.
-    loaded = sorted(map(describe_library, threadpoolctl.threadpool_info()), key=lambda library: library.file)
+    loaded = _loaded_libraries()
     build = parse_torch_config(torch.__config__.show())
     bundled = find_bundled_libraries(Path(torch.__file__ or "").resolve().parent)
     acl_evidence = _acl_evidence(torch, bundled)
@@ -79,10 +77,47 @@ def read_libraries() -> Libraries:
             onednn=onednn, mkl=mkl, acl=acl_evidence is not None, bundled=bundled, loaded=tuple(loaded), blas=build.blas
         ),
         loaded=tuple(loaded),
-        two_openmp=sum(library.api == "openmp" for library in loaded) > 1,
+        two_openmp=_several_openmp(loaded),
         threads=torch.get_num_threads(),
         interop_threads=torch.get_num_interop_threads(),
     )
+
+
+def read_engine_libraries(build_line: str, backend: str, threads: int) -> Libraries:
+    """Collect versions and the loaded libraries for an engine other than torch; the record of torch's build is empty.
+
+    Args:
+        build_line: its version, and how it was built.
+        backend: what it computes with.
+        threads: of an operator.
+    """
+    loaded = _loaded_libraries()
+    return Libraries(
+        versions=package_versions(),
+        build=Build(None, None, None, None, None, None, None, None, (), {}),
+        build_line=build_line,
+        onednn=False,
+        mkl=False,
+        openmp=False,
+        acl=False,
+        acl_evidence=None,
+        backends=(backend,),
+        loaded=tuple(loaded),
+        two_openmp=_several_openmp(loaded),
+        threads=threads,
+        interop_threads=1,
+    )
+
+
+def _loaded_libraries() -> list[Library]:
+    import threadpoolctl
+
+    # The order of threadpoolctl differs from call to call.
+    return sorted(map(describe_library, threadpoolctl.threadpool_info()), key=lambda library: library.file)
+
+
+def _several_openmp(loaded: Sequence[Library]) -> bool:
+    return sum(library.api == "openmp" for library in loaded) > 1
 
 
 def describe_library(entry: ThreadpoolEntry) -> Library:

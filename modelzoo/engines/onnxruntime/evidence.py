@@ -1,0 +1,163 @@
+"""What an audit of ONNX Runtime proves: which kernels multiplied matrices, in which precision. Pure.
+
+Neither the profiler nor anything else names the functions of MLAS, ONNX Runtime's library of kernels, so a kernel is
+named by its operator, layout and operands. Their data types show what the operands were; whether MLAS rounded them, the
+canary shows, which has an operator for each of its entry points.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from modelzoo.engines.onnxruntime.profile_log import CONSTANT, CPU_PROVIDER, NCHWC, fixed_sizes, marks_of, operator_of
+from modelzoo.evidence.attribution import AttributedTime
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE
+from modelzoo.evidence.observation import Event
+from modelzoo.evidence.onednn_log import BF16_ALLOWED
+from modelzoo.evidence.operators import PASS_EVENT
+from modelzoo.evidence.precision_proof import decide_precision
+from modelzoo.evidence.verdict import AttributedAudit, judge_attributed
+from modelzoo.records.canary import Canary, CanaryLevel
+from modelzoo.records.evidence import Evidence, KernelCalls, KernelDigest, LogSource, OperatorClass, ProofSource
+
+LIBRARY = "ONNX Runtime"
+_CLASS_PATTERNS = (
+    (OperatorClass.ATTENTION, re.compile(r"Attention")),
+    (OperatorClass.CONV, re.compile(r"Conv")),
+    (OperatorClass.LINEAR, re.compile(r"Gemm|^(LSTM|GRU|RNN)$")),
+    (OperatorClass.MATMUL, re.compile(r"MatMul|^Einsum$")),
+)
+_MOVEMENT_NAME = re.compile(
+    r"^(Reorder(In|Out)put|Cast|Concat|ConstantOfShape|DepthToSpace|Expand|Flatten|Gather(Elements|ND)?|Identity|"
+    r"MemcpyToHost|MemcpyFromHost|OneHot|Pad|Reshape|Scatter(Elements|ND)?|Shape|Slice|SpaceToDepth|Split|"
+    r"SplitToSequence|Sequence\w+|ConcatFromSequence|Squeeze|Tile|Transpose|Unsqueeze)$"
+)
+_CONTROL_FLOW = ("If", "Loop", "Scan")
+_DTYPES = {
+    "float": "fp32",
+    "double": "fp64",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "int8": "int8",
+    "uint8": "int8",
+    "int4": "int4",
+    "uint4": "int4",
+}
+
+
+def build_evidence(
+    events: Sequence[Event], passes: int, canary: Canary | None, requested: str, bf16_method: str | None
+) -> Evidence:
+    """Judge an audit.
+
+    Args:
+        events: the nodes of all audited passes, as ``parse_profile`` and ``nest_spans`` return them.
+        passes: number of audited passes.
+        canary: what the canary showed under the same session options, if it ran.
+        requested: ``fp32`` or ``bf16``.
+        bf16_method: ``fastmath``, or ``None`` for fp32.
+    """
+    levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
+    is_allowed = bf16_method == "fastmath"
+    parts = [_attributed(event, levels, is_allowed) for event in events]
+    audit = AttributedAudit(
+        parts=parts,
+        iterations=passes,
+        log_source=LogSource.ENGINE,
+        library=LIBRARY,
+        bf16_allowed=is_allowed if any(part.is_compute for part in parts) else None,
+        problems=_problems(events),
+    )
+    return judge_attributed(audit, canary, requested, bf16_method)
+
+
+def kernel_digest(events: Sequence[Event], bf16_method: str | None) -> KernelDigest | None:
+    """Summarize which kernels one pass ran; ``None`` if none of them multiplies matrices."""
+    calls: Counter[tuple[str, str, str]] = Counter()
+    for event in events:
+        kind = operator_class(event.name)
+        if kind is not None:
+            given = _operand_type(event, bf16_method == "fastmath")
+            calls[_kernel(event, kind), given, json.dumps(fixed_sizes(event.shapes))] += 1
+    if not calls:
+        return None
+    by_kernel: Counter[tuple[str, str]] = Counter()
+    for (kernel, precision, _), count in calls.items():
+        by_kernel[kernel, precision] += count
+    content = json.dumps(sorted([*key, count] for key, count in calls.items()))
+    kernels = tuple(KernelCalls(*key, count) for key, count in sorted(by_kernel.items()))
+    return KernelDigest(hashlib.sha256(content.encode()).hexdigest(), kernels)
+
+
+def operator_class(name: str) -> OperatorClass | None:
+    """Return the class of a node that multiplies matrices, otherwise ``None``.
+
+    Args:
+        name: as ``parse_profile`` returns it.
+    """
+    operator = operator_of(name)
+    kind = next((kind for kind, pattern in _CLASS_PATTERNS if pattern.search(operator)), None)
+    # A layer of weights, whether with a bias (Gemm) or without.
+    return OperatorClass.LINEAR if kind is OperatorClass.MATMUL and CONSTANT in marks_of(name) else kind
+
+
+def _attributed(event: Event, levels: Mapping[str, CanaryLevel], is_allowed: bool) -> AttributedTime:
+    kind = operator_class(event.name)
+    if kind is None:
+        kernel, category = _other_kernel(event.name)
+        return AttributedTime(event.name, None, event.shapes, kernel, category, ProofSource.DATA_TYPES, event.seconds)
+    given = _operand_type(event, is_allowed)
+    proof = decide_precision(given, levels.get(_canary_operator(event, kind)), ProofSource.DATA_TYPES)
+    return AttributedTime(
+        event.name, kind, event.shapes, _kernel(event, kind), proof.precision, proof.decided_by, event.seconds
+    )
+
+
+def _operand_type(event: Event, is_allowed: bool) -> str:
+    dtypes = {_DTYPES.get(dtype, dtype) for dtype in event.dtypes[:2]}
+    if len(dtypes) != 1:
+        return "unknown"
+    found = dtypes.pop()
+    return BF16_ALLOWED if found == "fp32" and is_allowed else found
+
+
+def _canary_operator(event: Event, kind: OperatorClass) -> str:
+    """The operator of the canary that enters MLAS where this node does."""
+    if kind is OperatorClass.CONV:
+        if operator_of(event.name) == "ConvTranspose":
+            return "linear"  # it calls the same product as Gemm
+        weights = event.shapes[1] if len(event.shapes) > 1 else ()
+        return "pointwise" if len(weights) > 2 and set(weights[2:]) == {1} else "conv"
+    if kind is OperatorClass.LINEAR:
+        return "projection" if CONSTANT in marks_of(event.name) else "linear"
+    return "matmul"
+
+
+def _kernel(event: Event, kind: OperatorClass) -> str:
+    marks = [mark for mark in marks_of(event.name) if mark != CONSTANT]
+    kernel = " ".join(["MLAS", *marks, operator_of(event.name)])
+    if kind is OperatorClass.CONV and _canary_operator(event, kind) == "pointwise":
+        kernel += " 1×1"
+    return kernel
+
+
+def _other_kernel(name: str) -> tuple[str, str]:
+    """Kernel and category of a node that multiplies no matrices."""
+    operator = operator_of(name)
+    if name == PASS_EVENT:
+        return BETWEEN_OPERATORS, DISPATCH
+    if operator in _CONTROL_FLOW:
+        return "control flow", DISPATCH
+    category = MOVEMENT if _MOVEMENT_NAME.match(operator) else NATIVE
+    return f"{LIBRARY} {operator}", category
+
+
+def _problems(events: Sequence[Event]) -> tuple[str, ...]:
+    """Nodes that another provider than the CPU's ran."""
+    marks = {mark for event in events for mark in marks_of(event.name)}
+    others = sorted(marks - {NCHWC, CONSTANT})
+    return (f"not all nodes ran on {CPU_PROVIDER}: {', '.join(others)}",) if others else ()

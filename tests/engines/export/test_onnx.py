@@ -1,0 +1,98 @@
+"""Torch modules as ONNX models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
+
+from modelzoo.engines.export.onnx import (
+    MODEL,
+    WEIGHTS,
+    WITH_HEADS,
+    dynamic_sizes,
+    input_names,
+    onnx_conversion,
+    write_onnx,
+)
+from modelzoo.engines.export.structure import ARRAY, LIST, TUPLE, Structure
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.workload import Workload
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("onnx")
+
+
+def written(workload: Workload, folder: Path) -> Path:
+    """The directory with the exported files of ``workload``."""
+    directory = folder / workload.name
+    if not directory.exists():
+        directory.mkdir()
+        write_onnx(source_of(workload, folder, resolved("onnxruntime")), onnx_conversion(), directory)
+    return directory
+
+
+def test_a_model_without_heads_is_one_graph_and_its_weights(folder: Path) -> None:
+    """Nothing else is left in the directory, and the shapes are those of the batch."""
+    directory = written(CLASSIFIER, folder)
+    assert {path.name for path in directory.iterdir()} == {MODEL, WEIGHTS}
+    graph = onnx.load_model(str(directory / MODEL)).graph
+    assert [each.name for each in graph.input] == ["input.0"]
+    assert [size.dim_value for size in graph.input[0].type.tensor_type.shape.dim] == [2, 16, 8, 8]
+    assert [each.name for each in graph.output] == ["output.output"]
+
+
+def test_the_weights_are_those_of_the_torch_module(folder: Path) -> None:
+    """No tensor is converted to another type."""
+    graph = onnx.load_model(str(written(CLASSIFIER, folder) / MODEL)).graph
+    module = source_of(CLASSIFIER, folder, resolved("onnxruntime")).module
+    stored = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
+    for name, tensor in module.state_dict().items():
+        assert (stored[f"module.{name}"] == tensor.numpy()).all()
+
+
+def test_a_detector_has_a_second_graph_that_differs_in_its_outputs_only(folder: Path) -> None:
+    """The raw heads are outputs of that one; both read the same weights."""
+    directory = written(DETECTOR, folder)
+    assert {path.name for path in directory.iterdir()} == {MODEL, WITH_HEADS, WEIGHTS}
+    model = onnx.load_model(str(directory / MODEL), load_external_data=False).graph
+    heads = onnx.load_model(str(directory / WITH_HEADS), load_external_data=False).graph
+    assert [each.name for each in heads.output[len(model.output) :]] == ["head.head"]
+    del heads.output[len(model.output) :]
+    assert model == heads
+
+
+def test_pictures_in_a_list_may_have_other_sizes(folder: Path) -> None:
+    """Their height and width are dynamic; the number of pictures is that of the batch."""
+    graph = onnx.load_model(str(written(DETECTOR, folder) / MODEL)).graph
+    sizes = [[size.dim_param or size.dim_value for size in each.type.tensor_type.shape.dim] for each in graph.input]
+    assert sizes == [[3, f"input.0.{n}.height", f"input.0.{n}.width"] for n in range(2)]
+
+
+def test_everything_else_has_the_shape_of_the_batch() -> None:
+    """Tensors of another rank in a list, and pictures that are arguments."""
+    array = Structure(ARRAY)
+    structure = Structure(TUPLE, parts=(Structure(LIST, parts=(array, array)), array))
+    assert input_names(structure) == ["input.0.0", "input.0.1", "input.1"]
+    assert list(dynamic_sizes(structure, [3, 2, 3])) == ["input.0.0"]
+
+
+def test_the_conversion_says_what_made_it() -> None:
+    """Exporter, versions and opset are part of an export's name."""
+    conversion = onnx_conversion()
+    assert conversion.exporter == "torch.onnx.export"
+    assert "onnx " in conversion.version
+    assert conversion.opset == 17
+    assert conversion.options == {"dynamo": False}
+
+
+def test_without_onnx_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line."""
+    monkeypatch.setattr("modelzoo.engines.export.onnx.installed_version", lambda name: None)
+    with pytest.raises(EnvironmentProblem, match=r"onnx is not installed: run pip install 'modelzoo\[onnxruntime\]'"):
+        onnx_conversion()

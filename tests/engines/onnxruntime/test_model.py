@@ -1,0 +1,179 @@
+"""An exported model in a session: its outputs, and what it proves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
+
+from modelzoo.engines.export.onnx import MODEL, WEIGHTS
+from modelzoo.engines.export.store import read_expected, read_inputs
+from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
+from modelzoo.engines.onnxruntime.model import OnnxRuntimeModel
+from modelzoo.engines.protocol import Unavailable
+from modelzoo.errors import UsageError
+from modelzoo.records.agreement import FP32_BOUND
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import Evidence, KernelDigest, ProofVerdict
+from modelzoo.records.export import Export
+from modelzoo.records.profile import Profile
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.workload import Workload
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+
+SETTING = resolved("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with weights, and the cache of this module's exports."""
+    found = tmp_path_factory.mktemp("model")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MODELZOO_CACHE", str(found / "cache"))
+        for workload in (CLASSIFIER, DETECTOR):
+            exported(workload, found)
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _same_cache(folder: Path, monkeypatch: pytest.MonkeyPatch, _isolated_directories: None) -> None:
+    monkeypatch.setenv("MODELZOO_CACHE", str(folder / "cache"))
+
+
+def exported(workload: Workload, folder: Path) -> Export:
+    """The export of ``workload``, made by the first test that asks for it."""
+    return OnnxRuntimeEngine().export(SETTING, source_of(workload, folder, SETTING))
+
+
+def loaded(workload: Workload, export: Export) -> tuple[OnnxRuntimeModel, tuple[Any, ...]]:
+    """The model of ``export``, and its batch as the model takes it."""
+    inputs = read_inputs(export)
+    weights = Weights(WeightsKind.PATH, "in the export", "", "", "made by a test")
+    model = OnnxRuntimeEngine().open(SETTING).load(workload, weights, inputs, export)
+    return model, model.prepare(inputs.args)
+
+
+def relative_error(found: Any, expected: Any) -> float:
+    """Mean error ÷ mean |output|."""
+    return float(np.abs(found - expected).mean() / np.abs(expected).mean())
+
+
+@pytest.fixture(scope="module")
+def canary(folder: Path) -> Canary:
+    return OnnxRuntimeEngine().open(SETTING).canary()
+
+
+@pytest.mark.parametrize("workload", [CLASSIFIER, DETECTOR], ids=lambda each: each.name)
+def test_the_outputs_are_those_of_torch(workload: Workload, folder: Path) -> None:
+    """Within the bound of fp32, and of the same number of detections; the raw heads of a detector too."""
+    export = exported(workload, folder)
+    model, args = loaded(workload, export)
+    found, expected = model.outputs(args), read_expected(export)
+    assert [len(found.outputs), len(found.heads)] == [len(each) for each in expected]
+    for mine, theirs in zip((*found.outputs, *found.heads), (*expected[0], *expected[1])):
+        assert mine.shape == theirs.shape
+        assert relative_error(mine, theirs) <= FP32_BOUND
+
+
+def test_a_layer_that_is_off_by_one_percent_shows(folder: Path, tmp_path: Path) -> None:
+    """The bound is far below it, although only one of three layers is changed."""
+    import onnx
+
+    export = exported(CLASSIFIER, folder)
+    graph = onnx.load_model(str(Path(export.path) / MODEL))
+    layer = next(each for each in graph.graph.initializer if each.name == "module.narrow.weight")
+    layer.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(layer) * np.float32(1.01), layer.name))
+    model, args = loaded(CLASSIFIER, export)
+    onnx.save_model(graph, str(tmp_path / MODEL))
+    model._directory = tmp_path
+    model._session = model._open(MODEL)
+    error = relative_error(model.outputs(args).outputs[0], read_expected(export)[0][0])
+    assert error > 100 * FP32_BOUND
+
+
+def test_predictions_are_tensors_nested_as_torch_nests_them(folder: Path) -> None:
+    """Pictures of another size than those of the batch, as a data set has them."""
+    export = exported(DETECTOR, folder)
+    model, _ = loaded(DETECTOR, export)
+    pictures = [torch.randn(3, 9, 7), torch.randn(3, 5, 12)]
+    with torch.no_grad():
+        expected = source_of(DETECTOR, folder, SETTING).module(pictures)
+    found = model.predict(pictures)
+    assert [list(each) for each in found] == [["boxes", "labels", "scores"]] * 2
+    for mine, theirs in zip(found, expected):
+        torch.testing.assert_close(mine["boxes"], theirs["boxes"])
+        torch.testing.assert_close(mine["scores"], theirs["scores"])
+        assert mine["labels"].dtype == theirs["labels"].dtype
+
+
+def test_an_audit_proves_fp32_with_the_canary(folder: Path, canary: Canary) -> None:
+    """And not without it."""
+    model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
+    evidence = model.audit(args, passes=1, canary=canary)
+    assert isinstance(evidence, Evidence)
+    assert evidence.verdict is ProofVerdict.FP32
+    assert evidence.iterations == 1
+    assert evidence.compute_seconds > 0
+    assert any(share.name.startswith("MLAS") and "Conv" in share.name for share in evidence.by_implementation)
+
+
+def test_two_processes_that_run_the_same_kernels_have_the_same_digest(folder: Path) -> None:
+    """Here two sessions."""
+    export = exported(CLASSIFIER, folder)
+    digests = []
+    for _ in range(2):
+        model, args = loaded(CLASSIFIER, export)
+        digests.append(model.kernels(args))
+    assert isinstance(digests[0], KernelDigest)
+    assert digests[0] == digests[1]
+    assert sum(each.count for each in digests[0].kernels) == 3
+
+
+def test_a_profile_has_the_nodes_and_writes_a_trace(folder: Path, tmp_path: Path) -> None:
+    """The trace is ONNX Runtime's own file."""
+    model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
+    trace = tmp_path / "trace.json"
+    profile = model.profile(args, trace=trace, evidence=None)
+    assert isinstance(profile, Profile)
+    assert profile.iterations == 2
+    assert {row.name for row in profile.operators} >= {"Gemm"}
+    assert any(entry["name"] == "model_run" for entry in json.loads(trace.read_text()))
+
+
+def test_operations_are_counted_elsewhere(folder: Path) -> None:
+    """The reason says where."""
+    model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
+    assert isinstance(model.flops(args), Unavailable)
+    assert model.counts(args, ()) == ()
+
+
+def test_an_error_of_onnx_runtime_is_one_line(folder: Path) -> None:
+    """It names the workload, the setting and the way out; other errors pass."""
+    model, args = loaded(CLASSIFIER, exported(CLASSIFIER, folder))
+    wrong = {name: array[:, :3] for name, array in args[0].items()}
+    line = "^classifier cannot run with fp32 onnxruntime: .*--engine torch$"
+    with pytest.raises(UsageError, match=line) as caught, model.explained_errors():
+        model.call(wrong)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ZeroDivisionError), model.explained_errors():
+        raise ZeroDivisionError
+
+
+def test_a_model_without_its_weights_is_explained(folder: Path, tmp_path: Path) -> None:
+    """As if the cache had been cleaned by hand."""
+    export = exported(CLASSIFIER, folder)
+    weights = Path(export.path) / WEIGHTS
+    weights.rename(tmp_path / WEIGHTS)
+    try:
+        with pytest.raises(UsageError, match="classifier cannot run"):
+            loaded(CLASSIFIER, export)
+    finally:
+        (tmp_path / WEIGHTS).rename(weights)
