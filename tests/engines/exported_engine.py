@@ -45,7 +45,7 @@ class ExportedEngine(FakeEngine):
             raise UsageError("--channels-last: the exported engine has no memory formats")
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
-        conversion = Conversion("numpy", np.__version__, options={"perturbation": self.perturbation})
+        conversion = Conversion("numpy", np.__version__, options={"engine": type(self).__name__})
         return export_once(source, self.name, conversion, lambda directory: self._write(source, directory))
 
     def _write(self, source: TorchSource, directory: Path) -> tuple[str, ...]:

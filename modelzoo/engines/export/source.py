@@ -61,7 +61,7 @@ class TorchSource:
 
     @cached_property
     def flat_inputs(self) -> tuple[Any, ...]:
-        """The tensors of the batch, in order: the arguments of ``flat_module``."""
+        """The tensors and numbers of the batch, in order: the arguments of ``flat_module``."""
         return tuple(flatten(self.inputs.args)[1])
 
     @cached_property

@@ -103,7 +103,11 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
 
 def _key(source: TorchSource, conversion: Conversion) -> str:
     """What decides the content of an export."""
-    shapes = [(str(each.dtype), tuple(each.shape)) for each in source.flat_inputs]
+    # Exporters take numbers for constants, so their values count.
+    shapes = [
+        (str(each.dtype), tuple(each.shape)) if hasattr(each, "shape") else (type(each).__name__, each)
+        for each in source.flat_inputs
+    ]
     key = (LAYOUT, source.workload.name, source.state_sha256, conversion, source.input_structure, shapes)
     return hashlib.sha256(encode_json(key)).hexdigest()
 
@@ -117,13 +121,13 @@ def _make(directory: Path, source: TorchSource, engine: str, conversion: Convers
         parts = _explained(source, engine, lambda: tuple(write(temporary)))
         manifest = _Manifest(conversion, source.state_sha256, _directory_sha256(temporary), parts)
         write_atomically(temporary / MANIFEST, encode_json(manifest))
-        if directory.exists() and not (directory / MANIFEST).exists():
-            shutil.rmtree(directory)
+        if _read(directory / MANIFEST, _Manifest) is None:
+            shutil.rmtree(directory, ignore_errors=True)
         try:
             temporary.replace(directory)
         except OSError:
-            # Another process was faster. A directory that is not empty cannot be replaced.
-            if not (directory / MANIFEST).exists():
+            # A directory that is not empty cannot be replaced: another process was faster.
+            if _read(directory / MANIFEST, _Manifest) is None:
                 raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,198 @@
+"""Exported models are made once, are complete or not there, and give the measured batch without torch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from modelzoo.engines.export import store
+from modelzoo.engines.export.source import TorchSource
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.records.codec import encode_json
+from modelzoo.records.export import Conversion, Export
+from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting
+from modelzoo.workload.batches import inputs_digest
+from modelzoo.workload.declaration import Inputs, Workload
+
+CONVERSION = Conversion("toy.export", "1.0", 17, {"fold": True})
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own for each test."""
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "exports"
+
+
+def source(folder: Path, value: float = 1.0, rows: int = 2, weight: float = 1.0) -> TorchSource:
+    """A linear layer with a batch of rows of ``value`` and a number."""
+    path = folder / f"weights-{weight}.safetensors"
+    save_file({"weight": torch.full((2, 3), weight)}, str(path))
+
+    class Layer(torch.nn.Linear):  # type: ignore[misc]  # torch has no types here
+        def forward(self, rows: Any, factor: float) -> Any:
+            return {"rows": super().forward(rows) * factor}
+
+    work = Workload(
+        name="toy",
+        title="a toy",
+        unit="rows",
+        build=lambda options: Layer(3, 2, bias=False),
+        inputs=lambda request: Inputs((torch.full((rows, 3), value), 0.5), ("row",) * rows),
+    )
+    weights = Weights(WeightsKind.PATH, path.name, str(path), "", "named by --weights")
+    return TorchSource(work, ResolvedSetting(), weights)
+
+
+def write(directory: Path) -> Sequence[str]:
+    """An exporter that writes one file in a directory."""
+    (directory / "sub").mkdir()
+    (directory / "sub" / "model.bin").write_bytes(b"model")
+    return ("preprocessing: numpy", "network: toy")
+
+
+def export(made: TorchSource, conversion: Conversion = CONVERSION, write: Callable[[Path], Any] = write) -> Export:
+    """The export of ``made``."""
+    return store.export_once(made, "toy", conversion, write)
+
+
+def never(directory: Path) -> Sequence[str]:
+    """An exporter that must not be called."""
+    raise AssertionError("exported again")
+
+
+def test_an_export_says_what_it_is(tmp_path: Path) -> None:
+    """Conversion, parts, and the digests of the torch module's state and of the files."""
+    made = source(tmp_path)
+    found = export(made)
+    assert (found.conversion, found.parts) == (CONVERSION, ("preprocessing: numpy", "network: toy"))
+    assert found.state_sha256 == made.state_sha256
+    assert len(found.sha256) == 64
+    assert (Path(found.path) / "sub" / "model.bin").read_bytes() == b"model"
+
+
+def test_an_equal_model_is_exported_once_and_another_batch_is_added(tmp_path: Path) -> None:
+    """Other values of the inputs have the same shapes, so only the batch is new."""
+    first = export(source(tmp_path))
+    assert export(source(tmp_path), write=never) == first
+    second = export(source(tmp_path, value=2.0), write=never)
+    assert (second.path, second.sha256) == (first.path, first.sha256)
+    assert second.batch != first.batch
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda folder: (source(folder, weight=1.01), CONVERSION),
+        lambda folder: (source(folder, rows=3), CONVERSION),
+        lambda folder: (source(folder), replace(CONVERSION, version="1.1")),
+        lambda folder: (source(folder), replace(CONVERSION, opset=18)),
+        lambda folder: (source(folder), replace(CONVERSION, options={"fold": False})),
+    ],
+    ids=["weights", "shapes", "version", "opset", "options"],
+)
+def test_whatever_changes_an_export_makes_another(other: Callable[[Path], Any], tmp_path: Path) -> None:
+    """Weights, shapes of the inputs, exporter's version, opset and options."""
+    first = export(source(tmp_path))
+    assert export(*other(tmp_path)).path != first.path
+
+
+def test_the_batch_is_read_without_torch(tmp_path: Path) -> None:
+    """Nested as the workload's own, with the same digest; and torch's outputs for it."""
+    made = source(tmp_path)
+    found = export(made)
+    code = f"""
+import msgspec, sys
+sys.modules["torch"] = None
+from modelzoo.engines.export.store import read_batch, read_expected, read_inputs
+from modelzoo.records.export import Export
+from modelzoo.workload.batches import inputs_digest
+export = msgspec.json.decode({encode_json(found)!r}, type=Export)
+inputs = read_inputs(export)
+outputs, heads = read_expected(export)
+names = read_batch(export).outputs.names()
+print(inputs_digest(inputs), inputs.items, inputs.args[1], outputs[0].tolist(), heads, names)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    expected = f"{inputs_digest(made.inputs)} ('row', 'row') 0.5 [[1.5, 1.5], [1.5, 1.5]] () ('rows',)"
+    assert done.stdout.strip() == expected
+
+
+def test_an_exporter_that_fails_leaves_nothing_and_its_reason_is_one_line(tmp_path: Path, cache: Path) -> None:
+    """The next call tries again."""
+
+    def failing(directory: Path) -> Sequence[str]:
+        (directory / "half").write_text("half")
+        raise NotImplementedError("no operator aten::grumble\nwith a traceback")
+
+    problem = "toy cannot be exported for toy: NotImplementedError: no operator aten::grumble"
+    with pytest.raises(UsageError) as caught:
+        export(source(tmp_path), write=failing)
+    assert str(caught.value) == f"{problem}; run it with --engine torch"
+    assert list(cache.iterdir()) == []
+    assert export(source(tmp_path)).parts
+
+
+def test_a_directory_without_a_manifest_is_made_again(tmp_path: Path) -> None:
+    """The manifest is written last; an older layout or a damaged one does not count either."""
+    first = export(source(tmp_path))
+    manifest = Path(first.path) / store.MANIFEST
+    for content in (None, "{", json.dumps({"conversion": "old"})):
+        manifest.unlink() if content is None else manifest.write_text(content)
+        assert export(source(tmp_path)) == first
+
+
+def test_the_faster_of_two_processes_wins(tmp_path: Path) -> None:
+    """Both export; the slower one uses what the other has finished."""
+    made = source(tmp_path)
+
+    def overtaken(directory: Path) -> Sequence[str]:
+        export(source(tmp_path))
+        return ()
+
+    assert export(made, write=overtaken).parts == ("preprocessing: numpy", "network: toy")
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path, cache: Path) -> None:
+    """A file is in the way of the directory."""
+    cache.parent.mkdir()
+    cache.write_text("")
+    with pytest.raises(EnvironmentProblem, match="the exported model cannot be written to .*MODELZOO_CACHE"):
+        export(source(tmp_path))
+
+
+def test_inputs_that_numpy_cannot_represent_are_refused(tmp_path: Path) -> None:
+    """The measuring worker could not read them."""
+    made = source(tmp_path)
+    made.inputs = Inputs((torch.ones(2, 3, dtype=torch.bfloat16), 1.0), ("row",) * 2)
+    with pytest.raises(UsageError, match="the inputs of toy hold values that numpy cannot represent"):
+        export(made)
+
+
+def test_an_export_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    """It was removed between two processes."""
+    found = export(source(tmp_path))
+    (Path(found.path) / f"{found.batch}.npz").unlink()
+    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
+        store.read_inputs(found)
+    (Path(found.path) / f"{found.batch}.json").unlink()
+    with pytest.raises(EnvironmentProblem, match="cannot be read any more; run again"):
+        store.read_expected(found)
+
+
+def test_arguments_become_contiguous_arrays() -> None:
+    """Tensors and arrays, in order."""
+    found = store.flat_arrays(([torch.ones(2, 3).t()], np.zeros(1)))
+    assert [each.shape for each in found] == [(3, 2), (1,)]
+    assert all(each.flags["C_CONTIGUOUS"] for each in found)

@@ -1,0 +1,177 @@
+"""Engines that run exported models go through export, timing, comparison of outputs, and judgement, in processes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Optional
+
+import pytest
+from places import ROOT
+from toy_workloads import SHORT, runs_of
+
+from modelzoo.measure import calls
+from modelzoo.measure.request import Request
+from modelzoo.records.run import Asked, Result, Run, RunReport, now
+from modelzoo.records.validity import ValidityRequest, ValidityVerdict
+from modelzoo.results import summary
+from modelzoo.setting import Setting
+from modelzoo.stats import SpeedVerdict
+from modelzoo.workload import Workload
+from modelzoo.workload.discovery import load_workload
+
+TORCH = Setting(weights="random", threads=1)
+DECLARATION = """
+from modelzoo.validity import Classification
+from modelzoo.workload import Inputs, Workload
+
+def build(options):
+    import torch
+    return torch.nn.Sequential(torch.nn.Linear(48, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8), torch.nn.ReLU())
+
+def inputs(request):
+    import torch
+    return Inputs((torch.linspace(-1, 1, request.batch * 48).reshape(-1, 48),), ("row",) * request.batch)
+
+def preprocess(picture):
+    import numpy as np
+    import torch
+    return torch.from_numpy(np.asarray(picture.resize((4, 4)), dtype="float32").reshape(-1) / 255)
+
+WORKLOAD = Workload(
+    name="layers",
+    title="linear layers",
+    unit="rows",
+    build=build,
+    inputs=inputs,
+    batch=2,
+    judge=lambda options: Classification(preprocess=preprocess, labels=lambda: [f"class {i}" for i in range(8)]),
+    libraries=("torch",),
+)
+"""
+
+
+def engine(name: str) -> str:
+    """The full name of an engine for tests."""
+    return f"engines.exported_engine:{name}"
+
+
+@pytest.fixture(scope="module")
+def workload(tmp_path_factory: pytest.TempPathFactory) -> Workload:
+    """Linear layers in a directory."""
+    folder = tmp_path_factory.mktemp("layers")
+    (folder / "workload.py").write_text(DECLARATION)
+    return load_workload(folder)
+
+
+@pytest.fixture(scope="module")
+def runs(workload: Workload, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Run]]:
+    """Torch and all engines in turn, two processes each, by the name of the engine."""
+    names = ["ExportedEngine", "PerturbedEngine", "NoOutputsEngine", "BrokenEngine"]
+    settings = (TORCH, *(TORCH.replace(engine=engine(name)) for name in names))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
+        patch.setenv("MODELZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
+        found = runs_of(Request(workload, settings, SHORT), 2)
+    return {name: [run for run in found if run.asked == setting] for name, setting in zip(["torch", *names], settings)}
+
+
+def reports(runs: list[Run]) -> list[RunReport]:
+    """The reports of runs that must not have failed."""
+    assert [run.error for run in runs] == [None, None]
+    return [run.report for run in runs if run.report is not None]
+
+
+def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[SpeedVerdict, str]]:
+    """What the table says of an engine compared with torch."""
+    asked = tuple(Asked(run.workload, run.asked) for run in (runs["torch"][0], runs[name][0]))
+    both = [*runs["torch"], *runs[name]]
+    numbered = tuple(_in_group(run, group) for run, group in zip(both, [0, 0, 1, 1]))
+    _, row = summary.rows(Result(("run",), now(), asked, numbered))
+    return None if row.verdict is None else (row.verdict.outcome, row.verdict.reason)
+
+
+def _in_group(run: Run, group: int) -> Run:
+    from dataclasses import replace
+
+    return replace(run, group=group)
+
+
+def test_an_exported_model_runs_without_torch_on_the_same_inputs(runs: dict[str, list[Run]]) -> None:
+    """The measuring worker never imports torch; its inputs have the digest of the workload's own."""
+    torch, exported = reports(runs["torch"]), reports(runs["ExportedEngine"])
+    assert {report.versions["torch imported"] for report in exported} == {"False"}
+    assert len({report.inputs_digest for report in (*torch, *exported)}) == 1
+    assert torch[0].inputs_digest is not None
+    assert [report.items for report in exported] == [("row", "row")] * 2
+    assert {report.engine for report in exported} == {"exported"}
+    assert all(report.export is None for report in torch)
+
+
+def test_the_export_says_what_was_converted(runs: dict[str, list[Run]]) -> None:
+    """All processes ran the same files; engines that convert differently have files of their own."""
+    first, second = reports(runs["ExportedEngine"])
+    assert first.export is not None
+    assert first.export == second.export
+    assert (first.export.conversion.exporter, first.export.parts) == ("numpy", ())
+    perturbed = reports(runs["PerturbedEngine"])[0].export
+    assert perturbed is not None
+    assert perturbed.state_sha256 == first.export.state_sha256
+    assert perturbed.sha256 != first.export.sha256
+
+
+def test_the_first_process_compares_outputs_and_the_setting_is_compared(runs: dict[str, list[Run]]) -> None:
+    """Numpy rounds in another order than torch, no more."""
+    first, second = reports(runs["ExportedEngine"])
+    assert first.agreement is not None
+    assert second.agreement is None
+    assert first.agreement.is_same, first.agreement.summary
+    assert first.warnings == () or "OTHER_OUTPUTS" not in {each.code for each in first.warnings}
+    outcome = verdict(runs, "ExportedEngine")
+    assert outcome is not None
+    assert outcome[0] is not SpeedVerdict.REFUSED
+
+
+def test_a_layer_that_is_off_by_one_percent_is_not_comparable(runs: dict[str, list[Run]]) -> None:
+    """Whatever its speed; the warning says what to do."""
+    first = reports(runs["PerturbedEngine"])[0]
+    assert first.agreement is not None
+    assert first.agreement.worst is not None
+    assert first.agreement.worst.relative == pytest.approx(0.01, rel=0.5)
+    warning = next(each for each in first.warnings if each.code == "OTHER_OUTPUTS")
+    assert first.export is not None
+    assert first.export.path in warning.hint
+    outcome = verdict(runs, "PerturbedEngine")
+    assert outcome is not None
+    assert outcome[0] is SpeedVerdict.REFUSED
+    assert outcome[1].startswith("exported does not compute what torch does: mean error ÷ mean |output| ")
+
+
+def test_outputs_that_are_not_known_are_not_comparable(runs: dict[str, list[Run]]) -> None:
+    """The reason is the engine's."""
+    first = reports(runs["NoOutputsEngine"])[0]
+    assert (first.agreement, first.agreement_problem) == (None, "the engine returns no arrays")
+    outcome = verdict(runs, "NoOutputsEngine")
+    assert outcome is not None
+    assert outcome[0] is SpeedVerdict.REFUSED
+
+
+def test_a_model_that_cannot_be_exported_says_why(runs: dict[str, list[Run]]) -> None:
+    """The other settings run all the same."""
+    message = "layers cannot be exported for exported: NotImplementedError: no operator aten::grumble; run it with "
+    errors = {run.error for run in runs["BrokenEngine"]}
+    assert errors == {message + "--engine torch"}
+
+
+def test_an_engine_is_judged_against_torch(workload: Workload, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The reference is torch in fp32, in the same process; both sides agree."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
+    request = Request(workload, (TORCH.replace(engine=engine("ExportedEngine")),), SHORT)
+    report = calls.validate(request, ValidityRequest(limit=8), lambda event: None, lambda exhibit: None)
+    assert report.validity.verdict is not ValidityVerdict.NOT_VALID, report.validity.reason
+    assert report.reference is not None
+    assert report.reference.setting is not None
+    assert (report.reference.setting.engine, report.engine) == ("torch", "exported")
+    assert report.reference.canary is not None
+    assert report.export is not None

@@ -1,0 +1,66 @@
+"""An engine computes the same as torch, or not, or has no bound; the summary says by how much."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import pytest
+
+from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
+
+
+def error(relative: Optional[float], name: str = "0") -> OutputError:
+    """An array whose mean |output| is 2."""
+    return OutputError(name, 10, None if relative is None else 2 * relative, 2.0, relative)
+
+
+def detections(matched: int = 100, values: Optional[float] = 1e-6) -> MatchedDetections:
+    """100 detections on both sides."""
+    return MatchedDetections(100, 100, matched, (error(values, "boxes"), error(0.0, "scores")))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (OutputAgreement((error(4e-7), error(1e-5)), True), True),
+        (OutputAgreement((error(4e-7), error(1.1e-5)), True), False),
+        (OutputAgreement((error(4e-7), error(None)), True), False),
+        (OutputAgreement((), True), False),
+        (OutputAgreement((error(1e-2),), False), None),
+        (OutputAgreement((error(1e-6),), True, detections()), True),
+        (OutputAgreement((error(1e-6),), True, detections(99)), False),
+        (OutputAgreement((error(1e-6),), True, detections(values=2e-4)), False),
+        (OutputAgreement((error(1e-6),), True, detections(values=None)), False),
+        (OutputAgreement((error(2e-5),), True, detections()), False),
+    ],
+)
+def test_every_output_must_be_within_its_bound(found: OutputAgreement, expected: Optional[bool]) -> None:
+    """One array, one value of the detections or too few matches are enough; without arrays nothing is known."""
+    assert found.is_same is expected
+
+
+def test_99_of_100_is_less_than_it_seems() -> None:
+    """Detections that only one side has count on both sides: 99 in common are 99 of 101."""
+    assert detections(99).share == pytest.approx(99 / 101)
+    assert MatchedDetections(1000, 1000, 996).share > 0.99
+
+
+def test_an_error_of_zero_outputs_is_zero_only_if_there_is_none() -> None:
+    """There is nothing to divide by."""
+    assert OutputError("0", 1, 0.0, 0.0, 0.0).relative == 0
+    assert OutputError("0", 1, 1e-9, 0.0, 1e-9).relative is None
+    assert OutputError("0", 1, 1e-9, None, 1e-9).relative is None
+
+
+def test_the_summary_names_the_worst_output() -> None:
+    """Relative and absolute error; detections by number and by the error of their values."""
+    one = OutputAgreement((error(2.5e-7),), True)
+    assert one.summary == "mean error ÷ mean |output| 2.5e-07, mean error 5.0e-07"
+    two = OutputAgreement((error(1e-7), error(3e-7, "1")), True)
+    assert two.summary.endswith("mean error 6.0e-07 (output 1)")
+    broken = OutputAgreement((error(1e-7), error(None, "1")), True)
+    assert broken.summary == "output 1 is not finite, or has another shape"
+    found = OutputAgreement((error(1e-6),), True, detections(97, 3e-6))
+    assert found.summary.endswith("before NMS; 97 of 100 detections match (100 found), their error 3.0e-06")
+    assert OutputAgreement((error(1e-6),), True, detections(values=None)).summary.endswith("their error not finite")
+    assert OutputAgreement((), True).summary == "no outputs were compared"
