@@ -17,7 +17,7 @@ CONVERTING = ("bf16", "fp16")
 ENGINES = ("torch", "onnxruntime", "openvino", "jittor")
 """The inference frameworks that the suite can run; ``module:class`` names one from elsewhere."""
 BF16_METHODS = ("fastmath", "autocast", "cast")
-MODES = ("eager", "compile", "script", "max-autotune", "cpp-wrapper", "aot")
+MODES = ("eager", "compile", "script", "max-autotune", "cpp-wrapper", "aot", "graph")
 BACKENDS = ("auto", "onednn", "blas")
 MALLOCS = ("default", "glibc", "tcmalloc", "jemalloc")
 HUGE_PAGES = ("default", "off", "on")
@@ -47,12 +47,12 @@ class Setting:
     """What the user asks for. ``None`` means "to be decided"; see ``ResolvedSetting``.
 
     Attributes:
-        precision: ``fp32`` or ``bf16``.
-        bf16_method: how bf16 is enabled: ``fastmath`` (tensors stay fp32, kernels round internally),
+        precision: ``fp32``, ``tf32`` (fp32 tensors, which kernels of CUDA devices round), ``bf16`` or ``fp16``.
+        bf16_method: how bf16 or fp16 is enabled: ``fastmath`` (tensors stay fp32, kernels round internally),
             ``autocast``, or ``cast`` (the whole model is converted).
         mode: ``eager``, ``compile`` (inductor with freezing), ``max-autotune`` and ``cpp-wrapper`` (the same with more
-            tuning, and called from C++), ``aot`` (AOTInductor: compiled ahead of time) or ``script`` (traced or
-            scripted, then frozen).
+            tuning, and called from C++), ``aot`` (AOTInductor: compiled ahead of time), ``script`` (traced or
+            scripted, then frozen) or ``graph`` (captured in a CUDA graph, which is replayed).
         backend: ``auto`` (torch's own choice), ``onednn``, or ``blas`` (oneDNN switched off).
         device: ``cpu``, ``cuda``, ``cuda:1``, ``npu`` ….
         batch: items per forward pass.
@@ -163,8 +163,8 @@ class ResolvedSetting(Setting):
     """A setting in which nothing is left to decide.
 
     It is made once, in the ``prepare`` process. The parent derives the workers' environment from it, and a worker
-    that would decide otherwise fails. ``bf16_method`` is ``None`` only in fp32; ``options`` holds every option of the
-    workload.
+    that would decide otherwise fails. ``bf16_method`` is ``None`` only in fp32 and tf32; ``options`` holds every option
+    of the workload.
     """
 
     batch: int = 1
@@ -192,7 +192,7 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     ['fp32', 'fp32 #2']
     """
     shown = {"precision", "bf16_method", "engine", "mode", "backend", "channels_last", "malloc", "thp", *LAUNCHERS}
-    shown |= {"primitive_cache", "in_flight", "options"}
+    shown |= {"primitive_cache", "in_flight", "include_copies", "options"}
     names = [each.name for each in fields(Setting) if each.name not in shown]
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
     options = sorted({name for setting in settings for name in setting.options})

@@ -15,8 +15,8 @@ from modelzoo.setting import Effort, Plan, ResolvedSetting, Sessions, Setting, l
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"precision": "fp64"}, "--precision must be one of fp32, bf16, not 'fp64'"),
-        ({"mode": "fast"}, "--mode must be one of eager, compile, script, not 'fast'"),
+        ({"precision": "fp64"}, "--precision must be one of fp32, tf32, bf16, fp16, not 'fp64'"),
+        ({"mode": "fast"}, "--mode must be one of eager, compile, script, "),
         ({"backend": "acl"}, "--backend must be one of auto, onednn, blas, not 'acl'"),
         ({"precision": "bf16", "bf16_method": "magic"}, "--bf16 must be one of fastmath, autocast, cast, not 'magic'"),
         ({"batch": 0}, "--batch must be 1 or more, not 0"),
@@ -26,6 +26,7 @@ from modelzoo.setting import Effort, Plan, ResolvedSetting, Sessions, Setting, l
         ({"seed": 2**63}, "--seed must be from 0"),
         ({"malloc": "hoard"}, "--malloc must be one of default, glibc, tcmalloc, jemalloc, not 'hoard'"),
         ({"thp": "always"}, "--thp must be one of default, off, on, not 'always'"),
+        ({"include_copies": True}, "--include-copies is for accelerators"),
         ({"python": "/p", "image": "zoo:a"}, "python and image contradict each other: an image has its own Python"),
     ],
 )

@@ -13,7 +13,7 @@ from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 
 FP32_BELOW = 3e-5
 """Errors are root-mean-square, relative to the exact output. fp32 gives 1e-7 to 1e-6, with Winograd's algorithm too;
-TF32 (10 fraction bits) about 2e-4."""
+TF32 and fp16 (10 fraction bits) about 2e-4."""
 BF16_FROM = 6e-4
 BF16_BELOW = 3e-2
 """bf16 has 8 significant bits, so rounding one operand gives a relative error of up to 2**-9, and 1.1e-3
@@ -29,14 +29,14 @@ def level_of(error: float) -> CanaryLevel:
     return CanaryLevel.BF16 if error < BF16_BELOW else CanaryLevel.BROKEN
 
 
-def run_canary(device: str = "cpu", is_cast: bool = False) -> Canary:
+def run_canary(device: str = "cpu", dtype: Any = None) -> Canary:
     """Run matmul (256×256), linear (128×256 to 128) and a 3×3 convolution (4×32×56×56 to 64 channels).
 
     Call it with the setting under test in force. Inputs are seeded; the global random state is left unchanged.
 
     Args:
         device: where the operators run.
-        is_cast: give the operators bf16 tensors, as in a model cast to bf16.
+        dtype: the data type of the operators' tensors, as in a model cast to it; ``None``: fp32.
     """
     import torch
     from torch.nn import functional
@@ -55,17 +55,17 @@ def run_canary(device: str = "cpu", is_cast: bool = False) -> Canary:
             (tensor(4, 32, 56, 56), tensor(64, 32, 3, 3), tensor(64)),
         ),
     ]
-    return Canary(tuple(_check(name, call, operands, device, is_cast) for name, call, operands in cases))
+    return Canary(tuple(_check(name, call, operands, device, dtype) for name, call, operands in cases))
 
 
-def _check(name: str, call: Callable[..., Any], operands: tuple[Any, ...], device: str, is_cast: bool) -> OperatorCheck:
+def _check(name: str, call: Callable[..., Any], operands: tuple[Any, ...], device: str, dtype: Any) -> OperatorCheck:
     import torch
 
     with torch.autocast(device.split(":")[0], enabled=False):
         exact = call(*(x.double() for x in operands))
     moved = [x.to(device) for x in operands]
-    if is_cast:
-        moved = [x.bfloat16() for x in moved]
+    if dtype is not None:
+        moved = [x.to(dtype) for x in moved]
     try:
         with torch.inference_mode():
             output = call(*moved).double().cpu()

@@ -1,4 +1,4 @@
-"""Judge an audit: did bf16 run, or is fp32 really fp32? Pure."""
+"""Judge an audit: did the reduced precision run that was asked for, or is fp32 really fp32? Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import ClassVerdict, Evidence, LogSource, OperatorClass, ProofVerdict
 
 ACTIVE_SHARE = 0.90
-"""bf16 is ACTIVE if at least this share of the compute time ran in bf16 kernels.
+"""A reduced precision is ACTIVE if at least this share of the compute time ran in its kernels.
 
 The first or last layer often stays in fp32 for accuracy. If bf16 is twice as fast, converting the remaining tenth could
 save another 5 % of the compute time, less than the difference between machines of the same kind.
 """
 INACTIVE_SHARE = 0.01
-"""bf16 is NOT ACTIVE below this share: 1 % is not measurable (samples are taken to ± 1 %)."""
+"""A reduced precision is NOT ACTIVE below this share: 1 % is not measurable (samples are taken to ± 1 %)."""
 
 _NO_PRODUCTS = "no convolution, matrix product or attention was observed"
 
@@ -63,6 +63,7 @@ class _Findings:
     """What the verdict is based on: the time in matrix products, in total and by class, and the canary's checks."""
 
     audit: AttributedAudit
+    requested: str
     bf16_method: str | None
     compute: Sequence[AttributedTime]
     classes: Sequence[ClassVerdict]
@@ -83,8 +84,8 @@ def build_evidence(audit: Audit, canary: Canary | None, requested: str, bf16_met
     Args:
         audit: what ran.
         canary: what the canary showed under the same setting, if it ran.
-        requested: ``fp32`` or ``bf16``.
-        bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for fp32.
+        requested: ``fp32``, ``tf32``, ``bf16`` or ``fp16``.
+        bf16_method: ``fastmath``, ``autocast``, ``cast``, or ``None`` for fp32 and tf32.
     """
     levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
     parts, problems = attribute_time(audit, levels, bf16_method)
@@ -115,8 +116,10 @@ def judge_attributed(
     checks = {check.operator: check for check in canary.operators} if canary is not None else {}
     parts = audit.parts
     compute = [part for part in parts if part.is_compute]
-    findings = _Findings(audit, bf16_method, compute, _class_verdicts(compute, checks), checks)
-    conclusion = _judge_bf16(findings) if requested == "bf16" else _judge_fp32(findings)
+    # In an audit of fp32, what matters is how much ran in bf16.
+    reduced = "bf16" if requested == "fp32" else requested
+    findings = _Findings(audit, requested, bf16_method, compute, _class_verdicts(compute, checks, reduced), checks)
+    conclusion = _judge_fp32(findings) if requested == "fp32" else _judge_reduced(findings)
     total = sum(part.seconds for part in parts)
     reference = [part for part in compute if part.is_reference]
     return Evidence(
@@ -129,7 +132,7 @@ def judge_attributed(
         iterations=audit.iterations,
         seconds=total,
         compute_seconds=findings.seconds,
-        compute_bf16_share=findings.share("bf16"),
+        compute_bf16_share=findings.share(reduced),
         unattributed_share=fraction((part.seconds for part in parts if part.precision == UNATTRIBUTED), total),
         reference_share=fraction((part.seconds for part in reference), total),
         reference_kernels=tuple(sorted({part.implementation for part in reference})),
@@ -146,7 +149,9 @@ def judge_attributed(
     )
 
 
-def _class_verdicts(compute: Sequence[AttributedTime], checks: Mapping[str, OperatorCheck]) -> tuple[ClassVerdict, ...]:
+def _class_verdicts(
+    compute: Sequence[AttributedTime], checks: Mapping[str, OperatorCheck], reduced: str
+) -> tuple[ClassVerdict, ...]:
     verdicts = []
     for kind in OperatorClass:
         parts = [part for part in compute if part.operator_class is kind]
@@ -158,7 +163,7 @@ def _class_verdicts(compute: Sequence[AttributedTime], checks: Mapping[str, Oper
             ClassVerdict(
                 operator_class=kind,
                 seconds=seconds,
-                bf16_share=fraction((part.seconds for part in parts if part.precision == "bf16"), seconds),
+                bf16_share=fraction((part.seconds for part in parts if part.precision == reduced), seconds),
                 precisions=tuple(sorted({part.precision for part in parts})),
                 decided_by=tuple(sorted({part.decided_by for part in parts})),
                 canary_error=check.error if check else None,
@@ -168,33 +173,35 @@ def _class_verdicts(compute: Sequence[AttributedTime], checks: Mapping[str, Oper
     return tuple(verdicts)
 
 
-def _judge_bf16(findings: _Findings) -> _Conclusion:
+def _judge_reduced(findings: _Findings) -> _Conclusion:
+    name = findings.requested
     if not findings.compute:
-        return _Conclusion(ProofVerdict.UNKNOWN, _NO_PRODUCTS, f"bf16: UNKNOWN ({_NO_PRODUCTS})")
-    share, unknown = findings.share("bf16"), findings.share(UNKNOWN)
-    percent = f"{share * 100:.0f} % of compute time in bf16 kernels"
+        return _Conclusion(ProofVerdict.UNKNOWN, _NO_PRODUCTS, f"{name}: UNKNOWN ({_NO_PRODUCTS})")
+    share, unknown = findings.share(name), findings.share(UNKNOWN)
+    percent = f"{share * 100:.0f} % of compute time in {name} kernels"
     extents = [_extent(each.bf16_share) for each in findings.classes]
     by_class = ", ".join(f"{each.operator_class} {extent}" for each, extent in zip(findings.classes, extents))
+    undetermined = f"the precision of {unknown * 100:.0f} % of compute time could not be determined"
     if share >= ACTIVE_SHARE:
         # A class that takes little time here may take most of it in another model.
         detail = percent if all(extent == "yes" for extent in extents) else f"{by_class}; {percent}"
-        return _Conclusion(ProofVerdict.ACTIVE, detail, f"bf16: ACTIVE ({detail})")
-    if share >= INACTIVE_SHARE:
-        detail = f"{by_class}; {percent}"
-        return _Conclusion(ProofVerdict.PARTLY, detail, f"bf16: PARTLY ({detail})")
+        return _Conclusion(ProofVerdict.ACTIVE, detail, f"{name}: ACTIVE ({detail})")
     if share + unknown >= ACTIVE_SHARE:
-        detail = f"the precision of {unknown * 100:.0f} % of compute time could not be determined"
-        return _Conclusion(ProofVerdict.UNKNOWN, detail, f"bf16: UNKNOWN ({detail})")
-    detail = _why_not_bf16(findings)
-    return _Conclusion(ProofVerdict.NOT_ACTIVE, detail, f"bf16: REQUESTED, NOT ACTIVE ({detail})")
+        detail = undetermined if share < INACTIVE_SHARE else f"{percent}; {undetermined}"
+        return _Conclusion(ProofVerdict.UNKNOWN, detail, f"{name}: UNKNOWN ({detail})")
+    if share >= INACTIVE_SHARE:
+        detail = f"{by_class}; {percent}" + (f"; {undetermined}" if unknown >= INACTIVE_SHARE else "")
+        return _Conclusion(ProofVerdict.PARTLY, detail, f"{name}: PARTLY ({detail})")
+    detail = _why_not_reduced(findings)
+    return _Conclusion(ProofVerdict.NOT_ACTIVE, detail, f"{name}: REQUESTED, NOT ACTIVE ({detail})")
 
 
 def _extent(share: float) -> str:
     return "yes" if share >= ACTIVE_SHARE else "no" if share < INACTIVE_SHARE else "partly"
 
 
-def _why_not_bf16(findings: _Findings) -> str:
-    """Explain why nothing ran in bf16, from what the log shows was allowed and which kernels ran."""
+def _why_not_reduced(findings: _Findings) -> str:
+    """Explain why nothing ran in the precision, from what the log shows was allowed and which kernels ran."""
     kernels = ", ".join(longest(findings.compute, lambda part: part.implementation)[:2])
     errors = [
         each.canary_error
@@ -205,11 +212,11 @@ def _why_not_bf16(findings: _Findings) -> str:
     if findings.bf16_method in ("autocast", "cast"):
         precision = longest(findings.compute, lambda part: part.precision)[0]
         return f"operands stayed in {precision}: {kernels}{canary}"
-    library, allowed = findings.audit.library, findings.audit.bf16_allowed
+    library, allowed, name = findings.audit.library, findings.audit.bf16_allowed, findings.requested
     if allowed:
-        return f"{library} was allowed bf16, yet {kernels} computed in fp32{canary}"
+        return f"{library} was allowed {name}, yet {kernels} computed in fp32{canary}"
     if allowed is False:
-        return f"{library} was never allowed bf16, {kernels} ran{canary}"
+        return f"{library} was never allowed {name}, {kernels} ran{canary}"
     return f"no product went through {library}, {kernels} ran{canary}"
 
 

@@ -15,7 +15,7 @@ class CanaryLevel(str, Enum):
 
     FP32 = "fp32"
     REDUCED = "reduced"
-    """Between fp32 and bf16, such as TF32."""
+    """Between fp32 and bf16: TF32 and fp16."""
     BF16 = "bf16"
     BROKEN = "broken"
     """A larger error than bf16 explains, or an output that is not finite."""
@@ -27,7 +27,7 @@ class CanaryLevel(str, Enum):
 
 
 class CanaryVerdict(str, Enum):
-    """All operators together: the first three if bf16 was requested, the others for fp32."""
+    """All operators together: the last two for fp32, the others if less was requested (bf16, fp16, tf32)."""
 
     ACTIVE = "active"
     PARTLY = "partly"
@@ -68,14 +68,15 @@ class Canary:
     operators: tuple[OperatorCheck, ...]
 
     def verdict(self, precision: str) -> CanaryVerdict:
-        """Whether the operators ran in ``precision``, ``"fp32"`` or ``"bf16"``."""
+        """Whether the operators ran in ``precision`` (``fp32``, ``tf32``, ``bf16`` or ``fp16``)."""
         levels = [check.level for check in self.operators]
         if precision == "fp32":
             is_fp32 = all(level == CanaryLevel.FP32 for level in levels)
             return CanaryVerdict.FP32 if is_fp32 else CanaryVerdict.NOT_FP32
-        if all(level == CanaryLevel.BF16 for level in levels):
+        wanted = CanaryLevel.BF16 if precision == "bf16" else CanaryLevel.REDUCED
+        if all(level == wanted for level in levels):
             return CanaryVerdict.ACTIVE
-        return CanaryVerdict.PARTLY if CanaryLevel.BF16 in levels else CanaryVerdict.NOT_ACTIVE
+        return CanaryVerdict.PARTLY if wanted in levels else CanaryVerdict.NOT_ACTIVE
 
     @property
     def summary(self) -> str:

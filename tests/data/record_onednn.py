@@ -98,7 +98,7 @@ def record(mode: str) -> dict[str, object]:
         for _ in range(3):
             model(x)
         observation = observe(lambda: model(x), 2)
-        canary = run_canary(is_cast=mode == "cast")
+        canary = run_canary(dtype=torch.bfloat16 if mode == "cast" else None)
     requested, bf16_method = MODES[mode]
     return {
         "torch": torch.__version__,

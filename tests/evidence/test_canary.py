@@ -38,10 +38,22 @@ def test_autocast_and_cast_are_seen_as_bf16() -> None:
     """Both methods show the error of 8 significant bits."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
         under_autocast = canary.run_canary()
-    for found in (under_autocast, canary.run_canary(is_cast=True)):
+    for found in (under_autocast, canary.run_canary(dtype=torch.bfloat16)):
         assert set(levels(found).values()) == {"bf16"}
         assert found.verdict("bf16") == "active"
         assert found.verdict("fp32") == "not fp32"
+
+
+def test_fp16_is_seen_as_less_than_fp32_and_more_than_bf16() -> None:
+    """fp16 and TF32 have 11 significant bits; asking for either makes that level the right one."""
+    found = canary.run_canary(dtype=torch.float16)
+    assert set(levels(found).values()) == {"reduced"}
+    assert [found.verdict(name) for name in ("fp16", "tf32", "bf16", "fp32")] == [
+        "active",
+        "active",
+        "not active",
+        "not fp32",
+    ]
 
 
 def test_autocast_that_does_nothing_is_not_active() -> None:
@@ -86,7 +98,7 @@ def test_an_operator_that_raises_is_recorded(monkeypatch: pytest.MonkeyPatch) ->
         raise RuntimeError("could not create a primitive\nmore lines")
 
     monkeypatch.setattr(torch, "mm", refuse)
-    found = canary.run_canary(is_cast=True)
+    found = canary.run_canary(dtype=torch.bfloat16)
     check = found.operators[0]
     assert (check.level, check.error, check.detail) == ("failed", None, "could not create a primitive")
     assert found.verdict("bf16") == "partly"

@@ -36,9 +36,11 @@ def resolve_bf16_method(
 ) -> str | None:
     """The method that ``setting`` runs with; ``None`` for fp32 and tf32, whose tensors are fp32.
 
-    fp16 is enabled by autocast unless the model is to be cast. For bf16 without a request it is fast math on ARM CPUs with oneDNN, and autocast everywhere else. On x86, oneDNN's fast
-    math keeps using fp32 kernels; OpenBLAS has bf16 kernels for bf16 tensors only; accelerators have bf16 kernels of
-    their own.
+    fp16 is enabled by autocast unless the model is to be cast.
+
+    For bf16 without a request it is fast math on ARM CPUs with oneDNN, and autocast everywhere else. On x86, oneDNN's
+    fast math keeps using fp32 kernels; OpenBLAS has bf16 kernels for bf16 tensors only; accelerators have bf16 kernels
+    of their own.
 
     Args:
         setting: precision, device, backend and the method that was asked for.

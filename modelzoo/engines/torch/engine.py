@@ -10,10 +10,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
-from modelzoo.engines.protocol import AsynchronousDevice, Observed, Unavailable
+from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import compilation, devices, execution, switches
 from modelzoo.engines.torch.bf16_method import resolve_bf16_method
-from modelzoo.engines.torch.precision import autocast
+from modelzoo.engines.torch.device_errors import device_problem
+from modelzoo.engines.torch.devices import TorchDevice
+from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import installation, libraries
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
@@ -31,6 +33,9 @@ from modelzoo.workload.weights import load_model
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
+
+PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+"""How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
 
 
 class TorchEngine:
@@ -51,7 +56,8 @@ class TorchEngine:
 
     def check(self, setting: Setting) -> None:
         devices.check_device(setting.device)
-        compilation.require_mode(setting.mode)
+        check_precision(setting)
+        compilation.require_mode(setting)
 
     def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
         import torch
@@ -76,6 +82,8 @@ class TorchEngine:
         # The variable would apply to an fp32 reference in the same process as well, so switches are preferred.
         if setting.bf16_method == "fastmath" and (not with_reference or switches.needs_math_mode_variable()):
             found[MATH_MODE_VARIABLE] = "BF16"
+        if setting.primitive_cache is not None:
+            found[PRIMITIVE_CACHE_VARIABLE] = str(setting.primitive_cache)
         return found
 
     def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
@@ -109,7 +117,7 @@ class TorchEngine:
 class TorchSession:
     """One setting, in a process that has imported torch."""
 
-    def __init__(self, setting: ResolvedSetting, device: AsynchronousDevice | None = None) -> None:
+    def __init__(self, setting: ResolvedSetting, device: TorchDevice | None = None) -> None:
         self._setting = setting
         self.device = device
 
@@ -117,8 +125,15 @@ class TorchSession:
     def active(self) -> Iterator[tuple[str, ...]]:
         import torch
 
-        with torch.inference_mode(), switches.applied(self._setting) as names:
-            yield names
+        try:
+            with torch.inference_mode(), switches.applied(self._setting) as names:
+                yield names
+        except RuntimeError as error:
+            # Work is asynchronous: an error of the device may surface in whatever waits for it.
+            problem = device_problem(error, self._setting.device) if self.device is not None else None
+            if problem is None:
+                raise
+            raise problem from error
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> TorchModel:
         model = load_model(workload, self._setting.options, weights)
@@ -128,7 +143,8 @@ class TorchSession:
         from modelzoo.evidence.canary import run_canary
 
         with autocast(self._setting):
-            return run_canary(self._setting.device, self._setting.bf16_method == "cast")
+            dtype = dtype_of(self._setting) if self._setting.bf16_method == "cast" else None
+            return run_canary(self._setting.device, dtype)
 
 
 class TorchModel:
@@ -154,10 +170,10 @@ class TorchModel:
 
     def predict(self, *args: Any) -> Any:
         with self.explained_errors():
-            return self._executable.call(*self._executable.prepare(args))
+            return self._executable.own(self._executable.call(*self._executable.prepare(args)))
 
-    def outputs(self, args: tuple[Any, ...]) -> Unavailable:
-        return Unavailable("torch is what other engines are compared with")
+    def outputs(self, args: tuple[Any, ...]) -> RawOutputs:
+        return execution.outputs(self._executable, args)
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:

@@ -40,6 +40,10 @@ ARM, X86 = "aarch64", "x86_64"
         # Other modes of oneDNN are no request for bf16.
         (BF16, X86, True, "any", "autocast"),
         (BF16, X86, True, "strict", "autocast"),
+        # tf32 keeps its tensors in fp32; fp16 has no fast math.
+        (Setting("tf32", device="cuda"), X86, True, "bf16", None),
+        (Setting("fp16"), ARM, True, "bf16", "autocast"),
+        (Setting("fp16", "cast", device="cuda"), X86, True, "", "cast"),
     ],
 )
 def test_one_rule_decides(

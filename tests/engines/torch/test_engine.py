@@ -5,15 +5,18 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from simulated_device import SimulatedDevice
 
 from modelzoo.engines.torch import engine as engines
 from modelzoo.engines.torch import switches
-from modelzoo.engines.torch.engine import TorchEngine
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.engines.torch.engine import TorchEngine, TorchSession
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine import installation
+from modelzoo.measure.clock import clock_for
 from modelzoo.setting import ResolvedSetting, Setting
 
 FAST_MATH = ResolvedSetting("bf16", "fastmath", threads=2)
@@ -72,8 +75,12 @@ def test_the_reference_does_without_onednn_if_the_variable_is_set(monkeypatch: p
 
 def test_an_unsupported_device_or_mode_fails_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """``check`` needs neither weights nor a model."""
-    with pytest.raises(EnvironmentProblem, match="has no device 'tpu'"):
+    with pytest.raises(UsageError, match="no such kind of device; use cpu, cuda"):
         TorchEngine().check(Setting(device="tpu"))
+    with pytest.raises(UsageError, match="tf32 is a precision of CUDA devices"):
+        TorchEngine().check(Setting("tf32"))
+    with pytest.raises(UsageError, match="--mode graph replays CUDA graphs, which cpu does not have"):
+        TorchEngine().check(Setting(mode="graph"))
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(EnvironmentProblem, match="needs a C"):
         TorchEngine().check(Setting(mode="compile"))
@@ -88,6 +95,22 @@ def test_opening_sets_threads_and_seed() -> None:
         assert torch.initial_seed() == 5
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_lost_device_ends_an_active_session_in_one_line() -> None:
+    """Work is asynchronous, so the error may come from whatever waits for the device: the clock, the canary, a copy."""
+    simulated: Any = SimulatedDevice(lost_after=2)
+    session = TorchSession(ResolvedSetting(device="cuda", threads=torch.get_num_threads()), simulated)
+    with (
+        pytest.raises(
+            EnvironmentProblem, match="^cuda failed while the model ran: CUDA error: unspecified launch fail"
+        ),
+        session.active(),
+    ):
+        for _ in range(3):
+            clock_for(simulated).time(simulated.launch)
+    with pytest.raises(RuntimeError, match="shapes"), session.active():
+        raise RuntimeError("shapes do not match")
 
 
 def test_an_active_session_is_in_inference_mode() -> None:

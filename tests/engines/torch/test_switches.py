@@ -10,7 +10,7 @@ import torch
 
 from modelzoo.engines.torch import switches
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.setting import Setting
+from modelzoo.setting import ResolvedSetting, Setting
 
 FAST_MATH = Setting("bf16", "fastmath")
 
@@ -55,34 +55,59 @@ def test_only_fast_math_lets_onednn_round(setting: Setting) -> None:
     assert mkldnn_state() == before
 
 
-@pytest.mark.parametrize("on", [True, False])
-def test_cuda_computes_fp32_inside_and_what_it_did_afterwards(on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TF32 is off inside; the user's own choice is back afterwards."""
+def with_cuda(monkeypatch: pytest.MonkeyPatch, matmul: bool, cudnn: bool) -> tuple[Any, Any]:
+    """Let there be a CUDA device whose libraries may use TF32 or not."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    if not hasattr(torch.backends.mkldnn, "conv"):
-        parts = {"conv": SimpleNamespace(fp32_precision="none"), "matmul": SimpleNamespace(fp32_precision="none")}
-        monkeypatch.setattr(torch.backends, "mkldnn", SimpleNamespace(**parts))
-    matmul, conv = SimpleNamespace(fp32_precision="none"), SimpleNamespace(fp32_precision="tf32")
-    monkeypatch.setattr(torch.backends.cuda, "matmul", matmul)
-    monkeypatch.setattr(torch.backends, "cudnn", SimpleNamespace(conv=conv))
-    with switches.fast_math(on):
-        assert (matmul.fp32_precision, conv.fp32_precision) == ("ieee", "ieee")
-    assert (matmul.fp32_precision, conv.fp32_precision) == ("none", "tf32")
+    owners = SimpleNamespace(allow_tf32=matmul), SimpleNamespace(allow_tf32=cudnn)
+    monkeypatch.setattr(torch.backends.cuda, "matmul", owners[0])
+    monkeypatch.setattr(torch.backends, "cudnn", owners[1])
+    return owners
 
 
-def test_older_torch_has_two_switches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before 2.9 there are a hint for matrix products and cuDNN's TF32; both are restored."""
-    cudnn = SimpleNamespace(allow_tf32=True)
+@pytest.mark.parametrize("tf32", [True, False])
+@pytest.mark.parametrize("on", [True, False])
+def test_cuda_uses_tf32_only_for_tf32(on: bool, tf32: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fp32 and bf16 run without TF32, whatever the user has set; that is back afterwards."""
+    matmul, cudnn = with_cuda(monkeypatch, False, True)
+    with switches.fast_math(on, tf32=tf32) as names:
+        assert (matmul.allow_tf32, cudnn.allow_tf32) == (tf32, tf32)
+        assert names[-2:] == (
+            f"torch.backends.cuda.matmul.allow_tf32={tf32}",
+            f"torch.backends.cudnn.allow_tf32={tf32}",
+        )
+    assert (matmul.allow_tf32, cudnn.allow_tf32) == (False, True)
+
+
+def test_only_the_precision_tf32_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference of a judgement, in fp32 on the same device, has it off."""
+    matmul, _ = with_cuda(monkeypatch, True, True)
+    setting = ResolvedSetting("tf32", device="cuda")
+    for tested, expected in ((setting, True), (setting.reference(), False), (Setting("bf16", "autocast"), False)):
+        with switches.applied(tested):
+            assert matmul.allow_tf32 is expected
+
+
+def test_tf32_that_cannot_be_switched_off_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """fp32 must never run with TF32 without anybody noticing."""
+
+    class Stubborn:
+        allow_tf32 = property(lambda self: True, lambda self, value: None)
+
+    with_cuda(monkeypatch, True, True)
+    monkeypatch.setattr(torch.backends, "cudnn", Stubborn())
+    with pytest.raises(EnvironmentProblem, match="cudnn.allow_tf32 cannot be set to False"), switches.fast_math(False):
+        pass
+
+
+def test_older_torch_has_one_switch_for_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 2.9 there is a hint for matrix products; it is restored."""
     monkeypatch.setattr(torch.backends, "mkldnn", object())
-    monkeypatch.setattr(torch.backends, "cudnn", cudnn)
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
     calls: list[str] = []
     monkeypatch.setattr(torch, "set_float32_matmul_precision", calls.append)
     with switches.fast_math(True) as names:
         assert names == ("torch.set_float32_matmul_precision(medium)",)
-        assert cudnn.allow_tf32 is False
     assert calls == ["medium", "high"]
-    assert cudnn.allow_tf32 is True
 
 
 @pytest.mark.parametrize(
