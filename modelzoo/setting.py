@@ -16,7 +16,7 @@ CONVERTING = ("bf16", "fp16")
 """The precisions that are enabled by one of ``BF16_METHODS``."""
 ENGINES = ("torch", "onnxruntime", "openvino", "jittor")
 """The inference frameworks that the suite can run; ``module:class`` names one from elsewhere."""
-BF16_METHODS = ("fastmath", "autocast", "cast")
+BF16_METHODS = ("fastmath", "autocast", "cast", "hint")
 MODES = ("eager", "compile", "script", "max-autotune", "cpp-wrapper", "aot", "graph")
 BACKENDS = ("auto", "onednn", "blas")
 MALLOCS = ("default", "glibc", "tcmalloc", "jemalloc")
@@ -49,7 +49,7 @@ class Setting:
     Attributes:
         precision: ``fp32``, ``tf32`` (fp32 tensors, which kernels of CUDA devices round), ``bf16`` or ``fp16``.
         bf16_method: how bf16 or fp16 is enabled: ``fastmath`` (tensors stay fp32, kernels round internally),
-            ``autocast``, or ``cast`` (the whole model is converted).
+            ``autocast``, ``cast`` (the whole model is converted), or ``hint`` (OpenVINO's own: it chooses the layers).
         mode: ``eager``, ``compile`` (inductor with freezing), ``max-autotune`` and ``cpp-wrapper`` (the same with more
             tuning, and called from C++), ``aot`` (AOTInductor: compiled ahead of time), ``script`` (traced or
             scripted, then frozen) or ``graph`` (captured in a CUDA graph, which is replayed).

@@ -47,8 +47,8 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--bf16",
         metavar="METHOD",
-        help="run in bf16 instead of fp32: --bf16=fastmath, --bf16=autocast or --bf16=cast; plain --bf16 chooses the "
-        "method that suits the backend",
+        help="run in bf16 instead of fp32: --bf16=fastmath, --bf16=autocast, --bf16=cast or, with OpenVINO, "
+        "--bf16=hint; plain --bf16 chooses the method that suits the engine",
     )
     group.add_argument(
         "--engine",

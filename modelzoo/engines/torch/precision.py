@@ -59,6 +59,8 @@ def check_precision(setting: Setting) -> None:
         EnvironmentProblem: this torch or this device does not have it.
     """
     kind = setting.device.partition(":")[0]
+    if setting.bf16_method == "hint":
+        raise UsageError("--bf16=hint is a method of OpenVINO: use --bf16=autocast, or --engine openvino")
     if setting.precision == "tf32":
         _check_tf32(setting, kind)
     if setting.precision == "fp16" and setting.bf16_method == "fastmath":

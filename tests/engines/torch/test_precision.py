@@ -81,3 +81,9 @@ def test_cast_converts_every_floating_point_tensor_and_nothing_else() -> None:
     assert found["a"][0].dtype == torch.bfloat16
     assert found["b"][0] is ids
     assert (found["b"][1], found["c"]) == ("text", 3)
+
+
+def test_the_method_of_another_engine_is_refused() -> None:
+    """torch has no precision hint: without the check it would compute in fp32."""
+    with pytest.raises(UsageError, match="--bf16=hint is a method of OpenVINO"):
+        precision.check_precision(Setting("bf16", "hint"))
