@@ -36,26 +36,29 @@ class Rounds:
     """The rounds of one request.
 
     The settings are resolved first, in one process for each launcher. A setting that reported an error is not tried
-    again; a worker that died is replaced in the next sweep, be it a process that resolves settings.
+    again, and neither is one that an emulator ran, where nothing is timed; a worker that died is replaced in the next
+    sweep, be it a process that resolves settings.
 
     Attributes:
         sweeps: number of finished sweeps.
+        is_emulated: an emulator has run at least one of the settings, which is enough of it.
     """
 
     request: Request
     on_event: OnEvent
     reference: Optional[Reference] = None
     sweeps: int = 0
+    is_emulated: bool = False
     _round: int = 0
     _prepared: tuple[Preparation, ...] = ()
     _measured: dict[int, int] = field(default_factory=dict)
-    _impossible: set[int] = field(default_factory=set)
+    _over: set[int] = field(default_factory=set)
     _largest: int = 0
 
     @property
     def can_run(self) -> bool:
         """Whether any setting is left that may run."""
-        return len(self._impossible) < len(self.request.settings)
+        return len(self._over) < len(self.request.settings)
 
     def sweep(self, seconds: Optional[float], among: Optional[Collection[int]] = None) -> Iterator[Run]:
         """Yield one run of each setting; a run that failed is yielded too, with its reason.
@@ -68,9 +71,9 @@ class Rounds:
             self._prepared = prepare(self.request, self.on_event)
         request = replace(self.request, plan=replace(self.request.plan, max_seconds=seconds))
         wanted = range(len(request.settings)) if among is None else sorted(among)
-        possible = [index for index in wanted if index not in self._impossible]
+        possible = [index for index in wanted if index not in self._over]
         for block in blocks(possible, capacity(available_memory(), self._largest), self.sweeps):
-            yield from self._run(request, [index for index in block if index not in self._impossible])
+            yield from self._run(request, [index for index in block if index not in self._over])
             self._round += 1
         self.sweeps += 1
 
@@ -100,8 +103,11 @@ class Rounds:
         if done.error is None:
             self._measured[index] = self._measured.get(index, 0) + 1
             self._largest = max(self._largest, done.report.peak_memory if done.report is not None else 0)
+            if done.report is not None and done.report.machine.emulator is not None:
+                self.is_emulated = True
+                self._over.add(index)
         elif done.error_kind != WorkerError.__name__:
-            self._impossible.add(index)
+            self._over.add(index)
         return done
 
 

@@ -245,7 +245,7 @@ class _Call:
 
     def _ending(self, part: _Part, state: State) -> Ending:
         if not part.rounds.can_run:
-            return Ending.FAILED
+            return Ending.FIXED if part.rounds.is_emulated else Ending.FAILED
         if state.need(self._effort.margin) > 0:
             return Ending.BUDGET
         return Ending.FIXED if state.fixed else Ending.PRECISE

@@ -10,7 +10,8 @@ from typing import Optional
 class Ending(str, Enum):
     """Why no more rounds of a workload were run.
 
-    ``FIXED``: the number of processes was given, or fixed in advance because the processes are expensive.
+    ``FIXED``: the number of processes was given, or fixed in advance because the processes are expensive, or it is 1
+    because an emulator runs them.
     ``PRECISE``: the intervals are narrow enough and every comparison is decided. ``BUDGET``: the time was used up.
     ``FAILED``: no setting could run. ``INTERRUPTED``: by the user, or by an error.
     """

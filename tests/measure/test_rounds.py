@@ -6,9 +6,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Optional
 
+import fake_runs
 import pytest
+from example_machine import machine_with
 from toy_workloads import BF16, RANDOM, SHORT, mlp, odd, runs_of
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
@@ -24,6 +26,7 @@ from modelzoo.records.protocol import (
     Progress,
 )
 from modelzoo.records.reference import ReferenceTurn
+from modelzoo.records.run import RunReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
@@ -49,7 +52,7 @@ class FakeWorkers:
         self.jobs: list[Job] = []
         self.variables: list[dict[str, str]] = []
         self.preparation: dict[str, Any] = {}
-        self.measured: Callable[[MeasureJob], None] = lambda job: None
+        self.measured: Callable[[MeasureJob], Optional[RunReport]] = lambda job: None
         fakes = self
 
         class Fake(AbstractContextManager[Any]):
@@ -80,9 +83,7 @@ class FakeWorkers:
                 Preparation(resolved(setting), WEIGHTS, job.math_mode, **self.preparation) for setting in job.settings
             ]
             return Prepared(tuple(found))
-        if isinstance(job, MeasureJob):
-            self.measured(job)
-        return SimpleNamespace(report=None)
+        return SimpleNamespace(report=self.measured(job) if isinstance(job, MeasureJob) else None)
 
 
 @pytest.fixture
@@ -135,6 +136,15 @@ def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: Fake
     runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
     assert sorted(run.asked.precision for run in runs) == ["bf16", "fp32", "fp32", "fp32"]
     assert {(run.error, run.error_kind) for run in runs} == {("impossible", "UsageError"), ("died", "WorkerError")}
+
+
+def test_a_setting_that_an_emulator_ran_is_over(workers: FakeWorkers) -> None:
+    """Nothing is timed there; the time goes to the others."""
+    report = fake_runs.make(None, machine=machine_with(emulator="qemu-user")).report
+    workers.measured = lambda job: report if job.asked.precision == "bf16" else None
+    found = rounds.Rounds(Request(mlp(), (RANDOM, BF16), SHORT), silent)
+    assert [run.asked.precision for _ in range(3) for run in found.sweep(None)] == ["fp32", "bf16", "fp32", "fp32"]
+    assert (found.can_run, found.is_emulated) == (True, True)
 
 
 def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: FakeWorkers) -> None:

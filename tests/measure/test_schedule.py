@@ -45,7 +45,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Machine], N
 
     class Simulated:
         def __init__(self, request: Request, on_event: object, reference: object) -> None:
-            self.request, self.sweeps, self.can_run = request, 0, True
+            self.request, self.sweeps, self.can_run, self.is_emulated = request, 0, True, False
             self._random = random.Random(request.workload.name)
 
         def sweep(self, seconds: Optional[float]) -> Iterator[Run]:
