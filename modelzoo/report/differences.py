@@ -149,19 +149,21 @@ def shared(shown: Sequence[ShownRow]) -> list[str]:
     for name, value in common.items():
         is_option = name not in defaults
         if name not in _ALWAYS_SHARED and (one_workload if is_option else value != defaults[name]):
-            words.append(f"{name}={value}")
+            words.append("all stages" if (name, value) == ("in-flight", "1") else f"{name}={value}")
     methods = {each.setting.bf16_method for each in shown if each.setting.bf16_method}
     return [*words, *(f"bf16 by {method}" for method in methods if len(methods) == 1), *_processes(shown)]
 
 
 def machine(shown: Sequence[ShownRow]) -> str:
-    """Return the CPU that the rows ran on, and the versions of torch in their order, as far as they are known."""
+    """Return the CPU that the rows ran on, and the versions of torch and other engines, as far as they are known."""
     reports = [run.report for each in shown for run in each.runs if run.report is not None]
     cpus = {report.machine.cpu for report in reports}
     torch = list(dict.fromkeys(report.versions.get("torch", "") for report in reports))
     parts = [_plain_cpu(cpus.pop())] if len(cpus) == 1 else []
     if torch and all(torch):
         parts.append(f"torch {' and '.join(torch)}")
+    engines = {report.engine: report.versions.get(report.engine, "") for report in reports if report.engine != "torch"}
+    parts += [f"{name} {version}" for name, version in engines.items() if version]
     return ", ".join(parts)
 
 

@@ -17,7 +17,7 @@ from modelzoo import formatting, stats
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.report.differences import ShownRow, by_workload, short_names
-from modelzoo.report.results_table import interval, is_proven
+from modelzoo.report.results_table import interval, is_proven, timed_unit
 from modelzoo.results.adjustment import Adjustment
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import SpeedVerdict
@@ -29,6 +29,10 @@ _PLACES = re.compile(r" \(in \d+ of \d+ processes\)$")
 """What the summary adds to the warning of some processes; grouped, it would be read as that of all rows."""
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 _TOKEN = re.compile(r"[()]|\s+|[^\s()]+")
+
+
+_DIFFERS = {True: "computes what torch does", False: "does NOT compute what torch does", None: "differs from fp32"}
+"""What is said of an engine by ``OutputAgreement.is_same``."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def _unit(rows: Sequence[SummaryRow]) -> str:
 def _alone(name: str, row: SummaryRow) -> str:
     if row.latency is None:
         return "nothing was timed"
-    return f"one forward batch in {name} takes {interval(row.latency)}"
+    return f"{timed_unit(row)} in {name} takes {interval(row.latency)}"
 
 
 def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
@@ -187,11 +191,9 @@ def _how_it_ran(row: SummaryRow) -> str:
 def _agreement(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
     """How far the outputs of other engines are from torch's; empty if there are none."""
     found = [(name, row.agreement) for name, row in zip(names, rows) if row.agreement is not None]
-    same = [(name, each) for name, each in found if each.is_same is not False]
-    parts = [f"{name} {each.summary}" for name, each in same[:NAMED_SETTINGS]]
-    said = f"outputs compared with torch in fp32: {', '.join(parts)}" if parts else ""
-    others = [name for name, each in found if each.is_same is False]
-    return "; ".join(filter(None, [said, f"{', '.join(others)} does not compute what torch does" if others else ""]))
+    parts = [f"{name} {_DIFFERS[each.is_same]} ({each.summary})" for name, each in found[:NAMED_SETTINGS]]
+    more = len(found) - len(parts)
+    return ", ".join(parts) + (f", and {more} more (--details)" if more else "")
 
 
 def _predictions(rows: Sequence[SummaryRow]) -> str:

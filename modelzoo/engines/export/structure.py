@@ -78,7 +78,9 @@ def flatten(value: Any) -> tuple[Structure, list[Any]]:
     )
 
 
-def _container(kind: str, found: Sequence[tuple[Structure, list[Any]]], keys: tuple[str, ...] = ()) -> Any:
+def _container(
+    kind: str, found: Sequence[tuple[Structure, list[Any]]], keys: tuple[str, ...] = ()
+) -> tuple[Structure, list[Any]]:
     parts = tuple(structure for structure, _ in found)
     return Structure(kind, keys, parts), [array for _, arrays in found for array in arrays]
 
