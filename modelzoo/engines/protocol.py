@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from modelzoo.engines.export.source import TorchSource
+    from modelzoo.engines.export.structure import Structure
 
 T = TypeVar("T")
 
@@ -87,10 +88,15 @@ class RawOutputs:
         outputs: the arrays of the model's output, in the order of ``modelzoo.engines.export.structure.flatten``.
         heads: the arrays that the raw heads of a detector return before NMS (``Workload.heads``), in the order of
             ``Expected.heads``; empty for other models.
+        structure: how ``outputs`` are nested, if the model says it itself.
+        expected: what the torch module computes from the batch in fp32, eager, if the model was made from one in this
+            process; there is nothing else then that it could be compared with.
     """
 
     outputs: tuple[NDArray[Any], ...]
     heads: tuple[NDArray[Any], ...] = ()
+    structure: Structure | None = None
+    expected: tuple[NDArray[Any], ...] = ()
 
 
 class DeviceEvent(Protocol):

@@ -46,6 +46,27 @@ def output_agreement(export: Export, found: RawOutputs, precision: str) -> Outpu
     return OutputAgreement(output_errors(batch.heads, heads, found.heads), has_bound, detections)
 
 
+def eager_agreement(found: RawOutputs) -> OutputAgreement:
+    """Return how far ``found`` is from what the torch module itself computes, in fp32.
+
+    The raw heads of a detector that was compiled cannot be observed, so its detections alone are compared.
+
+    Args:
+        found: with the ``structure`` and ``expected``.
+    """
+    assert found.structure is not None, "a model that knows what is expected knows the structure"
+    sides = [rebuild(found.structure, arrays) for arrays in (found.expected, found.outputs)]
+    if _are_pictures(sides[0]):
+        return OutputAgreement((), True, matched_detections(*sides))
+    return OutputAgreement(output_errors(found.structure.names(), found.expected, found.outputs), True)
+
+
+def _are_pictures(output: Any) -> bool:
+    return isinstance(output, list) and all(
+        isinstance(each, Mapping) and {_BOXES, _SCORES, _LABELS} <= set(each) for each in output
+    )
+
+
 def output_errors(
     names: Sequence[str], expected: Sequence[NDArray[Any]], found: Sequence[NDArray[Any]]
 ) -> tuple[OutputError, ...]:

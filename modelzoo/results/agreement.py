@@ -16,14 +16,16 @@ def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
 
 
 def other_outputs(reports: Sequence[RunReport]) -> Optional[str]:
-    """Return why it cannot be said that the engine of a setting computes what torch does; ``None`` if it can.
+    """Return why it cannot be said that a setting computes what torch does in eager mode; ``None`` if it can.
 
     Only fp32 has a bound; what bf16 changes is judged by the task.
     """
     exported = next((each for each in reports if each.export is not None and each.setting.precision == "fp32"), None)
-    if exported is None:
-        return None
     found = agreement_of(reports)
+    if exported is None:
+        if found is None or found.is_same is not False:
+            return None
+        return f"torch does not compute what it does in eager mode: {found.summary}; {bounds(found)}"
     if found is None:
         problem = next(
             (each.agreement_problem for each in reports if each.agreement_problem), "no process compared them"

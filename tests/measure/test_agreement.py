@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelzoo.engines.export.structure import flatten
+from modelzoo.engines.protocol import RawOutputs
 from modelzoo.measure import agreement
-from modelzoo.measure.agreement import matched_detections, output_error, output_errors
+from modelzoo.measure.agreement import eager_agreement, matched_detections, output_error, output_errors
 
 RANDOM = np.random.default_rng(0)
 ONES = np.ones((2, 3), dtype=np.float32)
@@ -108,3 +110,26 @@ def test_boxes_that_nearly_coincide_are_the_same() -> None:
     other["boxes"] *= np.float32(1 + 1e-6)
     assert matched_detections([picture(4)], [other]).share == 1.0
     assert agreement.SAME_IOU == 0.99
+
+
+def compiled(expected: Any, found: Any) -> RawOutputs:
+    """What a compiled model returns beside what its eager module does."""
+    structure, arrays = flatten(expected)
+    return RawOutputs(tuple(flatten(found)[1]), structure=structure, expected=tuple(arrays))
+
+
+def test_a_compiled_model_is_compared_with_its_eager_module() -> None:
+    """By every array of the output."""
+    found = eager_agreement(compiled({"logits": ONES, "hidden": ONES}, {"logits": ONES, "hidden": 1.01 * ONES}))
+    assert [each.name for each in found.outputs] == ["logits", "hidden"]
+    assert found.is_same is False
+    assert eager_agreement(compiled((ONES,), (ONES,))).is_same
+
+
+def test_a_compiled_detector_is_compared_by_its_detections() -> None:
+    """Its raw heads cannot be observed; a picture without detections shows nothing."""
+    assert eager_agreement(compiled([picture(4)], [picture(4)])).is_same
+    assert eager_agreement(compiled([picture(4)], [picture(3)])).is_same is False
+    found = eager_agreement(compiled([picture(0)], [picture(0)]))
+    assert found.is_same is False
+    assert found.summary.startswith("the raw heads were not compared; 0 of 0 detections match")

@@ -53,3 +53,10 @@ def test_bf16_and_torch_itself_have_no_bound() -> None:
     assert other_outputs([report("bf16")]) is None
     assert other_outputs([report(export=None)]) is None
     assert other_outputs([]) is None
+
+
+def test_a_compiled_setting_that_computes_something_else_is_said() -> None:
+    """torch is compared with its own eager mode."""
+    said = "torch does not compute what it does in eager mode: mean error"
+    assert (other_outputs([report(export=None, agreement=OTHER)]) or "").startswith(said)
+    assert other_outputs([report(export=None, agreement=SAME)]) is None

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Callable, TypeVar
 
+from modelzoo.engines.export.structure import flatten, rebuild
+from modelzoo.engines.protocol import RawOutputs
 from modelzoo.engines.torch import detection_autocast
 from modelzoo.engines.torch.compilation import captured, compiled
 from modelzoo.engines.torch.device_errors import device_problem, first_line
@@ -75,6 +77,26 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
             return run(*args)
 
     return Executable(model, call_autocast if uses_autocast else run, prepare, seconds)
+
+
+def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:
+    """Return what ``executable`` computes from prepared ``args``, and what its eager module does in plain layout.
+
+    The memory format of the module is changed, so nothing can be run after it.
+    """
+    import torch
+
+    found = executable.own(executable.call(*args))
+    structure, nested = flatten(args)
+    plain = rebuild(structure, [each.contiguous() if isinstance(each, torch.Tensor) else each for each in nested])
+    expected = executable.model.to(memory_format=torch.contiguous_format)(*plain)
+    return RawOutputs(_arrays(found), structure=flatten(expected)[0], expected=_arrays(expected))
+
+
+def _arrays(value: Any) -> tuple[Any, ...]:
+    import torch
+
+    return tuple(torch.as_tensor(each).float().cpu().numpy() for each in flatten(value)[1])
 
 
 def refusal(workload: Workload, setting: Setting, error: Exception) -> ModelzooError:

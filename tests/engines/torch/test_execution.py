@@ -76,6 +76,18 @@ def test_every_fp32_setting_computes_the_same(setting: Setting, expected: torch.
     assert (made.compile_seconds is None) == (setting.mode == "eager")
 
 
+@pytest.mark.parametrize("setting", [Setting(mode="script"), Setting(channels_last=True)], ids=lambda each: each.label)
+def test_outputs_come_with_those_of_the_eager_module(setting: Setting, expected: torch.Tensor) -> None:
+    """In the plain memory format, so that what is compared does not share what may be wrong."""
+    with torch.inference_mode(), switches.applied(setting):
+        made = execution.build(TOY, TOY.build({}), INPUTS, setting)
+        found = execution.outputs(made, made.prepare(INPUTS.args))
+    for side in (found.outputs, found.expected):
+        torch.testing.assert_close(torch.from_numpy(side[0]), expected)
+    assert found.structure is not None
+    assert found.structure.names() == ("output",)
+
+
 @pytest.mark.parametrize("mode", ["eager", "script", pytest.param("compile", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("bf16_method", ["autocast", "cast"])
 def test_bf16_is_close_and_is_bf16(bf16_method: str, mode: str, expected: torch.Tensor) -> None:
