@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,13 +60,17 @@ def report(args: argparse.Namespace) -> int:
 
 def _print(args: argparse.Namespace) -> int:
     from modelzoo.report import terminal
-    from modelzoo.results import summary
+    from modelzoo.results import summary, tuning
 
     stored = read_all(args.results)
     out = terminal.console()
     lines: list[str] = []
     for path, result in stored:
         out.print(f"{path}: {result.created}, modelzoo {result.version}", soft_wrap=True, markup=False)
+        if result.tuning is not None:
+            terminal.show_tuning(result, out)
+            # What the search measured besides is about candidates; only the confirmation says how fast a setting is.
+            result = tuning.confirmation(result) or replace(result, runs=())
         rows = summary.rows(result)
         if rows:
             if args.kernels or args.details:

@@ -22,8 +22,7 @@ from modelzoo.workload import Workload
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.records.run import Result, ValidityEntry
-    from modelzoo.report.progress import LiveProgress
+    from modelzoo.records.run import Result, Run, ValidityEntry
     from modelzoo.results.store import ResultFile
 
 BUDGET = 20 * 60.0
@@ -87,7 +86,15 @@ def tune(args: argparse.Namespace) -> int:
     interrupted = False
     with LiveProgress(out, stored.result) as progress:
         progress.begin(_left(stored.result))
-        search = Search(work, stored, _judge(work, judging, progress), progress.update, progress.finished)
+
+        def judge(setting: Setting, group: int) -> ValidityEntry:
+            return judge_setting(work, setting, group, judging, progress.judging)
+
+        def finished(run: Run) -> None:
+            progress.take_settings(stored.result)
+            progress.finished(run)
+
+        search = Search(work, stored, judge, progress.update, finished)
         try:
             search.run()
         except KeyboardInterrupt:
@@ -105,13 +112,6 @@ def _settings(args: argparse.Namespace, varied: list[str]) -> tuple[Workload, tu
     values = {"workloads": [args.workload], "precision": None, "vary": varied, "setting": [], "baseline": None}
     ((work, settings),) = select_settings(argparse.Namespace(**{**vars(args), **values}), "fp32")
     return work, settings
-
-
-def _judge(work: Workload, judging: options.Judging, progress: LiveProgress):  # type: ignore[no-untyped-def]
-    def judge(setting: Setting, group: int) -> ValidityEntry:
-        return judge_setting(work, setting, group, judging, progress.judging)
-
-    return judge
 
 
 def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:

@@ -97,9 +97,10 @@ class LiveProgress:
         from rich.live import Live
 
         self._out, self._clock = out, clock
-        self._names = [(asked.workload, result.label(group)) for group, asked in enumerate(result.asked)]
+        self._names: list[tuple[str, str]] = []
+        self.take_settings(result)
         self._medians: dict[int, list[float]] = {}
-        self._ended: Counter[tuple[str, str]] = Counter()
+        self._ended: Counter[int] = Counter()
         self._started = self._shown_at = clock()
         self._printed_at = -math.inf
         self._seconds: float | None = None
@@ -134,9 +135,14 @@ class LiveProgress:
         self._started = self._clock()
         self._seconds, self._processes = seconds, processes
 
+    def take_settings(self, result: Result) -> None:
+        """Take note of the settings of ``result``: a search adds some while it runs, which may change all labels."""
+        self._names = [(asked.workload, result.label(group)) for group, asked in enumerate(result.asked)]
+
     def update(self, event: ProgressEvent) -> None:
         """Show what a worker does that times a setting."""
-        self._show(event, 1 + self._ended[event.workload, event.label])
+        name = event.workload, event.label
+        self._show(event, 1 + (self._ended[self._names.index(name)] if name in self._names else 0))
 
     def judging(self, event: ProgressEvent) -> None:
         """Show what a worker does that judges the predictions of a setting."""
@@ -144,7 +150,7 @@ class LiveProgress:
 
     def finished(self, run: Run) -> None:
         """Take note of a run that has ended."""
-        self._ended[self._names[run.group]] += 1
+        self._ended[run.group] += 1
         if run.steady:
             self._medians.setdefault(run.group, []).append(median(run.steady))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.run import RunReport
@@ -13,6 +14,12 @@ from modelzoo.setting import ResolvedSetting
 
 _ASSIGNED = re.compile(r"([\w.]+)=(\w+)")
 _CALLED = re.compile(r"([\w.]+)\((\w+)\)")
+
+
+def explicit(report: RunReport) -> ResolvedSetting:
+    """The setting of a process, with the kind of weights that ``auto`` turned out to be."""
+    setting, kind = report.setting, report.weights.kind
+    return setting if setting.weights != "auto" else replace(setting, weights=kind.value)
 
 
 def words(setting: ResolvedSetting) -> str:
@@ -38,9 +45,9 @@ def words(setting: ResolvedSetting) -> str:
     return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in found.items())
 
 
-def settings_file(workload: str, setting: ResolvedSetting, said: str) -> str:
+def settings_file(report: RunReport, said: str) -> str:
     """The content of a file for ``--setting @FILE``, with a comment that says what it is."""
-    return f"# {workload}: {said}\n{words(setting)}\n"
+    return f"# {report.workload}: {said}\n{words(explicit(report))}\n"
 
 
 def variables(report: RunReport) -> dict[str, str]:
@@ -61,7 +68,7 @@ def python(report: RunReport, said: str, script: str) -> str:
     """
     setting = report.setting
     given = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(variables(report).items()))
-    head = [f'"""Run {report.workload} as \'modelzoo tune\' found it: {words(setting)}', "", said]
+    head = [f'"""Run {report.workload} as \'modelzoo tune\' found it: {words(explicit(report))}', "", said]
     if setting.thp != "default":
         head += ["", f"Transparent huge pages are {setting.thp} for the process: prctl(PR_SET_THP_DISABLE)."]
     head += ["", "Start the process with these environment variables:", "", f"    {given}", '"""', ""]

@@ -28,12 +28,12 @@ def write(result: Result, path: Path, script: str) -> list[str]:
     said = tuning.speed_sentence(result)
     settings, code = path.with_suffix(".setting"), path.with_suffix(".py")
     try:
-        write_atomically(settings, recipe.settings_file(report.workload, report.setting, said))
+        write_atomically(settings, recipe.settings_file(report, said))
         write_atomically(code, recipe.python(report, said, script))
     except OSError as error:
         reason = f"cannot write {settings} or {code}: {error.strerror}"
         raise UsageError(f"{reason}; name another file with --json FILE") from error
-    command = f"modelzoo run {report.workload} --setting {shlex.quote(recipe.words(report.setting))}"
+    command = f"modelzoo run {report.workload} --setting {shlex.quote(recipe.words(recipe.explicit(report)))}"
     return [
         f"command line: {command}",
         f"settings file: {settings}, for --setting {shlex.quote('@' + str(settings))}",

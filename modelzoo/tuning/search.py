@@ -13,13 +13,13 @@ from time import perf_counter
 from typing import Callable, Optional
 
 from modelzoo.errors import WorkerError
-from modelzoo.measure.request import OnEvent, Request
+from modelzoo.measure.request import Event, OnEvent, Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, Stage, StageKind, Tuning
 from modelzoo.results import tuning as results
 from modelzoo.results.store import ResultFile
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Plan, Setting, labels
 from modelzoo.tuning import choice, exclusions, halving
 from modelzoo.tuning.costs import Costs
 from modelzoo.tuning.halving import Time
@@ -263,7 +263,12 @@ class Search:
         members, settings = self._members(stage), self._settings()
         if members not in self._rounds:
             chosen = tuple(settings[group] for group in members)
-            self._rounds[members] = Rounds(Request(self.work, chosen, Plan()), self.on_event)
+            names = dict(zip(labels(chosen), map(self.result.label, members)))
+
+            def on_event(event: Event) -> None:
+                self.on_event(replace(event, label=names.get(event.label, event.label)))
+
+            self._rounds[members] = Rounds(Request(self.work, chosen, Plan()), on_event)
         return self._rounds[members]
 
     def _unfit(self, block: Sequence[int]) -> list[Exclusion]:

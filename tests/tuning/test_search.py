@@ -2,96 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from fake_runs import WEIGHTS, evidence, make
+from fake_runs import WEIGHTS, evidence
+from simulated_search import BEGIN, Machine, speeds
 from toy_workloads import mlp
 
 from modelzoo.errors import WorkerError
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.run import Asked, Result, Run, ValidityEntry
+from modelzoo.records.run import Asked, Result, ValidityEntry
 from modelzoo.records.tuning import ExclusionKind, Goal, StageKind, Tuning
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store, tuning
 from modelzoo.setting import Setting
 from modelzoo.tuning import halving, search
 
-BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 BASE = Setting(threads=1, batch=4)
 COMPILED = BASE.replace(mode="compile")
 SCRIPT = BASE.replace(mode="script")
 BF16 = BASE.replace(precision="bf16", bf16_method="autocast")
-
-
-@dataclass
-class Machine:
-    """A simulated machine: how long a batch takes by setting, and what a process costs."""
-
-    seconds: Callable[[Setting, int], float]
-    cost: float = 5.0
-    changes: Callable[[Setting], dict[str, Any]] = lambda setting: {}
-    error: Callable[[Setting], Optional[str]] = lambda setting: None
-    stops_after: int = 10**6
-    now: float = 0.0
-    ran: list[tuple[str, int]] = field(default_factory=list)
-
-    def clock(self) -> float:
-        return self.now
-
-    def rounds(self, request: Any, on_event: Any) -> Any:
-        """What stands for ``modelzoo.measure.rounds.Rounds``."""
-        return SimulatedRounds(self, request)
-
-    def process(self, setting: Setting, group: int, number: int) -> Run:
-        """Run one process; after as many as it is to run, the user presses Ctrl-C."""
-        if len(self.ran) == self.stops_after:
-            raise KeyboardInterrupt
-        self.ran.append((setting.label, number))
-        started = BEGIN + timedelta(seconds=self.now)
-        self.now += self.cost
-        ended = BEGIN + timedelta(seconds=self.now)
-        verdict = ProofVerdict.FP32 if setting.precision == "fp32" else ProofVerdict.ACTIVE
-        reported = {"evidence": evidence(verdict), **self.changes(setting)}
-        level = self.seconds(setting, number)
-        run = make(
-            [level] * 3,
-            workload="mlp",
-            setting=setting,
-            group=group,
-            round=number,
-            error=self.error(setting),
-            **reported,
-        )
-        return replace(run, started=started.isoformat(), ended=ended.isoformat())
-
-
-@dataclass
-class SimulatedRounds:
-    """Every sweep is one round."""
-
-    machine: Machine
-    request: Any
-    round: int = 0
-
-    def sweep(self, seconds: float, among: Collection[int]) -> Iterator[Run]:
-        for index in among:
-            yield self.machine.process(self.request.settings[index], index, self.round)
-        self.round += 1
-
-
-def speeds(**factors: float) -> Callable[[Setting, int], float]:
-    """A second per batch, divided by the factor of the setting's mode or precision; noise of ±1 % by round."""
-
-    def level(setting: Setting, number: int) -> float:
-        noise = 1 + 0.01 * ((number * 7 + len(setting.label)) % 3 - 1)
-        return noise / (factors.get(setting.mode, 1.0) * factors.get(setting.precision, 1.0))
-
-    return level
 
 
 def begin(path: Path, *settings: Setting, budget: float = 3600.0, **changes: Any) -> store.ResultFile:
@@ -107,7 +39,7 @@ def no_judge(setting: Setting, group: int) -> ValidityEntry:
 
 
 def run(machine: Machine, stored: store.ResultFile, monkeypatch: pytest.MonkeyPatch, judge: Any = no_judge) -> Result:
-    """Search to the end; return what is then stored. Nothing is written meanwhile, which would take most of the time."""
+    """Search to the end; return what is then stored. Nothing is written before: that would take most of the time."""
     monkeypatch.setattr(search, "Rounds", machine.rounds)
     with monkeypatch.context() as patch:
         patch.setattr(store, "write", lambda result, path: None)

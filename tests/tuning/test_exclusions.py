@@ -1,0 +1,131 @@
+"""Candidates that must not win."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fake_runs import WEIGHTS, evidence, make
+
+from modelzoo.records.agreement import OutputAgreement, OutputError
+from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.evidence import (
+    KernelCalls,
+    KernelDigest,
+    OperatorClass,
+    OperatorUse,
+    ProofSource,
+    ProofVerdict,
+)
+from modelzoo.records.run import Run, RunReport, ValidityEntry
+from modelzoo.records.tuning import ExclusionKind
+from modelzoo.records.workload import WeightsKind
+from modelzoo.setting import Setting
+from modelzoo.tuning import exclusions
+
+FP32 = evidence(ProofVerdict.FP32)
+BASE = [make([1.0], evidence=FP32)]
+
+
+def process(**changes: Any) -> Run:
+    """A process of a candidate that is fit."""
+    return make([0.5], setting=Setting(mode="compile"), group=1, **{"evidence": FP32, **changes})
+
+
+def report(**changes: Any) -> RunReport:
+    """The report of the default's first process."""
+    found = make([1.0], **{"evidence": FP32, **changes}).report
+    assert found is not None
+    return found
+
+
+def test_a_proven_candidate_with_the_same_outputs_is_fit() -> None:
+    """Nothing is against it."""
+    same = OutputAgreement((OutputError("0", 1, 1e-7, 1.0, 1e-7),), True)
+    assert exclusions.unfit(1, [process(agreement=same)], BASE) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "reason"),
+    [
+        ({"error": "no compiler", "kind": "EnvironmentProblem"}, ExclusionKind.FAILED, "no compiler"),
+        ({"evidence": evidence(ProofVerdict.NOT_FP32, "bf16 ran")}, ExclusionKind.UNPROVEN, "bf16 ran"),
+        ({"evidence": None}, ExclusionKind.UNPROVEN, "no kernel evidence was taken"),
+        (
+            {"agreement": OutputAgreement((OutputError("0", 1, 1e-2, 1.0, 1.0),), True)},
+            ExclusionKind.WRONG_OUTPUTS,
+            "torch does not compute what it does in eager mode: mean error ÷ mean |output| 1.0e-02, mean error "
+            "1.0e-02; at most 1e-05 of mean |output| is rounding",
+        ),
+    ],
+)
+def test_what_is_not_proven_or_not_right_is_out(changes: dict[str, Any], kind: ExclusionKind, reason: str) -> None:
+    """With the reason that the process gave."""
+    found = exclusions.unfit(1, [process(**changes)], BASE)
+    assert found is not None
+    assert (found.group, found.kind, found.reason) == (1, kind, reason)
+
+
+def test_bf16_must_be_active() -> None:
+    """A setting that asks for bf16 and does not get it is not what it says."""
+    setting = Setting("bf16", "autocast")
+    partly = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.PARTLY, "only conv"))
+    found = exclusions.unfit(1, [partly], BASE)
+    assert found is not None
+    assert (found.kind, found.reason) == (ExclusionKind.UNPROVEN, "only conv")
+    active = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.ACTIVE))
+    assert exclusions.unfit(1, [active], BASE) is None
+
+
+def test_channels_last_needs_a_convolution() -> None:
+    """As the audit of the default shows; without an audit nothing is known."""
+    conv = OperatorUse("conv", OperatorClass.CONV, (), "jit", "fp32", ProofSource.BOTH, 1, 1.0, 1.0)
+    changes = {"channels_last"}
+    last = Setting(channels_last=True)
+    without = exclusions.pointless(1, last, changes, report())
+    assert without is not None
+    assert without.reason == "channels-last has no effect: the model has no convolution"
+    assert exclusions.pointless(1, last, changes, report(evidence=replace(FP32, operators=(conv,)))) is None
+    assert exclusions.pointless(1, last, changes, report(evidence=None)) is None
+
+
+def test_a_larger_cache_of_primitives_needs_many_of_them() -> None:
+    """A pass that calls few kernels cannot fill oneDNN's own cache."""
+    setting = Setting(primitive_cache=16384)
+    few, many = (KernelDigest("0", (KernelCalls("jit", "fp32", count),)) for count in (53, 2000))
+    found = exclusions.pointless(1, setting, {"primitive_cache"}, report(kernels=few))
+    assert found is not None
+    assert found.reason == "a pass calls 53 kernels, and oneDNN keeps 1,024 primitives anyway"
+    assert exclusions.pointless(1, setting, {"primitive_cache"}, report(kernels=many)) is None
+
+
+def test_what_the_default_is_anyway_is_not_measured() -> None:
+    """``threads=2`` where the default has two threads."""
+    same = Setting(threads=1)
+    assert exclusions.pointless(1, same, {"threads"}, report()) is not None
+    assert exclusions.pointless(1, Setting(threads=2), {"threads"}, report()) is None
+    assert exclusions.pointless(1, same.replace(thp="on"), {"threads", "thp"}, report()) is None
+
+
+def test_a_default_that_is_not_fp32_compares_with_nothing() -> None:
+    """By the canary."""
+    assert exclusions.default_problem(report()) == ""
+    assert exclusions.default_problem(report(level=CanaryLevel.BF16)).startswith("not fp32 according to the canary")
+
+
+def test_predictions_need_trained_weights_and_a_judge() -> None:
+    """Otherwise bf16 cannot be judged."""
+    trained = report(weights=replace(WEIGHTS, kind=WeightsKind.PRETRAINED))
+    assert exclusions.unjudgeable(trained, has_judge=True) == ""
+    assert exclusions.unjudgeable(trained, has_judge=False) != ""
+    assert exclusions.unjudgeable(report(), has_judge=True) != ""
+
+
+def test_what_cannot_be_judged_is_out_unless_it_is_allowed() -> None:
+    """A failed judgement is no judgement."""
+    entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
+    found = exclusions.not_valid(1, entry, allow_unjudged=False)
+    assert found is not None
+    assert found.kind is ExclusionKind.NOT_JUDGED
+    assert exclusions.not_valid(1, entry, allow_unjudged=True) is None
