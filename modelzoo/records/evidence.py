@@ -14,7 +14,7 @@ REFERENCE_SHARE = 0.01
 
 
 class ProofVerdict(str, Enum):
-    """Whether the requested precision really ran: the first three for bf16, the last two for fp32."""
+    """Whether the requested precision really ran: the last two for fp32, the first three for any other."""
 
     ACTIVE = "ACTIVE"
     PARTLY = "PARTLY"
@@ -31,6 +31,7 @@ class ProofSource(str, Enum):
     """What decided the precision of an operator."""
 
     KERNEL_LOG = "kernel log"
+    KERNEL_NAME = "kernel name"
     DATA_TYPES = "data types"
     CANARY = "canary"
     BOTH = "both"
@@ -60,6 +61,8 @@ class LogSource(str, Enum):
     ENVIRONMENT = "environment"
     ENGINE = "engine"
     """The engine reports them itself."""
+    PROFILER = "profiler"
+    """torch's profiler names the kernels of an accelerator."""
     NONE = "none"
 
     def __str__(self) -> str:
@@ -117,7 +120,7 @@ class ClassVerdict:
     Attributes:
         operator_class: what these operators compute.
         seconds: their time in all audited passes.
-        bf16_share: the part of ``seconds`` in bf16, 0 to 1.
+        bf16_share: the part of ``seconds`` in bf16, or in the reduced precision that was requested, 0 to 1.
         precisions: all precisions that they ran in.
         decided_by: what decided that.
         canary_error: the error of the canary's operator of this class; ``None`` if there is none.
@@ -172,7 +175,7 @@ class Evidence:
 
     Attributes:
         requested: the precision asked for.
-        bf16_method: how bf16 was enabled.
+        bf16_method: how bf16 or fp16 was enabled.
         verdict: whether the requested precision ran.
         detail: the reason for the verdict.
         line: the sentence to print.
@@ -180,7 +183,7 @@ class Evidence:
         iterations: number of audited passes.
         seconds: their total time.
         compute_seconds: the part of ``seconds`` in convolutions, matrix products and attention.
-        compute_bf16_share: the part of ``compute_seconds`` in bf16.
+        compute_bf16_share: the part of ``compute_seconds`` in bf16, or in the reduced precision that was requested.
         unattributed_share: the part of ``seconds`` in no operator or kernel.
         reference_share: the part of ``seconds`` in reference kernels, the slowest.
         reference_kernels: their names.

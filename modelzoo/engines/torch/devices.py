@@ -72,6 +72,7 @@ class TorchDevice:
             raise EnvironmentProblem(
                 f"--device {kind.name}:{index}: this machine has {counted}; the first is {kind.name}:0"
             )
+        self.kind = kind.name
         self.index = int(self._module.current_device()) if index is None else index
         self.timed_events = False
         self._new_event: Callable[..., Any] = self._module.Event

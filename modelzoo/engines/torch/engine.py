@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
-from modelzoo.engines.torch import compilation, devices, execution, switches
+from modelzoo.engines.torch import compilation, device_audit, devices, execution, switches
 from modelzoo.engines.torch.bf16_method import resolve_bf16_method
 from modelzoo.engines.torch.device_errors import device_problem
 from modelzoo.engines.torch.devices import TorchDevice
@@ -137,7 +137,8 @@ class TorchSession:
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> TorchModel:
         model = load_model(workload, self._setting.options, weights)
-        return TorchModel(workload, self._setting, execution.build(workload, model, inputs, self._setting))
+        built = execution.build(workload, model, inputs, self._setting)
+        return TorchModel(workload, self._setting, built, self.device)
 
     def canary(self) -> Canary:
         from modelzoo.evidence.canary import run_canary
@@ -150,8 +151,14 @@ class TorchSession:
 class TorchModel:
     """A torch module under a setting, as an executable and in its eager form."""
 
-    def __init__(self, workload: Workload, setting: ResolvedSetting, executable: execution.Executable) -> None:
-        self._workload, self._setting, self._executable = workload, setting, executable
+    def __init__(
+        self,
+        workload: Workload,
+        setting: ResolvedSetting,
+        executable: execution.Executable,
+        device: TorchDevice | None = None,
+    ) -> None:
+        self._workload, self._setting, self._executable, self._device = workload, setting, executable, device
 
     @property
     def compile_seconds(self) -> float | None:
@@ -189,6 +196,8 @@ class TorchModel:
             return tuple(self._workload.count(self._executable.model, Inputs(args, items)))
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
+        if self._device is not None:
+            return device_audit.digest(lambda: self.call(*args), self._device)
         from modelzoo.evidence.audit import NoKernelLogError, log_kernels
 
         try:
@@ -196,7 +205,11 @@ class TorchModel:
         except NoKernelLogError as error:
             return Unavailable(str(error))
 
-    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Evidence:
+    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
+        if self._device is not None:
+            eager = None if self._setting.mode == "eager" else lambda: self._call_eager(args)
+            call = device_audit.Call(lambda: self.call(*args), eager, self._setting)
+            return device_audit.audit(call, self._device, passes, canary)
         from modelzoo.evidence.audit import run_audit
         from modelzoo.evidence.verdict import build_evidence
 
@@ -211,7 +224,9 @@ class TorchModel:
         except FlopCountError as error:
             return Unavailable(str(error))
 
-    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Profile:
+    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Observed[Profile]:
+        if self._device is not None:
+            return Unavailable("times of operators are measured on CPUs only; the audit has those of the kernels")
         from modelzoo.evidence.profile import operator_profile
 
         return operator_profile(
