@@ -37,7 +37,7 @@ class SpeedVerdict(str, Enum):
     SLOWER = "SLOWER"
     SAME = "SAME"
     AMBIGUOUS = "AMBIGUOUS"
-    REFUSED = "REFUSED"
+    REFUSED = "NOT COMPARABLE"
 
     def __str__(self) -> str:
         return self.value

@@ -22,7 +22,6 @@ TONES = {
     "SAME": "same",
     "AMBIGUOUS": "open",
     "NOT COMPARABLE": "bad",
-    "REFUSED": "bad",
     "FAIL": "bad",
     "BROKEN": "bad",
     "NOT VALID": "bad",
