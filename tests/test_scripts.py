@@ -17,6 +17,7 @@ USAGE = {
     "push-images": [[], ["no-slash"], ["host/zoo", "--help"]],
     "smoke-images": [["--help"]],
     "torch-env": [[], ["--help"], ["2.9"], ["latest"], ["2.9.1", "dir", "more"]],
+    "setup-jittor": [["--help"], [""], ["dir", "more"]],
     "container-engine": [[], ["restart"], ["stop", "--all"]],
 }
 
@@ -61,6 +62,19 @@ def test_an_environment_that_makes_no_sense_is_refused(
     """Before anything is installed, and without touching a directory of something else."""
     done = call("torch-env", *arguments, **variables)
     assert (done.returncode, done.stderr) == (2, f"torch-env: error: {message}\n")
+
+
+def test_an_environment_for_jittor_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    """A directory of something else, and a Python that Jittor does not support; nothing is installed."""
+    done = call("setup-jittor", str(ROOT))
+    message = f"setup-jittor: error: {ROOT} exists and is no environment; name another directory\n"
+    assert (done.returncode, done.stderr) == (2, message)
+    done = call("setup-jittor", str(tmp_path / "jittor"), PYTHON="/bin/false")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "setup-jittor: error: PYTHON=/bin/false is not Python 3.10 to 3.12 with venv, which Jittor needs\n",
+    )
+    assert not (tmp_path / "jittor").exists()
 
 
 def test_one_endpoint_is_not_enough() -> None:

@@ -1,0 +1,90 @@
+"""What shows in which precision Jittor computes: the log of the oneDNN that it calls, and a canary.
+
+Jittor's own kernels, such as batch norm and activations, are not in that log; their time stays unattributed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, Callable
+
+from modelzoo.engines.jittor.framework import onednn, onednn_version
+from modelzoo.engines.protocol import Observed, Unavailable
+from modelzoo.evidence.array_canary import canary_cases, check_output
+from modelzoo.evidence.capture import captured_output
+from modelzoo.evidence.kernel_digest import kernel_digest
+from modelzoo.evidence.observation import Observation, parse_observation
+from modelzoo.evidence.verdict import build_evidence
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import Evidence, KernelDigest, LogSource
+
+_NO_LOG = "the log of oneDNN names no kernel that ran, so Jittor's precision cannot be proven"
+_NOT_LOGGED = (
+    "oneDNN does not log dnnl_sgemm, with which Jittor multiplies matrices: the canary alone proves its precision"
+)
+
+
+@contextmanager
+def _logged(problems: list[str]) -> Iterator[Callable[[], str]]:
+    """Switch oneDNN's verbose mode on; yield a function that returns what was printed so far."""
+    library = onednn()
+    library.dnnl_set_verbose(1)
+    try:
+        with captured_output(problems) as written:
+            yield written
+    finally:
+        library.dnnl_set_verbose(0)
+
+
+def log_kernels(call: Callable[[], object]) -> Observed[KernelDigest]:
+    """Run ``call`` once, and say which kernels of oneDNN it ran."""
+    problems: list[str] = []
+    with _logged(problems) as written:
+        call()
+        digest = kernel_digest(written())
+    return Unavailable("; ".join(problems) or _NO_LOG) if digest is None else digest
+
+
+def audit(call: Callable[[], object], passes: int, canary: Canary | None) -> Observed[Evidence]:
+    """Run ``call`` ``passes`` times, and judge from oneDNN's log and the canary whether it computed in fp32."""
+    problems = [_NOT_LOGGED]
+    with _logged(problems) as written:
+        began = perf_counter()
+        for _ in range(passes):
+            call()
+        seconds = perf_counter() - began
+        output = written()
+    observation = Observation(
+        iterations=passes,
+        seconds=seconds,
+        events=(),
+        onednn_output=output,
+        mkl_output="",
+        log_source=LogSource.RUNTIME_SWITCH,
+        blas="",
+        onednn_version=onednn_version(),
+        problems=tuple(dict.fromkeys(problems)),
+    )
+    parsed = parse_observation(observation)
+    if not any(primitive.is_compute for primitive in parsed.log.primitives):
+        return Unavailable(_NO_LOG)
+    return build_evidence(parsed, canary, "fp32")
+
+
+def run_canary() -> Canary:
+    """Run the operators of ``modelzoo.evidence.array_canary``, and compare them with fp64."""
+    import jittor
+
+    functions: dict[str, Callable[..., Any]] = {
+        "matmul": jittor.matmul,
+        "linear": jittor.nn.linear,
+        "conv": lambda images, weight, bias: jittor.nn.conv2d(images, weight, bias, padding=1),
+        "pointwise": jittor.nn.conv2d,
+    }
+    checks = []
+    for case in canary_cases():
+        output = functions[case.operator](*map(jittor.array, (*case.inputs, *case.constants)))
+        checks.append(check_output(case.operator, case.exact, output.numpy()))
+    return Canary(tuple(checks))

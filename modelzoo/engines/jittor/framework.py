@@ -1,0 +1,79 @@
+"""Import Jittor, with what its import changes in the process undone as far as it can be.
+
+Only for processes of Jittor's own environment, started with ``environment.variables``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from modelzoo.engines.jittor import environment
+from modelzoo.errors import EnvironmentProblem
+
+_LOG_LENGTH = 200
+
+
+def import_jittor() -> Any:
+    """Import Jittor; the first time on a machine, this compiles it, which takes minutes.
+
+    Raises:
+        EnvironmentProblem: it cannot be imported or compiled.
+    """
+    home = Path(os.environ[environment.HOME_VARIABLE])
+    environment.link_onednn(home)
+    with _contained(home):
+        try:
+            import jittor
+        except Exception as error:  # a failed compiler call raises errors of many types
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            reason = (lines or [type(error).__name__])[-1][:_LOG_LENGTH]
+            raise EnvironmentProblem(f"Jittor cannot be imported ({reason}): run scripts/setup-jittor again") from error
+    return jittor
+
+
+@contextmanager
+def _contained(home: Path) -> Iterator[None]:
+    """Keep the import of Jittor from changing the user's configuration and the security of this process.
+
+    Jittor writes the place of its cache to a file in the home directory, which the user's own Jittor would read; it
+    names its cache after the host, which has another name in every container; and it turns the verification of TLS
+    certificates off.
+    """
+    verified, node, user_home = ssl._create_default_https_context, platform.node, os.environ.get("HOME")
+    os.environ["HOME"] = str(home)
+    platform.node = lambda: ""
+    try:
+        yield
+    finally:
+        ssl._create_default_https_context = verified
+        platform.node = node
+        if user_home is None:
+            del os.environ["HOME"]
+        else:
+            os.environ["HOME"] = user_home
+
+
+def onednn() -> ctypes.CDLL:
+    """The oneDNN that Jittor's operators are linked to."""
+    return ctypes.CDLL(environment.LIBRARY)
+
+
+class _Version(ctypes.Structure):
+    """``dnnl_version_t`` of oneDNN 2.x, as far as it is read."""
+
+    _fields_ = (("major", ctypes.c_int), ("minor", ctypes.c_int), ("patch", ctypes.c_int))
+
+
+def onednn_version() -> str:
+    """The version of that oneDNN."""
+    function = onednn().dnnl_version
+    function.restype = ctypes.POINTER(_Version)
+    found = function().contents
+    return f"{found.major}.{found.minor}.{found.patch}"

@@ -1,0 +1,115 @@
+"""Predictions of Jittor in a process of its own: a process that judges has imported torch, and must not import Jittor.
+
+``RemoteModel`` starts ``modelzoo.engines.jittor.server`` in Jittor's environment, and sends it batches.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from modelzoo.engines.jittor import environment
+from modelzoo.engines.jittor.frames import read_array, write_array
+from modelzoo.engines.protocol import Unavailable
+from modelzoo.errors import WorkerError
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import Evidence
+from modelzoo.setting import ResolvedSetting
+from modelzoo.workload.discovery import CHECKOUT, is_checkout
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from modelzoo.records.workload import Count
+
+SERVER = "modelzoo.engines.jittor.server"
+ELSEWHERE = Unavailable("predictions are judged beside Jittor's own process; 'run' proves its precision")
+
+
+class RemoteModel:
+    """The exported model in the directory ``path``, which only predicts. Its process ends with this one, or before."""
+
+    compile_seconds = None
+    module = None
+
+    def __init__(self, path: Path, setting: ResolvedSetting) -> None:
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it is read when the process has ended
+        self._process = subprocess.Popen(
+            [environment.interpreter(), "-m", SERVER, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env=_environment(setting),
+        )
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+        self._log.close()
+
+    def call(self, *args: Any) -> NDArray[Any]:
+        (pictures,) = args
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            write_array(self._process.stdin, pictures)
+            found = read_array(self._process.stdout)
+        except (OSError, EOFError) as error:
+            raise self._ended() from error
+        if found is None:
+            raise self._ended()
+        return found
+
+    def _ended(self) -> WorkerError:
+        """Say why the process ended."""
+        code = self._process.wait()
+        self._log.seek(0)
+        lines = [line.strip() for line in self._log.read().decode("utf-8", "replace").splitlines() if line.strip()]
+        return WorkerError(f"Jittor's process ended with code {code}: {lines[-1] if lines else 'no output'}")
+
+    def prepare(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        import numpy as np
+
+        return tuple(np.ascontiguousarray(np.asarray(arg), dtype=np.float32) for arg in args)
+
+    def predict(self, *args: Any) -> Any:
+        import torch
+
+        return torch.from_numpy(self.call(*self.prepare(args)))
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        yield
+
+    def outputs(self, args: tuple[Any, ...]) -> Unavailable:
+        return ELSEWHERE
+
+    def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
+        return ()
+
+    def kernels(self, args: tuple[Any, ...]) -> Unavailable:
+        return ELSEWHERE
+
+    def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Unavailable:
+        return ELSEWHERE
+
+    def flops(self, args: tuple[Any, ...]) -> Unavailable:
+        return ELSEWHERE
+
+    def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Unavailable:
+        return ELSEWHERE
+
+
+def _environment(setting: ResolvedSetting) -> dict[str, str]:
+    found = {**os.environ, **environment.variables(setting.threads)}
+    if is_checkout():
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
+    return found

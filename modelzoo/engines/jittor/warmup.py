@@ -1,0 +1,56 @@
+"""Compile Jittor, and check that it computes with oneDNN: ``python -m modelzoo.engines.jittor.warmup``.
+
+The last step of ``scripts/setup-jittor``. Jittor compiles its core when it is imported for the first time, and kernels
+when a model runs for the first time; both are kept in its cache.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from modelzoo.engines.jittor import environment, evidence
+from modelzoo.engines.jittor.framework import import_jittor, onednn_version
+from modelzoo.engines.protocol import Unavailable
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine.limits import usable_threads
+from modelzoo.records.canary import CanaryVerdict
+
+PIXELS = 64
+
+
+def main() -> int:
+    """Do it; the entry point of the process."""
+    os.environ.update(environment.variables(usable_threads().count))
+    try:
+        print(check())
+    except EnvironmentProblem as error:
+        print(f"setup-jittor: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def check() -> str:
+    """Run ResNet50 once and the canary; return one line that says what was found.
+
+    Raises:
+        EnvironmentProblem: Jittor cannot be imported, does not use oneDNN, or does not compute in fp32.
+    """
+    jittor = import_jittor()
+    from jittor.models import resnet50
+
+    model = resnet50()
+    model.eval()
+    with jittor.flag_scope(use_cuda=0, no_grad=1):
+        pictures = jittor.zeros((1, 3, PIXELS, PIXELS))
+        kernels = evidence.log_kernels(lambda: model(pictures).numpy())
+        canary = evidence.run_canary()
+    if isinstance(kernels, Unavailable):
+        raise EnvironmentProblem(f"Jittor does not compute with oneDNN: {kernels.reason}; remove {environment.home()}")
+    if canary.verdict("fp32") is not CanaryVerdict.FP32:
+        raise EnvironmentProblem(f"Jittor does not compute in fp32: {canary.summary}; unset fast-math variables")
+    return f"setup-jittor: Jittor {environment.version()}, oneDNN {onednn_version()}: {canary.summary}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Importing Jittor, here a module that does to the process what Jittor does."""
+
+from __future__ import annotations
+
+import os
+import platform
+import ssl
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modelzoo.engines.jittor import environment
+from modelzoo.engines.jittor.framework import import_jittor
+from modelzoo.errors import EnvironmentProblem
+
+JITTOR = """
+import os, platform, ssl
+home, node = os.environ["HOME"], platform.node()
+ssl._create_default_https_context = ssl._create_unverified_context
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a package called jittor."""
+    monkeypatch.setenv(environment.HOME_VARIABLE, str(tmp_path / "home"))
+    monkeypatch.setattr(environment, "link_onednn", lambda home: None)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "jittor" / "__init__.py"
+    file.parent.mkdir()
+    yield file
+    sys.modules.pop("jittor", None)
+
+
+def test_what_the_import_changes_is_undone(package: Path) -> None:
+    """Certificates are verified as before; neither the home directory nor the host's name decides about the cache."""
+    verified, home, node = ssl._create_default_https_context, os.environ.get("HOME"), platform.node
+    package.write_text(JITTOR)
+    jittor = import_jittor()
+    assert (jittor.home, jittor.node) == (os.environ[environment.HOME_VARIABLE], "")
+    assert ssl._create_default_https_context is verified
+    assert (os.environ.get("HOME"), platform.node) == (home, node)
+
+
+def test_an_import_that_fails_is_one_line(package: Path) -> None:
+    """The last line of the compiler's error; what the import changed is undone here too."""
+    verified = ssl._create_default_https_context
+    package.write_text(JITTOR + "raise RuntimeError('g++ failed\\nno such file: dnnl.hpp')")
+    with pytest.raises(EnvironmentProblem) as caught:
+        import_jittor()
+    reason = "no such file: dnnl.hpp"
+    assert str(caught.value) == f"Jittor cannot be imported ({reason}): run scripts/setup-jittor again"
+    assert ssl._create_default_https_context is verified

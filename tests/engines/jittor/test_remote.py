@@ -1,0 +1,55 @@
+"""Predictions of another process, here a Python program that stands for Jittor's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from places import ROOT
+
+from modelzoo.engines.jittor import environment, remote
+from modelzoo.engines.protocol import Unavailable
+from modelzoo.errors import WorkerError
+from modelzoo.setting import ResolvedSetting
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[remote.RemoteModel]:
+    """Twice the input, plus the number of threads that the process was given."""
+    monkeypatch.setattr(environment, "interpreter", lambda: sys.executable)
+    monkeypatch.setattr(remote, "SERVER", "engines.jittor.fake_server")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
+    found = remote.RemoteModel(Path("export"), ResolvedSetting(threads=3))
+    yield found
+    found.close()
+
+
+def test_tensors_go_there_and_back(model: remote.RemoteModel) -> None:
+    """Batch after batch, to one process."""
+    for value in (1.0, 4.0):
+        found = model.predict(torch.full((2, 3), value))
+        assert found.dtype == torch.float32
+        assert found.tolist() == [[2 * value + 3] * 3] * 2
+
+
+def test_a_process_that_dies_is_explained(model: remote.RemoteModel) -> None:
+    """By its exit code and its last line."""
+    with pytest.raises(WorkerError, match=r"^Jittor's process ended with code 1: no memory left$"):
+        model.predict(torch.tensor([float("nan")]))
+
+
+def test_it_only_predicts(model: remote.RemoteModel) -> None:
+    """What the process runs is shown by the measuring workers."""
+    assert (model.compile_seconds, model.module, model.counts((), ())) == (None, None, ())
+    found = (
+        model.outputs(()),
+        model.kernels(()),
+        model.audit((), passes=1, canary=None),
+        model.flops(()),
+        model.profile((), trace=None, evidence=None),
+    )
+    assert all(isinstance(each, Unavailable) and each.reason for each in found)
