@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.structure import ARRAY, LIST, Structure
 from modelzoo.errors import EnvironmentProblem
@@ -27,28 +28,48 @@ if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
 
 MODEL, WITH_HEADS, WEIGHTS = "model.onnx", "heads.onnx", "weights.bin"
-OPSET = 17
-"""The first with ``LayerNormalization``, and the newest that ``torch.onnx.export`` of torch 2.0 can write."""
-OPSET_TORCH_1 = 16
+TRACED_OPSET = 17
+"""For the exporter that traces: the first with ``LayerNormalization``, and the newest that torch 2.0 can write."""
+TRACED_OPSET_TORCH_1 = 16
+GRAPH_OPSET = 23
+"""For the exporter that is built on ``torch.export``: the first with ``Attention``."""
+GRAPH_TORCH = (2, 9)
+"""The first torch that can write ``GRAPH_OPSET``."""
 EXTERNAL_BYTES = 1024
 """Constants from this size on are stored in ``weights.bin``: a file in ONNX format is limited to 2 GiB."""
 _PICTURE_DIMENSIONS = 3
 
 
-def onnx_conversion() -> Conversion:
-    """How ``write_onnx`` converts a module.
+def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
+    """How ``write_onnx`` converts the module of ``source``.
 
-    It is traced: of the two exporters of torch, only the older one, which traces, converts torchvision's detectors
-    (pytorch/vision#9306, #9462).
+    The exporter that is built on ``torch.export`` keeps attention as one operator. It cannot convert torchvision's
+    detectors (pytorch/vision#9306, #9462), whose pictures come in a list: these are traced.
+
+    Args:
+        source: the torch module and its batch.
+        newest_opset: that the engine can read.
 
     Raises:
         EnvironmentProblem: the package ``onnx`` is not installed.
     """
-    torch, onnx = installed_version("torch"), installed_version("onnx")
-    if onnx is None:
+    versions = {name: installed_version(name) for name in ("torch", "onnx", "onnxscript")}
+    if versions["onnx"] is None:
         raise EnvironmentProblem("the package onnx is not installed: run pip install 'modelzoo[onnxruntime]'")
-    opset = OPSET_TORCH_1 if (torch or "").startswith("1.") else OPSET
-    return Conversion("torch.onnx.export", f"torch {torch}, onnx {onnx}", opset, {"dynamo": False})
+    torch = _release(versions["torch"])
+    dynamo = versions["onnxscript"] is not None and torch >= GRAPH_TORCH and newest_opset >= GRAPH_OPSET
+    if dynamo and not _dynamic_sizes_of(source):
+        used, opset = ("torch", "onnx", "onnxscript"), GRAPH_OPSET
+    else:
+        dynamo = False
+        used, opset = ("torch", "onnx"), TRACED_OPSET if torch >= (2, 0) else TRACED_OPSET_TORCH_1
+    text = ", ".join(f"{name} {versions[name]}" for name in used)
+    return Conversion("torch.onnx.export", text, opset, {"dynamo": dynamo})
+
+
+def _release(version: str | None) -> tuple[int, int]:
+    match = re.match(r"(\d+)\.(\d+)", version or "")
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> tuple[str, ...]:
@@ -69,8 +90,7 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
             opset_version=conversion.opset,
             input_names=input_names(source.input_structure),
             output_names=outputs + heads,
-            dynamic_axes=dynamic_sizes(source.input_structure, [each.dim() for each in source.flat_inputs]),
-            **({"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}),
+            **_exporter_options(source, bool(conversion.options["dynamo"])),
         )
     model = onnx.load_model(str(exported / MODEL))
     shutil.rmtree(exported)
@@ -85,6 +105,20 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
         del model.graph.output[len(outputs) :]
         onnx.save_model(model, str(directory / MODEL))
     return ()
+
+
+def _exporter_options(source: TorchSource, dynamo: bool) -> dict[str, Any]:
+    """What only one of the exporters takes."""
+    import torch
+
+    if dynamo:
+        return {"dynamo": True, "external_data": True, "verbose": False}
+    has_both = "dynamo" in inspect.signature(torch.onnx.export).parameters
+    return {"dynamic_axes": _dynamic_sizes_of(source)} | ({"dynamo": False} if has_both else {})
+
+
+def _dynamic_sizes_of(source: TorchSource) -> Mapping[str, Mapping[int, str]]:
+    return dynamic_sizes(source.input_structure, [each.dim() for each in source.flat_inputs])
 
 
 def input_names(structure: Structure) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.onnx import onnx_conversion, write_onnx
+from modelzoo.engines.export.onnx import GRAPH_OPSET, TRACED_OPSET, onnx_conversion, write_onnx
 from modelzoo.engines.export.store import export_once
 from modelzoo.engines.onnxruntime.model import OnnxRuntimeModel
 from modelzoo.engines.onnxruntime.options import FAST_MATH, PROVIDERS, session_settings
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 TITLE = "ONNX Runtime"
 ARM = ("aarch64", "arm64")
 _PACKAGES = ("onnxruntime", "onnx")
+ATTENTION = (1, 23)
+"""The first release with opset 23, and its operator ``Attention`` on the CPU."""
 _INSTALL = "pip install 'modelzoo[onnxruntime]'"
 
 
@@ -79,7 +82,7 @@ class OnnxRuntimeEngine:
         return ResolvedSetting(**{**asdict(setting), **decided})
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
-        conversion = onnx_conversion()
+        conversion = onnx_conversion(source, newest_opset())
         return export_once(source, self.name, conversion, lambda place: write_onnx(source, conversion, place))
 
     def interpreter(self) -> None:
@@ -124,6 +127,13 @@ class OnnxRuntimeSession:
         from modelzoo.engines.onnxruntime.canary import run_canary
 
         return run_canary(self._options.options(), PROVIDERS)
+
+
+def newest_opset() -> int:
+    """The newest ONNX operators that the installed version runs, as far as this suite exports any."""
+    release = re.match(r"(\d+)\.(\d+)", installed_version("onnxruntime") or "")
+    has_attention = release is not None and (int(release[1]), int(release[2])) >= ATTENTION
+    return GRAPH_OPSET if has_attention else TRACED_OPSET
 
 
 if TYPE_CHECKING:

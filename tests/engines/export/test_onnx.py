@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Optional
 
 import pytest
 from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 
+from modelzoo.engines.export import onnx as exporter
 from modelzoo.engines.export.onnx import (
+    GRAPH_OPSET,
     MODEL,
     WEIGHTS,
     WITH_HEADS,
@@ -18,6 +21,7 @@ from modelzoo.engines.export.onnx import (
 )
 from modelzoo.engines.export.structure import ARRAY, LIST, TUPLE, Structure
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.records.export import Conversion
 from modelzoo.workload import Workload
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -33,7 +37,8 @@ def written(workload: Workload, folder: Path) -> Path:
     directory = folder / workload.name
     if not directory.exists():
         directory.mkdir()
-        write_onnx(source_of(workload, folder, resolved("onnxruntime")), onnx_conversion(), directory)
+        source = source_of(workload, folder, resolved("onnxruntime"))
+        write_onnx(source, onnx_conversion(source, GRAPH_OPSET), directory)
     return directory
 
 
@@ -82,17 +87,24 @@ def test_everything_else_has_the_shape_of_the_batch() -> None:
     assert list(dynamic_sizes(structure, [3, 2, 3])) == ["input.0.0"]
 
 
-def test_the_conversion_says_what_made_it() -> None:
-    """Exporter, versions and opset are part of an export's name."""
-    conversion = onnx_conversion()
-    assert conversion.exporter == "torch.onnx.export"
-    assert "onnx " in conversion.version
-    assert conversion.opset == 17
-    assert conversion.options == {"dynamo": False}
+def test_the_exporter_follows_from_the_model_and_the_versions(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Detectors are traced, and so is everything if a package or the engine is too old for the newer exporter."""
+    classifier, detector = (source_of(each, folder, resolved("onnxruntime")) for each in (CLASSIFIER, DETECTOR))
+    versions: dict[str, Optional[str]] = {"torch": "2.9.1", "onnx": "1.20.0", "onnxscript": "0.5.0"}
+    monkeypatch.setattr(exporter, "installed_version", versions.get)
+    newest = Conversion("torch.onnx.export", "torch 2.9.1, onnx 1.20.0, onnxscript 0.5.0", 23, {"dynamo": True})
+    traced = Conversion("torch.onnx.export", "torch 2.9.1, onnx 1.20.0", 17, {"dynamo": False})
+    assert onnx_conversion(classifier, 23) == newest
+    assert onnx_conversion(classifier, 17) == traced
+    assert onnx_conversion(detector, 23) == traced
+    versions["onnxscript"] = None
+    assert onnx_conversion(classifier, 23) == traced
+    versions.update(torch="1.13.1", onnxscript="0.5.0")
+    assert onnx_conversion(classifier, 23).opset == 16
 
 
-def test_without_onnx_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onnx_the_command_that_installs_it_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line."""
-    monkeypatch.setattr("modelzoo.engines.export.onnx.installed_version", lambda name: None)
+    monkeypatch.setattr(exporter, "installed_version", lambda name: None)
     with pytest.raises(EnvironmentProblem, match=r"onnx is not installed: run pip install 'modelzoo\[onnxruntime\]'"):
-        onnx_conversion()
+        onnx_conversion(source_of(CLASSIFIER, folder, resolved("onnxruntime")), 23)

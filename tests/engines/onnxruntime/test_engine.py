@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from exportable_workloads import CLASSIFIER, resolved, source_of
+from exportable_workloads import DETECTOR, resolved, source_of
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.onnxruntime import engine
@@ -95,10 +95,17 @@ def test_a_model_is_exported_once(tmp_path: Path) -> None:
     """The second time it comes from the cache; a model that was not exported is refused."""
     pytest.importorskip("onnx", reason="onnx is not installed")
     setting = resolved("onnxruntime")
-    source = source_of(CLASSIFIER, tmp_path, setting)
+    source = source_of(DETECTOR, tmp_path, setting)
     first = ENGINE.export(setting, source)
     files = {path: path.stat().st_mtime_ns for path in Path(first.path).iterdir()}
-    assert ENGINE.export(setting, source_of(CLASSIFIER, tmp_path, setting)) == first
+    assert ENGINE.export(setting, source_of(DETECTOR, tmp_path, setting)) == first
     assert {path: path.stat().st_mtime_ns for path in Path(first.path).iterdir()} == files
-    with pytest.raises(UsageError, match="classifier has not been exported for ONNX Runtime"):
-        ENGINE.open(setting).load(CLASSIFIER, source.weights, source.inputs, None)
+    with pytest.raises(UsageError, match="detector has not been exported for ONNX Runtime"):
+        ENGINE.open(setting).load(DETECTOR, source.weights, source.inputs, None)
+
+
+@pytest.mark.parametrize(("version", "opset"), [("1.22.1", 17), ("1.23.0", 23), ("2.0", 23), (None, 17)])
+def test_older_versions_get_older_operators(version: str | None, opset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1.23 is the first with ``Attention``."""
+    monkeypatch.setattr(engine, "installed_version", lambda name: version)
+    assert engine.newest_opset() == opset
