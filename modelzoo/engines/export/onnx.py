@@ -59,10 +59,10 @@ def onnx_conversion(source: TorchSource, newest_opset: int) -> Conversion:
     torch = _release(versions["torch"])
     dynamo = versions["onnxscript"] is not None and torch >= GRAPH_TORCH and newest_opset >= GRAPH_OPSET
     if dynamo and not _dynamic_sizes_of(source):
-        used, opset = ("torch", "onnx", "onnxscript"), GRAPH_OPSET
+        used, opset = ["torch", "onnx", "onnxscript"], GRAPH_OPSET
     else:
         dynamo = False
-        used, opset = ("torch", "onnx"), TRACED_OPSET if torch >= (2, 0) else TRACED_OPSET_TORCH_1
+        used, opset = ["torch", "onnx"], TRACED_OPSET if torch >= (2, 0) else TRACED_OPSET_TORCH_1
     text = ", ".join(f"{name} {versions[name]}" for name in used)
     return Conversion("torch.onnx.export", text, opset, {"dynamo": dynamo})
 
