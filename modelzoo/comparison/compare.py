@@ -28,6 +28,7 @@ from modelzoo.comparison.model import (
 from modelzoo.comparison.pairing import Pair, Pairing, pairs
 from modelzoo.comparison.prices import costs
 from modelzoo.comparison.sides import settings_of
+from modelzoo.comparison.stages import stage_rows
 from modelzoo.records.design import Ending
 from modelzoo.records.run import Result
 
@@ -81,6 +82,7 @@ def compare(base: Side, other: Side, question: Question, prices: Sequence[Price]
         notes=(*machine_notes(base, other), *_notes(base, other, rows)),
         rates=tuple(each for each in rated if each is not None),
         costs=costs(rows, metric, *prices) if prices else (),
+        stages=stage_rows(rows, metric, common),
     )
 
 

@@ -19,6 +19,7 @@ from modelzoo.comparison.machines import RATED, reports_of
 from modelzoo.comparison.model import Explanation, Metric, Outcome, Part, Row, SideSetting
 from modelzoo.evidence.operators import PASS_EVENT, operator_class
 from modelzoo.records.evidence import Evidence
+from modelzoo.records.pipeline import model_times
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile
 from modelzoo.records.run import RunReport
 
@@ -80,8 +81,9 @@ def explanation(row: Row, metric: Metric) -> Optional[Explanation]:
 
 
 def _timed(side: SideSetting) -> float:
-    """Seconds per batch; rows with an outcome were timed."""
-    return stats.geometric_mean([median(run.steady) for session in side.sessions for run in session if run.steady])
+    """Seconds of the model per batch; rows with an outcome were timed."""
+    timings = [each.timing for each in reports_of(side) if each.timing is not None and each.timing.steady]
+    return stats.geometric_mean([median(model_times(timing)) for timing in timings])
 
 
 def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Optional
 
 from modelzoo import stats
+from modelzoo.comparison.stage_row import StageRow
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.setting import Setting
 
@@ -378,6 +379,7 @@ class Comparison:
         notes: what the numbers do not say by themselves, one sentence each.
         rates: throughput per machine, core and vCPU, of the rows for which it is known.
         costs: of a million inferences, if prices were given.
+        stages: of the rows whose sides timed pipelines.
     """
 
     metric: Metric
@@ -391,3 +393,4 @@ class Comparison:
     notes: tuple[str, ...] = ()
     rates: tuple[RowRates, ...] = ()
     costs: tuple[Cost, ...] = ()
+    stages: tuple[StageRow, ...] = ()

@@ -35,6 +35,7 @@ _SAME_WORK = frozenset(
         "python",
         "image",
         "engine",
+        "in-flight",
     )
 )
 """Options that say how a model is run; all others say which model runs, or on which inputs."""
@@ -80,6 +81,8 @@ def _failed(side: SideSetting, name: str) -> str:
 
 def _of_both(base: SideSetting, other: SideSetting, on_purpose: Collection[str], metric: Metric) -> Iterator[Refusal]:
     mine, theirs = reports_of(base), reports_of(other)
+    if (base.asked.in_flight is None) != (other.asked.in_flight is None):
+        yield Refusal(Obstacle.WORK, "one side timed the model alone, the other one the whole pipeline")
     if set(on_purpose) <= _SAME_WORK:
         yield from _of_work(mine, theirs)
     batches = [{report.setting.batch for report in reports} for reports in (mine, theirs)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, Timing
 
 MODEL = "model"
 """Name of the stage that runs the model."""
@@ -34,6 +34,11 @@ _ROLES = {
 def role_of(name: str) -> Role:
     """What the series ``name`` stands for; names that are not reserved are those of stages."""
     return _ROLES.get(name, Role.STAGE)
+
+
+def model_times(timing: Timing) -> tuple[float, ...]:
+    """Seconds of the model: of its stage if a pipeline was timed, else the steady samples themselves."""
+    return timing.values(MODEL) or timing.steady
 
 
 class Place(str, Enum):

@@ -87,6 +87,7 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
     for explanation in comparison.explanations:
         if details or (explanation.workload, explanation.label) in decided:
             blocks += _explanation(explanation, comparison)
+    blocks += _stages(comparison)
     blocks += _rates(comparison)
     blocks += _costs(comparison)
     if gate.conditions:
@@ -138,8 +139,8 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     """What the columns mean, and what the verdicts rest on."""
     names, metric = (comparison.base.name, comparison.other.name), comparison.metric
     yield (
-        f"{names[0]}, {names[1]}: {QUANTITY[metric]}, geometric mean of the processes' values, ± its 95 % interval "
-        "without the other side."
+        f"{names[0]}, {names[1]}: {_quantity(comparison)}, geometric mean of the processes' values, ± its 95 % "
+        "interval without the other side."
     )
     compared = [row for row in comparison.rows if row.estimate is not None]
     if compared:
@@ -153,6 +154,12 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     for text, rows in by_basis.items():
         yield f"basis{_of_rows(rows, len(compared))}: {text}."
     yield from comparison.notes
+
+
+def _quantity(comparison: Comparison) -> str:
+    sides = (side for row in comparison.rows for side in (row.base, row.other) if side is not None)
+    pipelines = comparison.metric is Metric.LATENCY and any(side.asked.in_flight is not None for side in sides)
+    return QUANTITY[comparison.metric] + (", with stages that of the whole pipeline" if pipelines else "")
 
 
 def _correction(count: int) -> str:
@@ -184,6 +191,13 @@ def _explanation(found: Explanation, comparison: Comparison) -> list[Block]:
         Items((("", passes_text(found, names)),)),
         Tabular(tuple(compare_columns.explanation_columns(found, names)), wraps=True),
     ]
+
+
+def _stages(comparison: Comparison) -> list[Block]:
+    if not comparison.stages:
+        return []
+    columns = compare_columns.stage_columns(comparison)
+    return [Heading("Stages of the pipelines, seconds per batch"), Tabular(tuple(columns))]
 
 
 def _rates(comparison: Comparison) -> list[Block]:

@@ -138,6 +138,21 @@ def _kernels(base: Sequence[str], other: Sequence[str]) -> str:
     return f"{here} → {there}"
 
 
+def stage_columns(comparison: Comparison) -> list[Column]:
+    """Return the stages of all rows that have any: seconds on both sides, and their ratio; no verdicts."""
+    stages = comparison.stages
+    rows = [comparison.rows[each.row] for each in stages]
+    first = [index == 0 or stages[index - 1].row != each.row for index, each in enumerate(stages)]
+    return [
+        Column("workload", tuple(row.workload if new else "" for row, new in zip(rows, first))),
+        Column("setting", tuple(setting_text(row) if new else "" for row, new in zip(rows, first))),
+        Column("stage", tuple(each.name for each in stages)),
+        Column(comparison.base.name, tuple(interval(each.base) for each in stages), is_number=True),
+        Column(comparison.other.name, tuple(interval(each.other) for each in stages), is_number=True),
+        Column("ratio", tuple(ratio(each.ratio) if each.ratio else NOTHING for each in stages), is_number=True),
+    ]
+
+
 def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Column]:
     """Return the throughput per machine, physical core and vCPU of both sides; ``*`` marks what was not measured."""
     columns = [

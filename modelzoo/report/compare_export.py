@@ -25,6 +25,7 @@ from modelzoo.comparison.model import (
     RowRates,
     Side,
 )
+from modelzoo.comparison.stage_row import StageRow
 from modelzoo.formatting import printable
 from modelzoo.records.codec import encode_json
 from modelzoo.report.compare import row_name
@@ -111,6 +112,7 @@ class ComparisonSummary:
     explanations: tuple[Explanation, ...]
     rates: tuple[RowRates, ...]
     costs: tuple[Cost, ...]
+    stages: tuple[StageRow, ...]
     notes: tuple[str, ...]
     fail_on: tuple[str, ...]
     exit_code: int
@@ -144,6 +146,7 @@ def _comparison(found: Comparison, gate: Gate) -> ComparisonSummary:
         explanations=found.explanations,
         rates=found.rates,
         costs=found.costs,
+        stages=found.stages,
         notes=found.notes,
         fail_on=tuple(map(str, gate.conditions)),
         exit_code=gate.exit_code,

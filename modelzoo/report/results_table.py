@@ -33,6 +33,8 @@ PROOF = {
     ProofVerdict.NOT_ACTIVE: "NOT bf16",
 }
 """What really ran, by the verdict of the audit."""
+FORWARD = "one forward batch"
+"""What is timed without stages."""
 
 
 def columns(shown: Sequence[ShownRow]) -> list[Column]:
@@ -85,10 +87,16 @@ def _column(
     return Column(title, tuple(map(text, rows)), True, order)
 
 
-def caption(found: Sequence[Column]) -> str:
-    """Return what the columns mean, as far as their titles do not say it."""
+def caption(found: Sequence[Column], shown: Sequence[ShownRow] = ()) -> str:
+    """Return what the columns mean, as far as their titles do not say it.
+
+    Args:
+        found: the columns.
+        shown: the rows, which say whether the model alone was timed or a pipeline.
+    """
     cells = {column.title.partition(" ")[0]: column.cells for column in found}
-    said = ["latency of one forward batch: geometric mean of the processes' medians, with its 95 % interval"]
+    timed = dict.fromkeys(timed_unit(each.row) for each in shown) or {FORWARD: None}
+    said = [f"latency of {', or of '.join(timed)}: geometric mean of the processes' medians, with its 95 % interval"]
     said += ["adjusted: the latency at this machine's usual speed"] if "adjusted" in cells else []
     said += ["output error: mean error ÷ mean |output| against torch in fp32"] if "output" in cells else []
     compared = sum("×" in cell for cell in cells.get("speedup", ()))
@@ -98,6 +106,15 @@ def caption(found: Sequence[Column]) -> str:
 
 
 # Cells
+
+
+def timed_unit(row: SummaryRow) -> str:
+    """What the latency of a row is the time of."""
+    if row.in_flight is None:
+        return FORWARD
+    if row.in_flight == 1:
+        return "one batch through all stages"
+    return f"one finished batch with {row.in_flight} in flight"
 
 
 def interval(found: stats.Interval | None) -> str:

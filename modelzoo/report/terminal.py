@@ -11,6 +11,7 @@ from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.report import findings, kernel_tables, results_table, stages, table, tuning, validity
 from modelzoo.report.details import detail_lines
 from modelzoo.report.differences import ShownRow, machine, shared, shown_rows
+from modelzoo.results import summary
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
@@ -46,7 +47,7 @@ def show(result: Result, rows: Sequence[SummaryRow], out: Console, *, details: b
     """
     shown = shown_rows(result, rows)
     columns = table.fitting(results_table.columns(shown), _width(out))
-    for line in (machine(shown), ", ".join(shared(shown)), results_table.caption(columns)):
+    for line in (machine(shown), ", ".join(shared(shown)), results_table.caption(columns, shown)):
         _print_wrapped(out, "", line)
     out.print()
     out.print(table.rich_table(columns))
@@ -168,7 +169,12 @@ def show_tuning(result: Result, out: Console) -> None:
     out.print()
     _print_wrapped(out, "", f"{results_tuning.of(result).workload}: {tuning.headline(result)}", indent=2)
     if tuning.ties(result):
-        _print_wrapped(out, "", tuning.ties(result))
+        _print_wrapped(out, "", tuning.ties(result), indent=2)
+    part = results_tuning.confirmation(result)
+    shown = shown_rows(part, summary.rows(part)) if part is not None else []
+    for condition in findings.conditions(shown):
+        if condition.severity < Severity.NOTE:
+            _print_condition(out, condition)
 
 
 def show_weights(rows: Sequence[tuple[str, ...]], out: Console) -> None:

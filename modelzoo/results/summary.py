@@ -58,6 +58,7 @@ class SummaryRow:
         peak_memory: of the largest process, in bytes.
         errors: why processes failed.
         agreement: how far an engine's outputs are from torch's; ``None`` if they were not compared.
+        in_flight: batches in the pipeline of the workload's stages, if it was timed; ``None``: the model alone was.
         is_baseline: whether this is the setting that the workload's other settings are compared with.
     """
 
@@ -91,6 +92,7 @@ class SummaryRow:
     errors: tuple[str, ...]
     agreement: Optional[OutputAgreement] = None
     is_baseline: bool = False
+    in_flight: Optional[int] = None
     adjusted: Optional[stats.Interval] = None
 
 
@@ -176,6 +178,7 @@ def _row(
         warnings=_warnings(runs, timed, proof),
         errors=tuple(dict.fromkeys(run.error for run in runs if run.error)),
         agreement=agreement_of(reports),
+        in_flight=asked.in_flight,
     )
 
 
@@ -244,7 +247,8 @@ def target_lines(found: Sequence[SummaryRow]) -> list[str]:
     """Return ``[TARGET] <workload> Time <seconds>`` for every row that was timed.
 
     A workload's baseline carries its plain name, which no other setting gets, even if the baseline failed; the others
-    append their label (``resnet50-bf16``).
+    append their label (``resnet50-bf16``). The plain name stands for the model alone: with stages, a baseline is called
+    ``resnet50-stages``.
     """
     return [
         f"[TARGET] {_target_name(row)} Time {significant(row.latency.value)}"
@@ -255,7 +259,11 @@ def target_lines(found: Sequence[SummaryRow]) -> list[str]:
 
 def _target_name(row: SummaryRow) -> str:
     """A name without spaces: ``toy-fp32-2`` for the label ``fp32 #2``."""
-    return row.workload if row.is_baseline else f"{row.workload}-{re.sub(r'[ =#]+', '-', row.asked)}"
+    if not row.is_baseline:
+        return f"{row.workload}-{re.sub(r'[ =#]+', '-', row.asked)}"
+    if row.in_flight is None:
+        return row.workload
+    return f"{row.workload}-stages" if row.in_flight == 1 else f"{row.workload}-in-flight-{row.in_flight}"
 
 
 # Warnings

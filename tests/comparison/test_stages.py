@@ -1,0 +1,79 @@
+"""The stages of two pipelines side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_runs import result_of
+from pipelines import pipeline_run
+from stored_sides import common, side_setting
+
+from modelzoo.comparison.compare import Question, compare
+from modelzoo.comparison.model import Metric, Obstacle, Side, StoredResult
+from modelzoo.comparison.stages import stage_rows
+from modelzoo.records.pipeline import MODEL
+from modelzoo.records.run import Result
+from modelzoo.records.timing import LATENCY
+from modelzoo.setting import Setting
+
+
+def session(model: float, day: int) -> Result:
+    """Four processes whose model stage takes ``model`` seconds, the others 20 and 10 ms."""
+    columns = {LATENCY: [model + 0.03] * 3, "decode": [0.02] * 3, MODEL: [model] * 3, "answer": [0.01] * 3}
+    found = result_of(*(pipeline_run(columns, round=number) for number in range(4)))
+    return replace(found, created=f"2026-07-{day:02}T00:00:00+00:00")
+
+
+def side(name: str, *results: Result) -> Side:
+    """A side that holds these sessions."""
+    return Side(name, tuple(StoredResult(f"{name}-{number}.json", each) for number, each in enumerate(results)))
+
+
+ALLOWED = Question(allowed=frozenset({Obstacle.UNPROVEN, Obstacle.UNRECORDED}))
+
+
+def test_every_stage_has_a_ratio_with_an_interval() -> None:
+    """The model of the other side is twice as fast, the other stages are equal; the whole has its own row."""
+    found = compare(side("a", session(0.1, 1)), side("b", session(0.05, 2)), ALLOWED)
+    assert [each.name for each in found.stages] == ["decode", MODEL, "answer"]
+    ratios = [each.ratio.value if each.ratio is not None else None for each in found.stages]
+    assert ratios == pytest.approx([1, 2, 1])
+    model = found.stages[1]
+    assert model.base is not None and model.other is not None and model.ratio is not None
+    assert (model.base.value, model.other.value) == pytest.approx((0.1, 0.05))
+    assert model.ratio.low < 2 < model.ratio.high
+    (row,) = found.rows
+    assert row.estimate is not None
+    assert row.estimate.ratio.value == pytest.approx(0.13 / 0.08)
+
+
+def test_other_metrics_have_no_stages() -> None:
+    """Peak memory and the first call belong to the whole process."""
+    question = Question(metric=Metric.MEMORY, allowed=ALLOWED.allowed)
+    assert compare(side("a", session(0.1, 1)), side("b", session(0.1, 2)), question).stages == ()
+
+
+def test_a_side_without_pipelines_has_no_stages() -> None:
+    """Nor have rows that only one side has a ratio."""
+    base, other = (side_setting(session(0.1, day)) for day in (1, 2))
+    (row,) = compare(side("a", session(0.1, 1)), side("b", session(0.1, 2)), ALLOWED).rows
+    alone = replace(row, other=None, estimate=None)
+    found = stage_rows([alone], Metric.LATENCY, common(base, other))
+    assert [(each.name, each.other, each.ratio) for each in found] == [
+        (name, None, None) for name in ("decode", MODEL, "answer")
+    ]
+
+
+def test_a_pipeline_is_not_compared_with_the_model_alone() -> None:
+    """Even if they are paired on purpose: the work is not the same."""
+    from modelzoo.comparison.pairing import parse_pairing
+
+    alone = session(0.1, 2)
+    runs = tuple(
+        replace(run, asked=Setting(), report=replace(run.report, pipeline=None)) for run in alone.runs if run.report
+    )
+    alone = replace(alone, runs=runs, asked=tuple(replace(each, setting=Setting()) for each in alone.asked))
+    question = replace(ALLOWED, pairings=(parse_pairing("in-flight=1:in-flight=default"),))
+    (row,) = compare(side("a", session(0.1, 1)), side("b", alone), question).rows
+    assert [each.text for each in row.refused] == ["one side timed the model alone, the other one the whole pipeline"]

@@ -1,0 +1,97 @@
+"""What a sample of a pipeline holds, one batch at a time and with several in flight."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import Any
+
+import pytest
+from pipelines import host_steps, simulated_steps
+from simulated_device import SimulatedDevice
+
+from modelzoo.measure import pipeline
+from modelzoo.measure.in_flight import InFlight
+from modelzoo.measure.pipeline_clock import InFlightClock, PipelineClock
+from modelzoo.records.pipeline import MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
+from modelzoo.records.timing import LATENCY
+
+PAUSE = 0.02
+"""Seconds of a stage that only waits."""
+
+
+def waits(value: Any) -> Any:
+    """A stage that takes ``PAUSE`` and no CPU."""
+    time.sleep(PAUSE)
+    return value
+
+
+STEPS = host_steps(("before", "host", waits), (MODEL, "device", waits), ("after", "host", waits))
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
+    """A simulated device whose time is also that of the host."""
+    simulated = SimulatedDevice()
+    monkeypatch.setattr(pipeline, "perf_counter_ns", simulated.stamp)
+    return simulated
+
+
+def test_synchronizing_after_each_stage_costs_what_issuing_takes(device: SimulatedDevice) -> None:
+    """Without it the host issues the next stage while the device works: 1 ms less for each of two."""
+    clock = PipelineClock(simulated_steps(device), 5, device)
+    for _ in range(2):  # in both orders
+        found = clock.time(clock.run).values()
+        assert 1e3 * (found[SYNCHRONIZED] - found[LATENCY]) == pytest.approx(2, abs=0.05)
+        assert 1e3 * found[MODEL] == pytest.approx(20, abs=0.05)
+        assert sum(found[step.name] for step in simulated_steps(device)) == pytest.approx(found[LATENCY], rel=0.02)
+
+
+def test_a_device_without_timed_events_is_waited_for_after_each_stage(device: SimulatedDevice) -> None:
+    """The stages then have their times, at the price of the synchronizations, which the other passes show."""
+    device.timed_events = False  # type: ignore[misc]
+    clock = PipelineClock(simulated_steps(device), 5, device)
+    found = clock.time(clock.run).values()
+    assert 1e3 * found[MODEL] == pytest.approx(21, abs=0.05)
+    assert found[UNDIVIDED] < found[LATENCY]
+    assert SYNCHRONIZED not in found
+
+
+def test_a_cpu_has_passes_without_time_stamps_in_alternating_order() -> None:
+    """Every sample has both kinds of pass, and what runs first changes from sample to sample."""
+    order: list[str] = []
+
+    def first(value: Any) -> Any:
+        order.append("stages")
+        return value
+
+    clock = PipelineClock(host_steps(("before", "host", first), (MODEL, "device", abs)), 1)
+
+    def plain() -> None:
+        order.append("undivided")
+
+    samples = [clock.time(plain) for _ in range(2)]
+    assert order == ["stages", "undivided", "undivided", "stages"]
+    assert [list(each.values()) for each in samples] == [[LATENCY, "before", MODEL, UNDIVIDED]] * 2
+    assert samples[0].latency == samples[0].values()[LATENCY]
+
+
+def test_the_last_passes_are_kept_for_a_trace() -> None:
+    """Five of them, in order, with all stages."""
+    clock = PipelineClock(host_steps(("before", "host", abs), (MODEL, "device", abs)), 1)
+    for _ in range(7):
+        clock.time(clock.run)
+    assert len(clock.passes) == 5
+    assert [span.step.name for span in clock.passes[0].spans] == ["before", MODEL]
+    assert clock.passes[0].began < clock.passes[4].began
+
+
+def test_batches_in_flight_finish_sooner_than_one_after_the_other() -> None:
+    """Three stages that wait overlap: a batch is finished about every stage, and each takes as long as before."""
+    with InFlight(STEPS, 3) as flight:
+        clock = InFlightClock(flight, 1)
+        samples = [clock.time(clock.run) for _ in range(3)]
+    assert median(each.values()[PER_BATCH] for each in samples) < 2 * PAUSE
+    assert all(each.values()[LATENCY] >= 3 * PAUSE for each in samples)
+    assert all(each.values()[name] >= PAUSE for each in samples for name in ("before", MODEL, "after"))
+    assert len(clock.flights) >= 12

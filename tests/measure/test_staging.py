@@ -1,0 +1,114 @@
+"""A workload's pipeline in a worker: ready to run, refused in one line, and timed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from fake_runs import WEIGHTS
+from staged_workload import staged_workload
+from toy_workloads import RANDOM, SHORT, mlp, runs_of
+
+from modelzoo.errors import UsageError
+from modelzoo.measure.request import Request
+from modelzoo.measure.staging import check_stages, declared_stages, require_stages, without_staged_parts
+from modelzoo.records.export import Export
+from modelzoo.records.pipeline import MODEL, PER_BATCH, UNDIVIDED
+from modelzoo.records.run import RunReport
+from modelzoo.records.timing import LATENCY, Role
+from modelzoo.setting import ResolvedSetting
+from modelzoo.workload import ModelOutput, Workload
+
+RESOLVED = ResolvedSetting(batch=4, in_flight=1)
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory: pytest.TempPathFactory) -> Workload:
+    """A workload with stages."""
+    return staged_workload(tmp_path_factory.mktemp("staged"))
+
+
+@pytest.fixture(scope="module")
+def reports(staged: Workload, tmp_path_factory: pytest.TempPathFactory) -> dict[int, RunReport]:
+    """What two processes report, with one batch in the pipeline and with three; both write a trace."""
+    trace = tmp_path_factory.mktemp("trace") / "trace.json"
+    settings = tuple(RANDOM.replace(in_flight=count) for count in (1, 3))
+    runs = runs_of(Request(staged, settings, SHORT, trace=str(trace), audit=False))
+    assert [run.error for run in runs] == [None, None]
+    for name in ("trace.json", "trace-1.json"):
+        stored = json.loads((trace.parent / name).read_text())
+        assert {"decode", "soften", MODEL, "pick"} <= {each["name"] for each in stored["traceEvents"]}
+    return {run.asked.in_flight or 0: run.report for run in runs if run.report is not None}
+
+
+def test_a_process_reports_the_stages_and_the_whole(reports: dict[int, RunReport]) -> None:
+    """A series for each stage, the end-to-end time, and that of passes without time stamps, all of one length."""
+    report = reports[1]
+    assert report.timing is not None and report.pipeline is not None
+    assert [stage.name for stage in report.pipeline.stages] == ["decode", "soften", MODEL, "pick"]
+    assert [each.name for each in report.timing.series] == [LATENCY, "decode", "soften", MODEL, "pick", UNDIVIDED]
+    assert [each.role for each in report.timing.series][1:5] == [Role.STAGE] * 4
+    assert {len(each.values) for each in report.timing.series} == {3}
+    whole = [sum(report.timing.values(stage.name)[i] for stage in report.pipeline.stages) for i in range(3)]
+    assert all(part <= latency for part, latency in zip(whole, report.timing.values(LATENCY)))
+
+
+def test_batches_in_flight_are_reported_by_the_time_per_batch(reports: dict[int, RunReport]) -> None:
+    """That is what the warm-up and the table follow; the latency of a batch stands beside it."""
+    report = reports[3]
+    assert report.timing is not None and report.pipeline is not None
+    assert (report.timing.watched, report.pipeline.in_flight) == (PER_BATCH, 3)
+    found = report.timing.find(PER_BATCH)
+    assert found is not None and found.role is Role.INTERVAL
+    assert len(report.timing.steady) == len(report.timing.values(LATENCY)) == 3
+
+
+def test_items_are_those_of_the_batch(reports: dict[int, RunReport]) -> None:
+    """The result says what was in the pipeline."""
+    assert reports[1].items == ("ones",) * 4
+    assert reports[1].inputs_digest == reports[3].inputs_digest is not None
+
+
+def test_stages_and_model_compose_to_the_whole(staged: Workload) -> None:
+    """The part that the stages took over is not run twice."""
+    stages = declared_stages(staged, RESOLVED, WEIGHTS)
+    torch.manual_seed(0)
+    whole = staged.build({})
+    part = without_staged_parts(staged, stages).build({})
+    part.load_state_dict(whole.state_dict())
+    made = stages.model_input()
+    expected = whole(torch.ones(4, 64)).argmax(1).tolist()
+    assert stages.after[0].call(ModelOutput(part(*made.args), made.context)) == expected
+
+
+def test_a_loaded_model_loses_the_part_too(staged: Workload) -> None:
+    """A workload that loads checkpoints itself is treated alike."""
+    stages = declared_stages(staged, RESOLVED, WEIGHTS)
+    loading = replace(staged, load=lambda options, path: staged.build(options))
+    found = without_staged_parts(loading, stages)
+    assert found.load is not None
+    assert isinstance(found.load({}, Path())[0], torch.nn.Identity)
+
+
+def test_a_workload_without_stages_is_refused_before_anything_is_made() -> None:
+    """One line that names the page."""
+    message = "workload mlp declares no stages; see docs/workload.md"
+    with pytest.raises(UsageError, match=message):
+        require_stages(mlp())
+    (run,) = runs_of(Request(mlp(), (RANDOM.replace(in_flight=1),), SHORT))
+    assert (run.error, run.error_kind) == (message, "UsageError")
+
+
+def test_engines_that_cannot_run_the_stages_are_refused(staged: Workload) -> None:
+    """One with an environment of its own, and one that runs the whole model although stages take a part of it over."""
+    setting = replace(RESOLVED, engine="onnxruntime")
+    export = object.__new__(Export)
+    with pytest.raises(UsageError, match="engine onnxruntime runs in an environment of its own"):
+        check_stages(staged, setting, WEIGHTS, export, "/env/bin/python")
+    with pytest.raises(UsageError, match="engine onnxruntime runs the whole model; leave --stages out"):
+        check_stages(staged, setting, WEIGHTS, export, None)
+    whole = replace(declared_stages(staged, RESOLVED, WEIGHTS), part=lambda module: module)
+    check_stages(replace(staged, stages=lambda request: whole), RESOLVED, WEIGHTS, None, None)

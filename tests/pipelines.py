@@ -1,0 +1,100 @@
+"""Pipelines for tests: on the simulated device, with stages of known length, and as results store them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Callable
+
+from fake_runs import make
+from simulated_device import SimulatedDevice
+
+from modelzoo.measure.pipeline import Step, steps_of
+from modelzoo.records.pipeline import MODEL, Pipeline, PipelineStage, Place, role_of
+from modelzoo.records.run import Run
+from modelzoo.records.timing import LATENCY, SECONDS, Series
+from modelzoo.setting import Setting
+from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages
+
+MILLISECOND = 1_000_000
+"""In ns."""
+
+
+class OnDevice:
+    """A tensor of the simulated device: copies take 1 ms, and a copy to the host waits for it."""
+
+    def __init__(self, device: SimulatedDevice, value: Any) -> None:
+        self.device, self.value = device, value
+
+    def to(self, name: str) -> OnDevice:
+        """Copy it to the device."""
+        self.device.launch(takes=MILLISECOND)
+        return self
+
+    def cpu(self) -> OnDevice:
+        """Copy it to the host."""
+        self.device.launch(takes=MILLISECOND)
+        self.device.wait()
+        return self
+
+
+def simulated_stages(device: SimulatedDevice) -> tuple[Stages, Callable[[ModelInput], ModelOutput]]:
+    """Stages on the host of 2 and 3 ms around one on the device of 4 ms and a model of 20 ms, and that model.
+
+    Issuing a stage of the device takes the host 1 ms. With a synchronization after each stage, the device is idle
+    meanwhile; without one, it still works on what was issued before.
+    """
+
+    def host(milliseconds: int, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            device.now += milliseconds * MILLISECOND
+            return call(value)
+
+        return run
+
+    def launched(milliseconds: int, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def run(value: Any) -> Any:
+            device.launch(issue=MILLISECOND, takes=milliseconds * MILLISECOND)
+            return call(value)
+
+        return run
+
+    stages = Stages(
+        source=5,
+        items=("five",),
+        before=(
+            Stage("decode", host(2, lambda value: [OnDevice(device, value)])),
+            Stage("resize", launched(4, lambda value: ModelInput((value[0],), "kept")), "device"),
+        ),
+        after=(Stage("answer", host(3, lambda made: (made.output.value, made.context))),),
+    )
+    return stages, launched(20, lambda made: ModelOutput(made.args[0], made.context))
+
+
+def simulated_steps(device: SimulatedDevice) -> tuple[Step, ...]:
+    """``simulated_stages`` as steps, with the copies between them."""
+    stages, model = simulated_stages(device)
+    return steps_of(stages, model, device, "sim:0")
+
+
+def host_steps(*calls: tuple[str, str, Callable[[Any], Any]]) -> list[Step]:
+    """Steps of a CPU: name, place and function each."""
+    return [Step(name, call, Place(place)) for name, place, call in calls]
+
+
+STAGES = (
+    PipelineStage("decode", Place.HOST),
+    PipelineStage(MODEL, Place.DEVICE),
+    PipelineStage("answer", Place.HOST),
+)
+
+
+def pipeline_run(
+    columns: dict[str, Sequence[float]], *, in_flight: int = 1, watched: str = LATENCY, **more: Any
+) -> Run:
+    """A run whose series are ``columns``; its pipeline has the stages decode, model and answer."""
+    run = make(columns[watched], setting=Setting(in_flight=in_flight), **more)
+    assert run.report is not None and run.report.timing is not None
+    series = tuple(Series(name, SECONDS, role_of(name), tuple(values)) for name, values in columns.items())
+    timing = replace(run.report.timing, series=series, watched=watched)
+    return replace(run, report=replace(run.report, timing=timing, pipeline=Pipeline(STAGES, in_flight)))

@@ -1,0 +1,40 @@
+"""The stages of pipelines as bars and as a table."""
+
+from __future__ import annotations
+
+import pytest
+from drawn import check, texts
+from fake_runs import result_of as result
+from pipelines import pipeline_run
+
+from modelzoo.records.pipeline import MODEL
+from modelzoo.records.timing import LATENCY
+from modelzoo.report.plots import canvas, stages
+from modelzoo.report.plots.stages import StageBars
+from modelzoo.results.pipeline import pipelines
+
+COLUMNS = {LATENCY: [0.1], "decode": [0.02], MODEL: [0.07], "answer": [0.01]}
+DATA = StageBars("toy", tuple(pipelines(result(pipeline_run(COLUMNS)))))
+
+
+@pytest.mark.parametrize("width", [canvas.NARROW, canvas.WIDE])
+def test_every_stage_is_in_the_plot_with_its_place(width: float) -> None:
+    """The bar has the sum of the stages above it."""
+    drawing = stages.svg(DATA, "plot", width)
+    check(drawing)
+    shown = texts(drawing)
+    assert {"1 decode", "2 model", "3 answer", "on the host", "on the device"} <= set(shown)
+    assert "fp32 stages: 100.0 ms" in shown
+
+
+def test_the_table_has_seconds_and_shares() -> None:
+    """One column per setting."""
+    cells = {column.title: column.cells for column in stages.columns(DATA)}
+    assert cells["stage"] == ("decode", MODEL, "answer")
+    assert cells["on"] == ("host", "device", "host")
+    assert cells["fp32 stages"] == ("20.00 ms (20.0 %)", "70.00 ms (70.0 %)", "10.00 ms (10.0 %)")
+
+
+def test_without_pipelines_nothing_is_drawn() -> None:
+    """As for the other plots."""
+    assert stages.svg(StageBars("toy", ()), "plot") == ""
