@@ -1,0 +1,133 @@
+"""OpenVINO as an engine: its CPU plugin, one stream per process."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from modelzoo.engines.export.store import export_once
+from modelzoo.engines.openvino.conversion import openvino_conversion, write_openvino
+from modelzoo.engines.openvino.model import OpenVinoModel
+from modelzoo.engines.openvino.options import DEVICE, compile_options, option_names
+from modelzoo.engines.plain_setting import require_plain
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine import libraries
+from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
+from modelzoo.machine.installation import installed_version
+from modelzoo.records.canary import Canary
+from modelzoo.records.export import Export
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.workload import Weights
+from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.workload.declaration import Inputs, Workload
+
+if TYPE_CHECKING:
+    from modelzoo.engines import protocol
+    from modelzoo.engines.export.source import TorchSource
+
+TITLE = "OpenVINO"
+BF16_METHOD = "hint"
+"""The hint ``INFERENCE_PRECISION_HINT``: OpenVINO decides which layers it computes in bf16, and converts in between."""
+_INSTALL = "pip install 'modelzoo[openvino]'"
+
+
+class OpenVinoEngine:
+    """OpenVINO 2024.6 or newer."""
+
+    name = "openvino"
+
+    def __init__(self) -> None:
+        self._threads = 0  # of the latest session
+
+    def load(self) -> None:
+        try:
+            importlib.import_module("openvino")
+        except ImportError as error:
+            problem = "is not installed" if installed_version("openvino") is None else f"cannot be imported ({error})"
+            raise EnvironmentProblem(f"openvino {problem}: run {_INSTALL}") from error
+
+    def versions(self) -> Mapping[str, str]:
+        return {**libraries.package_versions(), "openvino": installed_version("openvino") or "unknown"}
+
+    def libraries(self) -> Libraries:
+        import openvino
+
+        return libraries.read_engine_libraries(f"openvino {openvino.get_version()}", "openvino", self._threads)
+
+    def check(self, setting: Setting) -> None:
+        require_plain(setting, TITLE)
+        if setting.precision not in ("fp32", "bf16"):
+            raise UsageError(f"--precision {setting.precision}: {TITLE} runs fp32 and bf16 here")
+        if setting.bf16_method not in (None, BF16_METHOD):
+            raise UsageError(
+                f"--bf16={setting.bf16_method}: {TITLE} takes a hint and decides itself which layers run in bf16; use "
+                f"--bf16={BF16_METHOD}"
+            )
+        if setting.precision == "bf16" and "BF16" not in self._capabilities():
+            raise EnvironmentProblem(f"--precision bf16: {TITLE} has no bf16 kernels for this CPU; use fp32")
+
+    def _capabilities(self) -> list[str]:
+        import openvino
+
+        found: list[str] = openvino.Core().get_property(DEVICE, "OPTIMIZATION_CAPABILITIES")
+        return found
+
+    def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
+        method = BF16_METHOD if setting.precision == "bf16" else None
+        decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
+        return ResolvedSetting(**{**asdict(setting), **decided})
+
+    def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
+        conversion = openvino_conversion()
+        return export_once(source, self.name, conversion, lambda place: write_openvino(source, conversion, place))
+
+    def interpreter(self) -> None:
+        return None
+
+    def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
+        # OpenVINO has threads of its own; numpy, and torch as the reference, have those of OpenMP or a BLAS.
+        return dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
+
+    def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
+        return setting.reference()
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        yield
+
+    def open(self, setting: ResolvedSetting) -> OpenVinoSession:
+        self._threads = setting.threads
+        return OpenVinoSession(setting)
+
+
+class OpenVinoSession:
+    """One setting; the options are those of every model that it compiles."""
+
+    device = None
+
+    def __init__(self, setting: ResolvedSetting) -> None:
+        import openvino
+
+        self._setting, self._options = setting, compile_options(setting)
+        self._core = openvino.Core()
+
+    @contextmanager
+    def active(self) -> Iterator[tuple[str, ...]]:
+        yield option_names(self._options)
+
+    def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> OpenVinoModel:
+        if export is None:
+            raise UsageError(f"{workload.name} has not been exported for {TITLE}; run it through modelzoo")
+        return OpenVinoModel(workload.name, self._setting, self._core, self._options, export, inputs.args)
+
+    def canary(self) -> Canary:
+        from modelzoo.engines.openvino.canary import run_canary
+
+        return run_canary(self._core, self._options)
+
+
+if TYPE_CHECKING:
+    _ENGINE: protocol.Engine = OpenVinoEngine()

@@ -1,0 +1,126 @@
+"""What an audit of OpenVINO proves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from openvino_recordings import DEFAULT, F32, recorded
+
+from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest, operator_class
+from modelzoo.engines.openvino.runtime_model import Layer, time_of_passes
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource, ProofVerdict
+
+BETWEEN = 5e-3
+ERRORS = {CanaryLevel.FP32: 3e-7, CanaryLevel.BF16: 2e-3}
+
+
+def canary(level: CanaryLevel) -> Canary:
+    """All operators at ``level``."""
+    names = ("matmul", "linear", "conv", "pointwise")
+    return Canary(tuple(OperatorCheck(name, ERRORS[level], level) for name in names))
+
+
+def audited(precision: str, **changes: object) -> Audited:
+    """The two passes that were recorded after the first, with 5 ms between the layers."""
+    first, last = recorded(precision)
+    seconds = time_of_passes(first, last, 2)
+    return replace(Audited(last, seconds, sum(seconds.values()) + BETWEEN, 2, "Intel AVX-512"), **changes)
+
+
+def test_fp32_is_proven_by_the_kernels_and_the_canary() -> None:
+    """Neither is enough alone."""
+    found = build_evidence(audited(F32), canary(CanaryLevel.FP32), "fp32", None)
+    assert found.verdict is ProofVerdict.FP32
+    assert found.decided_by == (ProofSource.BOTH,)
+    assert found.log_source is LogSource.ENGINE
+    assert found.onednn_isa == "Intel AVX-512"
+    assert {each.operator_class for each in found.classes} == set(OperatorClass)
+    assert build_evidence(audited(F32), None, "fp32", None).verdict is ProofVerdict.UNKNOWN
+
+
+def test_a_model_without_a_precision_hint_is_not_fp32() -> None:
+    """OpenVINO's default is bf16 where the CPU has it; the reason names the kernels."""
+    found = build_evidence(audited(DEFAULT), canary(CanaryLevel.BF16), "fp32", None)
+    assert found.verdict is ProofVerdict.NOT_FP32
+    assert found.line.startswith("fp32: NOT FP32 (attention and conv and linear and matmul ran in bf16: OpenVINO ")
+    assert not found.proven
+
+
+def test_kernels_that_round_inside_are_caught_by_the_canary() -> None:
+    """Their names say f32."""
+    found = build_evidence(audited(F32), canary(CanaryLevel.BF16), "fp32", None)
+    assert found.verdict is ProofVerdict.NOT_FP32
+
+
+def test_bf16_is_active_if_the_kernels_are() -> None:
+    """Asked for with the hint."""
+    found = build_evidence(audited(DEFAULT), canary(CanaryLevel.BF16), "bf16", "hint")
+    assert found.verdict is ProofVerdict.ACTIVE
+    assert found.compute_bf16_share == pytest.approx(1)
+
+
+def test_layers_that_stay_in_fp32_are_no_bf16() -> None:
+    """The canary's error is that of bf16 all the same, because it was compiled with the hint too."""
+    found = build_evidence(audited(F32), canary(CanaryLevel.BF16), "bf16", "hint")
+    assert found.verdict is ProofVerdict.NOT_ACTIVE
+    assert "OpenVINO" in found.detail
+
+
+def test_the_times_add_up_to_the_passes() -> None:
+    """What no layer took is time between them."""
+    found = build_evidence(audited(F32), canary(CanaryLevel.FP32), "fp32", None)
+    assert found.seconds == pytest.approx(sum(audited(F32).seconds.values()) + BETWEEN)
+    assert found.iterations == 2
+    rows = {row.name: row for row in found.by_implementation}
+    assert rows["between operators"].seconds == pytest.approx(BETWEEN)
+    assert rows["OpenVINO Convolution brgconv_avx512_f32"].count == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "originals", "expected"),
+    [
+        ("Deconvolution", (), OperatorClass.CONV),
+        ("FullyConnected", (), OperatorClass.LINEAR),
+        ("MatMul", (), OperatorClass.MATMUL),
+        ("Subgraph", ("Multiply_1", "aten::matmul/MatMul", "Softmax_2"), OperatorClass.ATTENTION),
+        ("Subgraph", ("Multiply_1", "aten::gelu/Gelu"), None),
+        ("Pooling", (), None),
+    ],
+)
+def test_layers_that_multiply_matrices_have_a_class(
+    kind: str, originals: tuple[str, ...], expected: OperatorClass | None
+) -> None:
+    """A generated kernel has one if something that it computes is a product."""
+    assert operator_class(Layer("a", kind, "jit_avx512_f32", "fp32", originals)) is expected
+
+
+def test_reference_kernels_are_told() -> None:
+    """They are the slowest, and ``--strict`` does not accept them."""
+    layers = tuple(
+        replace(layer, kernel="ref_any_f32") if layer.kind == "Convolution" else layer for layer in recorded(F32)[1]
+    )
+    found = build_evidence(audited(F32, layers=layers), canary(CanaryLevel.FP32), "fp32", None)
+    assert found.reference_kernels == ("OpenVINO Convolution ref_any_f32",)
+    assert found.reference_share > 0
+
+
+def test_problems_are_kept() -> None:
+    """They are shown below the tables."""
+    found = build_evidence(audited(F32, problems=("other kernels",)), None, "fp32", None)
+    assert found.problems == ("other kernels",)
+
+
+def test_a_digest_counts_kernels_and_ignores_times_and_the_number_of_items() -> None:
+    """So that two processes, and two batches of detections, can be compared."""
+    first, last = recorded(F32)
+    found = kernel_digest(last)
+    assert found is not None
+    assert found == kernel_digest(first)
+    assert sum(each.count for each in found.kernels) == 6
+    assert {each.precision for each in found.kernels} == {"fp32"}
+    grown = [replace(layer, shapes=tuple((7, *shape[1:]) for shape in layer.shapes)) for layer in last]
+    assert kernel_digest(grown) == found
+    assert kernel_digest(recorded(DEFAULT)[1]) != found
+    assert kernel_digest([layer for layer in last if operator_class(layer) is None]) is None

@@ -1,0 +1,17 @@
+"""Runtime models that OpenVINO returned, recorded by ``tests/data/record_openvino.py``."""
+
+from __future__ import annotations
+
+import json
+
+from places import ROOT
+
+from modelzoo.engines.openvino.runtime_model import Layer, parse_nodes
+
+F32, DEFAULT = "f32", "default"
+
+
+def recorded(precision: str) -> list[tuple[Layer, ...]]:
+    """The layers after one pass, and after two more; of ``F32`` or ``DEFAULT``, which has no precision hint."""
+    path = ROOT / f"tests/data/openvino_2026.4.1_x86_64_{precision}.json"
+    return [parse_nodes(nodes) for nodes in json.loads(path.read_text(encoding="utf-8"))]
