@@ -66,8 +66,8 @@ class SimulatedRounds:
     request: Any
     round: int = 0
 
-    def sweep(self, seconds: float, among: Collection[int]) -> Iterator[Run]:
-        for index in among:
+    def sweep(self, seconds: float, among: Optional[Collection[int]] = None) -> Iterator[Run]:
+        for index in range(len(self.request.settings)) if among is None else among:
             yield self.machine.process(self.request.settings[index], index, self.round)
         self.round += 1
 

@@ -123,7 +123,7 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
     """
     from modelzoo.comparison.model import StoredResult
     from modelzoo.comparison.sides import make_side
-    from modelzoo.results import store
+    from modelzoo.results import store, tuning
 
     named = [_named(text) for text in texts]
     given = [name for name, _ in named if name]
@@ -136,7 +136,7 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
         files = result_files(path)
         for file in files:
             if file not in known:
-                known[file] = StoredResult(path_text(file), store.read(file))
+                known[file] = StoredResult(path_text(file), tuning.measured(store.read(file)))
         found.append(make_side(name, [known[file] for file in files], allowed))
     return found
 

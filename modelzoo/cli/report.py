@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,8 +68,7 @@ def _print(args: argparse.Namespace) -> int:
         out.print(f"{path}: {result.created}, modelzoo {result.version}", soft_wrap=True, markup=False)
         if result.tuning is not None:
             terminal.show_tuning(result, out)
-            # What the search measured besides is about candidates; only the confirmation says how fast a setting is.
-            result = tuning.confirmation(result) or replace(result, runs=())
+        result = tuning.measured(result)
         rows = summary.rows(result)
         if rows:
             if args.kernels or args.details:

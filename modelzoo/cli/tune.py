@@ -124,10 +124,11 @@ def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
     machine, goal = read_machine(), Goal(args.goal)
     if machine.emulator:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run tune on the machine itself")
+    conditions, batch = read_conditions(machine, base), base.batch or work.batch
     if args.vary:
-        found = grid.exact(base, _settings(args, args.vary)[1])
+        found = grid.exact(base, _settings(args, args.vary)[1], conditions, batch)
     else:
-        found = grid.declared(base, goal, read_conditions(machine, base), base.batch or work.batch)
+        found = grid.declared(base, goal, conditions, batch)
     budget = BUDGET if args.budget is None else args.budget
     halving.check(budget, len(found.settings))
     tuning = Tuning(work.name, goal, budget, len(found.settings), found.left_out, args.allow_unjudged, tuple(args.vary))
@@ -160,7 +161,7 @@ def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultF
             f"{work.name} from {base.label}; repeat the options of the first call"
         )
     machines = {run.report.machine_fingerprint for run in result.runs if run.report is not None}
-    if machines - {fingerprint(read_machine())}:
+    if machines - {None, fingerprint(read_machine())}:
         raise UsageError(f"--resume {path}: it was measured on another machine, or this one has changed; begin anew")
     tuning = tuning if args.budget is None else replace(tuning, budget=args.budget)
     return store.ResultFile(path, replace(result, asked=asked, tuning=tuning))

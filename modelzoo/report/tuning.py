@@ -28,12 +28,12 @@ def headline(result: Result) -> str:
         why = "they cannot be compared" if speed is not None else "there was no time to measure it again"
         reason = speed.verdict.reason if speed is not None else "give a larger --budget"
         return f"{winner} seemed fastest, but {why}: {reason}"
-    said = f"{ratio(speed.ratio)} {results.SPEED_OF[tuning.goal]} of the default, measured again in new processes"
+    said = f"{ratio(speed.ratio)} the {results.SPEED_OF[tuning.goal]} of the default, measured again in new processes"
     if speed.verdict.outcome is SpeedVerdict.FASTER:
         return f"{winner} is fastest: {said}"
     return (
-        f"nothing is proven to be faster here than the default, {default}: {winner} seemed so, and has {said} "
-        f"({speed.verdict.outcome}: {speed.verdict.reason})"
+        f"nothing is proven to be faster here than the default, {default}: {winner} seemed so, and has {said}, which "
+        f"is {speed.verdict.outcome} ({speed.verdict.reason})"
     )
 
 
@@ -51,8 +51,11 @@ def ties(result: Result) -> str:
     chosen = results.of(result).choice
     if chosen is None or not chosen.ties:
         return ""
-    names = [result.label(group) for group in (chosen.best, *chosen.ties) if group != chosen.winner]
-    return f"the search could not tell {', '.join(names)} from {result.label(chosen.winner)}, which is the simplest"
+    names = ", ".join(result.label(group) for group in (chosen.best, *chosen.ties) if group != chosen.winner)
+    winner = result.label(chosen.winner)
+    if chosen.winner == chosen.best:
+        return f"ties: the search could not tell {names} from {winner}"
+    return f"ties: the search could not tell {names} from {winner}, which is the simplest of those that seem as fast"
 
 
 def ladder_columns(rungs: Sequence[Rung]) -> list[Column]:
@@ -60,7 +63,7 @@ def ladder_columns(rungs: Sequence[Rung]) -> list[Column]:
     return [
         Column("step", tuple(each.label for each in rungs)),
         Column("latency", tuple(interval(each.latency) for each in rungs), True),
-        Column("speed of the default's", tuple(ratio(each.speed) if each.speed else MISSING for each in rungs), True),
+        Column("speedup", tuple(ratio(each.speed) if each.speed else MISSING for each in rungs), True),
         Column("gain of the step", tuple(ratio(each.gain) if each.gain else MISSING for each in rungs), True),
     ]
 

@@ -134,6 +134,21 @@ def confirmation(result: Result) -> Optional[Result]:
     return _part(result, stage, (0, tuning.choice.winner))
 
 
+def measured(result: Result) -> Result:
+    """Return what ``result`` says of the speed of settings, for tables and comparisons.
+
+    Of a search that is the confirmation, or else what was measured of the default: the other candidates were looked at
+    in order to pick the best, which flatters it. Any other result is returned as it is.
+    """
+    if result.tuning is None:
+        return result
+    found = confirmation(result)
+    if found is not None:
+        return found
+    default = tuple(run for run in result.runs if run.group == 0)
+    return replace(result, asked=result.asked[:1], runs=default, validity=(), tuning=None)
+
+
 def _part(result: Result, stage: Stage, groups: Sequence[int]) -> Result:
     place = {group: index for index, group in enumerate(groups)}
     runs = tuple(replace(run, group=place[run.group]) for run in runs_of(result, stage) if run.group in place)
@@ -165,7 +180,8 @@ def ladder(result: Result) -> list[Rung]:
     found: list[Rung] = []
     for index, group in enumerate(groups):
         level = stats.level_interval([math.exp(value) for value in times[group].values()])
-        batch = next(run.report.setting.batch for run in result.runs if run.group == group and run.report is not None)
+        own = [run.report for run in runs_of(result, stage) if run.group == group and run.report is not None]
+        batch = own[0].setting.batch
         seconds = stats.Interval(level.value * batch, level.low * batch, level.high * batch)
         before = groups[index - 1] if index else None
         found.append(

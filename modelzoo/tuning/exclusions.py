@@ -12,7 +12,6 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.comparable import not_comparable, not_fp32
 from modelzoo.results.proof import merged_proof
-from modelzoo.setting import Setting
 
 PRIMITIVES = 1024
 """oneDNN keeps so many primitives unless it is told otherwise (source: its developer guide, "Primitive Cache")."""
@@ -47,20 +46,14 @@ def _unproven(group: int, reports: Sequence[RunReport]) -> Optional[Exclusion]:
     return Exclusion(group, ExclusionKind.UNPROVEN, proof.sentence or "no kernel evidence was taken")
 
 
-def pointless(group: int, setting: Setting, changes: set[str], probe: RunReport) -> Optional[Exclusion]:
+def pointless(group: int, changes: set[str], probe: RunReport) -> Optional[Exclusion]:
     """Return why a candidate cannot have an effect, by what the default setting ran; ``None`` if it may.
 
     Args:
         group: the candidate.
-        setting: its setting.
         changes: the fields of ``Setting`` that it changes.
         probe: the first process of the default setting.
     """
-    decided = ("batch", "threads", "bf16_method")
-    if all(getattr(setting, name) in (None, getattr(probe.setting, name)) for name in decided) and not (
-        changes - {*decided}
-    ):
-        return Exclusion(group, ExclusionKind.NO_EFFECT, "it is what the default is on this machine")
     operators = {use.operator_class.value for use in probe.evidence.operators} if probe.evidence is not None else None
     if "channels_last" in changes and operators is not None and "conv" not in operators:
         reason = "channels-last has no effect: the model has no convolution"

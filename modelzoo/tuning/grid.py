@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from modelzoo.errors import UsageError
 from modelzoo.records.tuning import Goal, LeftOut
 from modelzoo.setting import Setting
 
@@ -110,9 +111,29 @@ def declared(base: Setting, goal: Goal, conditions: Conditions, batch: int) -> G
     return Grid(tuple(settings), tuple(LeftOut(what, reason) for what, reason in left_out.items()))
 
 
-def exact(base: Setting, settings: Sequence[Setting]) -> Grid:
-    """The grid of ``--vary``: exactly these settings, after the default."""
-    return Grid((base, *(each for each in settings if each != base)))
+def exact(base: Setting, settings: Sequence[Setting], conditions: Conditions, batch: int) -> Grid:
+    """Return the grid of ``--vary``: these settings, after the default.
+
+    Args:
+        base: the default setting.
+        settings: what is varied; what is the default anyway, such as its number of threads, is not measured twice.
+        conditions: of the machine.
+        batch: the batch size of ``base``, as resolved.
+
+    Raises:
+        UsageError: there are too many, or none besides the default.
+    """
+    usual = {"threads": conditions.threads, "batch": batch}
+    found = [base]
+    for setting in settings:
+        same = {name: getattr(base, name) for name, value in usual.items() if getattr(setting, name) == value}
+        plain = setting.replace(**same)
+        if plain not in found:
+            found.append(plain)
+    if not 1 < len(found) <= LARGEST:
+        count = len(found) - 1
+        raise UsageError(f"--vary names {count} settings besides the default; a search needs 1 to {LARGEST - 1}")
+    return Grid(tuple(found))
 
 
 def _listed(goal: Goal, conditions: Conditions, batch: int, left_out: dict[str, str]) -> Iterator[Changes]:

@@ -100,7 +100,7 @@ class Search:
         unjudgeable = exclusions.unjudgeable(report, self.work.judge is not None)
         for group in self.tuning.open():
             changes = {name for axis in choice.changed(settings[0], settings[group]) for name in axis}
-            excluded = exclusions.pointless(group, settings[group], changes, report)
+            excluded = exclusions.pointless(group, changes, report)
             if unjudgeable and settings[group].precision == "bf16" and not self.tuning.allow_unjudged:
                 excluded = excluded or exclusions.not_judged(group, unjudgeable)
             found += [excluded] if excluded is not None else []

@@ -82,30 +82,20 @@ def test_channels_last_needs_a_convolution() -> None:
     """As the audit of the default shows; without an audit nothing is known."""
     conv = OperatorUse("conv", OperatorClass.CONV, (), "jit", "fp32", ProofSource.BOTH, 1, 1.0, 1.0)
     changes = {"channels_last"}
-    last = Setting(channels_last=True)
-    without = exclusions.pointless(1, last, changes, report())
+    without = exclusions.pointless(1, changes, report())
     assert without is not None
     assert without.reason == "channels-last has no effect: the model has no convolution"
-    assert exclusions.pointless(1, last, changes, report(evidence=replace(FP32, operators=(conv,)))) is None
-    assert exclusions.pointless(1, last, changes, report(evidence=None)) is None
+    assert exclusions.pointless(1, changes, report(evidence=replace(FP32, operators=(conv,)))) is None
+    assert exclusions.pointless(1, changes, report(evidence=None)) is None
 
 
 def test_a_larger_cache_of_primitives_needs_many_of_them() -> None:
     """A pass that calls few kernels cannot fill oneDNN's own cache."""
-    setting = Setting(primitive_cache=16384)
     few, many = (KernelDigest("0", (KernelCalls("jit", "fp32", count),)) for count in (53, 2000))
-    found = exclusions.pointless(1, setting, {"primitive_cache"}, report(kernels=few))
+    found = exclusions.pointless(1, {"primitive_cache"}, report(kernels=few))
     assert found is not None
     assert found.reason == "a pass calls 53 kernels, and oneDNN keeps 1,024 primitives anyway"
-    assert exclusions.pointless(1, setting, {"primitive_cache"}, report(kernels=many)) is None
-
-
-def test_what_the_default_is_anyway_is_not_measured() -> None:
-    """``threads=2`` where the default has two threads."""
-    same = Setting(threads=1)
-    assert exclusions.pointless(1, same, {"threads"}, report()) is not None
-    assert exclusions.pointless(1, Setting(threads=2), {"threads"}, report()) is None
-    assert exclusions.pointless(1, same.replace(thp="on"), {"threads", "thp"}, report()) is None
+    assert exclusions.pointless(1, {"primitive_cache"}, report(kernels=many)) is None
 
 
 def test_a_default_that_is_not_fp32_compares_with_nothing() -> None:

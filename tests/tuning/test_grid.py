@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from modelzoo.errors import UsageError
 from modelzoo.records.tuning import Goal
 from modelzoo.setting import ENGINES, Setting
 from modelzoo.tuning import grid
@@ -66,7 +67,16 @@ def test_what_the_call_fixes_is_not_varied() -> None:
 
 
 def test_exact_settings_follow_the_default() -> None:
-    """The default is measured in any case, and only once."""
+    """The default is measured in any case, and only once, also if it is named by its numbers."""
     compiled = Setting(mode="compile")
-    assert grid.exact(Setting(), [Setting(), compiled]).settings == (Setting(), compiled)
-    assert grid.exact(Setting(), [compiled]).settings == (Setting(), compiled)
+    varied = [Setting(), Setting(threads=8), compiled.replace(threads=8), compiled.replace(batch=2)]
+    assert grid.exact(Setting(), varied, SERVER, batch=2).settings == (Setting(), compiled)
+    assert grid.exact(Setting(), [compiled], SERVER, batch=2).settings == (Setting(), compiled)
+
+
+def test_a_search_needs_something_to_search() -> None:
+    """And not more than a call can measure."""
+    with pytest.raises(UsageError, match="--vary names 0 settings besides the default"):
+        grid.exact(Setting(), [Setting()], SERVER, batch=1)
+    with pytest.raises(UsageError, match="--vary names 40 settings besides the default; a search needs 1 to 39"):
+        grid.exact(Setting(), [Setting(threads=number) for number in range(9, 49)], SERVER, batch=1)

@@ -10,10 +10,11 @@ from modelzoo.comparison.model import StoredResult
 from modelzoo.records.run import Result
 from modelzoo.report import differences
 from modelzoo.report.differences import ShownRow
-from modelzoo.report.page import circumstances, comparisons, figures, history, predictions, summary, workloads
+from modelzoo.report.page import circumstances, comparisons, figures, history, predictions, summary, tuning, workloads
 from modelzoo.report.page.content import Block, Notices, Page, Paragraphs, Section
 from modelzoo.report.plots import forest, roofline
 from modelzoo.results import summary as rows_of
+from modelzoo.results import tuning as results_tuning
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -35,8 +36,8 @@ class Given:
 
     @property
     def latest(self) -> Result:
-        """The result that is shown in full."""
-        return self.sessions[-1].result
+        """The result that is shown in full; of a search, what it says of the speed of settings."""
+        return results_tuning.measured(self.sessions[-1].result)
 
 
 def page(given: Sequence[Given], question: Question) -> Page:
@@ -79,6 +80,9 @@ def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Sect
     """The sections of a page about one result: the answer first, everything else below it."""
     parts = _parts(given.latest, shown, "r", pictures, figures.BOTH)
     answer = [block for block in parts if not isinstance(block, Section)]
+    search = given.sessions[-1].result
+    if search.tuning is not None:
+        parts.insert(0, tuning.section(search, "r-search", figures.BOTH))
     if given.is_directory:
         answer.insert(0, _which(given))
     return [Section("Results", tuple(answer), "results"), *(block for block in parts if isinstance(block, Section))]
@@ -86,6 +90,9 @@ def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Sect
 
 def _several(given: Given, shown: Sequence[ShownRow], number: int, pictures: int) -> Section:
     parts = _parts(given.latest, shown, f"r{number}", pictures, figures.ONE)
+    search = given.sessions[-1].result
+    if search.tuning is not None:
+        parts.insert(0, tuning.section(search, f"r{number}-search", figures.ONE))
     if given.is_directory:
         parts.insert(0, _which(given))
     return Section(given.name, tuple(parts), f"r{number}")

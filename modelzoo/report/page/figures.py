@@ -48,6 +48,17 @@ def ratios(data: forest.Forest, mark: str, widths: Widths = BOTH) -> Optional[Fi
     return _figure(data, forest.svg, forest.columns(data), mark, caption, widths)
 
 
+def steps(data: forest.Forest, mark: str, widths: Widths = BOTH) -> Optional[Figure]:
+    """Return the plot of the steps to the winner of a search; ``None`` if there are none."""
+    if not data.rows:
+        return None
+    caption = (
+        "Each step from the default to the winner, by one option, with its 95 % interval: above 1 is faster than the "
+        "step before. All were measured again, in processes that took no part in the choice."
+    )
+    return _figure(data, forest.svg, forest.columns(data), mark, caption, widths)
+
+
 def medians(shown: Sequence[ShownRow], mark: str, widths: Widths = BOTH) -> Optional[Figure]:
     """Return the medians of the processes of one workload; ``None`` if nothing was timed."""
     found = [processes.series(e.row.label, [e.runs], e.row.latency) for e in shown if e.row.latency is not None]
