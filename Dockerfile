@@ -4,11 +4,39 @@
 #   docker buildx build --build-arg ENV_IMAGE=modelzoo:torch2.10.0_acl --build-arg TAG=mine -t modelzoo:mine .
 #
 # The environment has every package, so that a change of the code is built in seconds.
+# ENGINES="onnxruntime openvino" adds engines besides torch; they need Python 3.10, which the images of torch 1.13.0 lack.
 ARG ENV_IMAGE=environment-${TARGETARCH}
+ARG BASE_IMAGE=debian:bookworm-slim
+ARG ENGINES=
 ARG WEIGHTS=none
 
+# The same base and packages as in pytorch_env/, so that the layer is shared.
+FROM --platform=$BUILDPLATFORM ${BASE_IMAGE} AS engine-wheels
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ca-certificates python3 python3-pip \
+    && apt-get clean && rm -rf /var/lib/apt/lists/*
+ARG ENGINES TARGETARCH PIP_CERT PIP_INDEX_URL PIP_EXTRA_INDEX_URL
+COPY requirements/lock-onnxruntime.txt requirements/lock-openvino.txt pytorch_env/unpack-wheels /build/
+RUN --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    for engine in ${ENGINES}; do \
+        if [ ! -f "/build/lock-$engine.txt" ]; then \
+            echo "ENGINES: no engine $engine; use onnxruntime, openvino or both" >&2; exit 2; \
+        fi; \
+        /build/unpack-wheels "/build/lock-$engine.txt" "${TARGETARCH}" /opt/engines/site-packages || exit 1; \
+    done
+
 # hadolint ignore=DL3006
-FROM ${ENV_IMAGE} AS code
+FROM ${ENV_IMAGE} AS engines
+
+FROM engines AS engines-installed
+ARG ENGINES
+COPY --from=engine-wheels /opt/engines /opt/engines
+RUN packages=$(python3 -c 'import site; print(site.getsitepackages()[0])') \
+    && echo /opt/engines/site-packages >"$packages/engines.pth" \
+    && for engine in ${ENGINES}; do python3 -c "import $engine" || exit 1; done
+
+# hadolint ignore=DL3006
+FROM engines${ENGINES:+-installed} AS code
 COPY pyproject.toml LICENSE README.md /modelzoo/
 COPY modelzoo /modelzoo/modelzoo
 COPY resnet50 /modelzoo/resnet50

@@ -12,6 +12,9 @@ variable "REGISTRY" { default = "modelzoo" }
 // pretrained: the published weights (0.85 GB) are part of the image; none: they are downloaded at the first run.
 variable "WEIGHTS" { default = "none" }
 
+// Engines besides torch, for the images of the current torch: "onnxruntime openvino", or one of them.
+variable "ENGINES" { default = "" }
+
 // The index with the CPU build for x86-64. Empty: the CUDA build of the general index (7 GB; it works without a GPU).
 variable "TORCH_INDEX" { default = "https://download.pytorch.org/whl/cpu" }
 
@@ -118,7 +121,11 @@ target "suites" {
     "environment-${backend == "x86" ? "amd64" : "arm64"}" = "target:torch${replace(version.torch, ".", "_")}_${backend}"
   }
   tags = ["${REGISTRY}:torch${version.torch}_${backend}_modelzoo"]
-  args = { TAG = "torch${version.torch}_${backend}_modelzoo" }
+  args = {
+    TAG        = "torch${version.torch}_${backend}_modelzoo"
+    BASE_IMAGE = version.base
+    ENGINES    = version.torch == "1.13.0" ? "" : ENGINES
+  }
 }
 
 target "modelzoo" {
@@ -129,5 +136,8 @@ target "modelzoo" {
     environment-arm64 = "target:torch2_10_0_acl"
   }
   tags = ["${REGISTRY}:modelzoo"]
-  args = { TAG = "modelzoo" }
+  args = {
+    TAG     = "modelzoo"
+    ENGINES = ENGINES
+  }
 }

@@ -95,6 +95,27 @@ def test_the_general_index_takes_the_lock_with_cuda() -> None:
     assert plan["torch2_10_0_acl"]["args"]["LOCK"] == "lock-cpu.txt"
 
 
+def test_engines_are_added_to_images_of_the_current_torch() -> None:
+    """Those of torch 1.13.0 have Python 3.9, for which there are no wheels; by default no image has them."""
+    plan = bake("all", ENGINES="onnxruntime openvino")
+    suites = {name: target["args"]["ENGINES"] for name, target in plan.items() if "modelzoo" in name}
+    assert {name for name, engines in suites.items() if not engines} == {name for name in suites if "1_13" in name}
+    assert set(suites.values()) == {"", "onnxruntime openvino"}
+    assert {each["args"].get("ENGINES", "") for each in bake("all").values()} == {""}
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+def test_an_engine_adds_its_own_packages_only(engine: str) -> None:
+    """The others are in the environment; a second numpy before its own would be imported instead of it."""
+    pins = [
+        {line.partition("==")[0] for line in (ROOT / "requirements" / name).read_text().splitlines() if "==" in line}
+        for name in (f"lock-{engine}.txt", "lock-cpu.txt")
+    ]
+    assert engine in pins[0]
+    assert not pins[0] & pins[1]
+    assert f"requirements/lock-{engine}.txt" in (ROOT / "Dockerfile").read_text()
+
+
 def sourced(version: str) -> dict[str, str]:
     """Return the variables that ``pytorch_env/versions.sh`` sets for one torch."""
     script = '. pytorch_env/versions.sh && printf "%s\\n" "$BASE_IMAGE" "$LOCK"'
@@ -161,7 +182,7 @@ def test_nothing_but_what_is_copied_is_sent() -> None:
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*"
     let_in = {line[1:] for line in lines if line.startswith("!")}
-    for path in (ROOT / "Dockerfile", *(ROOT / "pytorch_env").glob("Dockerfile.*")):
+    for path in (*ROOT.glob("Dockerfile*"), *(ROOT / "pytorch_env").glob("Dockerfile.*")):
         text = path.read_text(encoding="utf-8")
         sources = [
             word for line in re.findall(r"^COPY (?!--from)(.*)", text, re.MULTILINE) for word in line.split()[:-1]
