@@ -21,9 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 
+import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, table
-from common import stats
-
+from modelzoo import stats
 from modelzoo.errors import ModelzooError
 from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import Rounds
@@ -31,7 +31,7 @@ from modelzoo.records.run import Result, Run
 from modelzoo.records.tuning import ExclusionKind
 from modelzoo.results import store, tuning
 from modelzoo.setting import Plan, Setting
-from modelzoo.workload import discovery
+from modelzoo.workload import Workload, discovery
 
 BEHIND = 1.03
 """The goal: time of the winner ÷ time of the best of all."""
@@ -132,7 +132,7 @@ def main() -> int:
     return conclude(claims(ratios(runs), over_best, [result.label(group) for group in last], args.speedup))
 
 
-def _request(work: discovery.Workload, result: Result, groups: Sequence[int]) -> Request:
+def _request(work: Workload, result: Result, groups: Sequence[int]) -> Request:
     settings: tuple[Setting, ...] = tuple(result.asked[group].setting for group in groups)
     return Request(work, settings, Plan(), audit=False)
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Optional
 
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.run import RunReport
@@ -58,8 +59,10 @@ def variables(report: RunReport) -> dict[str, str]:
     return {**found, **report.environment.applied}
 
 
-def python(report: RunReport, said: str, script: str) -> str:
+def python(report: RunReport, said: str, script: str) -> Optional[str]:
     """Return Python that runs a model like the process that was measured, to paste into a server.
+
+    ``None`` if there is none for the engine.
 
     Args:
         report: of one process of the setting.
@@ -73,7 +76,8 @@ def python(report: RunReport, said: str, script: str) -> str:
         head += ["", f"Transparent huge pages are {setting.thp} for the process: prctl(PR_SET_THP_DISABLE)."]
     head += ["", "Start the process with these environment variables:", "", f"    {given}", '"""', ""]
     if setting.engine != "torch":
-        return "\n".join([*head, *recipe_engines.lines(report), ""])
+        own = recipe_engines.lines(report)
+        return None if own is None else "\n".join([*head, *own, ""])
     return "\n".join([*head, *_torch(report, script), ""])
 
 

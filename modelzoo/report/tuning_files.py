@@ -29,7 +29,9 @@ def write(result: Result, path: Path, script: str) -> list[str]:
     settings, code = path.with_suffix(".setting"), path.with_suffix(".py")
     try:
         write_atomically(settings, recipe.settings_file(report, said))
-        write_atomically(code, recipe.python(report, said, script))
+        lines = recipe.python(report, said, script)
+        if lines is not None:
+            write_atomically(code, lines)
     except OSError as error:
         reason = f"cannot write {settings} or {code}: {error.strerror}"
         raise UsageError(f"{reason}; name another file with --json FILE") from error
@@ -37,5 +39,5 @@ def write(result: Result, path: Path, script: str) -> list[str]:
     return [
         f"command line: {command}",
         f"settings file: {settings}, for --setting {shlex.quote('@' + str(settings))}",
-        f"Python: {code}",
+        f"Python: {code}" if lines is not None else f"Python: see docs/engines.md for {report.setting.engine}",
     ]
