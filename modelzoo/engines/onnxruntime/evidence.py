@@ -111,7 +111,8 @@ def _attributed(event: Event, levels: Mapping[str, CanaryLevel], is_allowed: boo
         kernel, category = _other_kernel(event.name)
         return AttributedTime(event.name, None, event.shapes, kernel, category, ProofSource.DATA_TYPES, event.seconds)
     given = _operand_type(event, is_allowed)
-    proof = decide_precision(given, levels.get(_canary_operator(event, kind)), ProofSource.DATA_TYPES)
+    level = levels.get(_canary_operator(event, kind) or "")
+    proof = decide_precision(given, level, ProofSource.DATA_TYPES)
     return AttributedTime(
         event.name, kind, event.shapes, _kernel(event, kind), proof.precision, proof.decided_by, event.seconds
     )
@@ -125,22 +126,32 @@ def _operand_type(event: Event, is_allowed: bool) -> str:
     return BF16_ALLOWED if found == "fp32" and is_allowed else found
 
 
-def _canary_operator(event: Event, kind: OperatorClass) -> str:
-    """The operator of the canary that enters MLAS where this node does."""
-    if kind is OperatorClass.CONV:
-        if operator_of(event.name) == "ConvTranspose":
-            return "linear"  # it calls the same product as Gemm
-        weights = event.shapes[1] if len(event.shapes) > 1 else ()
-        return "pointwise" if len(weights) > 2 and set(weights[2:]) == {1} else "conv"
-    if kind is OperatorClass.LINEAR:
-        return "projection" if CONSTANT in marks_of(event.name) else "linear"
-    return "matmul"
+def _canary_operator(event: Event, kind: OperatorClass) -> str | None:
+    """The operator of the canary that enters MLAS where this node does; ``None`` if there is none.
+
+    With fast math, ``Attention`` and ``FusedMatMul`` with a transposed operand stay in fp32 where ``MatMul`` is in bf16
+    (seen with 1.32 on an emulated Neoverse N2), so what the canary shows of one says nothing about the others.
+    """
+    operator = operator_of(event.name)
+    if operator in ("Conv", "FusedConv"):
+        return "pointwise" if _is_pointwise(event) else "conv"
+    if operator in ("Gemm", "FusedGemm"):
+        return "linear"
+    if operator == "MatMul":
+        return "projection" if kind is OperatorClass.LINEAR else "matmul"
+    return None
+
+
+def _is_pointwise(event: Event) -> bool:
+    """Whether the weights of a convolution are 1×1."""
+    weights = event.shapes[1] if len(event.shapes) > 1 else ()
+    return len(weights) > 2 and set(weights[2:]) == {1}
 
 
 def _kernel(event: Event, kind: OperatorClass) -> str:
     marks = [mark for mark in marks_of(event.name) if mark != CONSTANT]
     kernel = " ".join(["MLAS", *marks, operator_of(event.name)])
-    if kind is OperatorClass.CONV and _canary_operator(event, kind) == "pointwise":
+    if kind is OperatorClass.CONV and _is_pointwise(event):
         kernel += " 1×1"
     return kernel
 

@@ -11,6 +11,7 @@ from onnxruntime_recordings import recorded
 from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest, operator_class
 from modelzoo.engines.onnxruntime.profile_log import parse_profile
 from modelzoo.evidence.observation import Event
+from modelzoo.evidence.precision_proof import UNKNOWN
 from modelzoo.evidence.profiler import nest_spans
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource, ProofVerdict
@@ -57,7 +58,7 @@ def test_fp32_is_proven_if_the_canary_confirms_every_class() -> None:
     evidence = build_evidence(events(), 1, canary(), "fp32", None)
     assert evidence.verdict is ProofVerdict.FP32
     assert evidence.proven
-    assert evidence.decided_by == (ProofSource.BOTH,)
+    assert set(evidence.decided_by) == {ProofSource.BOTH, ProofSource.DATA_TYPES}
     assert evidence.log_source is LogSource.ENGINE
     assert {each.operator_class for each in evidence.classes} == {
         OperatorClass.CONV,
@@ -96,9 +97,20 @@ def test_tensors_of_another_type_disprove_fp32() -> None:
 
 def test_bf16_is_active_if_all_operators_of_the_canary_show_it() -> None:
     """Tensors stay fp32 with fast math, so the canary decides."""
-    evidence = build_evidence(events(), 1, ALL_BF16, "bf16", "fastmath")
+    found = [event for event in events() if event.name != "FusedMatMul"]
+    evidence = build_evidence(found, 1, ALL_BF16, "bf16", "fastmath")
     assert evidence.verdict is ProofVerdict.ACTIVE
     assert evidence.decided_by == (ProofSource.CANARY,)
+
+
+@pytest.mark.parametrize("operator", ["FusedMatMul", "Attention", "ConvTranspose", "LSTM"])
+def test_what_the_canary_does_not_run_is_not_concluded_from_it(operator: str) -> None:
+    """With fast math these may stay in fp32 beside a ``MatMul`` in bf16; without it their tensors are fp32."""
+    found = [replace(event, name=operator) for event in events() if event.name == "FusedMatMul"]
+    bf16 = build_evidence(found, 1, ALL_BF16, "bf16", "fastmath")
+    assert (bf16.verdict, bf16.operators[0].precision) == (ProofVerdict.UNKNOWN, UNKNOWN)
+    fp32 = build_evidence(found, 1, canary(), "fp32", None)
+    assert (fp32.verdict, fp32.operators[0].precision) == (ProofVerdict.FP32, "fp32")
 
 
 def test_bf16_is_partly_active_if_only_some_kernels_have_it() -> None:

@@ -39,6 +39,12 @@ def test_fast_math_follows_the_bf16_method(monkeypatch: pytest.MonkeyPatch) -> N
     assert session_settings(setting.reference()).fast_math is False
 
 
+def test_fast_math_keeps_layers_out_of_gemm() -> None:
+    """``Gemm`` has no bf16 kernel."""
+    entries = SessionSettings(threads=2, fast_math=True, spinning=True).entries
+    assert entries["optimization.disable_specified_optimizers"] == "MatMulAddFusion"
+
+
 def test_threads_do_not_spin_beside_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Validation runs torch in the same process."""
     monkeypatch.setitem(sys.modules, "torch", sys)
