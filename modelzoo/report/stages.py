@@ -80,19 +80,14 @@ def sentences(each: PipelineLevels) -> list[str]:
 def bottleneck(each: PipelineLevels) -> str:
     """Name the stage that takes most of the time, and say how busy the device is."""
     slowest = max(each.stages, key=lambda level: level.seconds.value)
-    device = "the CPU, as the device," if each.device == CPU else each.device
+    device = "the device (here the CPU)" if each.device == CPU else each.device
+    busy = f"{device} is busy {share(min(1.0, each.device_busy))} of the time"
     if each.per_batch is None:
-        rest = sum(level.seconds.value for level in each.stages if level.stage.place is Place.HOST) / each.sum
-        text = f"bottleneck: {slowest.stage.name}, {share(slowest.share)} of the stages' time; "
-        return (
-            text
-            + f"{device} is busy {share(min(1.0, each.device_busy))} of the time, the host's stages take {share(rest)}"
-        )
-    return (
-        f"bottleneck: {slowest.stage.name}, {formatting.seconds(slowest.seconds.value)} of the "
-        f"{formatting.seconds(each.time.value)} per finished batch; {device} is busy "
-        f"{share(min(1.0, each.device_busy))} of the time"
-    )
+        rest = sum(level.share for level in each.stages if level.stage.place is Place.HOST)
+        text = f"bottleneck: {slowest.stage.name}, {share(slowest.share)} of the stages' time"
+        return f"{text}; {busy}, the stages of the host take {share(rest)}"
+    spent, whole = formatting.seconds(slowest.seconds.value), formatting.seconds(each.time.value)
+    return f"bottleneck: {slowest.stage.name}, {spent} of the {whole} per finished batch; {busy}"
 
 
 def sum_text(each: PipelineLevels) -> str:

@@ -1,0 +1,236 @@
+"""Draw the pictures of docs/timing.md and print its figures.
+
+    .venv/bin/python benchmarks/timing_pictures.py [--output docs/pictures]
+
+An asynchronous device is simulated (tests/simulated_device.py) and timed by the code that times real ones, so the
+pictures and figures about it are the same everywhere. Batches in flight are those of real threads, whose stages sleep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, cast
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from simulated_device import SimulatedDevice
+from timeline import Bar, Lanes, write
+
+from modelzoo.measure import clock, pipeline
+from modelzoo.measure.in_flight import InFlight
+from modelzoo.measure.pipeline import Marks, Step, begin, steps_of, wait
+from modelzoo.measure.pipeline_clock import run_all
+from modelzoo.records.pipeline import MODEL, Place
+from modelzoo.workload.stages import ModelInput, ModelOutput, Stage, Stages
+
+ROOT = Path(__file__).resolve().parents[1]
+MS = 1_000_000
+"""Nanoseconds."""
+ISSUE = 3
+"""Milliseconds of the host to issue a stage of the device."""
+HOST, DEVICE = "host", "device"
+SLEEPS = {"decode": 12, MODEL: 20, "answer": 6}
+"""Milliseconds of the stages that sleep."""
+
+
+class Tensor:
+    """A tensor of the simulated device; a copy takes 1 ms, and that to the host waits."""
+
+    def __init__(self, device: SimulatedDevice) -> None:
+        self.device = device
+
+    def to(self, name: str) -> Tensor:
+        """Copy it to the device."""
+        self.device.launch(takes=MS)
+        return self
+
+    def cpu(self) -> Tensor:
+        """Copy it to the host."""
+        self.device.launch(takes=MS)
+        self.device.wait()
+        return self
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass of the simulated pipeline: its bars, its seconds, and those of each stage as they were timed."""
+
+    bars: tuple[Bar, ...]
+    milliseconds: float
+    stages: dict[str, float]
+
+
+def simulated_pipeline(device: SimulatedDevice) -> tuple[Step, ...]:
+    """Decode on the host; resize, model and paste on the device; answer on the host."""
+
+    def on_host(milliseconds: int, made: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(value: Any) -> Any:
+            device.now += milliseconds * MS
+            return made(value)
+
+        return call
+
+    def on_device(milliseconds: int, made: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(value: Any) -> Any:
+            device.launch(issue=ISSUE * MS, takes=milliseconds * MS)
+            return made(value)
+
+        return call
+
+    stages = Stages(
+        source=None,
+        items=("picture",),
+        before=(
+            Stage("decode", on_host(6, lambda value: Tensor(device))),
+            Stage("resize", on_device(5, lambda value: ModelInput((value,))), DEVICE),
+        ),
+        after=(
+            Stage("paste", on_device(7, lambda made: made.output), DEVICE),
+            Stage("answer", on_host(4, lambda value: "done")),
+        ),
+    )
+    return steps_of(stages, on_device(20, lambda made: ModelOutput(made.args[0])), device, "simulated")
+
+
+def timed_pass(*, by_events: bool, synchronized: bool = False) -> Pass:
+    """Run one pass on a new simulated device.
+
+    Args:
+        by_events: whether stages of the device are timed by events, or by the host's clock around their calls.
+        synchronized: whether the host waits for the device after every stage.
+    """
+    device = SimulatedDevice()
+    bars: list[Bar] = []
+
+    def watched(step: Step) -> Step:
+        def call(value: Any) -> Any:
+            start = device.now
+            output = step.call(value)
+            is_host = step.place is Place.HOST
+            waits = step.name == "copy to host"
+            kind = "host" if is_host else "wait" if waits else "issue"
+            bars.append(Bar(HOST, kind, step.name if is_host else kind, start / MS, device.now / MS))
+            return output
+
+        return Step(step.name, call, step.place, step.by_events and by_events)
+
+    with mock.patch.object(pipeline, "perf_counter_ns", device.stamp):
+        steps = [watched(step) for step in simulated_pipeline(device)]
+        origin, marks = begin(device), Marks(device)
+        if synchronized:
+            steps = [_with_wait(step, device, bars) for step in steps]
+        marks.run(steps, None)
+        end = wait(device)
+        spans = marks.spans(origin)
+    on_device = [Bar(DEVICE, "device", s.step.name, 1e3 * s.start, 1e3 * s.end) for s in spans if s.step.by_events]
+    stages = {span.step.name: 1e3 * span.seconds for span in spans}
+    return Pass((*bars, *on_device), (end - origin.at) / MS, stages)
+
+
+def _with_wait(step: Step, device: SimulatedDevice, bars: list[Bar]) -> Step:
+    """``step``, which waits for the device at its end; the wait is a bar of its own."""
+
+    def call(value: Any) -> Any:
+        output = step.call(value)
+        start = device.now
+        wait(device)
+        if device.now > start:
+            bars.append(Bar(HOST, "wait", "wait", start / MS, device.now / MS))
+        return output
+
+    return Step(step.name, call, step.place, step.by_events)
+
+
+def spans_of_a_call() -> tuple[Lanes, clock.Sample]:
+    """One call of a model whose work takes the device 20 ms and the host 5 ms to issue."""
+    device = SimulatedDevice()
+
+    def call() -> None:
+        for _ in range(5):
+            device.launch(issue=MS, takes=4 * MS)
+
+    with mock.patch.object(clock, "perf_counter_ns", device.stamp):
+        sample = cast("clock.Sample", clock.DeviceClock(device).time(call))
+    assert sample.issue is not None and sample.device is not None
+    a, b, c = 0.0, 1e3 * sample.issue, 1e3 * sample.latency
+    bars = [Bar(HOST, "issue", "issue", a, b), Bar(HOST, "wait", "synchronize", b, c)]
+    bars += [Bar(DEVICE, "device", f"kernel {n + 1}", 1 + 4 * n, 5 + 4 * n) for n in range(5)]
+    moments = (("A D", a), ("B", b), ("C E", c))
+    return Lanes(
+        "One call: D is recorded at A, and E when the last kernel has ended", (HOST, DEVICE), tuple(bars), moments
+    ), sample
+
+
+def batches_in_flight(limit: int, count: int = 5) -> tuple[Lanes, float]:
+    """Real threads and stages that sleep; also the milliseconds per batch once the pipeline is full."""
+
+    def sleeping(name: str) -> Callable[[Any], Any]:
+        def call(value: Any) -> Any:
+            time.sleep(SLEEPS[name] / 1e3)
+            return value
+
+        return call
+
+    places = {"decode": Place.HOST, MODEL: Place.DEVICE, "answer": Place.HOST}
+    steps = [Step(name, sleeping(name), place) for name, place in places.items()]
+    run_all(steps, 0)
+    with InFlight(steps, limit) as flight:
+        flights = flight.run(range(count))
+    lanes = {"decode": "host, before", MODEL: DEVICE, "answer": "host, after"}
+    bars = [
+        Bar(lanes[span.step.name], span.step.place.value, str(number + 1), 1e3 * span.start, 1e3 * span.end)
+        for number, each in enumerate(flights)
+        for span in each.spans
+    ]
+    per_batch = 1e3 * (flights[-1].left - flights[1].left) / (count - 2)
+    return Lanes(f"{limit} in flight: a batch every {per_batch:.0f} ms", tuple(lanes.values()), tuple(bars)), per_batch
+
+
+def print_stages(title: str, found: Pass) -> None:
+    """Print the stages of a pass."""
+    stages = ", ".join(f"{name} {value:.0f}" for name, value in found.stages.items())
+    print(f"{title}: end to end {found.milliseconds:.0f} ms; {stages}; sum {sum(found.stages.values()):.0f}")
+
+
+def draw(output: Path) -> None:
+    """Write the pictures to ``output``."""
+    output.mkdir(parents=True, exist_ok=True)
+    line, sample = spans_of_a_call()
+    assert sample.issue is not None and sample.device is not None
+    print(
+        f"spans: issue {1e3 * sample.issue:.0f} ms, synchronized {1e3 * sample.latency:.0f} ms, "
+        f"device {1e3 * sample.device:.0f} ms"
+    )
+    write(output / "spans.svg", [line], "The spans of one call", "The host issues five kernels and waits for them.")
+    passes = {
+        "events, read at the end": timed_pass(by_events=True),
+        "a synchronization after each stage": timed_pass(by_events=True, synchronized=True),
+    }
+    for title, each in passes.items():
+        print_stages(title, each)
+    print_stages("the host's clock, without events", timed_pass(by_events=False))
+    lines = [Lanes(f"{title}: {e.milliseconds:.0f} ms", (HOST, DEVICE), e.bars) for title, e in passes.items()]
+    write(output / "stages.svg", lines, "A pipeline with and without synchronization", "Stages on host and device.")
+    flying = [batches_in_flight(limit) for limit in (1, 2, 3)]
+    for limit, (_, per_batch) in zip((1, 2, 3), flying):
+        print(f"{limit} in flight: {per_batch:.1f} ms per batch")
+    write(output / "in-flight.svg", [each for each, _ in flying], "Batches in flight", "Stages of several batches.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw all pictures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "pictures")
+    draw(parser.parse_args(arguments).output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
