@@ -1,7 +1,7 @@
 """A program ``docker`` that runs "containers" as processes of this machine, and records how it was called.
 
-It has the commands that the suite uses: ``context inspect``, ``image inspect``, ``run``, ``pause``, ``unpause`` and
-``rm``. A "container" has the environment that a real one would have, but sees all files of this machine; the image's
+It has the commands that the suite uses: ``context inspect``, ``image inspect``, ``run``, ``ps``, ``pause``, ``unpause``
+and ``rm``. A "container" has the environment that a real one would have, but sees all files of this machine; the image's
 own workloads are those of the checkout.
 """
 
@@ -102,7 +102,7 @@ def run(home: Path, words: list[str]) -> int:
         [sys.executable, *command], env=environment, stdin=subprocess.PIPE, start_new_session=True
     )
     state = home / "containers" / name
-    state.write_text(str(process.pid))
+    state.write_text(json.dumps({"pid": process.pid, "label": options["--label"][0]}))
     threading.Thread(target=pass_on, args=(job, process), daemon=True).start()
     code = process.wait()
     state.unlink(missing_ok=True)
@@ -128,7 +128,7 @@ def control(home: Path, command: str, name: str) -> None:
     state = home / "containers" / name
     if not state.is_file():
         fail(f"Error response from daemon: No such container: {name}")
-    pid = int(state.read_text())
+    pid = json.loads(state.read_text())["pid"]
     if command == "rm":
         os.killpg(pid, signal.SIGKILL)
         state.unlink(missing_ok=True)
@@ -136,10 +136,18 @@ def control(home: Path, command: str, name: str) -> None:
         os.killpg(pid, signal.SIGSTOP if command == "pause" else signal.SIGCONT)
 
 
+def show(home: Path, options: list[str]) -> None:
+    """``docker ps`` with a filter and a format: name and label."""
+    for state in sorted((home / "containers").iterdir()):
+        label, _, value = json.loads(state.read_text())["label"].partition("=")
+        assert [f"--filter=label={label}", f'--format={{{{.Names}}}} {{{{.Label "{label}"}}}}'] == options[-2:]
+        print(state.name, value)
+
+
 def main(home: Path, words: list[str]) -> int:
     """Record the call and do what the real program would do."""
     engine = json.loads((home / "engine").read_text())
-    kind = words[0] if words[0] in ("run", "pause", "unpause", "rm") else " ".join(words[:2])
+    kind = words[0] if words[0] in ("run", "ps", "pause", "unpause", "rm") else " ".join(words[:2])
     with (home / "calls").open("a") as file:
         file.write(json.dumps([kind, *words[len(kind.split()) :]]) + "\n")
     if kind == "context inspect":
@@ -150,6 +158,8 @@ def main(home: Path, words: list[str]) -> int:
         print(json.dumps(image(home, words[-1])))
     elif kind == "run":
         return run(home, words[1:])
+    elif kind == "ps":
+        show(home, words[1:])
     else:
         control(home, kind, words[-1])
     return 0

@@ -20,6 +20,7 @@ from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import allowed_cpus, format_cpu_list
 from modelzoo.measure import docker
 from modelzoo.measure.launcher import WORKER, explain_end
+from modelzoo.measure.leftovers import caller_label, remove_leftovers
 from modelzoo.measure.mounts import image_directory, mount_options
 from modelzoo.records.protocol import Job, PrepareJob, ReferenceJob
 
@@ -80,9 +81,12 @@ class ContainerLauncher:
         return msgspec.structs.replace(job, directory=image_directory(job.directory), parent=None)
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Container:
+        if isinstance(job, PrepareJob):  # the image's first container in this call
+            remove_leftovers()
         name = f"modelzoo-{uuid.uuid4().hex[:12]}"
-        options = ["--interactive", "--rm", "--init", f"--name={name}", "--pull=never", f"--entrypoint={self.python}"]
-        options += [*_limits(), *_network(job), f"--volume={CACHE_VOLUME}", *mount_options(job, os.environ)]
+        options = ["--interactive", "--rm", "--init", f"--name={name}", f"--label={caller_label()}", "--pull=never"]
+        options += [f"--entrypoint={self.python}", f"--volume={CACHE_VOLUME}", *_limits(), *_network(job)]
+        options += mount_options(job, os.environ)
         image = docker.read_image(self.image)
         changed = [f"{name}={value}" for name, value in environment.items() if image.environment.get(name) != value]
         removed = [name for name in image.environment if name not in environment]

@@ -1,0 +1,69 @@
+"""Containers of calls that were killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+
+from fake_docker import FakeDocker
+from places import ROOT
+from toy_workloads import RANDOM, mlp
+
+from modelzoo.measure.container import Container, ContainerLauncher
+from modelzoo.measure.jobs import prepare_job
+from modelzoo.measure.leftovers import remove_leftovers
+
+
+def container() -> Container:
+    """A container whose worker has started."""
+    with tempfile.TemporaryFile() as stderr:
+        found = ContainerLauncher("zoo:a").start(prepare_job(mlp(), (RANDOM,)), {}, stderr)
+    assert found.process.stdin is not None
+    assert found.process.stdout is not None
+    found.process.stdin.write(b"a job\n")
+    found.process.stdin.flush()
+    assert found.process.stdout.readline() == b"up\n"
+    return found
+
+
+CALLER = f"""
+import sys, time
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}, {str(ROOT / "tests" / "measure")!r}]
+from test_leftovers import container
+container().suspend()
+print("paused", flush=True)
+time.sleep(60)
+"""
+"""Starts a container, pauses it and waits."""
+WORKER = "print('up', flush=True); import sys; sys.stdin.read()"
+"""Ends with its caller unless it is paused."""
+
+
+def test_a_paused_container_of_a_killed_call_is_removed_by_the_next(engine: FakeDocker) -> None:
+    """SIGKILL leaves it; a call that starts a container removes it, and leaves those of callers that are alive."""
+    engine.add("zoo:a", worker=WORKER)
+    with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        assert caller.stdout.readline() == "paused\n"
+        [paused] = engine.containers()
+        remove_leftovers()
+        assert engine.containers() == [paused]
+        caller.kill()
+    assert engine.containers() == [paused]
+    mine = container()
+    assert engine.containers() == [mine.name]
+    mine.kill()
+    for stream in (mine.process.stdin, mine.process.stdout):
+        assert stream is not None
+        stream.close()
+    assert engine.containers() == []
+
+
+def test_callers_of_another_namespace_are_left_alone(engine: FakeDocker) -> None:
+    """Their process ids mean nothing here."""
+    state = engine.home / "containers" / "modelzoo-x"
+    state.write_text('{"pid": 0, "label": "modelzoo.caller=1000000000@pid:[1]"}')
+    remove_leftovers()
+    assert engine.containers() == ["modelzoo-x"]
+    assert engine.calls("rm") == []
