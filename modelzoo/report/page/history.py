@@ -91,8 +91,8 @@ def _levels(name: str, result: Result) -> list[SessionLevel]:
 
 def _how(sessions: int) -> str:
     said = (
-        f"{sessions} session{'s' * (sessions > 1)}. The intervals hold within a session, and do not cover what changes "
-        "between sessions."
+        f"{sessions} session{'s' * (sessions > 1)}. The levels are not adjusted by the reference load. Their "
+        "intervals hold within a session, and do not cover what changes between sessions."
     )
     if not change_points.is_available():
         return f"{said} Change points are not searched for: that needs the package ruptures (pip install ruptures)."

@@ -17,6 +17,7 @@ from typing import Any
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport, ValidityEntry
 from modelzoo.setting import BACKENDS, BF16_METHODS, MODES, PRECISIONS, Setting
+from modelzoo.warning import WarningCode, WarningMessage
 
 HIDDEN = "(hidden)"
 _WEIGHTS = ("auto", "pretrained", "random")
@@ -85,6 +86,8 @@ class _Redactor:
         elif isinstance(record, Machine):
             changes["environment"] = _without_values(record.environment)
             changes["image"] = record.image and HIDDEN
+        elif isinstance(record, WarningMessage) and _is_the_suites(record):
+            changes["hint"] = record.hint
         elif isinstance(record, RunReport):
             changes["items"] = (HIDDEN,) * len(record.items)
         elif isinstance(record, ValidityEntry) and not (record.report and record.report.validity.small):
@@ -140,6 +143,12 @@ def _file_names(result: Result) -> Iterator[str]:
     for path in paths:
         pure = PurePath(path.replace("\\", "/"))
         yield from (path, pure.name, pure.stem, pure.stem.removesuffix("_compared"))
+
+
+def _is_the_suites(warning: WarningMessage) -> bool:
+    """Whether the hint is a text of the suite, with nothing filled in: it may name variables with values to set."""
+    code = WarningCode.__members__.get(warning.code)
+    return code is not None and code.value[2] == warning.hint
 
 
 def _without_values(variables: dict[str, str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from modelzoo.report.page.build import Given
 from modelzoo.report.page.redaction import HIDDEN, redacted
 from modelzoo.results import store
 from modelzoo.setting import Setting
+from modelzoo.warning import WarningCode, warning_for
 
 SECRETS = ("joe", "acme", "secret", "cat.jpg", "hostname7", "10.1.2.3")
 
@@ -84,6 +85,18 @@ def test_what_was_measured_stays() -> None:
     )
     assert theirs.setting.batch == 1
     assert theirs.weights.sha256 == mine.weights.sha256
+
+
+def test_hints_of_the_suite_can_still_be_followed() -> None:
+    """They name variables with the values to set; a hint with something filled in is held to the same rule as any."""
+    hint = warning_for(WarningCode.PAGE_FAULTS, detail="9").hint
+    given = (warning("PAGE_FAULTS", "MALLOC_TOP_PAD_=1 is set", hint), warning("PAGE_FAULTS", "m", f"{hint} A_B=1"))
+    report = redacted(result_of(make([0.1], warnings=given))).runs[0].report
+    assert report is not None
+    first, second = report.warnings
+    assert (first.message, first.hint) == (f"MALLOC_TOP_PAD_={HIDDEN} is set", hint)
+    assert second.hint.endswith(f"A_B={HIDDEN}")
+    assert "268435456" not in second.hint
 
 
 def test_the_command_can_still_be_read() -> None:
