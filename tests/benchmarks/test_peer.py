@@ -68,11 +68,31 @@ def test_how_long_the_suite_samples_follows_from_its_first_processes() -> None:
     assert peer.SECONDS[0] <= peer.chosen_seconds(taken) <= peer.SECONDS[1]
 
 
-def test_the_protocol_in_plain_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real process: a small BERT is saved, and timed at least 10 times."""
-    # Two threads of so small a model wait for each other, for minutes if other programs run.
-    monkeypatch.setattr(peer, "usable_threads", lambda: Threads(1, 1, 1, None, "for this test"))
+def test_the_protocol_in_plain_code(tmp_path: Path) -> None:
+    """A small BERT is saved, and timed at least 10 times."""
+    import torch
+
     peer_process.save(tmp_path, num_hidden_layers=1, hidden_size=24, intermediate_size=48, vocab_size=50)
+    threads = torch.get_num_threads()
+    # Two threads of so small a model wait for each other, for minutes if other programs run.
+    torch.set_num_threads(1)
+    try:
+        samples = peer_process.emulated(tmp_path, 0)
+    finally:
+        torch.set_num_threads(threads)
+    assert len(samples) == peer_process.LEAST_CALLS
+    assert min(samples) > 0
+
+
+def test_the_protocol_runs_in_processes_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With as many threads as the suite's workers; the samples are the last line, and an error ends the benchmark."""
+    program = tmp_path / "process.py"
+    program.write_text("import os, sys; print(sys.argv[1:]); print([float(os.environ['OMP_NUM_THREADS'])])")
+    monkeypatch.setattr(peer, "PROCESS", program)
+    monkeypatch.setattr(peer, "usable_threads", lambda: Threads(3, 3, 3, None, "for this test"))
     (found,) = islice(peer.peer(tmp_path, 0, None), 1)
-    assert len(found.samples) == peer_process.LEAST_CALLS
-    assert 0 < sum(found.samples) < found.wall
+    assert found.samples == [3.0]
+    assert found.wall > 0
+    program.write_text("raise SystemExit('no such model')")
+    with pytest.raises(SystemExit, match="no such model"):
+        next(peer.peer(tmp_path, 0, None))
