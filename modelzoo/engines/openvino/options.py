@@ -25,8 +25,8 @@ def compile_options(setting: ResolvedSetting) -> dict[str, str]:
     """Return the options with which ``setting`` is compiled.
 
     Without a precision hint, OpenVINO computes in bf16 wherever the CPU has it. Its threads are not bound to CPUs,
-    because neither those of torch nor those of ONNX Runtime are, and because it would choose the CPUs itself: several
-    processes could share one. Logical CPUs of one core are allowed, as the number of threads is given.
+    because neither those of torch nor those of ONNX Runtime are. Logical CPUs of one core are allowed, as the number of
+    threads is given.
     """
     is_fp32 = setting.precision == "fp32"
     return {
