@@ -25,6 +25,8 @@ from modelzoo.machine.installation import installed_version
 from modelzoo.records.export import Conversion
 
 if TYPE_CHECKING:
+    import onnx
+
     from modelzoo.engines.export.source import TorchSource
 
 MODEL, WITH_HEADS, WEIGHTS = "model.onnx", "heads.onnx", "weights.bin"
@@ -94,6 +96,7 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
         )
     model = onnx.load_model(str(exported / MODEL))
     shutil.rmtree(exported)
+    _forget_output_sizes(model)
     onnx.save_model(
         model,
         str(directory / (WITH_HEADS if heads else MODEL)),
@@ -105,6 +108,18 @@ def write_onnx(source: TorchSource, conversion: Conversion, directory: Path) -> 
         del model.graph.output[len(outputs) :]
         onnx.save_model(model, str(directory / MODEL))
     return ()
+
+
+def _forget_output_sizes(model: onnx.ModelProto) -> None:
+    """Remove the names of sizes from the outputs.
+
+    torch's exporter gives different sizes one name, such as the heights of all levels of a feature pyramid, and ONNX
+    Runtime then takes memory of one size for another.
+    """
+    for output in model.graph.output:
+        for size in output.type.tensor_type.shape.dim:
+            if size.HasField("dim_param"):
+                size.ClearField("dim_param")
 
 
 def _exporter_options(source: TorchSource, dynamo: bool) -> dict[str, Any]:

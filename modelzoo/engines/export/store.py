@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
 
 MANIFEST = "manifest.json"
-LAYOUT = 1
-"""Version of the directories' layout; a part of their names."""
+LAYOUT = 2
+"""Version of what is written, a part of the key; increase it if an exporter of the suite writes something else."""
 T = TypeVar("T")
 
 Write = Callable[[Path], Sequence[str]]

@@ -72,6 +72,15 @@ def test_a_detector_has_a_second_graph_that_differs_in_its_outputs_only(folder: 
     assert model == heads
 
 
+def test_outputs_of_unknown_size_have_no_names_for_it(folder: Path) -> None:
+    """torch's exporter gives one name to different sizes, and ONNX Runtime would reuse memory of the wrong size."""
+    for file in (MODEL, WITH_HEADS):
+        graph = onnx.load_model(str(written(DETECTOR, folder) / file), load_external_data=False).graph
+        sizes = [size for each in graph.output for size in each.type.tensor_type.shape.dim]
+        assert sizes
+        assert {size.dim_param for size in sizes} == {""}
+
+
 def test_pictures_in_a_list_may_have_other_sizes(folder: Path) -> None:
     """Their height and width are dynamic; the number of pictures is that of the batch."""
     graph = onnx.load_model(str(written(DETECTOR, folder) / MODEL)).graph
