@@ -41,5 +41,5 @@ def bounds(found: OutputAgreement) -> str:
     allowed = f"at most {FP32_BOUND:.0e} of mean |output| is rounding"
     if found.detections is None:
         return allowed
-    matched = f"{MATCHED_BOUND:.0%} of the detections must match, with an error of at most {DETECTED_BOUND:.0e}"
+    matched = f"{100 * MATCHED_BOUND:.0f} % of the detections must match, with an error of at most {DETECTED_BOUND:.0e}"
     return f"{allowed}, and {matched}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from example_machine import BUILD, LIBRARIES, machine_with
+from exported_results import exported
 from fake_runs import evidence, make, result_of
 
 from modelzoo.comparison.facts import IMPORTANCE
@@ -55,6 +56,15 @@ def read(report: RunReport, commit: str | None = None) -> dict[str, str | None]:
 def test_facts_of_the_machine(changes: dict[str, Any], name: str, text: str | None) -> None:
     """As text; what the system does not report is None."""
     assert facts(machine=machine_with(**changes))[name] == text
+
+
+def test_the_engine_has_its_version_and_its_exporter() -> None:
+    """The version of torch, which it was exported with, stands beside them."""
+    found = facts(**exported())
+    assert (found["engine"], found["torch"]) == ("onnxruntime 1.23.2", "2.10.0")
+    assert found["exporter"] == "torch.onnx.export torch 2.10, opset 17"
+    assert facts(versions={"torch": "2.10.0"})["engine"] == "torch"
+    assert "exporter" not in facts()
 
 
 def test_facts_of_the_libraries() -> None:

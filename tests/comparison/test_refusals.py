@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from exported_results import DETECTS_SAME, OTHER, SAME, exported
 from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of
 from proven_results import BF16, FP32, session, session_of, side
 
@@ -107,6 +108,27 @@ def counts(value: float) -> tuple[Count, ...]:
 def test_a_quarter_more_work_is_other_work(value: float, expected: list[Obstacle]) -> None:
     """As within one call; rounding moves a few boxes across a threshold."""
     assert obstacles(found(session(counts=counts(100.0)), session(counts=counts(value)))) == expected
+
+
+def test_an_engine_that_computes_something_else_is_refused() -> None:
+    """Whichever side it is; one that computes the same is not, and counts no work."""
+    (refused,) = found(session(), session(**exported(OTHER)))
+    assert refused.obstacle is Obstacle.OUTPUTS
+    assert refused.text.startswith("on new, onnxruntime does not compute what torch does: mean error")
+    assert obstacles(found(session(**exported()), session())) == [Obstacle.OUTPUTS]
+    assert found(session(), session(**exported(SAME))) == ()
+    assert found(session(counts=counts(1.0)), session(**exported(DETECTS_SAME))) == ()
+    assert obstacles(found(session(counts=counts(1.0)), session(**exported(SAME)))) == [Obstacle.UNRECORDED]
+
+
+def test_engines_that_are_paired_on_purpose_must_do_the_same_work() -> None:
+    """The engine says how a model is run: weights and inputs must be equal, and no kernels need be."""
+    torch = session_of([("toy", FP32, 0.1)])
+    other = [("toy", FP32.replace(engine="onnxruntime"), 0.2)]
+    pairing = "engine=torch:engine=onnxruntime"
+    assert found(torch, session_of(other, **exported(SAME)), pairing=pairing) == ()
+    wrong = session_of(other, **exported(SAME, inputs_digest="other"))
+    assert obstacles(found(torch, wrong, pairing=pairing)) == [Obstacle.INPUTS]
 
 
 def test_work_that_only_one_side_counted_is_unrecorded() -> None:

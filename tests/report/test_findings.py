@@ -7,9 +7,11 @@ import math
 from typing import Any
 
 import pytest
+from exported_results import IN_BF16, OTHER, SAME, exported
 from fake_runs import evidence, make, result_of, warning
 
 from modelzoo import stats
+from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.report import findings
@@ -295,3 +297,27 @@ def test_failures_with_one_reason_are_one() -> None:
     """Each with the names of its rows."""
     rows = shown(*(make(None, workload=name, group=place, error="died") for place, name in enumerate("ab")))
     assert findings.failures(rows) == [("a fp32, b fp32", "died")]
+
+
+@pytest.mark.parametrize(
+    ("precision", "agreement", "said"),
+    [
+        ("fp32", SAME, "computes what torch does (mean error ÷ mean |output| 2.0e-07, mean error 2.0e-07)"),
+        ("fp32", OTHER, "does NOT compute what torch does (mean error ÷ mean |output| 2.0e-03, mean error 2.0e-03)"),
+        ("bf16", IN_BF16, "differs from fp32 (mean error ÷ mean |output| 2.0e-03, mean error 2.0e-03)"),
+    ],
+)
+def test_the_sentence_says_whether_an_engine_computes_the_same(
+    precision: str, agreement: OutputAgreement, said: str
+) -> None:
+    """With both figures, between the proof and the predictions."""
+    setting = Setting(precision, engine="onnxruntime")
+    rows = shown(proven(Setting(precision)), proven(setting, 1, **exported(agreement)))
+    assert f"; proven; engine=onnxruntime {said}; predictions" in sentence(rows)
+
+
+def test_many_engines_are_not_all_listed() -> None:
+    """The details have the others."""
+    settings = [Setting(engine="onnxruntime", threads=threads) for threads in range(1, 7)]
+    rows = shown(proven(Setting()), *(proven(each, n + 1, **exported(SAME)) for n, each in enumerate(settings)))
+    assert ", and 2 more (--details); predictions" in sentence(rows)

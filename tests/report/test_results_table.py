@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import pytest
+from exported_results import IN_BF16, OTHER, SAME, exported
 from fake_runs import evidence, make, result_of
 from rich.console import Console
 
@@ -166,3 +167,24 @@ def test_markup_is_harmless() -> None:
     """Brackets in the name of a workload or an option are text."""
     rows = shown(make([0.1] * 4, workload="[bold]a[/]"), make([0.1] * 4, workload="b", group=1))
     assert any(line.startswith("[bold]a[/]") for line in lines(results_table.columns(rows)))
+
+
+def test_errors_of_outputs_have_a_column_if_an_engine_has_some() -> None:
+    """Torch has none; one over the bound stands out, and is not comparable."""
+    run = {"evidence": evidence(ProofVerdict.FP32)}
+    plain = make([1.0] * 6, setting=Setting(), **run)
+    same, other, bf16 = (
+        make([1.0] * 6, group=group, setting=Setting(precision, engine=engine), **{**run, **exported(agreement)})
+        for group, precision, engine, agreement in (
+            (1, "fp32", "onnxruntime", SAME),
+            (2, "fp32", "openvino", OTHER),
+            (3, "bf16", "openvino", IN_BF16),
+        )
+    )
+    found = {column.title: column for column in results_table.columns(shown(plain, same, other, bf16))}
+    assert found["output error"].cells == ("–", "2.0e-07", "2.0e-03", "2.0e-03")
+    assert [bool(style) for style in found["output error"].styles] == [False, False, True, False]
+    assert found["verdict"].cells[2] == "NOT COMPARABLE"
+    assert found["verdict"].cells[1] != "NOT COMPARABLE"
+    assert "output error: mean error ÷ mean |output|" in results_table.caption(list(found.values()))
+    assert "output error" not in titles(results_table.columns(shown(plain)))

@@ -5,16 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from exported_results import DETECTS_SAME, IN_BF16, OTHER, SAME, exported
 from fake_runs import make
 
-from modelzoo.records.agreement import OutputAgreement, OutputError
-from modelzoo.records.export import Conversion, Export
 from modelzoo.records.run import RunReport
-from modelzoo.results.agreement import agreement_of, other_outputs
-
-EXPORT = Export("/cache/exports/toy", "batch-0", Conversion("toy", "1.0"), "a" * 64, "b" * 64)
-SAME = OutputAgreement((OutputError("0", 10, 2e-7, 1.0, 1e-6),), True)
-OTHER = OutputAgreement((OutputError("0", 10, 2e-3, 1.0, 1e-2),), True)
+from modelzoo.results.agreement import agreement_of, bounds, other_outputs
 
 
 def report(precision: str = "fp32", **changes: Any) -> RunReport:
@@ -23,7 +18,7 @@ def report(precision: str = "fp32", **changes: Any) -> RunReport:
     assert found is not None
     method = "cast" if precision == "bf16" else None
     setting = replace(found.setting, precision=precision, bf16_method=method)
-    return replace(found, **{"setting": setting, "engine": "onnxruntime", "export": EXPORT, **changes})
+    return replace(found, **{"setting": setting, **exported(), **changes})
 
 
 def test_one_process_of_a_setting_compares() -> None:
@@ -49,7 +44,7 @@ def test_what_was_not_compared_is_not_known_to_be_the_same() -> None:
 
 def test_bf16_and_torch_itself_have_no_bound() -> None:
     """What bf16 changes is judged by the task; torch exports nothing."""
-    assert other_outputs([report("bf16", agreement=replace(OTHER, has_bound=False))]) is None
+    assert other_outputs([report("bf16", agreement=IN_BF16)]) is None
     assert other_outputs([report("bf16")]) is None
     assert other_outputs([report(export=None)]) is None
     assert other_outputs([]) is None
@@ -60,3 +55,10 @@ def test_a_compiled_setting_that_computes_something_else_is_said() -> None:
     said = "torch does not compute what it does in eager mode: mean error"
     assert (other_outputs([report(export=None, agreement=OTHER)]) or "").startswith(said)
     assert other_outputs([report(export=None, agreement=SAME)]) is None
+
+
+def test_the_bounds_of_a_detector_are_those_of_its_heads_and_of_its_detections() -> None:
+    """Three numbers."""
+    assert bounds(DETECTS_SAME).endswith(
+        "is rounding, and 95 % of the detections must match, with an error of at most 1e-04"
+    )
