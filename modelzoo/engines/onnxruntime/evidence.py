@@ -163,8 +163,7 @@ def _other_kernel(name: str) -> tuple[str, str]:
         return BETWEEN_OPERATORS, DISPATCH
     if operator in _CONTROL_FLOW:
         return "control flow", DISPATCH
-    category = MOVEMENT if _MOVEMENT_NAME.match(operator) else NATIVE
-    return f"{LIBRARY} {operator}", category
+    return ("memory movement", MOVEMENT) if _MOVEMENT_NAME.match(operator) else ("other operators", NATIVE)
 
 
 def _problems(events: Sequence[Event]) -> tuple[str, ...]:
