@@ -23,6 +23,7 @@ from statistics import fmean, median
 
 import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, table
+
 from modelzoo import stats
 from modelzoo.errors import ModelzooError
 from modelzoo.measure.request import Request

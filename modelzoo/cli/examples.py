@@ -30,7 +30,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo validate bert --tolerance f1=0.98", "with another threshold"),
     ),
     "tune": (
-        ("modelzoo tune resnet50", "the fastest way to run it here, within 20 minutes"),
+        ("modelzoo tune resnet50", "the fastest setting here, in 20 minutes"),
         ("modelzoo tune bert --goal throughput --budget 1h", "larger batches too"),
         ("modelzoo tune ssd --vary mode=eager,compile --vary threads=1,2", "only these"),
         ("modelzoo tune bert --resume results/FILE.json", "go on after an interruption"),

@@ -181,7 +181,8 @@ def _obstacle(base: Setting, changes: Changes, conditions: Conditions, left_out:
     # What the call fixes is not varied: it belongs to the default.
     fixed = [name for name in changes if getattr(base, name) != getattr(Setting(), name)]
     for name in fixed:
-        left_out[option(name)] = f"the call says {option(name)}={getattr(base, name)}"
+        given = option(f"{name}={getattr(base, name)}")
+        left_out[option(name)] = f"the call says {given}"
     return "fixed by the call" if fixed else ""
 
 

@@ -17,9 +17,9 @@ from modelzoo.errors import UsageError
 
 FINALISTS = 4
 """With so many candidates or fewer, nothing is halved any more."""
-SEARCH_SHARE = 0.6
+SEARCH_SHARE = 0.7
 """Of the budget; the rest is for measuring the winner again."""
-FIRST_SHARE = 0.5
+FIRST_SHARE = 0.7
 """Of the time of the search that the first stage may take. It measures every candidate once, and some have to be
 compiled or exported for the first time."""
 MOST_ROUNDS = 8
