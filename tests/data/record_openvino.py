@@ -13,6 +13,8 @@ from pathlib import Path
 
 import openvino
 import torch
+from openvino.frontend import FrontEndManager
+from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -39,7 +41,8 @@ class Network(torch.nn.Module):
 def main(folder: Path) -> None:
     torch.manual_seed(0)
     batch = torch.randn(2, 3, 16, 16)
-    model = openvino.convert_model(torch.jit.trace(Network().eval(), batch), example_input=batch)
+    frontend = FrontEndManager().load_by_framework("pytorch")
+    model = frontend.convert(frontend.load(TorchScriptPythonDecoder(torch.jit.trace(Network().eval(), batch))))
     model.reshape({0: openvino.PartialShape(list(batch.shape))})
     options = {**compile_options(ResolvedSetting(threads=2)), "PERF_COUNT": "YES"}
     default = {name: value for name, value in options.items() if name not in (PRECISION_HINT, "EXECUTION_MODE_HINT")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from modelzoo.errors import UsageError
 from modelzoo.measure.agreement import output_agreement
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.codec import encode_json
 from modelzoo.records.evidence import KernelDigest, ProofVerdict
 from modelzoo.records.export import Conversion, Export
 from modelzoo.records.workload import Weights, WeightsKind
@@ -129,6 +132,37 @@ def test_predictions_are_tensors_nested_as_torch_nests_them(folder: Path) -> Non
             torch.testing.assert_close(mine["boxes"], theirs["boxes"])
             torch.testing.assert_close(mine["scores"], theirs["scores"])
             assert mine["labels"].dtype == theirs["labels"].dtype
+
+
+def test_a_measuring_process_does_not_import_torch(folder: Path) -> None:
+    """All that it does with a model, in a process of its own; prediction is for judging alone."""
+    export = exported(CLASSIFIER, folder)
+    code = """
+import json
+import sys
+from modelzoo.engines.export.store import read_inputs
+from modelzoo.engines.openvino.engine import OpenVinoEngine
+from modelzoo.records.codec import decode
+from modelzoo.records.export import Export
+from modelzoo.setting import ResolvedSetting
+from modelzoo.workload.declaration import Workload
+
+export = decode(Export, json.loads(sys.argv[1]))
+engine, setting = OpenVinoEngine(), ResolvedSetting(engine="openvino", batch=2, threads=1)
+engine.load()
+session = engine.open(setting)
+workload = Workload("classifier", "", "pictures", build=None, inputs=None)
+with session.active():
+    inputs = read_inputs(export)
+    model = session.load(workload, None, inputs, export)
+    args = model.prepare(inputs.args)
+    model.call(*args), model.outputs(args), model.kernels(args)
+    model.audit(args, passes=1, canary=session.canary())
+engine.versions(), engine.libraries()
+sys.exit("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code, encode_json(export).decode()], check=False)
+    assert done.returncode == 0
 
 
 def test_an_audit_proves_fp32_with_the_canary(folder: Path) -> None:
