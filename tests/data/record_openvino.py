@@ -42,7 +42,8 @@ def main(folder: Path) -> None:
     torch.manual_seed(0)
     batch = torch.randn(2, 3, 16, 16)
     frontend = FrontEndManager().load_by_framework("pytorch")
-    model = frontend.convert(frontend.load(TorchScriptPythonDecoder(torch.jit.trace(Network().eval(), batch))))
+    decoder = TorchScriptPythonDecoder(torch.jit.trace(Network().eval(), batch))  # the frontend does not keep it alive
+    model = frontend.convert(frontend.load(decoder))
     model.reshape({0: openvino.PartialShape(list(batch.shape))})
     options = {**compile_options(ResolvedSetting(threads=2)), "PERF_COUNT": "YES"}
     default = {name: value for name, value in options.items() if name not in (PRECISION_HINT, "EXECUTION_MODE_HINT")}
