@@ -14,13 +14,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, cast
+from typing import Any, Callable
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from simulated_device import SimulatedDevice
+from simulated_device import SimulatedDevice  # type: ignore[import-not-found]  # of the tests
 from timeline import Bar, Lanes, write
 
 from modelzoo.measure import clock, pipeline
@@ -157,7 +157,7 @@ def spans_of_a_call() -> tuple[Lanes, clock.Sample]:
             device.launch(issue=MS, takes=4 * MS)
 
     with mock.patch.object(clock, "perf_counter_ns", device.stamp):
-        sample = cast("clock.Sample", clock.DeviceClock(device).time(call))
+        sample = clock.DeviceClock(device).time(call)
     assert sample.issue is not None and sample.device is not None
     a, b, c = 0.0, 1e3 * sample.issue, 1e3 * sample.latency
     bars = [Bar(HOST, "issue", "issue", a, b), Bar(HOST, "wait", "synchronize", b, c)]

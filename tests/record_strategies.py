@@ -18,6 +18,8 @@ from modelzoo import setting, warning
 from modelzoo.setting import (
     BACKENDS,
     BF16_METHODS,
+    CONVERTING,
+    ENGINES,
     HUGE_PAGES,
     MALLOCS,
     MODES,
@@ -98,6 +100,10 @@ _EXECUTION = {
     "malloc": st.sampled_from(MALLOCS),
     "thp": st.sampled_from(HUGE_PAGES),
     "image": st.none(),  # an image excludes another interpreter
+    "engine": st.sampled_from(ENGINES),
+    "primitive_cache": st.none() | st.integers(0, 2**31 - 1),
+    "in_flight": st.none() | COUNTS,
+    "include_copies": st.just(False),  # only accelerators copy
 }
 _SECONDS = st.floats(0, exclude_min=True, allow_infinity=False)
 
@@ -105,7 +111,7 @@ _SECONDS = st.floats(0, exclude_min=True, allow_infinity=False)
 @st.composite
 def _resolved(draw: st.DrawFn) -> ResolvedSetting:
     precision = draw(st.sampled_from(PRECISIONS))
-    method = draw(st.sampled_from(BF16_METHODS)) if precision == "bf16" else None
+    method = draw(st.sampled_from(BF16_METHODS)) if precision in CONVERTING else None
     given = {"precision": st.just(precision), "bf16_method": st.just(method), "batch": COUNTS, "threads": COUNTS}
     return draw(fields(ResolvedSetting, **given, **_EXECUTION))
 
