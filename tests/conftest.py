@@ -34,6 +34,12 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDock
     docker.read_image.cache_clear()
 
 
+@pytest.fixture
+def numpy_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers find the engine that ``toy_workloads.numpy_setting`` names."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
+
+
 @pytest.fixture(autouse=True)
 def _isolated_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests out of the user's caches, the checkout's results and the network."""

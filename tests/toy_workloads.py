@@ -17,6 +17,8 @@ SHORT = Plan(1, 3)
 RANDOM = Setting(weights="random", threads=1)
 BF16 = RANDOM.replace(precision="bf16")
 MLP = CHECKOUT / "examples" / "mlp"
+NUMPY_ENGINE = "engines.fake_engine:FakeEngine"
+"""An engine without torch, whose processes start at once; they find it if ``tests`` is on PYTHONPATH."""
 
 DECLARATION = """
 import os
@@ -91,9 +93,41 @@ WORKLOAD = Workload(
 """
 
 
+ODD_NUMPY_DECLARATION = """
+import os
+import numpy as np
+from modelzoo.workload import Inputs, Workload
+
+def build(options):
+    {build}
+    return lambda rows, weight: rows @ weight
+
+def inputs(request):
+    {inputs}
+    return Inputs((np.ones((request.batch, 48), dtype="float32"),), ("rows",))
+
+WORKLOAD = Workload(name="odd", title="an odd one", unit="rows", build=build, inputs=inputs)
+"""
+
+
 def numpy_classifier(folder: Path) -> Workload:
     """A linear classifier for the numpy engine of tests/engines, in a directory that holds its weights too."""
+    return _for_numpy(folder, NUMPY_DECLARATION)
+
+
+def odd_numpy(folder: Path, build: str = "", inputs: str = "") -> Workload:
+    """As ``odd``, for the numpy engine."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return _for_numpy(folder, ODD_NUMPY_DECLARATION.format(build=build, inputs=inputs))
+
+
+def _for_numpy(folder: Path, declaration: str) -> Workload:
     weights = np.random.default_rng(0).normal(size=(48, 8)).astype("float32")
     np.savez(folder / "weights.npz", weight=weights)
-    (folder / "workload.py").write_text(NUMPY_DECLARATION)
+    (folder / "workload.py").write_text(declaration)
     return load_workload(folder)
+
+
+def numpy_setting(work: Workload) -> Setting:
+    """fp32 by the numpy engine, with the weights in the workload's directory."""
+    return Setting(weights=str(work.directory / "weights.npz"), threads=1, engine=NUMPY_ENGINE)

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 from fake_docker import FakeDocker
-from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, odd, runs_of
+from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting, odd, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.machine.cgroups import CgroupLimits
@@ -20,9 +20,10 @@ from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.request import Event, Request
 from modelzoo.records.protocol import PROTOCOL, Hello, Message, Prepared, PrepareJob, ReferenceJob, encode_line
 from modelzoo.records.validity import ValidityRequest
-from modelzoo.setting import Setting
 
-A, B = RANDOM.replace(image="zoo:a"), RANDOM.replace(image="zoo:b")
+A = RANDOM.replace(image="zoo:a")
+ENDS = "input()"
+"""A worker that says nothing; how it was started is what counts."""
 
 
 def options(call: list[str]) -> dict[str, list[str]]:
@@ -39,11 +40,15 @@ def silent(event: Event) -> None:
     """Show no progress."""
 
 
-def test_two_images_and_this_machine_are_measured_in_turn(engine: FakeDocker) -> None:
+def test_two_images_and_this_machine_are_measured_in_turn(
+    engine: FakeDocker, tmp_path: Path, numpy_engine: None
+) -> None:
     """Same weights, ids of the images in the result, workers that wait are paused, and no container stays."""
     engine.add("zoo:a", MODELZOO_IMAGE="a")
     engine.add("zoo:b", MODELZOO_IMAGE="b")
-    runs = runs_of(Request(mlp(), (A, RANDOM, B), SHORT, audit=False))
+    work = odd_numpy(tmp_path / "odd")
+    here = numpy_setting(work)
+    runs = runs_of(Request(work, (here.replace(image="zoo:a"), here, here.replace(image="zoo:b")), SHORT))
     assert [run.error for run in runs] == [None] * 3
     reports = {run.group: run.report for run in runs}
     found = [(report.machine.image, report.machine.image_id) for _, report in sorted(reports.items()) if report]
@@ -60,7 +65,7 @@ def test_two_images_and_this_machine_are_measured_in_turn(engine: FakeDocker) ->
 
 def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
     """CPUs, quota and memory; the cache volume; nothing is pulled, and nothing remains."""
-    engine.add("zoo:a")
+    engine.add("zoo:a", worker=ENDS)
     monkeypatch.setattr(container, "read_cgroup_limits", lambda: CgroupLimits(1.5, 1 << 30))
     calls.prepare(Request(mlp(), (A,), SHORT), silent)
     (call,) = engine.calls("run")
@@ -79,7 +84,7 @@ def test_only_a_preparation_that_may_download_has_a_network(
     weights: str, offline: str, isolated: bool, engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A network is needed for weights and for nothing else."""
-    engine.add("zoo:a")
+    engine.add("zoo:a", worker=ENDS)
     monkeypatch.setenv("MODELZOO_OFFLINE", offline)
     calls.prepare(Request(mlp(), (A.replace(weights=weights),), SHORT), silent)
     (call,) = engine.calls("run")
@@ -115,8 +120,8 @@ def test_a_workload_that_the_image_lacks_is_shown_to_it(engine: FakeDocker, tmp_
     """At its own path, read-only; its own weights come from the first preparation."""
     engine.add("zoo:a")
     work = odd(tmp_path / "odd")
-    runs = runs_of(Request(work, (A, RANDOM), SHORT, audit=False))
-    assert [run.error for run in runs] == [None, None]
+    prepared = calls.prepare(Request(work, (A, RANDOM), SHORT), silent)
+    assert [each.error for each in prepared] == [None, None]
     preparation = options(engine.calls("run")[0])["--mount"]
     assert f"type=bind,source={work.directory},target={work.directory},readonly" in preparation
     assert any("/random/odd-seed0" in mount for mount in preparation)
@@ -126,7 +131,7 @@ def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path)
     """Both models run there."""
     engine.add("zoo:a")
     work = numpy_classifier(tmp_path)
-    setting = Setting("bf16", weights=str(work.directory / "weights.npz"), threads=1, image="zoo:a")
+    setting = numpy_setting(work).replace(precision="bf16", image="zoo:a")
     request = Request(work, (setting,), SHORT)
     report = calls.validate(request, ValidityRequest(), silent, lambda exhibit: None)
     assert report.machine is not None
@@ -138,7 +143,7 @@ def test_a_suite_of_another_protocol_is_refused_by_the_name_of_its_image(engine:
     """Both versions and the side are named; the other side runs."""
     hello = encode_line(Hello(PROTOCOL - 1, "0.0.9")).decode()
     engine.add("zoo:a", worker=f"print('''{hello}'''); input()")
-    first, second = runs_of(Request(mlp(), (A, RANDOM), SHORT, audit=False))
+    first, second = calls.prepare(Request(mlp(), (A, RANDOM), SHORT), silent)
     assert (first.error_kind, second.error) == ("EnvironmentProblem", None)
     assert first.error is not None
     assert first.error.startswith(f"the suite in image zoo:a is version 0.0.9 with protocol {PROTOCOL - 1}, this one ")
@@ -209,7 +214,7 @@ def test_the_reference_load_never_runs_in_a_container() -> None:
 
 def test_the_job_does_not_name_this_process() -> None:
     """A container has process ids of its own."""
-    job = ContainerLauncher("zoo:a").adapt(PrepareJob(str(mlp().directory), (Setting(),), 1234))
+    job = ContainerLauncher("zoo:a").adapt(PrepareJob(str(mlp().directory), (A,), 1234))
     assert job.parent is None
     assert isinstance(job, PrepareJob)
     assert job.directory == "/modelzoo/examples/mlp"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from toy_workloads import RANDOM, SHORT, mlp, runs_of
+from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.measure.launcher import LocalLauncher, LocalWorker
@@ -40,10 +40,10 @@ def test_each_setting_runs_in_its_own_interpreter_with_this_suite_and_the_same_w
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
-def test_a_worker_is_restricted_to_the_cpus_that_the_launcher_names() -> None:
+def test_a_worker_is_restricted_to_the_cpus_that_the_launcher_names(tmp_path: Path, numpy_engine: None) -> None:
     """The restriction holds from the start and is recorded."""
-    cpu = max(os.sched_getaffinity(0))
-    request = Request(mlp(), (RANDOM,), SHORT, audit=False, launcher=LocalLauncher(cpus=frozenset({cpu})))
+    cpu, work = max(os.sched_getaffinity(0)), odd_numpy(tmp_path / "odd")
+    request = Request(work, (numpy_setting(work),), SHORT, audit=False, launcher=LocalLauncher(cpus=frozenset({cpu})))
     (run,) = runs_of(request)
     assert run.report is not None
     assert run.report.cpus == (cpu,)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from places import ROOT
-from toy_workloads import SHORT, numpy_classifier, runs_of
+from toy_workloads import SHORT, numpy_classifier, numpy_setting, runs_of
 
 from modelzoo.errors import UsageError
 from modelzoo.measure import calls
@@ -18,20 +16,18 @@ from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
-ENGINE = "engines.fake_engine:FakeEngine"
 REASON = "the fake engine has no kernel log, so its precision cannot be proven"
 
 
 @pytest.fixture
-def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workload:
-    """A linear classifier for numpy; workers find the engine."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
+def workload(tmp_path: Path, numpy_engine: None) -> Workload:
+    """A linear classifier for numpy."""
     return numpy_classifier(tmp_path)
 
 
 def settings(workload: Workload) -> tuple[Setting, Setting]:
     """fp32 and bf16, with the weights of the workload."""
-    fp32 = Setting(weights=str(workload.directory / "weights.npz"), threads=1, engine=ENGINE)
+    fp32 = numpy_setting(workload)
     return fp32, fp32.replace(precision="bf16")
 
 

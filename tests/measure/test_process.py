@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from toy_workloads import RANDOM, SHORT, mlp, odd, runs_of
+from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.measure import process
@@ -24,10 +24,12 @@ from modelzoo.version import __version__
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import CHECKOUT
 
+pytestmark = pytest.mark.usefixtures("numpy_engine")
+
 
 def measured(work: Workload) -> RunReport:
     """Prepare and measure in real workers."""
-    (run,) = runs_of(Request(work, (RANDOM,), SHORT, audit=False))
+    (run,) = runs_of(Request(work, (numpy_setting(work),), SHORT, audit=False))
     assert run.error is None, run.error
     assert run.report is not None
     return run.report
@@ -35,7 +37,7 @@ def measured(work: Workload) -> RunReport:
 
 def failure(work: Workload) -> tuple[str, str]:
     """Error and its kind of a run whose inputs must fail; with an input named, its preparation fails."""
-    request = Request(work, (RANDOM.replace(input="/"),), SHORT, audit=False)
+    request = Request(work, (numpy_setting(work).replace(input="/"),), SHORT, audit=False)
     (run,) = runs_of(request)
     assert run.report is None
     assert run.error is not None
@@ -48,7 +50,7 @@ def test_what_libraries_print_is_not_taken_for_messages(tmp_path: Path) -> None:
     """Lines on stdout and stderr, also ones that look like messages, disturb nothing."""
     messages = """print('{"type": "measured"}'); import sys; sys.stderr.write('{"type": "failed"}')"""
     noise = f'{messages}; os.write(1, b"x" * 100000)'
-    report = measured(odd(tmp_path / "odd", build=noise))
+    report = measured(odd_numpy(tmp_path / "odd", build=noise))
     assert report.workload == "odd"
     assert report.timing is not None
     assert len(report.timing.steady) == 3
@@ -57,35 +59,35 @@ def test_what_libraries_print_is_not_taken_for_messages(tmp_path: Path) -> None:
 def test_what_the_interpreter_prints_when_it_starts_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """``sitecustomize`` prints before the worker has taken standard output for itself."""
     (tmp_path / "sitecustomize.py").write_text("print('hello')\nprint('no line break', end='')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert measured(odd(tmp_path / "odd")).workload == "odd"
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    assert measured(odd_numpy(tmp_path / "odd")).workload == "odd"
 
 
 def test_a_killed_worker_is_named_by_its_signal(tmp_path: Path) -> None:
     """SIGKILL most often means out of memory."""
-    error, kind = failure(odd(tmp_path / "odd", inputs="os.kill(os.getpid(), 9)"))
+    error, kind = failure(odd_numpy(tmp_path / "odd", inputs="os.kill(os.getpid(), 9)"))
     assert error == "the worker process was ended by SIGKILL (out of memory? try a smaller --batch)"
     assert kind == "WorkerError"
 
 
 def test_a_crash_gives_its_last_line(tmp_path: Path) -> None:
     """An unforeseen exception: one line of it, not the traceback."""
-    error, kind = failure(odd(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')"))
+    error, kind = failure(odd_numpy(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')"))
     assert error == "the worker process ended with code 1: ArithmeticError: seven is not eight"
     assert kind == "WorkerError"
 
 
-@pytest.mark.parametrize("line", ["torch.empty(10**15)", "raise MemoryError"])
+@pytest.mark.parametrize("line", ["import torch; torch.empty(10**15)", "raise MemoryError"])
 def test_out_of_memory_is_reported_as_such(line: str, tmp_path: Path) -> None:
     """A failed allocation of torch's and one of Python's give the same hint."""
-    error, kind = failure(odd(tmp_path / "odd", inputs=line))
+    error, kind = failure(odd_numpy(tmp_path / "odd", inputs=line))
     assert (error, kind) == ("out of memory; use a smaller --batch", "WorkerError")
 
 
 def test_errors_keep_their_class_across_the_pipe(tmp_path: Path) -> None:
     """A worker's InputError is an InputError in the parent, with the same message."""
     line = "from modelzoo.errors import InputError; raise InputError('no such picture: x')"
-    assert failure(odd(tmp_path / "odd", inputs=line)) == ("no such picture: x", "InputError")
+    assert failure(odd_numpy(tmp_path / "odd", inputs=line)) == ("no such picture: x", "InputError")
 
 
 def test_an_incomplete_message_is_dropped() -> None:

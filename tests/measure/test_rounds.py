@@ -11,7 +11,7 @@ from typing import Any, Optional
 import fake_runs
 import pytest
 from example_machine import machine_with
-from toy_workloads import BF16, RANDOM, SHORT, mlp, odd, runs_of
+from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
 from modelzoo.measure import calls, rounds
@@ -271,33 +271,31 @@ def test_a_worker_that_cannot_be_resumed_fails_alone() -> None:
     assert (run.finish().error, run.finish().error_kind) == ("the engine has stopped", "EnvironmentProblem")
 
 
-def test_only_one_worker_samples_at_a_time() -> None:
-    """Real workers: each waits for its turns and records when it sampled and how many samples each turn has."""
-    found = [run.report for run in runs_of(Request(mlp(), (RANDOM, BF16), SHORT, audit=False))]
-    for report in found:
-        assert report is not None
-        assert report.usage is not None
-        assert report.timing is not None
-        assert report.turns
-        assert report.usage.waited_seconds > 0
-        assert len(report.timing.steady) == 3
-        assert sum(turn.samples or 0 for turn in report.turns) == 3
-    turns_in_order = sorted((turn.start, turn.end) for report in found if report for turn in report.turns or ())
-    assert all(end <= start for (_, end), (start, _) in zip(turns_in_order, turns_in_order[1:])), "one at a time"
+def test_only_one_process_samples_at_a_time(tmp_path: Path, numpy_engine: None) -> None:
+    """Real workers: each waits for its turns and records when it sampled and how many samples each turn has.
 
-
-def test_a_real_reference_load_takes_turns_between_those_of_real_workers() -> None:
-    """Its turns are stored with each run and lie outside those of the workers."""
+    The turns of a real reference load are stored with each run and lie outside those of the workers.
+    """
+    work = odd_numpy(tmp_path / "odd")
+    fp32 = numpy_setting(work)
     with Reference(1) as reference:
-        one = rounds.Rounds(Request(mlp(), (RANDOM, BF16), SHORT, audit=False), silent, reference)
+        one = rounds.Rounds(Request(work, (fp32, fp32.replace(precision="bf16")), SHORT), silent, reference)
         first, second = one.sweep(None)
     assert reference.problem is None
+    taken = []
+    for run in (first, second):
+        assert run.report is not None, run.error
+        assert run.report.usage is not None
+        assert run.report.timing is not None
+        assert run.report.turns
+        assert run.report.usage.waited_seconds > 0
+        assert len(run.report.timing.steady) == 3
+        assert sum(turn.samples or 0 for turn in run.report.turns) == 3
+        taken += [(turn.start, turn.end) for turn in run.report.turns]
     assert len(second.reference) >= 3
     assert first.reference == second.reference[: len(first.reference)]
-    for run in (first, second):
-        assert run.report is not None
-        for turn in run.report.turns or ():
-            assert all(load.end <= turn.start or turn.end <= load.start for load in second.reference)
+    in_order = sorted([*taken, *((turn.start, turn.end) for turn in second.reference)])
+    assert all(end <= start for (_, end), (start, _) in zip(in_order, in_order[1:])), "one at a time"
 
 
 def test_the_variable_reaches_the_worker_with_bf16_and_never_in_fp32(
@@ -317,3 +315,12 @@ def test_the_variable_reaches_the_worker_with_bf16_and_never_in_fp32(
     assert "DNNL_DEFAULT_FPMATH_MODE=BF16" in warned["SCRUBBED_VARIABLES"]
     assert fp32.canary_verdict == "fp32"
     assert "SCRUBBED_VARIABLES" not in {warning.code for warning in bf16.warnings}
+
+
+def test_a_sweep_may_take_some_of_the_settings_only(workers: FakeWorkers) -> None:
+    """As a search does; the others are prepared all the same, once."""
+    settings = tuple(RANDOM.replace(seed=number) for number in range(4))
+    found = rounds.Rounds(Request(mlp(), settings, SHORT), silent)
+    assert {run.group for run in found.sweep(1.0, among=[0, 2])} == {0, 2}
+    assert {run.group for run in found.sweep(1.0)} == {0, 1, 2, 3}
+    assert sum(isinstance(job, PrepareJob) for job in workers.jobs) == 1
