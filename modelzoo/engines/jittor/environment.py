@@ -17,6 +17,8 @@ from modelzoo.workload.discovery import CHECKOUT
 DIRECTORY_VARIABLE = "MODELZOO_JITTOR"
 """The environment variable that names the directory, if it is not ``envs/jittor``."""
 HOME_VARIABLE = "JITTOR_HOME"
+SERIAL_VARIABLE = "DISABLE_MULTIPROCESSING"
+"""Set: Jittor compiles in the process itself; unset, every import starts up to 16 processes, which stay."""
 STAMP = "modelzoo-jittor"
 """The file that ``scripts/setup-jittor`` writes last."""
 LIBRARY = "libdnnl.so.2"
@@ -71,6 +73,7 @@ def variables(threads: int) -> dict[str, str]:
         HOME_VARIABLE: str(home()),
         "nvcc_path": "",  # empty: no CUDA; unset, it would look for a compiler and download one
         "use_mpi": "0",
+        SERIAL_VARIABLE: "1",
         "use_mkl": "1",  # what Jittor calls oneDNN
         "FIX_TORCH_ERROR": "0",  # it would import torch
         "cache_name": "default",  # by default the branch of the git checkout around the environment

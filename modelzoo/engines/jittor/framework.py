@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import signal
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,16 @@ from modelzoo.engines.jittor import environment
 from modelzoo.errors import EnvironmentProblem
 
 _LOG_LENGTH = 200
+_SIGNALS = (
+    signal.SIGBUS,
+    signal.SIGCHLD,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGSEGV,
+)
+"""The signals that Jittor handles."""
 
 
 def import_jittor() -> Any:
@@ -40,13 +51,14 @@ def import_jittor() -> Any:
 
 @contextmanager
 def _contained(home: Path) -> Iterator[None]:
-    """Keep the import of Jittor from changing the user's configuration and the security of this process.
+    """Undo what the import of Jittor changes in this process, and keep it from the user's own files.
 
     Jittor writes the place of its cache to a file in the home directory, which the user's own Jittor would read; it
-    names its cache after the host, which has another name in every container; and it turns the verification of TLS
-    certificates off.
+    names its cache after the host, which has another name in every container; it turns the verification of TLS
+    certificates off; and it ends the process as soon as a child of it is stopped, which happens between turns.
     """
     verified, node, user_home = ssl._create_default_https_context, platform.node, os.environ.get("HOME")
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     os.environ["HOME"] = str(home)
     platform.node = lambda: ""
     try:
@@ -54,6 +66,8 @@ def _contained(home: Path) -> Iterator[None]:
     finally:
         ssl._create_default_https_context = verified
         platform.node = node
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
         if user_home is None:
             del os.environ["HOME"]
         else:

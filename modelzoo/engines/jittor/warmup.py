@@ -22,6 +22,7 @@ PIXELS = 64
 def main() -> int:
     """Do it; the entry point of the process."""
     os.environ.update(environment.variables(usable_threads().count))
+    del os.environ[environment.SERIAL_VARIABLE]  # everything is compiled here
     try:
         print(check())
     except EnvironmentProblem as error:

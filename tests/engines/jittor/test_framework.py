@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import ssl
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from modelzoo.engines.jittor.framework import import_jittor
 from modelzoo.errors import EnvironmentProblem
 
 JITTOR = """
-import os, platform, ssl
+import os, platform, signal, ssl
+signal.signal(signal.SIGCHLD, lambda *about: None)
 home, node = os.environ["HOME"], platform.node()
 ssl._create_default_https_context = ssl._create_unverified_context
 """
@@ -35,13 +37,14 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_what_the_import_changes_is_undone(package: Path) -> None:
-    """Certificates are verified as before; neither the home directory nor the host's name decides about the cache."""
+    """Certificates are verified and signals handled as before; the cache depends on neither user nor host name."""
     verified, home, node = ssl._create_default_https_context, os.environ.get("HOME"), platform.node
     package.write_text(JITTOR)
     jittor = import_jittor()
     assert (jittor.home, jittor.node) == (os.environ[environment.HOME_VARIABLE], "")
     assert ssl._create_default_https_context is verified
     assert (os.environ.get("HOME"), platform.node) == (home, node)
+    assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
 
 
 def test_an_import_that_fails_is_one_line(package: Path) -> None:
