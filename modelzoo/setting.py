@@ -117,6 +117,8 @@ class Setting:
             raise UsageError("python and image contradict each other: an image has its own Python; leave one out")
         if self.include_copies and self.device == "cpu":
             raise UsageError("--include-copies is for accelerators: the CPU copies nothing; leave it out")
+        if self.include_copies and self.in_flight is not None:
+            raise UsageError("--include-copies and --stages contradict each other: copies are stages; leave one out")
 
     @property
     def label(self) -> str:

@@ -46,8 +46,8 @@ class WarningCode(Enum):
     )
     BF16_NOT_ACTIVE = (
         Severity.INVALIDATES,
-        "bf16 was requested by {method} but is NOT active: {detail}",
-        "try --bf16=autocast or --bf16=cast, or a PyTorch build whose kernels support bf16 fast math",
+        "{precision} was requested by {method} but is NOT active: {detail}",
+        "try --bf16=autocast or --bf16=cast, or a PyTorch build whose kernels support it",
     )
     PROOF_DIFFERS = (
         Severity.INVALIDATES,
@@ -67,7 +67,7 @@ class WarningCode(Enum):
     )
     BF16_PARTLY = (
         Severity.DISTORTS,
-        "bf16 was requested by {method} but is only partly active: {detail}",
+        "{precision} was requested by {method} but is only partly active: {detail}",
         "the other operators compute in fp32; compare --bf16=fastmath, autocast and cast",
     )
     REFERENCE_KERNELS = (
@@ -140,6 +140,11 @@ class WarningCode(Enum):
         Severity.DISTORTS,
         "timings had not stabilised when the warm-up reached its limit of {seconds:.0f} s ({count} calls)",
         "check what else runs on this machine, or set the number of warm-up calls with --warmup",
+    )
+    DEVICE_THROTTLED = (
+        Severity.DISTORTS,
+        "the clock of {device} was held down ({reasons}) during {share:.0f} % of the samples",
+        "improve its cooling, raise its power limit, or use --lock-clocks with a frequency that it can hold",
     )
     PAGE_FAULTS = (
         Severity.DISTORTS,

@@ -16,6 +16,8 @@ import threading
 from types import SimpleNamespace
 from typing import Callable, Optional
 
+from modelzoo.records.accelerator import Accelerator
+
 ISSUE_NS = 1_000
 """The host's time to issue one piece of work."""
 WORK_NS = 500_000
@@ -59,7 +61,7 @@ class SimulatedEvent:
 
 
 class SimulatedDevice:
-    """The device, which has the interface of ``modelzoo.engines.protocol.AsynchronousDevice``.
+    """The device, which has the interface of ``modelzoo.engines.protocol.Accelerator``.
 
     Attributes:
         now: the host's simulated time in ns.
@@ -70,6 +72,7 @@ class SimulatedDevice:
     """
 
     timed_events = True
+    kind, index = "cuda", 0
 
     def __init__(self, *, lost_after: Optional[int] = None, memory: int = 2**30) -> None:
         self.now = self.finished_at = 0
@@ -111,6 +114,22 @@ class SimulatedDevice:
     def synchronize(self, device: object = None) -> None:
         """As ``wait``."""
         self.wait()
+
+    def identifier(self) -> str:
+        """A UUID, which no management library knows."""
+        return "GPU-simulated"
+
+    def describe(self) -> Accelerator:
+        """What it is, for the record."""
+        return Accelerator(self.kind, self.index, "Simulated GPU", "9.0", "1.0", "none", self.memory, "simulated")
+
+    def reset_peak_memory(self) -> None:
+        """Let ``peak_memory`` begin anew."""
+        self.peak = self.allocated
+
+    def peak_memory(self) -> int:
+        """The most bytes that were occupied."""
+        return self.peak
 
     def allocate(self, size: int) -> None:
         """Occupy memory; raises what torch raises if there is too little."""

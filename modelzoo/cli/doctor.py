@@ -6,16 +6,18 @@ import argparse
 import json
 import os
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import write_atomically
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.records.doctor import DoctorReport
+    from modelzoo.records.doctor import AcceleratorReport, DoctorReport
 
 WATCH_SECONDS = 2.0
 """How long the CPU usage of other programs is measured."""
@@ -25,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo doctor``."""
     parser.add_argument("--fresh", action="store_true", help="measure the ceilings again")
     parser.add_argument("--json", metavar="FILE", help="also write the findings to FILE")
+    parser.add_argument(
+        "--device", default="cpu", metavar="DEVICE", help="also measure the ceilings of an accelerator: cuda, cuda:1 …"
+    )
     parser.set_defaults(command_function=doctor)
 
 
@@ -40,6 +45,8 @@ def doctor(args: argparse.Namespace) -> int:
 
     out = console()
     report = examine(out, fresh=args.fresh)
+    if args.device != "cpu":
+        report = replace(report, accelerator=examine_device(out, args.device, report, fresh=args.fresh))
     show_doctor_report(out, report)
     if args.json:
         write_doctor_report(report, Path(args.json))
@@ -92,6 +99,53 @@ def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
     )
     noise = machine_noise(read_history(history_path(machine)))
     return DoctorReport(machine, libraries, usage, ceilings, kept, warnings, noise=noise)
+
+
+def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool = False) -> AcceleratorReport:
+    """Examine an accelerator: what it is, and its ceilings in every precision that it has.
+
+    Args:
+        name: as ``--device`` has it.
+        report: what was found out about its host.
+        fresh: measure even if its ceilings are known.
+
+    Raises:
+        EnvironmentProblem: there is no such device, or its events tell no time.
+        UsageError: there is no such kind of device.
+    """
+    from modelzoo.engines.torch import devices, switches
+    from modelzoo.engines.torch.precision import check_precision
+    from modelzoo.machine.ceilings import find_device_ceilings
+    from modelzoo.machine.device_ceilings import PRECISIONS, measure_device_ceilings
+    from modelzoo.records.doctor import AcceleratorReport
+    from modelzoo.setting import Setting
+
+    device = devices.select_device(name)
+    assert device is not None
+    facts = device.describe()
+    if not device.timed_events:
+        raise EnvironmentProblem(f"--device {name}: the events of {facts.name} tell no time; its ceilings are unknown")
+    precisions = []
+    for each in PRECISIONS:
+        with suppress(ModelzooError):
+            check_precision(Setting(each, device=name))
+            precisions.append(each)
+    with out.status(f"measuring {facts.name} …") as status:
+        ceilings, kept = find_device_ceilings(
+            report.machine,
+            facts,
+            lambda: measure_device_ceilings(
+                device,
+                facts,
+                report.machine,
+                lambda precision: switches.fast_math(False, tf32=precision == "tf32"),
+                precisions,
+                name=name,
+                progress=lambda step: status.update(f"measuring: {step} …"),
+            ),
+            fresh=fresh,
+        )
+    return AcceleratorReport(facts, ceilings, kept)
 
 
 def write_doctor_report(report: DoctorReport, path: Path) -> None:

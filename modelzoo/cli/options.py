@@ -52,6 +52,12 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--iterations", type=int, metavar="N", help="steady-state samples per process (default: see --max-seconds)"
     )
+    group.add_argument(
+        "--lock-clocks",
+        type=int,
+        metavar="MHZ",
+        help="lock the clocks of the NVIDIA GPUs while the call runs, and set them back afterwards (needs root)",
+    )
     group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")
     group.add_argument(
         "--max-seconds",

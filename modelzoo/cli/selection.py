@@ -19,13 +19,14 @@ from modelzoo.cli.vary import (
     parse_settings,
 )
 from modelzoo.errors import UsageError
-from modelzoo.setting import PRECISIONS, OptionValue, Setting, labels
+from modelzoo.setting import CONVERTING, PRECISIONS, OptionValue, Setting, labels
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
 
 Jobs = Sequence[tuple[Workload, tuple[Setting, ...]]]
 """Workloads with the settings to run them under; the first setting of each is its baseline."""
 _NUMBERS = ("batch", "threads", "seed", "primitive-cache", "in-flight")
+_SWITCHES = ("channels-last", "include-copies")
 _SWITCH = {"off": False, "on": True}
 
 
@@ -121,8 +122,8 @@ class _Selection:
         elif not varied and not self._args.bf16:
             axes = [parse_axis(f"precision={default}")]
         precisions = [choice["precision"] for axis in axes if axis.name == "precision" for choice in axis.choices]
-        if self._args.bf16 and precisions and "bf16" not in precisions:
-            raise UsageError("--bf16 together with --precision fp32 contradicts itself; leave one out")
+        if self._args.bf16 and precisions and not any(each in CONVERTING for each in precisions):
+            raise UsageError(f"--bf16 together with --precision {precisions[0]} contradicts itself; leave one out")
         return axes
 
     def _precision_list(self) -> str:
@@ -148,17 +149,18 @@ class _Selection:
         values = {_attribute(name): _value(name, text) for name, text in given.items() if name in FIELDS}
         own = {name: text for name, text in given.items() if name in self._names}
         args = argparse.Namespace(**{**vars(self._args), **values, "bf16": self._method(given)})
-        return make_setting(args, self._work, {**self._own, **own})
+        setting = make_setting(args, self._work, {**self._own, **own})
+        return setting.replace(precision=given.get("precision", setting.precision))
 
     def _method(self, given: Given) -> Optional[str]:
-        """The bf16 method, ``auto`` if the choice is left to the engine, and ``None`` for fp32."""
+        """What ``--bf16`` says: the method, ``auto`` if it is left to the engine, and ``None`` without conversion."""
         method = given.get("bf16", self._args.bf16)
         precision = given.get("precision", "bf16" if method else "fp32")
         if precision not in PRECISIONS:
             raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
-        if precision == "fp32":
+        if precision not in CONVERTING:
             if "bf16" in given:
-                raise UsageError(f"precision=fp32 and bf16={given['bf16']} contradict each other; leave one out")
+                raise UsageError(f"precision={precision} and bf16={given['bf16']} contradict each other; leave one out")
             return None
         return method or "auto"
 
@@ -217,9 +219,9 @@ def _value(name: str, text: str) -> object:
             return int(text)
         except ValueError:
             raise UsageError(f"{name} must be a whole number, not {text!r}") from None
-    if name == "channels-last":
+    if name in _SWITCHES:
         if text not in _SWITCH:
-            raise UsageError(f"channels-last must be off or on, not {text!r}")
+            raise UsageError(f"{name} must be off or on, not {text!r}")
         return _SWITCH[text]
     return text
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options
@@ -39,9 +40,11 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
 
     Raises:
         UsageError: an option is not valid; nothing has been started.
+        EnvironmentProblem: the clocks cannot be locked; nothing has been started.
         InterruptedSessionError: the user interrupted it, or the result could not be written any more.
     """
     from modelzoo.machine import history
+    from modelzoo.machine.clock_lock import locked_clocks
     from modelzoo.machine.facts import read_machine
     from modelzoo.measure import reference_load, schedule
     from modelzoo.results.session_levels import priors, session_levels
@@ -52,7 +55,7 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
     effort = Effort(processes=1) if machine.emulator else effort
     requests, kept = _requests(jobs, args), history.history_path(machine)
     known = history.read_history(kept)
-    with _reference(requests, wanted=machine.emulator is None) as reference:
+    with locked_clocks(args.lock_clocks), _reference(requests, wanted=machine.emulator is None) as reference:
         outcomes = schedule.measure(requests, effort, progress.update, reference, priors(known))
         if reference is not None:
             load = history.reference_name(reference_load.VERSION, reference.threads)
@@ -91,6 +94,9 @@ def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
     from modelzoo.measure.request import Request
 
     plan = options.make_plan(args)
+    devices = {setting.device.partition(":")[0] for _, settings in jobs for setting in settings}
+    if args.lock_clocks is not None and "cuda" not in devices:
+        raise UsageError("--lock-clocks locks the clocks of NVIDIA GPUs, and no setting uses one; add --device cuda")
     requests: list[Request] = []
     for work, settings in jobs:
         first = sum(len(request.settings) for request in requests)
@@ -100,12 +106,21 @@ def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
                 settings=settings,
                 plan=plan,
                 profiling=args.profiling,
-                trace=args.trace,
+                trace=_trace_file(args.trace, work.name if len(jobs) > 1 else ""),
                 audit=not args.no_audit,
                 first_group=first,
+                locked_mhz=args.lock_clocks,
             )
         )
     return requests
+
+
+def _trace_file(named: Optional[str], workload: str) -> Optional[str]:
+    """The trace of a workload: the file that was named, with the name of the workload if there are several."""
+    if named is None or not workload:
+        return named
+    path = Path(named)
+    return str(path.with_name(f"{path.stem}-{workload}{path.suffix}"))
 
 
 @contextmanager

@@ -30,7 +30,9 @@ def add_workloads(parser: argparse.ArgumentParser, precision: str) -> None:
         help=f"a workload's name or directory (default: {', '.join(STANDARD_WORKLOADS)})",
     )
     parser.add_argument(
-        "--precision", metavar="LIST", help=f"comma-separated list of fp32 and bf16 (default: {precision})"
+        "--precision",
+        metavar="LIST",
+        help=f"comma-separated list of fp32, tf32 (CUDA devices), bf16 and fp16 (default: {precision})",
     )
     parser.add_argument(
         "--option",
@@ -61,15 +63,15 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
         "--mode",
         default="eager",
         metavar="MODE",
-        help="eager (default), compile (inductor with freezing), max-autotune, cpp-wrapper, aot (AOTInductor) or script "
-        "(traced or scripted, then frozen)",
+        help="eager (default), compile (inductor with freezing), max-autotune, cpp-wrapper, aot (AOTInductor), script "
+        "(traced or scripted, then frozen) or graph (captured in a CUDA graph and replayed)",
     )
     group.add_argument(
         "--backend",
         metavar="BACKEND",
         help="auto, onednn, or blas (oneDNN switched off: OpenBLAS or MKL); default: MODELZOO_BACKEND, else auto",
     )
-    group.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default), cuda, cuda:1, npu …")
+    group.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default), cuda, cuda:1, npu or xpu")
     group.add_argument("--batch", type=int, metavar="N", help="items per forward pass (default: the workload's)")
     group.add_argument(
         "--threads",
@@ -79,6 +81,11 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
         "and physical cores)",
     )
     group.add_argument("--channels-last", action="store_true", help="use the channels-last memory format")
+    group.add_argument(
+        "--include-copies",
+        action="store_true",
+        help="time the copies of the inputs to an accelerator and of the outputs back as well",
+    )
     group.add_argument(
         "--weights",
         default="auto",
@@ -183,6 +190,7 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[
         batch=args.batch,
         threads=threads,
         channels_last=args.channels_last,
+        include_copies=args.include_copies,
         weights=args.weights if args.weights in SOURCES else str(Path(args.weights).absolute()),
         seed=args.seed,
         input=None if args.input is None else str(Path(args.input).absolute()),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelzoo.errors import UsageError
-from modelzoo.setting import parse_words
+from modelzoo.setting import CONVERTING, parse_words
 
 FIELDS = (
     "precision",
@@ -26,6 +26,7 @@ FIELDS = (
     "batch",
     "threads",
     "channels-last",
+    "include-copies",
     "weights",
     "seed",
     "input",
@@ -50,7 +51,8 @@ class Axis:
 
     Attributes:
         name: the option.
-        choices: what each value sets; ``precision`` and ``bf16`` share an axis, because only bf16 has a method.
+        choices: what each value sets; ``precision`` and ``bf16`` share an axis, because only bf16 and fp16 have a
+            method.
     """
 
     name: str
@@ -125,20 +127,20 @@ def combine(axes: Sequence[Axis]) -> list[Given]:
 
 
 def _with_methods(axes: Sequence[Axis]) -> list[Axis]:
-    """Merge the axis ``bf16`` into ``precision``, so that each method occurs with bf16 and none with fp32."""
+    """Merge the axis ``bf16`` into ``precision``, so that each method occurs with bf16 or fp16, none with fp32."""
     methods = next((axis for axis in axes if axis.name == "bf16"), None)
     precisions = next((axis for axis in axes if axis.name == "precision"), None)
     if methods is None or precisions is None:
         return list(axes)
-    if not any(choice["precision"] == "bf16" for choice in precisions.choices):
+    if not any(choice["precision"] in CONVERTING for choice in precisions.choices):
         raise UsageError("bf16 is varied, but bf16 is not among the precisions; add it, or leave one of the two out")
     merged = []
     for axis in axes:
         if axis.name == "precision":
             choices: list[Given] = []
             for choice in axis.choices:
-                is_bf16 = choice["precision"] == "bf16"
-                choices += [{**choice, **method} for method in methods.choices] if is_bf16 else [choice]
+                converts = choice["precision"] in CONVERTING
+                choices += [{**choice, **method} for method in methods.choices] if converts else [choice]
             merged.append(Axis("precision", tuple(choices)))
         elif axis is not methods:
             merged.append(axis)

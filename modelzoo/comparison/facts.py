@@ -68,6 +68,20 @@ def _platform(report: RunReport, result: Result) -> Facts:
     yield "instance type", machine.instance_type
 
 
+def _accelerator(report: RunReport, result: Result) -> Facts:
+    used = report.accelerator
+    if used is None:
+        return
+    device = used.device
+    yield "accelerator", device.name
+    yield "compute capability", device.capability
+    yield "memory of the accelerator", _gib(device.memory)
+    yield "driver of the accelerator", device.driver
+    yield "libraries of the accelerator", device.runtime
+    yield "interface to the accelerator", device.interface
+    yield "locked clock", NONE if used.locked_mhz is None else f"{used.locked_mhz} MHz"
+
+
 def _system(report: RunReport, result: Result) -> Facts:
     machine = report.machine
     yield "kernel", f"{machine.system} {machine.kernel}"
@@ -190,6 +204,7 @@ def _kernels(report: RunReport, result: Result) -> Optional[Facts]:
 IMPORTANCE: tuple[FactGroup, ...] = (
     FactGroup(_processor),
     FactGroup(_limits),
+    FactGroup(_accelerator, NONE),
     FactGroup(_platform),
     FactGroup(_system),
     FactGroup(_engine),

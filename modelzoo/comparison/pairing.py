@@ -14,7 +14,7 @@ from typing import Optional
 
 from modelzoo.comparison.model import SideSetting
 from modelzoo.errors import UsageError
-from modelzoo.setting import OptionValue, Setting, labels, parse_words
+from modelzoo.setting import CONVERTING, OptionValue, Setting, labels, parse_words
 
 Words = Mapping[str, str]
 """A setting in the notation of ``--setting``: values as text, by the names of the options."""
@@ -74,7 +74,7 @@ def _words(half: str, text: str) -> Words:
 def words(asked: Setting) -> dict[str, str]:
     """Return a setting in the notation of ``--setting``. Paths are shortened to what says something elsewhere."""
     found = {name.replace("_", "-"): _text(getattr(asked, name)) for name in _FIELDS}
-    found["bf16"] = asked.bf16_method or "auto" if asked.precision == "bf16" else "off"
+    found["bf16"] = asked.bf16_method or "auto" if asked.precision in CONVERTING else "off"
     for name, value in sorted(asked.options.items()):
         found.setdefault(name, _text(value))
     return found

@@ -154,5 +154,5 @@ def _precision(side: SideSetting, name: str, reports: Sequence[RunReport]) -> Op
     if proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
         return None
     if proof.verdict is ProofVerdict.NOT_ACTIVE:
-        return Refusal(Obstacle.INACTIVE, f"bf16 is not active on {name}: {sentence}")
-    return Refusal(Obstacle.UNPROVEN, f"bf16 is not proven on {name}: {sentence}")
+        return Refusal(Obstacle.INACTIVE, f"{side.asked.precision} is not active on {name}: {sentence}")
+    return Refusal(Obstacle.UNPROVEN, f"{side.asked.precision} is not proven on {name}: {sentence}")

@@ -44,6 +44,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union
 
+from modelzoo.records.accelerator import Accelerator as AcceleratorFacts
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.export import Export
@@ -91,12 +92,14 @@ class RawOutputs:
         structure: how ``outputs`` are nested, if the model says it itself.
         expected: what the torch module computes from the batch in fp32, eager, if the model was made from one in this
             process; there is nothing else then that it could be compared with.
+        changed: what it computes from inputs that differ slightly; empty if it is not known.
     """
 
     outputs: tuple[NDArray[Any], ...]
     heads: tuple[NDArray[Any], ...] = ()
     structure: Structure | None = None
     expected: tuple[NDArray[Any], ...] = ()
+    changed: tuple[NDArray[Any], ...] = ()
 
 
 class DeviceEvent(Protocol):
@@ -121,6 +124,30 @@ class AsynchronousDevice(Protocol):
 
     def synchronize(self) -> None:
         """Wait until the device has done everything that was issued."""
+
+
+class Accelerator(AsynchronousDevice, Protocol):
+    """An accelerator that can be watched while calls on it are timed."""
+
+    @property
+    def kind(self) -> str:
+        """``cuda``, ``npu`` or ``xpu``."""
+
+    @property
+    def index(self) -> int:
+        """Its number among those that the process can use."""
+
+    def identifier(self) -> str | None:
+        """The UUID that the driver knows it by; ``None`` if the framework does not tell it."""
+
+    def describe(self) -> AcceleratorFacts:
+        """What it is, for the record."""
+
+    def reset_peak_memory(self) -> None:
+        """Let ``peak_memory`` begin anew."""
+
+    def peak_memory(self) -> int | None:
+        """The most bytes that tensors have occupied since ``reset_peak_memory``; ``None`` if unknown."""
 
 
 class Model(Protocol):
@@ -181,7 +208,7 @@ class Session(Protocol):
     """One setting in one process. Several sessions may exist; at most one of them is active at a time."""
 
     @property
-    def device(self) -> AsynchronousDevice | None:
+    def device(self) -> Accelerator | None:
         """How to wait for the device; ``None`` if a call has completed when it returns."""
 
     def active(self) -> AbstractContextManager[tuple[str, ...]]:

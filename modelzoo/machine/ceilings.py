@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from modelzoo.machine.ceiling_benchmark import measure_ceilings
 from modelzoo.machine.directories import cache_directory
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.installation import installed_version
+from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.ceilings import CEILINGS_VERSION, Ceilings
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.machine import Machine
@@ -49,6 +51,41 @@ def find_ceilings(
 def kept_ceilings(machine: Machine, threads: int | None = None) -> Ceilings | None:
     """Return the ceilings that ``find_ceilings`` measured earlier for the installed torch, if there are any."""
     return read_ceilings(ceilings_path(machine, _torch_version(), threads or machine.threads.count))
+
+
+def find_device_ceilings(
+    machine: Machine,
+    device: Accelerator,
+    measure: Callable[[], Ceilings],
+    *,
+    fresh: bool = False,
+) -> tuple[Ceilings, bool]:
+    """Return an accelerator's ceilings, and whether they were kept from an earlier measurement.
+
+    Args:
+        machine: this machine.
+        device: the accelerator.
+        measure: measures them (``modelzoo.machine.device_ceilings``).
+        fresh: measure even if ceilings were kept.
+    """
+    kept = None if fresh else kept_device_ceilings(machine, device)
+    if kept is not None:
+        return kept, True
+    measured = measure()
+    write_ceilings(measured, device_ceilings_path(machine, device))
+    return measured, False
+
+
+def kept_device_ceilings(machine: Machine, device: Accelerator) -> Ceilings | None:
+    """Return the ceilings that ``find_device_ceilings`` measured earlier for the installed torch, if there are any."""
+    return read_ceilings(device_ceilings_path(machine, device))
+
+
+def device_ceilings_path(machine: Machine, device: Accelerator) -> Path:
+    """Return where the ceilings of an accelerator are kept: by its name and memory, and by the version of torch."""
+    name = f"{device.name}-{(device.memory or 0) >> 30}GiB"
+    safe = re.sub(r"[^A-Za-z0-9.-]", "_", f"{name}-torch{_torch_version()}")
+    return cache_directory() / "ceilings" / f"{fingerprint(machine)}-{safe}.json"
 
 
 def _torch_version() -> str:

@@ -21,7 +21,7 @@ def roofline_bound(
         bytes_moved: bytes that it must at least read and write, or ``None`` if they were not counted.
         seconds: its duration.
         ceilings: of the machine.
-        precision: ``fp32`` or ``bf16``, of the kernels that ran.
+        precision: ``fp32``, ``tf32``, ``bf16`` or ``fp16``, of the kernels that ran.
         threads: of the run, by default those of ``ceilings``. Only these and 1 were measured.
 
     Raises:

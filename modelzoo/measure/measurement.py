@@ -15,31 +15,33 @@ from typing import Any, Callable, Optional
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.store import read_inputs
-from modelzoo.engines.protocol import Engine, Model, Session, value_and_problem
-from modelzoo.machine.ceilings import kept_ceilings
+from modelzoo.engines.protocol import Accelerator, Engine, Model, Session, value_and_problem
+from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.roofline import roofline_bound
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
-from modelzoo.measure.agreement import output_agreement
-from modelzoo.measure.clock import clock_for
+from modelzoo.measure.accelerator_watch import Watch, on_host, time_copies, watch
+from modelzoo.measure.agreement import eager_agreement, output_agreement
+from modelzoo.measure.clock import Clock, clock_for
 from modelzoo.measure.pipeline_trace import TracedBatch, write_trace
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.run_warnings import run_warnings
 from modelzoo.measure.staging import Staged, declared_stages, staged, time_pipeline, without_staged_parts
+from modelzoo.records.accelerator import AcceleratorUse, Copies
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import Canary
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.machine import CpuUsage, Machine
-from modelzoo.records.pipeline import MODEL
+from modelzoo.records.pipeline import model_times
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.protocol import Measured, MeasureJob, Message, Paused, Progress
 from modelzoo.records.roofline import Bound
 from modelzoo.records.run import RunReport, Turn
-from modelzoo.records.timing import Timing
+from modelzoo.records.timing import DEVICE, Timing
 from modelzoo.records.workload import Count
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import Inputs, Workload
@@ -141,6 +143,7 @@ class _Timed:
     usage: CpuUsage
     turns: tuple[Turn, ...]
     batches: Sequence[TracedBatch] = ()
+    accelerator: Optional[AcceleratorUse] = None
 
 
 def _time(
@@ -149,6 +152,10 @@ def _time(
     monitor = CpuUsageMonitor(job.parent).start()
     turns = _Turns(send, take_turn, monitor.left_out if job.own_turns else nullcontext)
     batches: Sequence[TracedBatch] = ()
+    watcher: Optional[Watch] = None
+    accelerator: Optional[AcceleratorUse] = None
+    clock: Clock
+    pause: Callable[[int], None]
 
     def progress(phase: str, count: int) -> None:
         send(Progress(phase, count))
@@ -158,14 +165,35 @@ def _time(
             timing = None
             built.model.call(*built.args)
         else:
+            clock, pause = clock_for(session.device), turns.pause
+            if session.device is not None:
+                watcher = watch(session.device, clock, job.locked_mhz)
+                clock, pause = watcher, watcher.before_turns(turns.pause)
             if built.pipeline is None:
-                clock = clock_for(session.device)
-                timing = sampler.measure(lambda: built.model.call(*built.args), clock, job.plan, progress, turns.pause)
+                timing = sampler.measure(_call(built, job.resolved), clock, job.plan, progress, pause)
             else:
-                timing, batches = time_pipeline(built.pipeline, job.plan, progress, turns.pause)
+                timing, batches = time_pipeline(built.pipeline, job.plan, progress, pause)
+            if watcher is not None:
+                accelerator = watcher.result(timing, _copies(built, session.device, job.resolved))
             # What follows takes seconds; the others finish their turns first.
             turns.end(len(timing.steady))
-    return _Timed(timing, monitor.stop(0.0 if job.own_turns else turns.waited), tuple(turns.taken), batches)
+    usage = monitor.stop(0.0 if job.own_turns else turns.waited)
+    return _Timed(timing, usage, tuple(turns.taken), batches, accelerator)
+
+
+def _call(built: _Built, setting: ResolvedSetting) -> Callable[[], Any]:
+    """What is timed: one forward pass, with ``include_copies`` from the host's batch to outputs on the host."""
+    model, args, own = built.model, built.args, built.inputs.args
+    if setting.include_copies:
+        return lambda: on_host(model.call(*model.prepare(own)))
+    return lambda: model.call(*args)
+
+
+def _copies(built: _Built, device: Optional[Accelerator], setting: ResolvedSetting) -> Optional[Copies]:
+    """What copying a batch costs, unless the stages of a pipeline show it."""
+    if device is None or built.pipeline is not None:
+        return None
+    return time_copies(built.model, built.inputs.args, device, included=setting.include_copies)
 
 
 class _Turns:
@@ -243,14 +271,17 @@ def _observe(built: _Built, session: Session, timing: Optional[Timing], job: Mea
 
 
 def _compared(built: _Built, found: _Observed, job: MeasureJob, send: Send) -> _Observed:
-    """``found``, with how far the outputs of an exported model are from torch's."""
-    if job.export is None or not job.extras:
+    """``found``, with how far the outputs of an exported or compiled model are from those of the torch module."""
+    is_plain = job.resolved == job.resolved.reference() or job.resolved.precision != "fp32"
+    if not job.extras or (job.export is None and is_plain):
         return found
     send(Progress("compare outputs"))
     with built.model.explained_errors():
         outputs, problem = value_and_problem(built.model.outputs(built.args))
     if outputs is None:
         return replace(found, agreement_problem=problem)
+    if job.export is None:
+        return replace(found, agreement=eager_agreement(outputs))
     return replace(found, agreement=output_agreement(job.export, outputs, job.resolved.precision))
 
 
@@ -264,7 +295,8 @@ def _report(
     observed: _Observed,
 ) -> RunReport:
     setting = job.resolved
-    ceilings = kept_ceilings(machine) if setting.device == "cpu" else None
+    used = timed.accelerator
+    ceilings = kept_ceilings(machine) if used is None else kept_device_ceilings(machine, used.device)
     return RunReport(
         workload=work.name,
         title=work.title,
@@ -306,17 +338,19 @@ def _report(
         pipeline=built.pipeline.record() if built.pipeline is not None else None,
         agreement=observed.agreement,
         agreement_problem=observed.agreement_problem,
+        accelerator=used,
     )
 
 
 def _bound(
     flops: Optional[Flops], timing: Optional[Timing], ceilings: Optional[Ceilings], setting: ResolvedSetting
 ) -> Optional[Bound]:
-    """How near the run came to the ceilings."""
+    """How near the run came to the ceilings; on an accelerator by the time on the device, if its events tell that."""
     if flops is None or not flops.total or timing is None or ceilings is None:
         return None
-    seconds = median(timing.values(MODEL) or timing.steady)
-    return roofline_bound(flops.total, flops.bytes, seconds, ceilings, setting.precision, setting.threads)
+    seconds = median(timing.values(DEVICE) or model_times(timing))
+    threads = setting.threads if ceilings.device is None else None
+    return roofline_bound(flops.total, flops.bytes, seconds, ceilings, setting.precision, threads)
 
 
 def _peak_memory() -> int:

@@ -31,7 +31,8 @@ class Request:
     """One workload with the settings to compare; the first is the baseline.
 
     ``first_group`` is the number of the first setting's group in the result; ``launcher``, if
-    given, starts the workers of all settings, whatever interpreter, image or engine they name.
+    given, starts the workers of all settings, whatever interpreter, image or engine they name; ``locked_mhz`` is the
+    frequency that the GPUs' clocks are locked at.
     """
 
     workload: Workload
@@ -42,6 +43,7 @@ class Request:
     audit: bool = True
     first_group: int = 0
     launcher: Optional[Launcher] = None
+    locked_mhz: Optional[int] = None
 
     def launcher_of(self, setting: Setting, interpreter: Optional[str] = None) -> Launcher:
         """Return what starts the workers of ``setting``.

@@ -205,6 +205,7 @@ class WorkerRun:
             extras=extras,
             profiling=request.profiling,
             trace=_trace(request.trace, self.index),
+            locked_mhz=request.locked_mhz,
             own_turns=not all(request.launcher_of(setting).is_local for setting in request.settings),
         )
         return job, environment

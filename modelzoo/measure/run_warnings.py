@@ -27,6 +27,7 @@ def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
         *_agreement_warnings(report),
         *_machine_warnings(report),
         *_timing_warnings(report.timing),
+        *_accelerator_warnings(report),
         *(report.evidence.warnings if report.evidence is not None else ()),
     )
 
@@ -67,15 +68,16 @@ def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
     detail = canary.summary if canary is not None else ""
     if setting.precision == "fp32" and canary is not None and report.canary_verdict is not CanaryVerdict.FP32:
         yield warning_for(WarningCode.FP32_NOT_FP32, detail=detail)
-    if setting.precision != "bf16":
+    if setting.precision == "fp32":
         return
-    if not report.machine.has_bf16 and setting.device == "cpu":
+    if setting.precision == "bf16" and not report.machine.has_bf16 and setting.device == "cpu":
         features = ", ".join(report.machine.features) or "none known"
         yield warning_for(WarningCode.NO_BF16_HARDWARE, features=features)
     if canary is not None and report.canary_verdict is not CanaryVerdict.ACTIVE:
         partly = report.canary_verdict is CanaryVerdict.PARTLY
         code = WarningCode.BF16_PARTLY if partly else WarningCode.BF16_NOT_ACTIVE
-        yield warning_for(code, method=setting.bf16_method, detail=detail)
+        method = setting.bf16_method or "a switch of the libraries"
+        yield warning_for(code, precision=setting.precision, method=method, detail=detail)
 
 
 def _agreement_warnings(report: RunReport) -> Iterator[WarningMessage]:
@@ -92,6 +94,17 @@ def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:
         yield warning_for(WarningCode.OVERSUBSCRIBED, threads=threads, cores=machine.threads.count)
     if report.usage is not None:
         yield from usage_warnings(report.usage, machine)
+
+
+def _accelerator_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    used, timing = report.accelerator, report.timing
+    if used is None or timing is None or not used.throttled_samples:
+        return
+    reasons = dict.fromkeys(reason for reading in used.readings for reason in reading.throttled)
+    share = 100 * len(used.throttled_samples) / max(1, len(timing.steady))
+    yield warning_for(
+        WarningCode.DEVICE_THROTTLED, device=used.device.name, reasons=", ".join(reasons), share=min(share, 100)
+    )
 
 
 def _timing_warnings(timing: Optional[Timing]) -> Iterator[WarningMessage]:

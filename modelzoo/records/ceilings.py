@@ -16,8 +16,8 @@ class Gemm:
     """Speed of a square matrix product.
 
     Attributes:
-        precision: ``fp32`` or ``bf16``.
-        threads: number of threads.
+        precision: ``fp32``, ``tf32``, ``bf16`` or ``fp16``.
+        threads: number of threads; 1 on an accelerator.
         size: rows and columns of both matrices; the product takes 2 × ``size``³ operations.
         operator: the torch operator: ``mm``, ``linear`` or ``conv`` (1 × 1).
         gflops: 10⁹ operations per second.
@@ -48,7 +48,7 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """The measured limits of a machine, for one version of torch and one number of threads.
+    """The measured limits of a machine or of one of its accelerators, for one version of torch.
 
     Attributes:
         fingerprint: of the machine.
@@ -59,6 +59,7 @@ class Ceilings:
         seconds: how long it took.
         other_cores: cores that other programs kept busy meanwhile; ``None`` if unknown.
         version: of the method.
+        device: name of the accelerator; ``None``: the CPU, with that number of threads.
     """
 
     fingerprint: str
@@ -69,6 +70,7 @@ class Ceilings:
     seconds: float
     other_cores: Optional[float] = None
     version: int = CEILINGS_VERSION
+    device: Optional[str] = None
 
     @property
     def quiet(self) -> bool:
@@ -79,7 +81,7 @@ class Ceilings:
         """Return the best speed in GFLOP/s, or ``None`` if it was not measured.
 
         Args:
-            precision: ``fp32`` or ``bf16``.
+            precision: ``fp32``, ``tf32``, ``bf16`` or ``fp16``.
             threads: by default all.
             operator: by default any.
         """

@@ -5,13 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
+from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.noise import MachineNoise
 from modelzoo.warning import WarningMessage
 
-DOCTOR_SCHEMA = "modelzoo-doctor/2.1"
+DOCTOR_SCHEMA = "modelzoo-doctor/2.2"
+
+
+@dataclass(frozen=True)
+class AcceleratorReport:
+    """An accelerator and its measured limits.
+
+    Attributes:
+        device: what it is.
+        ceilings: its limits.
+        ceilings_kept: whether they were kept from an earlier measurement.
+    """
+
+    device: Accelerator
+    ceilings: Ceilings
+    ceilings_kept: bool
 
 
 @dataclass(frozen=True)
@@ -27,6 +43,7 @@ class DoctorReport:
         warnings: every condition that may distort a result.
         schema: name and version of this format; a minor version only adds fields.
         noise: how much processes and sessions differ on this machine; ``None`` before the first 'modelzoo run'.
+        accelerator: the one that ``--device`` named; ``None``: none was.
     """
 
     machine: Machine
@@ -37,3 +54,4 @@ class DoctorReport:
     warnings: tuple[WarningMessage, ...]
     schema: str = DOCTOR_SCHEMA
     noise: Optional[MachineNoise] = None
+    accelerator: Optional[AcceleratorReport] = None

@@ -78,6 +78,7 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
         own_turns: observe the CPUs during this process's own turns only, because it does not see the processes of all
             others: some of them are in containers.
         export: as in ``Preparation``.
+        locked_mhz: the frequency that the parent has locked the GPUs' clocks at; ``None``: it has not.
     """
 
     directory: str
@@ -95,6 +96,7 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
     profiling: bool = False
     trace: Optional[str] = None
     own_turns: bool = False
+    locked_mhz: Optional[int] = None
 
 
 class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Optional
 
+from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.ceilings import Ceilings
@@ -122,6 +123,7 @@ class RunReport:
             its model was exported.
         agreement_problem: why they were not compared.
         pipeline: the stages that were timed; ``None`` if the model alone was.
+        accelerator: how it used the accelerator; ``None`` on a CPU.
     """
 
     workload: str
@@ -165,6 +167,7 @@ class RunReport:
     agreement: Optional[OutputAgreement] = None
     agreement_problem: Optional[str] = None
     pipeline: Optional[Pipeline] = None
+    accelerator: Optional[AcceleratorUse] = None
 
 
 @dataclass(frozen=True)

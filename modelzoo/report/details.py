@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from modelzoo.formatting import seconds, significant
+from modelzoo.report.accelerators import accelerator_lines
 from modelzoo.report.differences import ShownRow
 from modelzoo.report.results_table import interval
 
@@ -29,6 +30,7 @@ def _times(each: ShownRow) -> Iterator[str]:
     medians = [statistics.median(run.steady) for run in each.runs if run.steady]
     if len(medians) > 1:
         yield f"medians of the processes: {_in_one_unit(medians)}"
+    yield from accelerator_lines(each.runs)
     if row.verdict:
         outlook = f"; {row.verdict.outlook}" if row.verdict.outlook else ""
         yield f"{row.verdict.outcome}: {row.verdict.reason}{outlook}"

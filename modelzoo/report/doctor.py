@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from modelzoo.formatting import MISSING, percent
 from modelzoo.records.ceilings import Ceilings
-from modelzoo.records.doctor import DoctorReport
+from modelzoo.records.doctor import AcceleratorReport, DoctorReport
 from modelzoo.records.libraries import Libraries, Library
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.noise import MachineNoise
+from modelzoo.report.accelerators import accelerator_text, lacking
 from modelzoo.report.terminal import WIDTH
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def show_doctor_report(out: Console, report: DoctorReport) -> None:
         _show_ceilings(out, report.ceilings)
         _show_ceiling_notes(out, report.ceilings, report.ceilings_kept)
         _show_noise(out, report.noise)
+    if report.accelerator is not None:
+        _show_accelerator(out, report.accelerator)
     out.print()
     if not report.warnings:
         out.print("found nothing that would distort a result")
@@ -157,6 +160,18 @@ def _show_ceiling_notes(out: Console, ceilings: Ceilings, kept: bool) -> None:
     fp32, bf16 = ceilings.gflops("fp32"), ceilings.gflops("bf16")
     if fp32 and bf16:
         out.print(f"bf16 matrix products reach {bf16 / fp32:.2f} × fp32's speed", highlight=False)
+
+
+def _show_accelerator(out: Console, report: AcceleratorReport) -> None:
+    from rich.text import Text
+
+    out.print()
+    out.print(Text(accelerator_text(report.device)))
+    for line in lacking(report.device):
+        out.print(Text(line))
+    _show_ceilings(out, report.ceilings)
+    origin = "from an earlier call; --fresh measures them again" if report.ceilings_kept else "measured by its events"
+    out.print(f"({origin})", highlight=False)
 
 
 def _show_noise(out: Console, noise: MachineNoise | None) -> None:

@@ -16,6 +16,7 @@ from functools import reduce
 from modelzoo import formatting, stats
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.workload import WeightsKind
+from modelzoo.report.accelerators import LAUNCH_HINT
 from modelzoo.report.differences import ShownRow, by_workload, short_names
 from modelzoo.report.results_table import interval, is_proven, timed_unit
 from modelzoo.results.adjustment import Adjustment
@@ -83,7 +84,17 @@ def _sentence(shown: Sequence[ShownRow]) -> str:
         said = _pair(*compared[0], base, _unit(rows))
     else:
         said = _several(compared, base, _unit(rows))
-    return "; ".join(filter(None, [said, _proof(names, rows), _agreement(names, rows), _predictions(rows)]))
+    rest = [_launching(names, rows), _proof(names, rows), _agreement(names, rows), _predictions(rows)]
+    return "; ".join(filter(None, [said, *rest]))
+
+
+def _launching(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
+    """Which settings spend their time issuing kernels, and what helps; empty if none does."""
+    bound = [name for name, row in zip(names, rows) if row.spans is not None and row.spans.bound_by_launching]
+    if not bound:
+        return ""
+    said = "bound by launching" if len(bound) == len(rows) == 1 else f"{', '.join(bound)}: bound by launching"
+    return f"{said} ({LAUNCH_HINT})"
 
 
 def _unit(rows: Sequence[SummaryRow]) -> str:
@@ -182,8 +193,8 @@ def _proof(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
 
 def _how_it_ran(row: SummaryRow) -> str:
     return {
-        ProofVerdict.PARTLY: "only partly in bf16",
-        ProofVerdict.NOT_ACTIVE: "in fp32, NOT in bf16",
+        ProofVerdict.PARTLY: f"only partly in {row.precision}",
+        ProofVerdict.NOT_ACTIVE: f"in fp32, NOT in {row.precision}",
         ProofVerdict.NOT_FP32: "in less than fp32",
     }.get(row.proof_verdict or ProofVerdict.UNKNOWN, "in an unknown precision")
 

@@ -26,13 +26,13 @@ VERDICT_STYLE = {
     SpeedVerdict.REFUSED: "bold red",
 }
 PROOF = {
-    ProofVerdict.FP32: "fp32",
-    ProofVerdict.NOT_FP32: "NOT fp32",
-    ProofVerdict.ACTIVE: "bf16",
-    ProofVerdict.PARTLY: "partly bf16",
-    ProofVerdict.NOT_ACTIVE: "NOT bf16",
+    ProofVerdict.FP32: "{}",
+    ProofVerdict.NOT_FP32: "NOT {}",
+    ProofVerdict.ACTIVE: "{}",
+    ProofVerdict.PARTLY: "partly {}",
+    ProofVerdict.NOT_ACTIVE: "NOT {}",
 }
-"""What really ran, by the verdict of the audit."""
+"""What really ran, by the verdict of the audit, as a template for the precision that was asked for."""
 FORWARD = "one forward batch"
 """What is timed without stages."""
 
@@ -42,6 +42,11 @@ def columns(shown: Sequence[ShownRow]) -> list[Column]:
     rows = [each.row for each in shown]
     found = _name_columns(shown)
     found.append(Column("latency", tuple(map(_latency, rows)), True, styles=tuple(map(_latency_style, rows))))
+    spans = [row.spans for row in rows]
+    if any(spans):
+        found.append(Column("issue", tuple(formatting.seconds(each.issue if each else None) for each in spans), True))
+        device = tuple(formatting.seconds(each.device if each else None) for each in spans)
+        found.append(Column("device time", device, True))
     if any(row.adjusted for row in rows):
         found.append(_column("adjusted", rows, lambda row: interval(row.adjusted), order=3))
     batches = {row.batch for row in rows if row.batch}
@@ -131,7 +136,7 @@ def ran_in(row: SummaryRow) -> str:
     """The precision that the audit found, in a word or two; without an audit, what the canary showed."""
     if row.proof_verdict is None:
         return f"canary: {row.canary}" if row.canary else MISSING
-    return PROOF.get(row.proof_verdict, "unknown")
+    return PROOF.get(row.proof_verdict, "unknown").format(row.precision)
 
 
 def output_error(row: SummaryRow) -> str:

@@ -199,8 +199,9 @@ def show_validity(entry: ValidityEntry, out: Console) -> None:
     for line in validity.written_lines(entry.files):
         out.print(escape(line), soft_wrap=True)
     tested = entry.report.tested
-    if entry.asked.precision == "bf16" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
+    if entry.asked.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
+        found = f"{entry.asked.precision} is {tested.canary_verdict}"
         out.print(
-            f"[yellow]warning:[/] bf16 is {tested.canary_verdict} in this process: {escape(tested.canary_summary)}",
+            f"[yellow]warning:[/] {found} in this process: {escape(tested.canary_summary)}",
             soft_wrap=True,
         )

@@ -13,10 +13,11 @@ from modelzoo.formatting import significant
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.design import Ending
 from modelzoo.records.evidence import REFERENCE_SHARE, ProofVerdict
-from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.records.run import Result, Run, RunReport, ValidityEntry, ValidityReport
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.agreement import agreement_of
 from modelzoo.results.proof import Proof, merged_proof
+from modelzoo.results.spans import Spans, spans_of
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.setting import labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -58,6 +59,7 @@ class SummaryRow:
         peak_memory: of the largest process, in bytes.
         errors: why processes failed.
         agreement: how far an engine's outputs are from torch's; ``None`` if they were not compared.
+        spans: issue and device time on an accelerator; ``None`` on a CPU.
         in_flight: batches in the pipeline of the workload's stages, if it was timed; ``None``: the model alone was.
         is_baseline: whether this is the setting that the workload's other settings are compared with.
     """
@@ -94,6 +96,7 @@ class SummaryRow:
     is_baseline: bool = False
     in_flight: Optional[int] = None
     adjusted: Optional[stats.Interval] = None
+    spans: Optional[Spans] = None
 
 
 def rows(result: Result) -> list[SummaryRow]:
@@ -179,6 +182,7 @@ def _row(
         errors=tuple(dict.fromkeys(run.error for run in runs if run.error)),
         agreement=agreement_of(reports),
         in_flight=asked.in_flight,
+        spans=spans_of(runs),
     )
 
 
@@ -201,8 +205,16 @@ def validity_text(judged: Optional[ValidityEntry]) -> tuple[str, str]:
     values = " | ".join(significant(value) for value in (found.reference, found.tested) if value is not None)
     verdict = found.verdict.value
     return f"{verdict}: {found.metric} {values}" if values else verdict, "; ".join(
-        filter(None, (found.reason, found.scope))
+        filter(None, (found.reason, found.scope, _reference_text(judged.report)))
     )
+
+
+def _reference_text(report: ValidityReport) -> str:
+    """Where the reference ran, if that was not the CPU."""
+    setting = report.reference.setting if report.reference is not None else None
+    if setting is None or setting.device == "cpu":
+        return ""
+    return f"reference: {setting.label} on {setting.device}" + (", TF32 off" if "cuda" in setting.device else "")
 
 
 def limit_text(reports: Sequence[RunReport]) -> str:
@@ -221,10 +233,13 @@ def limit_text(reports: Sequence[RunReport]) -> str:
         return counted
     bound = report.bound
     if bound is None:
-        return f"{counted}; run 'modelzoo doctor' once to compare it with this machine's ceiling"
+        device = report.setting.device
+        command, whose = ("doctor", "this machine") if device == "cpu" else (f"doctor --device {device}", device)
+        return f"{counted}; run 'modelzoo {command}' once to compare it with the ceiling of {whose}"
     text = f"{counted}, {bound.gflops:.0f} GFLOP/s"
     if bound.share_of_ceiling is not None:
-        text += f", {bound.share_of_ceiling:.0%} of this machine's measured {bound.precision} ceiling"
+        whose = "this machine's" if report.accelerator is None else f"{report.accelerator.device.name}'s"
+        text += f", {bound.share_of_ceiling:.0%} of {whose} measured {bound.precision} ceiling"
     return text + (f", bound by {bound.bound_by.value}" if bound.bound_by else "")
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Callable, TypeVar
 
+from modelzoo.engines.export.source import slightly_changed
 from modelzoo.engines.export.structure import flatten, rebuild
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.engines.torch import detection_autocast
@@ -68,15 +69,18 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
     if setting.mode == "graph":
         graph, seconds = _timed(lambda: captured(model, prepare(inputs.args), setting), workload, setting)
         return Executable(model, graph, lambda args: graph.load(prepare(args)), seconds, kept)
-    run, seconds = model, None
+    run: Callable[..., Any] = model
+    compile_seconds: float | None = None
     if setting.mode != "eager":
-        run, seconds = _timed(lambda: compiled(workload, model, prepare(inputs.args), setting), workload, setting)
+        run, compile_seconds = _timed(
+            lambda: compiled(workload, model, prepare(inputs.args), setting), workload, setting
+        )
 
     def call_autocast(*args: Any) -> Any:
         with autocast(setting):
             return run(*args)
 
-    return Executable(model, call_autocast if uses_autocast else run, prepare, seconds)
+    return Executable(model, call_autocast if uses_autocast else run, prepare, compile_seconds)
 
 
 def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:
@@ -89,8 +93,10 @@ def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:
     found = executable.own(executable.call(*args))
     structure, nested = flatten(args)
     plain = rebuild(structure, [each.contiguous() if isinstance(each, torch.Tensor) else each for each in nested])
-    expected = executable.model.to(memory_format=torch.contiguous_format)(*plain)
-    return RawOutputs(_arrays(found), structure=flatten(expected)[0], expected=_arrays(expected))
+    model = executable.model.to(memory_format=torch.contiguous_format)
+    expected, changed = model(*plain), slightly_changed(flatten(plain)[1])
+    other = _arrays(model(*rebuild(structure, changed))) if changed is not None else ()
+    return RawOutputs(_arrays(found), structure=flatten(expected)[0], expected=_arrays(expected), changed=other)
 
 
 def _arrays(value: Any) -> tuple[Any, ...]:

@@ -30,7 +30,7 @@ class GraphedModel:
     def __init__(self, run: Callable[..., Any], args: tuple[Any, ...]) -> None:
         import torch
 
-        self.args = kept(args)
+        self.args: tuple[Any, ...] = kept(args)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = {"fp32": theme.BLUE, "bf16": theme.VERMILLION}
-_MARKERS = {"fp32": "o", "bf16": "s"}
-_DASHES: dict[str, tuple[float, ...]] = {"fp32": (), "bf16": (5, 2)}
+_COLOURS = {"fp32": theme.BLUE, "bf16": theme.VERMILLION, "tf32": theme.SKY, "fp16": theme.ORANGE}
+_MARKERS = {"fp32": "o", "bf16": "s", "tf32": "^", "fp16": "v"}
+_DASHES: dict[str, tuple[float, ...]] = {"fp32": (), "bf16": (5, 2), "tf32": (2, 1), "fp16": (8, 2, 1, 2)}
 _MEMORY_DASHES = (1.5, 1.5)
 _TALLEST = 320.0
 _OFFSET = 13.0
@@ -76,6 +76,9 @@ def of_result(result: Result, workload: str | None = None) -> Roofline | None:
         bound = report.bound if report is not None else None
         if report is None or bound is None or not bound.intensity or workload not in (None, run.workload):
             continue
+        # One plot shows the limits of one device.
+        if ceilings is not None and report.ceilings is not None and report.ceilings.device != ceilings.device:
+            continue
         label = f"{run.workload} {labels[run.group]}"
         point = RooflinePoint(label, bound.precision, bound.intensity, bound.gflops, bound.share_of_roof)
         points.setdefault(run.group, point)
@@ -124,6 +127,8 @@ def svg(data: Roofline, name: str, width: float = canvas.NARROW) -> str:
 
 def _title(data: Roofline) -> str:
     threads = data.ceilings.threads
+    if data.ceilings.device is not None:
+        return f"Roofline, {data.ceilings.device}"
     return f"Roofline, {threads} thread{'s' * (threads > 1)}"
 
 
