@@ -7,9 +7,10 @@ shows. Pure numpy; torch is not imported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.store import read_batch, read_expected
+from modelzoo.engines.export.store import read_batch, read_changed, read_expected
 from modelzoo.engines.export.structure import rebuild
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
@@ -18,6 +19,8 @@ from modelzoo.validity.matching import Detections, match
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Arrays = Sequence[NDArray[Any]]
 
 SAME_IOU = 0.99
 """Boxes with less overlap are no match: rounding in fp32 moves an edge by about 1e-5 of the box."""
@@ -37,13 +40,14 @@ def output_agreement(export: Export, found: RawOutputs, precision: str) -> Outpu
     Raises:
         EnvironmentProblem: the export's files are gone.
     """
-    batch, (outputs, heads) = read_batch(export), read_expected(export)
+    batch, expected, changed = read_batch(export), read_expected(export), read_changed(export)
     has_bound = precision == "fp32"
-    if not heads:
-        return OutputAgreement(output_errors(batch.outputs.names(), outputs, found.outputs), has_bound)
-    expected_pictures, found_pictures = rebuild(batch.outputs, outputs), rebuild(batch.outputs, found.outputs)
-    detections = matched_detections(expected_pictures, found_pictures)
-    return OutputAgreement(output_errors(batch.heads, heads, found.heads), has_bound, detections)
+    if not batch.heads:
+        names, other = batch.outputs.names(), changed.outputs if changed is not None else ()
+        return OutputAgreement(_errors(names, expected.outputs, found.outputs, other), has_bound)
+    errors = _errors(batch.heads, expected.heads, found.heads, changed.heads if changed is not None else ())
+    pictures = [rebuild(batch.outputs, each.outputs) for each in (expected, found, changed) if each is not None]
+    return OutputAgreement(errors, has_bound, _detections_with_sensitivity(*pictures))
 
 
 def eager_agreement(found: RawOutputs) -> OutputAgreement:
@@ -55,10 +59,30 @@ def eager_agreement(found: RawOutputs) -> OutputAgreement:
         found: with the ``structure`` and ``expected``.
     """
     assert found.structure is not None, "a model that knows what is expected knows the structure"
-    sides = [rebuild(found.structure, arrays) for arrays in (found.expected, found.outputs)]
+    arrays = [each for each in (found.expected, found.outputs, found.changed) if each]
+    sides = [rebuild(found.structure, each) for each in arrays]
     if _are_pictures(sides[0]):
-        return OutputAgreement((), True, matched_detections(*sides))
-    return OutputAgreement(output_errors(found.structure.names(), found.expected, found.outputs), True)
+        return OutputAgreement((), True, _detections_with_sensitivity(*sides))
+    return OutputAgreement(_errors(found.structure.names(), found.expected, found.outputs, found.changed), True)
+
+
+def _errors(names: Sequence[str], expected: Arrays, found: Arrays, changed: Arrays) -> tuple[OutputError, ...]:
+    """The errors of ``found``, with what slightly changed inputs cause."""
+    return _with_sensitivity(output_errors(names, expected, found), output_errors(names, expected, changed))
+
+
+def _with_sensitivity(errors: Sequence[OutputError], changed: Sequence[OutputError]) -> tuple[OutputError, ...]:
+    """``errors``, each with that of slightly changed inputs of the same name."""
+    known = {each.name: each.relative for each in changed}
+    return tuple(replace(each, sensitivity=known.get(each.name)) for each in errors)
+
+
+def _detections_with_sensitivity(
+    expected: Pictures, found: Pictures, changed: Pictures | None = None
+) -> MatchedDetections:
+    matched = matched_detections(expected, found)
+    others = matched_detections(expected, changed).errors if changed is not None else ()
+    return replace(matched, errors=_with_sensitivity(matched.errors, others))
 
 
 def _are_pictures(output: Any) -> bool:
@@ -67,9 +91,7 @@ def _are_pictures(output: Any) -> bool:
     )
 
 
-def output_errors(
-    names: Sequence[str], expected: Sequence[NDArray[Any]], found: Sequence[NDArray[Any]]
-) -> tuple[OutputError, ...]:
+def output_errors(names: Sequence[str], expected: Arrays, found: Arrays) -> tuple[OutputError, ...]:
     """Return the error of each array; arrays that the engine does not return are errors too."""
     missing = [None] * (len(expected) - len(found))
     return tuple(output_error(*each) for each in zip(names, expected, [*found, *missing]))

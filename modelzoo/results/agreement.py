@@ -38,7 +38,8 @@ def other_outputs(reports: Sequence[RunReport]) -> Optional[str]:
 
 def bounds(found: OutputAgreement) -> str:
     """Say what would have been the same."""
-    allowed = f"at most {FP32_BOUND:.0e} of mean |output| is rounding"
+    worst = found.worst
+    allowed = f"at most {worst.bound(FP32_BOUND) if worst else FP32_BOUND:.0e} of mean |output| is rounding"
     if found.detections is None:
         return allowed
     matched = f"{100 * MATCHED_BOUND:.0f} % of the detections must match, with an error of at most {DETECTED_BOUND:.0e}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Optional
 
 import pytest
 
-from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
+from modelzoo.records.agreement import FP32_BOUND, MatchedDetections, OutputAgreement, OutputError
 
 
 def error(relative: Optional[float], name: str = "0") -> OutputError:
@@ -69,3 +70,21 @@ def test_the_summary_names_the_worst_output() -> None:
     assert found.summary.endswith("before NMS; 97 of 100 detections match (100 found), their error 3.0e-06")
     assert OutputAgreement((error(1e-6),), True, detections(values=None)).summary.endswith("their error not finite")
     assert OutputAgreement((), True).summary == "no outputs were compared"
+
+
+def test_a_network_that_magnifies_rounding_has_a_wider_bound() -> None:
+    """Ten times what a small change of the inputs causes in torch, if that alone is over the usual bound."""
+    usual, magnified = replace(error(1e-4), sensitivity=9e-6), replace(error(1e-4), sensitivity=2e-5)
+    assert (usual.bound(FP32_BOUND), magnified.bound(FP32_BOUND)) == (FP32_BOUND, pytest.approx(2e-4))
+    assert OutputAgreement((usual,), True).is_same is False
+    found = OutputAgreement((magnified,), True)
+    assert found.is_same is True
+    assert found.summary.endswith(", where inputs that differ by 1e-06 cause 2.0e-05")
+    assert replace(magnified, sensitivity=None).bound(FP32_BOUND) == FP32_BOUND
+    assert replace(magnified, mean_error=2e-2).is_within(FP32_BOUND) is False
+
+
+def test_the_worst_output_is_the_one_nearest_to_its_bound() -> None:
+    """Not the one with the largest error, if that is allowed more."""
+    sensitive, other = replace(error(1e-4), sensitivity=1e-4), error(9e-6, "1")
+    assert OutputAgreement((sensitive, other), True).worst == other

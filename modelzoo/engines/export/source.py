@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.structure import Structure, flatten, rebuild
+from modelzoo.records.agreement import INPUT_CHANGE
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.batches import make_inputs
@@ -30,12 +32,17 @@ class Expected:
         structure: how they are nested.
         heads: the arrays that the raw heads of a detector return before NMS, in order; empty for other models.
         head_names: of these arrays.
+        changed_outputs: the same as ``outputs`` for inputs that differ by ``INPUT_CHANGE``, relatively; empty if all
+            inputs are integers.
+        changed_heads: likewise.
     """
 
     outputs: tuple[NDArray[Any], ...]
     structure: Structure
     heads: tuple[NDArray[Any], ...] = ()
     head_names: tuple[str, ...] = ()
+    changed_outputs: tuple[NDArray[Any], ...] = ()
+    changed_heads: tuple[NDArray[Any], ...] = ()
 
 
 class TorchSource:
@@ -80,11 +87,13 @@ class TorchSource:
         import torch
 
         flat = self.flat_module(heads=True)
+        changed = slightly_changed(self.flat_inputs)
         with torch.no_grad():
-            found = [each.detach().cpu().numpy() for each in flat(*self.flat_inputs)]
-        assert flat.output_structure is not None
-        count = flat.output_structure.count
-        return Expected(tuple(found[:count]), flat.output_structure, tuple(found[count:]), flat.head_names)
+            found = _arrays(flat(*self.flat_inputs))
+            structure, names = flat.output_structure, flat.head_names
+            other = _arrays(flat(*changed)) if changed is not None else ()
+        count = structure.count
+        return Expected(found[:count], structure, found[count:], names, other[:count], other[count:])
 
     def flat_module(self, *, heads: bool) -> Any:
         """Return a ``FlatModule`` around the module.
@@ -94,6 +103,31 @@ class TorchSource:
         """
         declared = self.workload.heads(self.module) if heads and self.workload.heads is not None else {}
         return _flat_module_class()(self.module, self.input_structure, declared)
+
+
+def slightly_changed(inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return ``inputs`` with every floating-point value off by about ``INPUT_CHANGE``, in the same way at each call.
+
+    Returns:
+        ``None`` if there are no such values.
+    """
+    import torch
+
+    if not any(isinstance(each, torch.Tensor) and each.is_floating_point() for each in inputs):
+        return None
+    generator = torch.Generator().manual_seed(0)
+
+    def changed(value: Any) -> Any:
+        if not (isinstance(value, torch.Tensor) and value.is_floating_point()):
+            return value
+        noise = torch.randn(value.shape, generator=generator).to(value.device)
+        return (value * (1 + INPUT_CHANGE * noise)).to(value.dtype)
+
+    return tuple(map(changed, inputs))
+
+
+def _arrays(tensors: Sequence[Any]) -> tuple[NDArray[Any], ...]:
+    return tuple(each.detach().cpu().numpy() for each in tensors)
 
 
 def _flat_module_class() -> Any:

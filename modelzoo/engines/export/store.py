@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
 
 MANIFEST = "manifest.json"
-LAYOUT = 2
+LAYOUT = 3
 """Version of what is written, a part of the key; increase it if an exporter of the suite writes something else."""
 T = TypeVar("T")
 
@@ -65,12 +65,22 @@ class Batch:
         inputs: how the input arrays are nested.
         outputs: how torch's outputs are nested.
         heads: names of the raw heads' arrays.
+        is_changed: whether torch's outputs for slightly different inputs are stored too.
     """
 
     items: tuple[str, ...]
     inputs: Structure
     outputs: Structure
     heads: tuple[str, ...] = ()
+    is_changed: bool = False
+
+
+@dataclass(frozen=True)
+class StoredOutputs:
+    """What torch computes from a batch: the arrays of the output, and those of the raw heads."""
+
+    outputs: tuple[NDArray[Any], ...]
+    heads: tuple[NDArray[Any], ...]
 
 
 def export_once(source: TorchSource, engine: str, conversion: Conversion, write: Write) -> Export:
@@ -175,10 +185,13 @@ def _save_batch(directory: Path, source: TorchSource) -> str:
         **_numbered("input", [np.asarray(each) for each in source.flat_inputs]),
         **_numbered("output", expected.outputs),
         **_numbered("head", expected.heads),
+        **_numbered("changed-output", expected.changed_outputs),
+        **_numbered("changed-head", expected.changed_heads),
     }
     with replace_atomically(directory / f"{name}.npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    batch = Batch(source.inputs.items, source.input_structure, expected.structure, expected.head_names)
+    is_changed = bool(expected.changed_outputs)
+    batch = Batch(source.inputs.items, source.input_structure, expected.structure, expected.head_names, is_changed)
     write_atomically(directory / f"{name}.json", encode_json(batch))
     return name
 
@@ -210,15 +223,28 @@ def read_inputs(export: Export) -> Inputs:
     return Inputs(rebuild(batch.inputs, arrays), batch.items)
 
 
-def read_expected(export: Export) -> tuple[tuple[NDArray[Any], ...], tuple[NDArray[Any], ...]]:
-    """Return torch's outputs for the batch of ``export``: the arrays of the output, and those of the raw heads.
+def read_expected(export: Export) -> StoredOutputs:
+    """Return torch's outputs for the batch of ``export``.
+
+    Raises:
+        EnvironmentProblem: its file is gone.
+    """
+    return _read_outputs(export, read_batch(export), "")
+
+
+def read_changed(export: Export) -> StoredOutputs | None:
+    """Return torch's outputs for inputs that differ slightly; ``None`` if the inputs cannot.
 
     Raises:
         EnvironmentProblem: its file is gone.
     """
     batch = read_batch(export)
-    outputs = _read_arrays(export, "output", batch.outputs.count)
-    return tuple(outputs), tuple(_read_arrays(export, "head", len(batch.heads)))
+    return _read_outputs(export, batch, "changed-") if batch.is_changed else None
+
+
+def _read_outputs(export: Export, batch: Batch, prefix: str) -> StoredOutputs:
+    outputs = _read_arrays(export, f"{prefix}output", batch.outputs.count)
+    return StoredOutputs(tuple(outputs), tuple(_read_arrays(export, f"{prefix}head", len(batch.heads))))
 
 
 def flat_arrays(args: tuple[Any, ...]) -> list[NDArray[Any]]:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from modelzoo.engines.export.source import TorchSource, state_sha256
+from modelzoo.engines.export.source import TorchSource, slightly_changed, state_sha256
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload
@@ -98,3 +98,25 @@ def test_the_digest_of_the_state_follows_every_change(change: Callable[[Any], An
     same = {"n": state["n"], "b": state["b"], "a": state["a"].t().contiguous().t()}
     assert state_sha256(Module(same)) == digest
     assert state_sha256(Module(change(state))) != digest
+
+
+def test_inputs_are_changed_slightly_and_always_alike() -> None:
+    """Floating-point values only; integers and numbers stay, and without any there is nothing to change."""
+    inputs = (torch.full((1000,), 2.0), torch.tensor([1, 2]), 3)
+    first, second = slightly_changed(inputs), slightly_changed(inputs)
+    assert first is not None
+    assert second is not None
+    assert torch.equal(first[0], second[0])
+    assert 1e-6 < (first[0] - inputs[0]).abs().mean().item() < 3e-6
+    assert first[1:] == inputs[1:]
+    assert slightly_changed(inputs[1:]) is None
+
+
+def test_what_changed_inputs_cause_is_expected_too(tmp_path: Path) -> None:
+    """Nearly the same outputs and heads."""
+    expected = source(tmp_path, heads=lambda model: {"head": model.head}).expected
+    for changed, plain in zip(
+        (*expected.changed_outputs, *expected.changed_heads), (*expected.outputs, *expected.heads)
+    ):
+        np.testing.assert_allclose(changed, plain, rtol=1e-4)
+    assert not np.array_equal(expected.changed_heads[0], expected.heads[0])

@@ -120,9 +120,9 @@ from modelzoo.records.export import Export
 from modelzoo.workload.batches import inputs_digest
 export = msgspec.json.decode({encode_json(found)!r}, type=Export)
 inputs = read_inputs(export)
-outputs, heads = read_expected(export)
+expected = read_expected(export)
 names = read_batch(export).outputs.names()
-print(inputs_digest(inputs), inputs.items, inputs.args[1], outputs[0].tolist(), heads, names)
+print(inputs_digest(inputs), inputs.items, inputs.args[1], expected.outputs[0].tolist(), expected.heads, names)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     expected = f"{inputs_digest(made.inputs)} ('row', 'row') 0.5 [[1.5, 1.5], [1.5, 1.5]] () ('rows',)"
@@ -196,3 +196,12 @@ def test_arguments_become_contiguous_arrays() -> None:
     found = store.flat_arrays(([torch.ones(2, 3).t()], np.zeros(1)))
     assert [each.shape for each in found] == [(3, 2), (1,)]
     assert all(each.flags["C_CONTIGUOUS"] for each in found)
+
+
+def test_outputs_for_slightly_changed_inputs_are_stored(tmp_path: Path) -> None:
+    """They show how much the network magnifies rounding."""
+    found = export(source(tmp_path))
+    changed, expected = store.read_changed(found), store.read_expected(found)
+    assert changed is not None
+    np.testing.assert_allclose(changed.outputs[0], expected.outputs[0], rtol=1e-4)
+    assert not np.array_equal(changed.outputs[0], expected.outputs[0])
