@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fake_runs import make, result_of
 from rich.console import Console
 
 from modelzoo.records.protocol import Progress
-from modelzoo.records.run import Result
+from modelzoo.records.run import Asked, Result
 from modelzoo.report import progress
 from modelzoo.report.progress import LevelSoFar, LiveProgress, ProgressState
 from modelzoo.setting import Setting
@@ -96,6 +96,18 @@ def test_the_time_that_a_fixed_number_of_processes_takes_is_estimated() -> None:
         "toy fp32, process 1 of 3: steady; 0 s elapsed",
         "toy fp32, process 3 of 3: steady; 1 min 20 s elapsed, about 2 min 40 s left",
     ]
+
+
+def test_settings_that_a_search_adds_are_counted_too() -> None:
+    """By their group: labels may change when settings are added."""
+    text = io.StringIO()
+    with LiveProgress(Console(file=text), RESULT) as shown:
+        shown.finished(make([1.0]))
+        added = Asked("toy", Setting(threads=2))
+        shown.take_settings(replace(RESULT, asked=(*RESULT.asked, added)))
+        shown.finished(make([1.0], group=len(RESULT.asked)))
+        shown.update(Event("toy", RESULT.label(0) + " threads=default", Progress("steady")))
+    assert text.getvalue().startswith("toy fp32 threads=default, process 2: steady")
 
 
 def block(result: Result, *events: Event) -> str:

@@ -23,6 +23,7 @@ from modelzoo.records.codec import decode, encode
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import FORMAT, Asked, Result, Thumbnail, ValidityEntry
+from modelzoo.records.tuning import Exclusion, ExclusionKind, Goal, Tuning
 from modelzoo.results import store, summary
 from modelzoo.results.privacy import mask
 from modelzoo.setting import Setting
@@ -80,6 +81,22 @@ def test_every_change_is_stored_at_once(tmp_path: Path) -> None:
     assert len(store.read(stored.path).runs) == 1
     stored.add_validity(ValidityEntry("toy", 1, BF16, 2, error="no data"))
     assert store.read(stored.path) == stored.result
+
+
+def test_a_search_is_stored_as_it_goes_on(tmp_path: Path) -> None:
+    """What it adds to what was asked for is added once."""
+    tuning = Tuning("toy", Goal.LATENCY, 60.0, 2)
+    asked = (Asked("toy", Setting()), Asked("toy", Setting(mode="compile")))
+    stored = store.ResultFile(tmp_path / "r.json", Result(("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", asked))
+    stored.set_tuning(tuning)
+    assert stored.group_of("toy", Setting(mode="compile")) == 1
+    assert [stored.group_of("toy", Setting(mode="script")) for _ in range(2)] == [2, 2]
+    found = store.read(tmp_path / "r.json")
+    assert found.tuning == tuning
+    assert len(found.asked) == 3
+    stored.set_tuning(tuning.excluding(Exclusion(3, ExclusionKind.SLOWER, "0.5× the default")))
+    with pytest.raises(InputError, match="the search names a setting that is none of the 3"):
+        store.read(tmp_path / "r.json")
 
 
 def test_the_baseline_is_what_was_asked_for_first_not_what_ended_first(tmp_path: Path) -> None:
