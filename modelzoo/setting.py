@@ -205,8 +205,8 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     found: list[str] = []
     for setting in settings:
         parts = [setting._label(short)]
-        parts += [f"{name}={_text(getattr(setting, name))}" for name in varied]
-        parts += [f"{name}={_text(setting.options.get(name))}" for name in varied_options]
+        parts += [f"{name}={value_text(getattr(setting, name))}" for name in varied]
+        parts += [f"{name}={value_text(setting.options.get(name))}" for name in varied_options]
         label = " ".join(parts)
         count = 1 + sum(other == label or other.startswith(f"{label} #") for other in found)
         found.append(label if count == 1 else f"{label} #{count}")
@@ -242,7 +242,14 @@ def _environment_name(value: str) -> str:
     return value if not tag or "/" in tag or "@" in value else tag
 
 
-def _text(value: OptionValue) -> str:
+def value_text(value: OptionValue) -> str:
+    """Return the value of a field or an option in the notation of ``--vary``.
+
+    >>> value_text(True), value_text(None), value_text(8)
+    ('on', 'default', '8')
+    """
+    if isinstance(value, bool):
+        return "on" if value else "off"
     return "default" if value is None else str(value)
 
 

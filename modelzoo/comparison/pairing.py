@@ -14,7 +14,7 @@ from typing import Optional
 
 from modelzoo.comparison.model import SideSetting
 from modelzoo.errors import UsageError
-from modelzoo.setting import CONVERTING, OptionValue, Setting, labels, parse_words
+from modelzoo.setting import CONVERTING, OptionValue, Setting, labels, parse_words, value_text
 
 Words = Mapping[str, str]
 """A setting in the notation of ``--setting``: values as text, by the names of the options."""
@@ -81,11 +81,9 @@ def words(asked: Setting) -> dict[str, str]:
 
 
 def _text(value: OptionValue) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
     if isinstance(value, str) and value.startswith(("/", "~/")):  # the home directory is stored as ~
         return _last(PurePath(value)) or value
-    return "default" if value is None else str(value)
+    return value_text(value)
 
 
 def _last(path: PurePath) -> str:

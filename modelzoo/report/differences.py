@@ -10,7 +10,7 @@ from pathlib import PurePath
 from modelzoo.records.run import Result, Run
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.summary import SummaryRow
-from modelzoo.setting import LAUNCHERS, OptionValue, Setting, launcher_names
+from modelzoo.setting import LAUNCHERS, Setting, launcher_names, value_text
 
 FIELDS = tuple(each.name for each in fields(Setting) if each.name not in ("bf16_method", "options"))
 """The fields that are shown one by one; the bf16 method belongs to the precision."""
@@ -70,7 +70,7 @@ def texts(shown: Sequence[ShownRow]) -> list[dict[str, str]]:
 
 def _texts(each: ShownRow, *, several_methods: bool) -> dict[str, str]:
     setting = each.setting
-    found = {_shown_name(name): _text(getattr(setting, name)) for name in FIELDS}
+    found = {_shown_name(name): value_text(getattr(setting, name)) for name in FIELDS}
     found["weights"] = _weights(each)
     found["input"] = "default" if setting.input is None else PurePath(setting.input).name
     if several_methods and setting.bf16_method:
@@ -79,19 +79,13 @@ def _texts(each: ShownRow, *, several_methods: bool) -> dict[str, str]:
         if getattr(setting, name) is None:
             found[name] = UNKNOWN
     for name, value in sorted(setting.options.items()):
-        found.setdefault(name, _text(value))
+        found.setdefault(name, value_text(value))
     return found
 
 
 def _shown_name(field: str) -> str:
     """The field's name in the notation of ``--vary``."""
     return field.replace("_", "-")
-
-
-def _text(value: OptionValue) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return "default" if value is None else str(value)
 
 
 def _weights(each: ShownRow) -> str:
