@@ -45,6 +45,11 @@ class Request:
     launcher: Optional[Launcher] = None
     locked_mhz: Optional[int] = None
 
+    @property
+    def uses_containers(self) -> bool:
+        """Whether any of the settings runs in a container."""
+        return not all(self.launcher_of(setting).is_local for setting in self.settings)
+
     def launcher_of(self, setting: Setting, interpreter: Optional[str] = None) -> Launcher:
         """Return what starts the workers of ``setting``.
 

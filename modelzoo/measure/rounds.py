@@ -206,7 +206,7 @@ class WorkerRun:
             profiling=request.profiling,
             trace=_trace(request.trace, self.index),
             locked_mhz=request.locked_mhz,
-            own_turns=not all(request.launcher_of(setting).is_local for setting in request.settings),
+            own_turns=request.uses_containers,
         )
         return job, environment
 
