@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +12,9 @@ from modelzoo.engines.export.onnx import MODEL, WITH_HEADS, input_names
 from modelzoo.engines.export.store import flat_arrays, read_batch
 from modelzoo.engines.export.structure import rebuild
 from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest
+from modelzoo.engines.onnxruntime.flops import count_flops
 from modelzoo.engines.onnxruntime.options import PROVIDERS, SessionSettings
-from modelzoo.engines.onnxruntime.profile_log import ProfileLogError, parse_profile
+from modelzoo.engines.onnxruntime.profile_log import ProfileLogError, parse_calls, parse_profile
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import UsageError
 from modelzoo.evidence.observation import Event
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 PROFILED_PASSES = 2
-NO_FLOPS = "operations are counted in torch's operators: see the row of --engine torch"
+NO_LAYERS = "an exported model has no table by layer"
 
 
 class OnnxRuntimeModel:
@@ -104,20 +104,27 @@ class OnnxRuntimeModel:
         return build_evidence(events, passes, canary, self._setting.precision, self._setting.bf16_method)
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        return Unavailable(NO_FLOPS)
+        try:
+            return count_flops(parse_calls(self._profile_of(args, 1)))
+        except ProfileLogError as error:
+            return Unavailable(str(error))
 
     def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Observed[Profile]:
         try:
-            events = self._profiled(args, PROFILED_PASSES, trace=trace)
+            text = self._profile_of(args, 1 + PROFILED_PASSES)
+            events, flops = nest_spans(parse_profile(text, PROFILED_PASSES)), count_flops(parse_calls(text))
         except ProfileLogError as error:
             return Unavailable(str(error))
+        if trace is not None:
+            trace.write_bytes(text)  # it is a Chrome trace
         return summarize_profile(
             events,
             (),
             PROFILED_PASSES,
             evidence=evidence,
+            flops=flops,
             trace=str(trace) if trace is not None else None,
-            problems=(NO_FLOPS, "an exported model has no table by layer"),
+            problems=(NO_LAYERS,),
         )
 
     def _open(self, file: str, profile: Path | None = None) -> onnxruntime.InferenceSession:
@@ -126,25 +133,18 @@ class OnnxRuntimeModel:
         options = self._options.options(profile=profile)
         return onnxruntime.InferenceSession(str(self._directory / file), options, providers=list(PROVIDERS))
 
-    def _profiled(
-        self, args: tuple[Any, ...], passes: int, *, warm_up: int = 1, trace: Path | None = None
-    ) -> tuple[Event, ...]:
-        """Run ``passes`` calls in a profiled session, and return the nodes that ran.
-
-        Args:
-            args: prepared.
-            passes: number of calls that are returned.
-            warm_up: number of calls before.
-            trace: where to copy the profiler's file, which is a Chrome trace; it has all calls.
+    def _profiled(self, args: tuple[Any, ...], passes: int, *, warm_up: int = 1) -> tuple[Event, ...]:
+        """Run ``passes`` calls on prepared ``args`` in a profiled session, and return the nodes that ran.
 
         Raises:
             ProfileLogError: the profiler's file cannot be read.
         """
+        return nest_spans(parse_profile(self._profile_of(args, warm_up + passes), passes))
+
+    def _profile_of(self, args: tuple[Any, ...], calls: int) -> bytes:
+        """Run ``calls`` calls in a profiled session, and return the contents of the profiler's file."""
         with tempfile.TemporaryDirectory() as directory, self.explained_errors():
             session = self._open(MODEL, Path(directory) / "profile")
-            for _ in range(warm_up + passes):
+            for _ in range(calls):
                 session.run(self._outputs, *args)
-            file = Path(session.end_profiling())
-            if trace is not None:
-                shutil.copyfile(file, trace)
-            return nest_spans(parse_profile(file.read_bytes(), passes))
+            return Path(session.end_profiling()).read_bytes()

@@ -8,7 +8,8 @@ runs a subgraph (``If``, ``Loop``) includes those of the subgraph's nodes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -29,11 +30,29 @@ class ProfileLogError(ValueError):
     """The log cannot be read; the message says why, in one line."""
 
 
+@dataclass(frozen=True)
+class Tensor:
+    """The type, as the profiler names it, and the shape of an input or output."""
+
+    dtype: str
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class NodeCall:
+    """One call of one node; constant inputs that have been packed are missing."""
+
+    operator: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
 class _Arguments(msgspec.Struct):
     op_name: str = ""
     provider: str = ""
     parameter_size: str = "0"
     input_type_shape: list[dict[str, list[int]]] = []
+    output_type_shape: list[dict[str, list[int]]] = []
 
 
 class _Entry(msgspec.Struct):
@@ -59,28 +78,62 @@ def parse_profile(text: bytes, passes: int) -> tuple[Span, ...]:
     Raises:
         ProfileLogError: the file is not complete, or it has fewer runs.
     """
+    entries = _read(text)
+    runs = _last_runs(entries, passes)
+    nodes = [each for each in entries if _is_node(each)]
+    return (*(_span(each, PASS_EVENT) for each in runs), *(_span(each, _node_name(each)) for each in nodes))
+
+
+def parse_calls(text: bytes) -> tuple[NodeCall, ...]:
+    """Return the calls of nodes in the last run of the session, in the order in which they ended.
+
+    Args:
+        text: the contents of the profiler's file.
+
+    Raises:
+        ProfileLogError: the file is not complete, or it has no run.
+    """
+    entries = _read(text)
+    (run,) = _last_runs(entries, 1)
+    return tuple(
+        NodeCall(each.args.op_name, _tensors(each.args.input_type_shape), _tensors(each.args.output_type_shape))
+        for each in entries
+        if _is_node(each) and run.ts <= each.ts <= run.ts + run.dur
+    )
+
+
+def _read(text: bytes) -> list[_Entry]:
     try:
-        entries = msgspec.json.decode(text, type=list[_Entry])
+        return msgspec.json.decode(text, type=list[_Entry])
     except msgspec.DecodeError as error:
         raise ProfileLogError(f"ONNX Runtime's profile cannot be read: {error}") from error
+
+
+def _last_runs(entries: Sequence[_Entry], count: int) -> list[_Entry]:
     runs = sorted((each for each in entries if each.name == _RUN_EVENT), key=lambda each: each.ts)
-    if len(runs) < passes:
-        raise ProfileLogError(f"ONNX Runtime's profile has {len(runs)} runs instead of {passes}")
-    nodes = [each for each in entries if each.cat == "Node" and each.name.endswith(_KERNEL_EVENT)]
-    spans = [_span(each, PASS_EVENT) for each in runs[-passes:]]
-    return (*spans, *(_span(each, _node_name(each)) for each in nodes))
+    if len(runs) < count:
+        raise ProfileLogError(f"ONNX Runtime's profile has {len(runs)} runs instead of {count}")
+    return runs[-count:]
+
+
+def _is_node(entry: _Entry) -> bool:
+    return entry.cat == "Node" and entry.name.endswith(_KERNEL_EVENT)
+
+
+def _tensors(listed: Sequence[Mapping[str, Sequence[int]]]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(dtype, tuple(shape)) for each in listed for dtype, shape in each.items())
 
 
 def _span(entry: _Entry, name: str) -> Span:
     """The event in nanoseconds; the profiler counts in microseconds."""
-    inputs = entry.args.input_type_shape
+    inputs = _tensors(entry.args.input_type_shape)
     return Span(
         name=name,
         start=1000 * entry.ts,
         stop=1000 * (entry.ts + entry.dur),
         thread=entry.tid,
-        shapes=tuple(tuple(shape) for each in inputs for shape in each.values()),
-        dtypes=tuple(dtype for each in inputs for dtype in each),
+        shapes=tuple(each.shape for each in inputs),
+        dtypes=tuple(each.dtype for each in inputs),
     )
 
 

@@ -10,10 +10,13 @@ import pytest
 from onnxruntime_recordings import recorded
 
 from modelzoo.engines.onnxruntime.profile_log import (
+    NodeCall,
     ProfileLogError,
+    Tensor,
     fixed_sizes,
     marks_of,
     operator_of,
+    parse_calls,
     parse_profile,
 )
 from modelzoo.evidence.operators import PASS_EVENT
@@ -76,6 +79,16 @@ def test_incomplete_files_are_refused(text: bytes, passes: int, reason: str) -> 
     with pytest.raises(ProfileLogError, match=reason) as caught:
         parse_profile(text, passes)
     assert "\n" not in str(caught.value)
+
+
+def test_calls_have_inputs_and_outputs() -> None:
+    """Those of the last run; a scalar has an empty shape."""
+    calls = parse_calls(recorded())
+    assert len(calls) == 14
+    layer = next(call for call in calls if call.operator == "Gemm")
+    assert layer == NodeCall("Gemm", (Tensor("float", (2, 16)), Tensor("float", (16,))), (Tensor("float", (2, 16)),))
+    loop = next(call for call in calls if call.operator == "Loop")
+    assert loop.inputs[0] == Tensor("int64", ())
 
 
 def test_another_provider_is_part_of_the_name() -> None:
