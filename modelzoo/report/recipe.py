@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Optional
 
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.run import RunReport
 from modelzoo.report import recipe_engines
 from modelzoo.setting import ResolvedSetting
+from modelzoo.tuning.grid import option
 
 _ASSIGNED = re.compile(r"([\w.]+)=(\w+)")
 _CALLED = re.compile(r"([\w.]+)\((\w+)\)")
@@ -24,26 +25,15 @@ def explicit(report: RunReport) -> ResolvedSetting:
 
 
 def words(setting: ResolvedSetting) -> str:
-    """Return ``setting`` as ``--setting`` takes it, every field explicit but those that only name files.
+    """Return ``setting`` as ``--setting`` takes it: every field that has a value, and the workload's own options.
 
-    >>> words(ResolvedSetting(mode="compile", threads=2))[:44]
-    'precision=fp32 engine=torch mode=compile bac'
+    >>> words(ResolvedSetting(mode="compile", threads=2))[:56]
+    'precision=fp32 mode=compile backend=auto device=cpu batc'
     """
-    found: dict[str, object] = {"precision": setting.precision}
-    if setting.bf16_method is not None:
-        found["bf16"] = setting.bf16_method
-    for name in ("engine", "mode", "backend", "device", "batch", "threads"):
-        found[name] = getattr(setting, name)
-    found["channels-last"] = "on" if setting.channels_last else "off"
-    for name in ("weights", "seed", "malloc", "thp"):
-        found[name] = getattr(setting, name)
-    if setting.primitive_cache is not None:
-        found["primitive-cache"] = setting.primitive_cache
-    for name in ("input", "python", "image"):
-        if getattr(setting, name) is not None:
-            found[name] = getattr(setting, name)
-    found.update({name: value for name, value in setting.options.items() if value is not None})
-    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in found.items())
+    given = [(each.name, getattr(setting, each.name)) for each in fields(setting) if each.name != "options"]
+    found = dict(option(f"{name}={value}").split("=", 1) for name, value in given if value is not None)
+    found.update({name: str(value) for name, value in setting.options.items() if value is not None})
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in found.items())
 
 
 def settings_file(report: RunReport, said: str) -> str:

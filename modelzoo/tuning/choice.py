@@ -60,7 +60,7 @@ def pick(found: Mapping[int, Logs], complexity: Mapping[int, int]) -> Pick:
     ties = tuple(group for group in (*order[1:], 0) if not _is_told_apart(found[best], everyone[group]))
     close = [group for group in (best, *ties) if _behind(found[best], everyone[group]) <= stats.EQUIVALENCE]
     # Of equally simple ones the faster one wins: they are in the order of their speed.
-    winner = min(close, key=lambda group: complexity[group] if group else 0)
+    winner = min(close, key=lambda group: complexity[group] if group else -1)
     return Pick(winner, best, ties)
 
 
