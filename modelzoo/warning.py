@@ -41,8 +41,8 @@ class WarningCode(Enum):
     )
     OTHER_OUTPUTS = (
         Severity.INVALIDATES,
-        "{engine} does not compute what torch computes in fp32: {summary}",
-        "its times say nothing about this model; remove {path} to export it again, and report it if it stays so",
+        "{engine} does not compute what torch does in eager mode and fp32: {summary}",
+        "its times say nothing about this model; {advice}",
     )
     BF16_NOT_ACTIVE = (
         Severity.INVALIDATES,

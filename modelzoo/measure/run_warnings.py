@@ -81,9 +81,13 @@ def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
 
 
 def _agreement_warnings(report: RunReport) -> Iterator[WarningMessage]:
-    if report.export is not None and report.agreement is not None and report.agreement.is_same is False:
-        values = {"engine": report.engine, "summary": report.agreement.summary, "path": report.export.path}
-        yield warning_for(WarningCode.OTHER_OUTPUTS, **values)
+    if report.agreement is None or report.agreement.is_same is not False:
+        return
+    if report.export is None:
+        advice = f"use another mode than {report.setting.mode}"
+    else:
+        advice = f"remove {report.export.path} to export it again, and report it if it stays so"
+    yield warning_for(WarningCode.OTHER_OUTPUTS, engine=report.engine, summary=report.agreement.summary, advice=advice)
 
 
 def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:

@@ -36,6 +36,14 @@ def test_allocator_and_huge_pages_are_options() -> None:
     assert (found.malloc, found.thp) == ("tcmalloc", "off")
 
 
+def test_an_engine_is_an_option() -> None:
+    """One of the suite's, or a class from elsewhere; a wrong name is one line."""
+    assert setting("--engine", "onnxruntime").engine == "onnxruntime"
+    assert setting("--engine", "package.module:Engine").engine == "package.module:Engine"
+    with pytest.raises(UsageError, match="--engine must be one of torch, onnxruntime, openvino, jittor, not 'onnx'"):
+        setting("--engine", "onnx")
+
+
 def test_an_interpreter_is_an_option_and_default_is_this_one() -> None:
     """``default`` is what ``--vary`` calls it."""
     assert setting("--python", sys.executable).python == sys.executable

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from exported_results import IN_BF16, OTHER, SAME, exported
 
 from modelzoo.machine.facts import read_machine
 from modelzoo.measure.run_warnings import run_warnings
+from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.run import EnvironmentChanges, RunReport
@@ -20,6 +22,8 @@ RANDOM = replace(PRETRAINED, kind=WeightsKind.RANDOM)
 IDLE = CpuUsage(10.0, 2.0, 0.0, 0.0, 0.01, 0, 0, 0.0)
 FP32 = ResolvedSetting(threads=1)
 BF16 = ResolvedSetting("bf16", "autocast", threads=1)
+TF32 = ResolvedSetting("tf32", threads=1, device="cuda")
+GPU = AcceleratorUse(Accelerator("cuda", 0, "a GPU"), readings=(Reading(Phase.STEADY, 9, throttled=("power cap",)),))
 BOXES = Count("boxes", 5000, 450, 3200, "a source")
 
 
@@ -84,7 +88,14 @@ def codes(**changes: object) -> list[str]:
         ({"environment": EnvironmentChanges({"LD_PRELOAD": "libtcmalloc.so.4"}, {})}, []),
         ({"setting": FP32.replace(thp="on"), "usage": replace(IDLE, huge_pages=0)}, ["HUGE_PAGES_UNUSED"]),
         ({"setting": FP32.replace(thp="on"), "usage": replace(IDLE, huge_pages=2**21)}, []),
+        ({"agreement": OTHER}, ["OTHER_OUTPUTS"]),
+        (exported(OTHER), ["OTHER_OUTPUTS"]),
+        (exported(SAME), []),
+        (exported(IN_BF16), []),
         ({"setting": FP32.replace(thp="off"), "usage": replace(IDLE, huge_pages=0)}, []),
+        ({"accelerator": GPU}, []),
+        ({"accelerator": replace(GPU, throttled_samples=(3, 4))}, ["DEVICE_THROTTLED"]),
+        ({"setting": TF32, "canary_verdict": CanaryVerdict.NOT_ACTIVE}, ["BF16_NOT_ACTIVE"]),
     ],
 )
 def test_a_run_warns_of_what_distorts_it_and_of_nothing_else(
