@@ -18,7 +18,7 @@ from modelzoo.setting import Effort, Plan, ResolvedSetting, Sessions, Setting, l
         ({"precision": "fp64"}, "--precision must be one of fp32, tf32, bf16, fp16, not 'fp64'"),
         ({"mode": "fast"}, "--mode must be one of eager, compile, script, "),
         ({"backend": "acl"}, "--backend must be one of auto, onednn, blas, not 'acl'"),
-        ({"precision": "bf16", "bf16_method": "magic"}, "--bf16 must be one of fastmath, autocast, cast, hint, not 'magic'"),
+        ({"precision": "bf16", "bf16_method": "magic"}, "--bf16 must be one of fastmath, autocast, cast, hint"),
         ({"batch": 0}, "--batch must be 1 or more, not 0"),
         ({"batch": -4}, "--batch must be 1 or more, not -4"),
         ({"threads": 0}, "--threads must be 1 or more, not 0"),
