@@ -34,10 +34,19 @@ def same_machine(base: Side, other: Side) -> bool:
     """Return whether both sides ran on one machine, as far as what decides its speed says.
 
     That is ``modelzoo.machine.fingerprint``: processor, cores, caches, memory, frequency limits, governor, and the
-    CPUs and the memory that the processes could use. The current frequency is not part of it.
+    CPUs and the memory that the processes could use. The current frequency is not part of it. Accelerators that were
+    used must be of the same product.
     """
-    machines = machines_of(base)
-    return len(machines) == 1 and machines == machines_of(other)
+    machines, accelerators = machines_of(base), _accelerators(base)
+    same = accelerators == _accelerators(other) and len(accelerators) <= 1
+    return same and len(machines) == 1 and machines == machines_of(other)
+
+
+def _accelerators(side: Side) -> frozenset[tuple[str, Optional[int]]]:
+    """Products and memory of the accelerators that ``side`` used."""
+    runs = (run for stored in side.results for run in stored.result.runs)
+    used = (run.report.accelerator for run in runs if run.report is not None)
+    return frozenset((each.device.name, each.device.memory) for each in used if each is not None)
 
 
 def machine_notes(base: Side, other: Side) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class ContainerLauncher:
             remove_leftovers()
         name = f"modelzoo-{uuid.uuid4().hex[:12]}"
         options = ["--interactive", "--rm", "--init", f"--name={name}", f"--label={caller_label()}", "--pull=never"]
-        options += [f"--entrypoint={self.python}", f"--volume={CACHE_VOLUME}", *_limits(), *_network(job)]
+        options += [f"--entrypoint={self.python}", f"--volume={CACHE_VOLUME}", *_limits(), *_network(job), *_gpus(job)]
         options += mount_options(job, os.environ)
         image = docker.read_image(self.image)
         changed = [f"{name}={value}" for name, value in environment.items() if image.environment.get(name) != value]
@@ -152,6 +152,12 @@ def _limits() -> list[str]:
     options = [f"--cpuset-cpus={format_cpu_list(allowed_cpus())}"]
     options += [f"--cpus={limits.cpus:g}"] if limits.cpus is not None else []
     return options + ([f"--memory={limits.memory}"] if limits.memory is not None else [])
+
+
+def _gpus(job: Job) -> list[str]:
+    """The GPUs of the machine for a job that uses one; other accelerators have no such option."""
+    settings = job.settings if isinstance(job, PrepareJob) else () if isinstance(job, ReferenceJob) else (job.asked,)
+    return ["--gpus=all"] if any(setting.device.partition(":")[0] == "cuda" for setting in settings) else []
 
 
 def _network(job: Job) -> list[str]:

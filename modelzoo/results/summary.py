@@ -234,8 +234,8 @@ def limit_text(reports: Sequence[RunReport]) -> str:
     bound = report.bound
     if bound is None:
         device = report.setting.device
-        command, whose = ("doctor", "this machine") if device == "cpu" else (f"doctor --device {device}", device)
-        return f"{counted}; run 'modelzoo {command}' once to compare it with the ceiling of {whose}"
+        command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
+        return f"{counted}; run 'modelzoo doctor{command}' once to compare it with {whose} ceiling"
     text = f"{counted}, {bound.gflops:.0f} GFLOP/s"
     if bound.share_of_ceiling is not None:
         whose = "this machine's" if report.accelerator is None else f"{report.accelerator.device.name}'s"

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, machine_with
 from kept_sessions import kept
+from simulated_device import SimulatedDevice
 
 from modelzoo import cli
 from modelzoo.cli import doctor
+from modelzoo.engines.torch import devices
 from modelzoo.errors import UsageError
-from modelzoo.machine import ceilings, facts, libraries, probes
+from modelzoo.machine import ceilings, device_ceilings, facts, libraries, probes
 from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.codec import decode
@@ -87,6 +93,29 @@ def test_nothing_is_timed_under_an_emulator(
     shown = capsys.readouterr().err
     assert "EMULATED" in shown
     assert "no ceilings" in shown
+
+
+def test_the_ceilings_of_an_accelerator(
+    measured: list[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """They are measured in each precision that it has, and printed and written beside those of the host."""
+    simulated = SimulatedDevice()
+    asked: list[object] = []
+
+    def measure(device: object, facts: object, machine: object, precision: object, *rest: Any, **_: object) -> Ceilings:
+        asked.append(rest[0])
+        return replace(CEILINGS, device="Simulated GPU")
+
+    monkeypatch.setattr(devices, "select_device", lambda name: simulated)
+    monkeypatch.setattr(device_ceilings, "measure_device_ceilings", measure)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 5))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "old")
+    monkeypatch.setattr(torch, "autocast", lambda kind, dtype: nullcontext())
+    assert cli.main(["doctor", "--device", "cuda", "--json", str(tmp_path / "doctor.json")]) == 0
+    assert asked == [["fp32", "bf16", "fp16"]]
+    assert "cuda:0: Simulated GPU, compute capability 9.0" in capsys.readouterr().err
+    stored = decode(DoctorReport, json.loads((tmp_path / "doctor.json").read_text()))
+    assert stored.accelerator is not None and stored.accelerator.ceilings.device == "Simulated GPU"
 
 
 def test_an_unwritable_report_is_one_line(

@@ -41,6 +41,9 @@ def jobs(*words: str) -> Jobs:
             [("fp32", None), ("bf16", "autocast"), ("bf16", "cast")],
         ),
         (("--setting", "precision=bf16", "--setting", "bf16=cast"), [("bf16", None), ("bf16", "cast")]),
+        (("--precision", "fp32,tf32,fp16"), [("fp32", None), ("tf32", None), ("fp16", None)]),
+        (("--setting", "precision=fp16 bf16=cast", "--setting", "precision=tf32"), [("fp16", "cast"), ("tf32", None)]),
+        (("--precision", "fp32,fp16", "--vary", "bf16=cast"), [("fp32", None), ("fp16", "cast")]),
     ],
 )
 def test_one_setting_per_precision(words: tuple[str, ...], expected: list[tuple[str, str | None]]) -> None:
@@ -191,14 +194,14 @@ def test_the_documentation_has_examples() -> None:
         (("examples/mlp", "--precision", ""), "--precision must be a list of"),
         (("examples/mlp", "--vary", "batch=1,x"), "batch must be a whole number, not 'x'"),
         (("examples/mlp", "--vary", "batch=1,0"), "--batch must be 1 or more, not 0"),
-        (("examples/mlp", "--vary", "mode=eager,fast"), "--mode must be one of eager, compile, script, not 'fast'"),
+        (("examples/mlp", "--vary", "mode=eager,fast"), "--mode must be one of eager, compile, script, "),
         (
             ("examples/mlp", "--vary", "malloc=glibc,hoard"),
             "--malloc must be one of default, glibc, tcmalloc, jemalloc",
         ),
         (("examples/mlp", "--vary", "thp=never"), "--thp must be one of default, off, on, not 'never'"),
         (("examples/mlp", "--vary", "channels-last=off,yes"), "channels-last must be off or on, not 'yes'"),
-        (("examples/mlp", "--vary", "precision=fp64"), "precision must be one of fp32, bf16, not 'fp64'"),
+        (("examples/mlp", "--vary", "precision=fp64"), "precision must be one of fp32, tf32, bf16, fp16, not 'fp64'"),
         (("examples/mlp", "--vary", "depth=2,x"), "--depth cannot be 'x'"),
         (("examples/mlp", "--vary", "input=/nonexistent"), "--input /nonexistent does not exist"),
         (
@@ -213,6 +216,9 @@ def test_the_documentation_has_examples() -> None:
         (("examples/mlp", "--vary", "depth=1,2", "--option", "depth=3"), "--depth and --vary depth=… contradict"),
         (("examples/mlp", "--vary", "bf16=cast", "--precision", "fp32"), "bf16 is not among the precisions"),
         (("examples/mlp", "--setting", "precision=fp32 bf16=cast"), "precision=fp32 and bf16=cast contradict"),
+        (("examples/mlp", "--setting", "precision=tf32 bf16=cast"), "precision=tf32 and bf16=cast contradict"),
+        (("examples/mlp", "--include-copies"), "--include-copies is for accelerators"),
+        (("examples/mlp", "--vary", "include-copies=yes"), "include-copies must be off or on"),
         (("examples/mlp", "--vary", "batch=1", "--vary", "batch=2"), "batch is varied twice"),
         (("examples/mlp", "--vary", "precision=bf16", "--precision", "fp32"), "precision is varied twice"),
         (("examples/mlp", "--vary", "batch=1,01"), "'batch=1' and 'batch=01' are the same setting"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union
@@ -17,7 +18,7 @@ from toy_workloads import MLP
 
 from modelzoo import cli
 from modelzoo.cli.session import to_judge
-from modelzoo.machine import facts
+from modelzoo.machine import clock_lock, facts
 from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
 from modelzoo.measure import reference, reference_load, schedule
 from modelzoo.records.design import Design, Ending
@@ -239,6 +240,28 @@ def test_the_reference_load_has_as_many_threads_as_most_settings(
     settings = [part for value in values for part in ("--setting", f"threads={value}")]
     cli.main(["run", str(MLP), "--json", str(tmp_path / "r.json"), *settings])
     assert asked[0][3].threads == expected
+
+
+def test_clocks_are_locked_for_gpus_only(
+    simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the session runs and not after it; a call without a GPU has no use for it."""
+    simulated(rounds(1))
+    assert run(tmp_path / "a.json", "--lock-clocks", "1200") == 2
+    assert "no setting uses one; add --device cuda" in capsys.readouterr().err
+    events: list[object] = []
+
+    @contextmanager
+    def locked(mhz: int | None) -> Iterator[None]:
+        events.append(mhz)
+        yield
+        events.append("set back")
+
+    monkeypatch.setattr(clock_lock, "locked_clocks", locked)
+    asked = simulated(rounds(1))
+    run(tmp_path / "b.json", "--lock-clocks", "1200", "--device", "cuda")
+    assert events == [1200, "set back"]
+    assert {request.locked_mhz for request in asked[0][0]} == {1200}
 
 
 def test_the_reference_is_not_compared_with_itself() -> None:

@@ -11,6 +11,7 @@ from exported_results import exported
 from fake_runs import evidence, make, result_of
 
 from modelzoo.comparison.facts import IMPORTANCE
+from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.libraries import Library
 from modelzoo.records.machine import Threads
@@ -78,6 +79,16 @@ def test_facts_of_the_libraries() -> None:
     assert (found["oneDNN"], found["compiler"], found["MKL"]) == ("3.7.1", "GCC 13.3", "none")
     assert found["torch's USE_CUDA"] == "OFF"
     assert "torch's TORCH_VERSION" not in found
+
+
+def test_facts_of_the_accelerator() -> None:
+    """Its product, capability, memory and software, and whether its clocks were locked; a run on a CPU has none."""
+    gpu = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54", "CUDA 12.8", 80 << 30, "torch.cuda")
+    found = facts(accelerator=AcceleratorUse(gpu, locked_mhz=1200))
+    assert (found["accelerator"], found["compute capability"]) == ("NVIDIA H100", "9.0")
+    assert (found["driver of the accelerator"], found["libraries of the accelerator"]) == ("550.54", "CUDA 12.8")
+    assert (found["memory of the accelerator"], found["locked clock"]) == ("80 GiB", "1200 MHz")
+    assert "accelerator" not in facts()
 
 
 def test_facts_of_the_work() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from modelzoo.comparison.machines import machine_notes, multiplied, rates, row_rates, same_machine
 from modelzoo.comparison.model import Measured, Metric, Outcome, Rates
+from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.machine import Threads
 from modelzoo.setting import Setting
 from modelzoo.stats import Interval
@@ -65,6 +66,22 @@ def test_a_machine_is_known_by_what_decides_its_speed(changes: dict[str, Any], i
     assert same_machine(base, other) is is_same
     (note,) = machine_notes(base, other)
     assert ("two types of machine" in note) is not is_same
+
+
+@pytest.mark.parametrize(
+    ("device", "is_same"),
+    [
+        (Accelerator("cuda", 1, "A", driver="551"), True),
+        (Accelerator("cuda", 0, "B"), False),
+        (None, False),
+    ],
+)
+def test_the_accelerators_must_be_of_one_product(device: Accelerator | None, is_same: bool) -> None:
+    """Another GPU in the same host is another machine; its index and its driver do not decide."""
+    used = AcceleratorUse(Accelerator("cuda", 0, "A", "9.0", "550"))
+    base = side_of("a", make([1.0], machine=SERVER, accelerator=used))
+    other = side_of("b", make([1.0], machine=SERVER, accelerator=device and AcceleratorUse(device)))
+    assert same_machine(base, other) is is_same
 
 
 def test_a_side_without_a_finished_run_has_no_machine() -> None:

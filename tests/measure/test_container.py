@@ -77,6 +77,15 @@ def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypa
     assert call[-3:] == ["sha256:zoo:a", "-m", "modelzoo.measure.worker"]
 
 
+@pytest.mark.parametrize(("device", "gpus"), [("cpu", None), ("cuda:1", ["all"])])
+def test_a_container_has_gpus_if_its_setting_uses_one(device: str, gpus: list[str] | None, engine: FakeDocker) -> None:
+    """As docker run gives them to any container; others do not depend on NVIDIA's toolkit."""
+    engine.add("zoo:a", worker=ENDS)
+    calls.prepare(Request(mlp(), (A.replace(device=device),), SHORT), silent)
+    (call,) = engine.calls("run")
+    assert options(call).get("--gpus") == gpus
+
+
 @pytest.mark.parametrize(
     ("weights", "offline", "isolated"), [("auto", "0", False), ("auto", "1", True), ("random", "0", True)]
 )

@@ -142,18 +142,20 @@ def test_ratios_are_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "words"),
+    ("precision", "verdict", "words"),
     [
-        (ProofVerdict.ACTIVE, "bf16"),
-        (ProofVerdict.NOT_ACTIVE, "NOT bf16"),
-        (ProofVerdict.UNKNOWN, "unknown"),
-        (None, "canary: fp32"),
+        ("bf16", ProofVerdict.ACTIVE, "bf16"),
+        ("bf16", ProofVerdict.NOT_ACTIVE, "NOT bf16"),
+        ("tf32", ProofVerdict.PARTLY, "partly tf32"),
+        ("fp32", ProofVerdict.NOT_FP32, "NOT fp32"),
+        ("bf16", ProofVerdict.UNKNOWN, "unknown"),
+        ("fp32", None, "canary: fp32"),
     ],
 )
-def test_the_table_says_what_was_proven(verdict: ProofVerdict | None, words: str) -> None:
+def test_the_table_says_what_was_proven(precision: str, verdict: ProofVerdict | None, words: str) -> None:
     """The audit's verdict; without an audit it is the canary's, and says so."""
     (row,) = summary.rows(result_of(make([0.1] * 4)))
-    assert results_table.ran_in(dataclasses.replace(row, proof_verdict=verdict)) == words
+    assert results_table.ran_in(dataclasses.replace(row, proof_verdict=verdict, precision=precision)) == words
 
 
 def test_what_was_not_timed_is_said() -> None:
