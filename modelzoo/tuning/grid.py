@@ -34,13 +34,10 @@ MODES: tuple[Changes, ...] = (
     {"engine": "onnxruntime"},
     {"mode": "script"},
     {**_LAST},
-    {"mode": "script", **_LAST},
     {"mode": "max-autotune"},
-    {"mode": "max-autotune", **_LAST},
-    {"mode": "cpp-wrapper"},
-    {"mode": "cpp-wrapper", **_LAST},
     {"mode": "aot"},
-    {"mode": "aot", **_LAST},
+    {"mode": "cpp-wrapper"},
+    {"mode": "script", **_LAST},
     {"engine": "jittor"},
 )
 """Engines, execution modes and memory formats in fp32."""
@@ -66,8 +63,13 @@ MEMORY: tuple[Changes, ...] = (
     {"malloc": "tcmalloc", "thp": "on"},
 )
 """Allocators and huge pages."""
-PRIMITIVES: tuple[Changes, ...] = ({"primitive_cache": 16384},)
-"""A larger cache of oneDNN's primitives; oneDNN's own holds 1,024."""
+LAST: tuple[Changes, ...] = (
+    {"mode": "max-autotune", **_LAST},
+    {"mode": "aot", **_LAST},
+    {"mode": "cpp-wrapper", **_LAST},
+    {"primitive_cache": 16384},
+)
+"""Expensive to compile, or rarely of use. oneDNN's own cache of primitives holds 1,024."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +144,9 @@ def _listed(goal: Goal, conditions: Conditions, batch: int, left_out: dict[str, 
         yield from _batches(batch)
     yield from MODES[2:]
     yield from _threads(conditions, left_out)
-    yield from BF16
     yield from MEMORY
-    yield from PRIMITIVES
+    yield from BF16
+    yield from LAST
 
 
 def _batches(batch: int) -> Iterator[Changes]:

@@ -46,8 +46,8 @@ def test_what_is_missing_is_left_out_with_its_reason() -> None:
     assert "tcmalloc" not in {each.malloc for each in found.settings}
     assert {each.precision for each in found.settings} == {"fp32"}
     assert [(each.what, each.reason) for each in found.left_out] == [
-        ("precision=bf16", "no instructions"),
         ("malloc=tcmalloc", "it is not installed"),
+        ("precision=bf16", "no instructions"),
     ]
 
 
