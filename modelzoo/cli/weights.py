@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from modelzoo.cli.selection import load_workloads
-from modelzoo.errors import ModelzooError
+from modelzoo.errors import DamagedWeightsError, ModelzooError, WeightsError
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
@@ -53,7 +53,13 @@ def _fetch(workloads: Sequence[Workload], every: bool) -> None:
         for checkpoint in workload.checkpoints() if every else filter(None, [default]):
             if find_checkpoint(checkpoint) is None:
                 print(f"fetching {checkpoint.name} ({checkpoint.megabytes} MB)", file=sys.stderr)
-                fetch_checkpoint(checkpoint)
+                try:
+                    fetch_checkpoint(checkpoint)
+                except DamagedWeightsError:
+                    raise
+                except WeightsError as error:
+                    hint = "without a network, put it into a directory and name that in MODELZOO_WEIGHTS"
+                    raise WeightsError(f"{error}; {hint}") from error
 
 
 def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str, ...]], list[str]]:

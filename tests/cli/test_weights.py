@@ -67,6 +67,9 @@ def test_fetch_downloads_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_fetch_without_network_is_one_error(capfd: pytest.CaptureFixture[str]) -> None:
-    """Offline it ends in one line with exit code 2."""
+    """Offline it ends in one line with exit code 2, which says what else can be done."""
     assert cli.main(["weights", "fetch", "resnet50"]) == 2
-    assert "modelzoo: error: torchvision ResNet50" in capfd.readouterr().err
+    fetching, error = capfd.readouterr().err.splitlines()
+    assert fetching.startswith("fetching torchvision ResNet50")
+    assert error.startswith("modelzoo: error: torchvision ResNet50")
+    assert error.endswith("; without a network, put it into a directory and name that in MODELZOO_WEIGHTS")
