@@ -1,10 +1,12 @@
 """torchvision's detectors in parts: resizing, the network, and the way back to the picture's size.
 
 torchvision does all three inside the model. ``without_transforms`` takes the first and the last out, so that they are
-stages of their own. The module imports torch, and its annotations are evaluated, because TorchScript reads them.
+stages of their own. The module imports torch, and its annotations are evaluated, because TorchScript reads them (that of
+torch 1.13 only those of ``typing``).
 """
 
-from typing import Any, Optional
+# ruff: noqa: UP006, UP035
+from typing import Any, Dict, List, Optional, Tuple
 
 from torch import Tensor
 from torchvision.models.detection.transform import GeneralizedRCNNTransform
@@ -18,17 +20,17 @@ class BatchOnly(GeneralizedRCNNTransform):  # type: ignore[misc]  # torchvision 
         return image
 
     def resize(
-        self, image: Tensor, target: Optional[dict[str, Tensor]] = None
-    ) -> tuple[Tensor, Optional[dict[str, Tensor]]]:
+        self, image: Tensor, target: Optional[Dict[str, Tensor]] = None
+    ) -> Tuple[Tensor, Optional[Dict[str, Tensor]]]:
         """Return the picture as it is."""
         return image, target
 
     def postprocess(
         self,
-        result: list[dict[str, Tensor]],
-        image_shapes: list[tuple[int, int]],
-        original_image_sizes: list[tuple[int, int]],
-    ) -> list[dict[str, Tensor]]:
+        result: List[Dict[str, Tensor]],
+        image_shapes: List[Tuple[int, int]],
+        original_image_sizes: List[Tuple[int, int]],
+    ) -> List[Dict[str, Tensor]]:
         """Return the detections in pixels of the resized pictures."""
         return result
 
