@@ -1,8 +1,8 @@
 """torchvision's detectors in parts: resizing, the network, and the way back to the picture's size.
 
 torchvision does all three inside the model. ``without_transforms`` takes the first and the last out, so that they are
-stages of their own. The module imports torch, and its annotations are evaluated, because TorchScript reads them (that of
-torch 1.13 only those of ``typing``).
+stages of their own. The module imports torch. TorchScript reads its annotations, so they are evaluated; that of torch
+1.13 knows only those of ``typing``.
 """
 
 # ruff: noqa: UP006, UP035
