@@ -149,11 +149,13 @@ def shared(shown: Sequence[ShownRow]) -> list[str]:
 
 
 def machine(shown: Sequence[ShownRow]) -> str:
-    """Return the CPU that the rows ran on, and the versions of torch and other engines, as far as they are known."""
+    """Return the CPU and the accelerators that the rows ran on, and the versions of the engines, as far as known."""
     reports = [run.report for each in shown for run in each.runs if run.report is not None]
     cpus = {report.machine.cpu for report in reports}
-    torch = list(dict.fromkeys(report.versions.get("torch", "") for report in reports))
+    own = [report for report in reports if report.engine == "torch"] or reports
+    torch = list(dict.fromkeys(report.versions.get("torch", "") for report in own))
     parts = [_plain_cpu(cpus.pop())] if len(cpus) == 1 else []
+    parts += sorted({report.accelerator.device.name for report in reports if report.accelerator is not None})
     if torch and all(torch):
         parts.append(f"torch {' and '.join(torch)}")
     engines = {report.engine: report.versions.get(report.engine, "") for report in reports if report.engine != "torch"}

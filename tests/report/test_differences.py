@@ -107,6 +107,14 @@ def test_interpreters_and_images_are_shown_by_what_tells_them_apart() -> None:
     assert differences.short_names(settings(*images)) == ["image=torch2_acl", "image=torch2_openblas"]
 
 
+def test_engines_are_named_with_their_versions() -> None:
+    """After torch, whose version is that of torch's own rows: another environment may have none."""
+    setting = Setting(engine="jittor")
+    other = make(STEADY, setting=setting, group=1, engine="jittor", versions={"jittor": "1.3.11"})
+    rows = shown(make(STEADY, versions={"torch": "2.10.0"}), other)
+    assert differences.machine(rows).endswith(", torch 2.10.0, jittor 1.3.11")
+
+
 def test_the_machine_is_named_if_it_is_one() -> None:
     """The CPU without trade marks and frequency, and torch's version."""
     cpu = replace(MACHINE, cpu="Intel(R) Xeon(R) Platinum 8581C CPU @ 2.30GHz")
