@@ -16,6 +16,7 @@ from modelzoo.engines.torch import detection_autocast
 from modelzoo.engines.torch.compilation import captured, compiled
 from modelzoo.engines.torch.device_errors import device_problem, first_line
 from modelzoo.engines.torch.graphs import kept
+from modelzoo.engines.torch.nested import mapped
 from modelzoo.engines.torch.precision import autocast, cast, dtype_of
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.setting import Setting
@@ -33,14 +34,14 @@ class Executable:
         call: maps prepared positional arguments to the outputs. It enters autocast on each call, as servers do.
         prepare: moves and converts inputs the way the model was.
         compile_seconds: how long compiling, tracing or capturing took; ``None`` in eager mode.
-        own: returns outputs that the next call does not overwrite.
+        own: returns outputs on the host that the next call does not overwrite.
     """
 
     model: Any
     call: Callable[..., Any]
     prepare: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     compile_seconds: float | None
-    own: Callable[[Any], Any] = lambda outputs: outputs
+    own: Callable[[Any], Any]
 
 
 def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> Executable:
@@ -68,7 +69,7 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
         detection_autocast.register_missing()
     if setting.mode == "graph":
         graph, seconds = _timed(lambda: captured(model, prepare(inputs.args), setting), workload, setting)
-        return Executable(model, graph, lambda args: graph.load(prepare(args)), seconds, kept)
+        return Executable(model, graph, lambda args: graph.load(prepare(args)), seconds, _own(setting))
     run: Callable[..., Any] = model
     compile_seconds: float | None = None
     if setting.mode != "eager":
@@ -80,7 +81,7 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
         with autocast(setting):
             return run(*args)
 
-    return Executable(model, call_autocast if uses_autocast else run, prepare, compile_seconds)
+    return Executable(model, call_autocast if uses_autocast else run, prepare, compile_seconds, _own(setting))
 
 
 def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:
@@ -133,11 +134,17 @@ def _timed(build_it: Callable[[], T], workload: Workload, setting: Setting) -> t
 def _moved(value: Any, setting: Setting) -> Any:
     import torch
 
-    if isinstance(value, torch.Tensor):
-        value = value.to(setting.device)
-        if setting.channels_last and value.dim() == 4:
-            value = value.contiguous(memory_format=torch.channels_last)
-        return value
-    if isinstance(value, (list, tuple)):
-        return type(value)(_moved(item, setting) for item in value)
-    return value
+    def move(tensor: Any) -> Any:
+        tensor = tensor.to(setting.device)
+        if setting.channels_last and tensor.dim() == 4:
+            tensor = tensor.contiguous(memory_format=torch.channels_last)
+        return tensor
+
+    return mapped(value, move)
+
+
+def _own(setting: Setting) -> Callable[[Any], Any]:
+    """What makes outputs the caller's: a copy on the host, or of what a graph overwrites."""
+    if setting.device != "cpu":
+        return lambda outputs: mapped(outputs, lambda tensor: tensor.cpu())
+    return kept if setting.mode == "graph" else lambda outputs: outputs

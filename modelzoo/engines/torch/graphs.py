@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from modelzoo.engines.torch.nested import mapped
 from modelzoo.errors import UsageError
 
 WARM_UP_CALLS = 3
@@ -58,15 +59,7 @@ class GraphedModel:
 
 def kept(value: Any) -> Any:
     """A copy of the tensors in ``value``, nested as they are."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    if isinstance(value, (list, tuple)):
-        return type(value)(kept(item) for item in value)
-    if isinstance(value, dict):
-        return {key: kept(item) for key, item in value.items()}
-    return value
+    return mapped(value, lambda tensor: tensor.clone())
 
 
 def _copy(source: Any, target: Any) -> None:

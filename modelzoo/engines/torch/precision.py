@@ -6,6 +6,7 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from modelzoo.engines.torch.nested import mapped
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
 
@@ -40,15 +41,7 @@ def autocast(setting: Setting, *, cached: bool = True) -> AbstractContextManager
 
 def cast(value: Any, dtype: Any) -> Any:
     """Convert the floating-point tensors in ``value`` (a tensor, or nested lists, tuples and dicts) to ``dtype``."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return value.to(dtype) if value.is_floating_point() else value
-    if isinstance(value, (list, tuple)):
-        return type(value)(cast(item, dtype) for item in value)
-    if isinstance(value, dict):
-        return {key: cast(item, dtype) for key, item in value.items()}
-    return value
+    return mapped(value, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
 
 
 def check_precision(setting: Setting) -> None:
