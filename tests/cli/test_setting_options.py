@@ -8,6 +8,7 @@ import sys
 import pytest
 from fake_docker import FakeDocker
 
+from modelzoo.cli import options
 from modelzoo.cli import setting_options as arguments
 from modelzoo.errors import UsageError
 from modelzoo.setting import Setting
@@ -34,6 +35,21 @@ def test_allocator_and_huge_pages_are_options() -> None:
     """Like everything else that a setting consists of."""
     found = setting("--malloc", "tcmalloc", "--thp", "off")
     assert (found.malloc, found.thp) == ("tcmalloc", "off")
+
+
+def test_stages_are_one_batch_in_flight_unless_more_are_asked_for() -> None:
+    """Both options are those of commands that time something; others time the model alone."""
+    parser = argparse.ArgumentParser()
+    arguments.add_setting(parser)
+    options.add_plan(parser)
+    found = [
+        arguments.make_setting(parser.parse_args(words), MLP, {}).in_flight
+        for words in ([], ["--stages"], ["--in-flight", "3"], ["--stages", "--in-flight", "2"])
+    ]
+    assert found == [None, 1, 3, 2]
+    assert setting().in_flight is None
+    with pytest.raises(UsageError, match="--in-flight must be 1 or more, not 0"):
+        arguments.make_setting(parser.parse_args(["--in-flight", "0"]), MLP, {})
 
 
 def test_an_engine_is_an_option() -> None:
