@@ -99,7 +99,7 @@ def tune(args: argparse.Namespace) -> int:
             search.run()
         except KeyboardInterrupt:
             interrupted = True
-    _show(stored, work, out)
+    _show(stored, args.workload, work.script, out)
     if interrupted:
         hint = f"go on with: modelzoo tune {args.workload} --resume {stored.path}"
         print(f"modelzoo: interrupted; {len(stored.result.runs)} finished runs are stored; {hint}", file=sys.stderr)
@@ -172,14 +172,14 @@ def _left(result: Result) -> float:
     return max(0.0, tuning.budget - tuning.spent) if tuning is not None else 0.0
 
 
-def _show(stored: ResultFile, work: Workload, out: Console) -> None:
+def _show(stored: ResultFile, workload: str, script: str, out: Console) -> None:
     """Print what was found, and write the settings file and the Python beside the result."""
     from modelzoo.report import terminal, tuning_files
     from modelzoo.results import summary, tuning
 
     terminal.show_tuning(stored.result, out)
     if tuning.of(stored.result).is_complete:
-        for line in tuning_files.write(stored.result, stored.path, work.script):
+        for line in tuning_files.write(stored.result, stored.path, workload, script):
             out.print(line, soft_wrap=True, markup=False)
     out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
     part = tuning.confirmation(stored.result)

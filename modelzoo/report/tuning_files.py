@@ -11,12 +11,13 @@ from modelzoo.records.run import Result
 from modelzoo.report import recipe, tuning
 
 
-def write(result: Result, path: Path, script: str) -> list[str]:
+def write(result: Result, path: Path, workload: str, script: str) -> list[str]:
     """Write the files of the setting that is recommended; return lines that say how to use it.
 
     Args:
         result: of a complete search.
         path: the result's file.
+        workload: what the command line calls it.
         script: how the workload gets a graph (``Workload.script``).
 
     Raises:
@@ -35,7 +36,7 @@ def write(result: Result, path: Path, script: str) -> list[str]:
     except OSError as error:
         reason = f"cannot write {settings} or {code}: {error.strerror}"
         raise UsageError(f"{reason}; name another file with --json FILE") from error
-    command = f"modelzoo run {report.workload} --setting {shlex.quote(recipe.words(recipe.explicit(report)))}"
+    command = f"modelzoo run {shlex.quote(workload)} --setting {shlex.quote(recipe.words(recipe.explicit(report)))}"
     return [
         f"command line: {command}",
         f"settings file: {settings}, for --setting {shlex.quote('@' + str(settings))}",
