@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Optional
 
@@ -86,15 +89,9 @@ def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[SpeedVerdic
     """What the table says of an engine compared with torch."""
     asked = tuple(Asked(run.workload, run.asked) for run in (runs["torch"][0], runs[name][0]))
     both = [*runs["torch"], *runs[name]]
-    numbered = tuple(_in_group(run, group) for run, group in zip(both, [0, 0, 1, 1]))
+    numbered = tuple(replace(run, group=group) for run, group in zip(both, [0, 0, 1, 1]))
     _, row = summary.rows(Result(("run",), now(), asked, numbered))
     return None if row.verdict is None else (row.verdict.outcome, row.verdict.reason)
-
-
-def _in_group(run: Run, group: int) -> Run:
-    from dataclasses import replace
-
-    return replace(run, group=group)
 
 
 def test_an_exported_model_runs_without_torch_on_the_same_inputs(runs: dict[str, list[Run]]) -> None:
@@ -175,3 +172,16 @@ def test_an_engine_is_judged_against_torch(workload: Workload, monkeypatch: pyte
     assert (report.reference.setting.engine, report.engine) == ("torch", "exported")
     assert report.reference.canary is not None
     assert report.export is not None
+
+
+def test_standard_workloads_are_declared_without_torch() -> None:
+    """The measuring worker of another engine loads their declarations, in an environment that may lack all of these."""
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(("torch", "torchvision", "transformers", "pycocotools")))
+import modelzoo.measure.measurement
+from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
+print(*(load_workload(find_workload(name)).name for name in STANDARD_WORKLOADS))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["resnet50", "ssd", "maskrcnn", "bert"]
