@@ -21,6 +21,7 @@ TESTED_ELSEWHERE = {
     "measure/request": "plain data and a filter of messages: measure/test_rounds.py",
     "records/design": "plain data: records/test_codec.py converts every record",
     "records/exhibits": "plain data: records/test_codec.py converts every record",
+    "records/export": "plain data: engines/export/test_store.py stores and reads it",
     "records/history": "plain data: machine/test_history.py stores and reads it",
     "records/noise": "plain data: records/test_codec.py converts every record",
     "records/protocol": "plain data: records/test_codec.py converts every record, job and message",
