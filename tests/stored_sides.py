@@ -56,9 +56,7 @@ def common(
     return context(*sides, same_machine=same_machine, histories=Histories({HERE: history}), assumed=assumed)
 
 
-def history(
-    logs: Sequence[float], *, loads: Optional[Sequence[float]] = None, **changes: Any
-) -> list[SessionLevel]:
+def history(logs: Sequence[float], *, loads: Optional[Sequence[float]] = None, **changes: Any) -> list[SessionLevel]:
     """Kept sessions of the same work on other days, whose levels are 0.1 s times e to the power of ``logs``.
 
     ``loads`` are the times of the reference load, beside them.
