@@ -1,8 +1,8 @@
 """A program ``docker`` that runs "containers" as processes of this machine, and records how it was called.
 
 It has the commands that the suite uses: ``context inspect``, ``image inspect``, ``run``, ``ps``, ``pause``, ``unpause``
-and ``rm``. A "container" has the environment that a real one would have, but sees all files of this machine; the image's
-own workloads are those of the checkout.
+and ``rm``. A "container" has the environment that a real one would have, but sees all files of this machine; the
+image's own workloads are those of the checkout.
 """
 
 from __future__ import annotations
