@@ -15,6 +15,7 @@ TESTED_ELSEWHERE = {
     "cli/run": "through the command line, in cli/test_app.py",
     "cli/validate": "through the command line, in validity/test_commands.py and cli/test_app.py",
     "comparison/model": "plain data: comparison/test_compare.py makes every record",
+    "comparison/stage_row": "plain data: comparison/test_stages.py makes it",
     "engines/jittor/server": "in Jittor's environment, by engines/jittor/test_engine.py",
     "engines/jittor/warmup": "in Jittor's environment, by scripts/setup-jittor",
     "measure/calls": "in worker processes, by measure/test_rounds.py and measure/test_other_engine.py",
