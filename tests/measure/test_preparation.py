@@ -66,7 +66,7 @@ def test_an_inherited_math_mode_asks_for_fast_math() -> None:
 def test_a_setting_that_cannot_run_does_not_stop_the_others() -> None:
     """Its reason is reported with its class; the other is resolved."""
     first, second = prepared(mlp(), RANDOM.replace(device="tpu"), RANDOM).settings
-    assert (first.resolved, first.error_kind) == (None, "EnvironmentProblem")
+    assert (first.resolved, first.error_kind) == (None, "UsageError")
     assert first.error is not None
     assert "'tpu'" in first.error
     assert second.resolved is not None
