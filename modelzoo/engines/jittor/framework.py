@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import signal
 import ssl
 from collections.abc import Iterator
@@ -19,6 +20,10 @@ from modelzoo.engines.jittor import environment
 from modelzoo.errors import EnvironmentProblem
 
 _LOG_LENGTH = 200
+_DECORATION = re.compile(r"\x1b\[[0-9;]*m|\[[a-z] \d{4} [\d:.]+ +\w+ [\w.]+:\d+\]")
+"""Colours, and the beginning of a line of its log, such as ``[f 1122 16:26:47.848523 12 executor.cc:686]``."""
+_REASON = re.compile(r"\[?\bReason\]?:")
+_ADVICE = "\n**********\n"
 _SIGNALS = (
     signal.SIGBUS,
     signal.SIGCHLD,
@@ -43,10 +48,17 @@ def import_jittor() -> Any:
         try:
             import jittor
         except Exception as error:  # a failed compiler call raises errors of many types
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = (lines or [type(error).__name__])[-1][:_LOG_LENGTH]
-            raise EnvironmentProblem(f"Jittor cannot be imported ({reason}): run scripts/setup-jittor again") from error
+            problem = f"Jittor cannot be imported ({reason_of(error)}): run scripts/setup-jittor again"
+            raise EnvironmentProblem(problem) from error
     return jittor
+
+
+def reason_of(error: Exception) -> str:
+    """Return the line that gives the reason, of an error of Jittor, which has many: context, reason and advice."""
+    text = _DECORATION.sub("", str(error)).partition(_ADVICE)[0]
+    _, *reasons = _REASON.split(text)
+    lines = [line.strip() for line in (reasons[-1] if reasons else text).splitlines() if line.strip()]
+    return (lines[0 if reasons else -1] if lines else type(error).__name__)[:_LOG_LENGTH]
 
 
 @contextmanager

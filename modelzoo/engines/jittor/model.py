@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from modelzoo.engines.jittor import evidence
+from modelzoo.engines.jittor.framework import reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import UsageError
 from modelzoo.records.canary import Canary
@@ -57,9 +58,8 @@ class JittorModel:
         try:
             yield
         except RuntimeError as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = lines[-1] if lines else "no reason given"
-            raise UsageError(f"{self._workload.name} cannot run with {self._setting.label}: {reason}") from error
+            problem = f"{self._workload.name} cannot run with {self._setting.label}: {reason_of(error)}"
+            raise UsageError(problem) from error
 
     def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
         return ()

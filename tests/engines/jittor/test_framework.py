@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.engines.jittor import environment
-from modelzoo.engines.jittor.framework import import_jittor
+from modelzoo.engines.jittor.framework import import_jittor, reason_of
 from modelzoo.errors import EnvironmentProblem
 
 JITTOR = """
@@ -56,3 +56,21 @@ def test_an_import_that_fails_is_one_line(package: Path) -> None:
     reason = "no such file: dnnl.hpp"
     assert str(caught.value) == f"Jittor cannot be imported ({reason}): run scripts/setup-jittor again"
     assert ssl._create_default_https_context is verified
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("", "RuntimeError"),
+        ("first\nsecond\n", "second"),
+        (
+            "\x1b[38;5;1m[f 1122 16:26:47.848523 12 executor.cc:686] \nExecute fused operator failed.\n[OP TYPE]: "
+            "mkl_conv\n[Async Backtrace]: not found\n[Reason]: [f 1122 16:26:47.848523 aa mkl.cc:12] Check failed\n"
+            "more of it\x1b[m\n**********\nAsync error was detected.\n>>> export trace_py_var=3\n",
+            "Check failed",
+        ),
+    ],
+)
+def test_the_reason_of_an_error_is_one_line(message: str, reason: str) -> None:
+    """Without colours, times, and the advice that follows it."""
+    assert reason_of(RuntimeError(message)) == reason
