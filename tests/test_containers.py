@@ -182,7 +182,7 @@ def test_nothing_but_what_is_copied_is_sent() -> None:
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert lines[0] == "*"
     let_in = {line[1:] for line in lines if line.startswith("!")}
-    for path in (*ROOT.glob("Dockerfile*"), *(ROOT / "pytorch_env").glob("Dockerfile.*")):
+    for path in (ROOT / "Dockerfile", *(ROOT / "pytorch_env").glob("Dockerfile.*")):
         text = path.read_text(encoding="utf-8")
         sources = [
             word for line in re.findall(r"^COPY (?!--from)(.*)", text, re.MULTILINE) for word in line.split()[:-1]
