@@ -12,7 +12,7 @@ from typing import Any, Callable, TypeVar
 from modelzoo.engines.export.source import slightly_changed
 from modelzoo.engines.export.structure import flatten, rebuild
 from modelzoo.engines.protocol import RawOutputs
-from modelzoo.engines.torch import detection_autocast
+from modelzoo.engines.torch import detection_autocast, switches
 from modelzoo.engines.torch.compilation import captured, compiled
 from modelzoo.engines.torch.device_errors import device_problem, first_line
 from modelzoo.engines.torch.graphs import kept
@@ -85,7 +85,8 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
 
 
 def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:
-    """Return what ``executable`` computes from prepared ``args``, and what its eager module does in plain layout.
+    """Return what ``executable`` computes from prepared ``args``, and what its eager module does in plain layout,
+    with the default backend.
 
     The memory format of the module is changed, so nothing can be run after it.
     """
@@ -95,8 +96,9 @@ def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:
     structure, nested = flatten(args)
     plain = rebuild(structure, [each.contiguous() if isinstance(each, torch.Tensor) else each for each in nested])
     model = executable.model.to(memory_format=torch.contiguous_format)
-    expected, changed = model(*plain), slightly_changed(flatten(plain)[1])
-    other = _arrays(model(*rebuild(structure, changed))) if changed is not None else ()
+    with switches.default_backend():
+        expected, changed = model(*plain), slightly_changed(flatten(plain)[1])
+        other = _arrays(model(*rebuild(structure, changed))) if changed is not None else ()
     return RawOutputs(_arrays(found), structure=flatten(expected)[0], expected=_arrays(expected), changed=other)
 
 

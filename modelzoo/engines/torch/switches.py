@@ -46,6 +46,17 @@ def _select_backend(backend: str, stack: ExitStack) -> str:
 
 
 @contextmanager
+def default_backend() -> Iterator[None]:
+    """Inside ``applied``, have torch choose the kernels again as it does by default: oneDNN's if it has them."""
+    import torch
+
+    with ExitStack() as stack:
+        if torch.backends.mkldnn.is_available():
+            _select_backend("onednn", stack)
+        yield
+
+
+@contextmanager
 def fast_math(on: bool, *, tf32: bool = False) -> Iterator[tuple[str, ...]]:
     """Set the internal precision of fp32 operators, and restore it on exit.
 

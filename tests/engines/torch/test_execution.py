@@ -88,6 +88,18 @@ def test_outputs_come_with_those_of_the_eager_module(setting: Setting, expected:
     assert found.structure.names() == ("output",)
 
 
+def test_outputs_of_another_backend_are_compared_with_those_of_the_default_one() -> None:
+    """oneDNN is off while the setting runs, and on for the eager module that it is compared with."""
+    used: list[bool] = []
+    setting = Setting(backend="blas")
+    with torch.inference_mode(), switches.applied(setting):
+        made = execution.build(TOY, TOY.build({}), INPUTS, setting)
+        made.model.register_forward_hook(lambda *_: used.append(torch._C._get_mkldnn_enabled()))
+        execution.outputs(made, made.prepare(INPUTS.args))
+        assert not torch._C._get_mkldnn_enabled()
+    assert used == [False, *[torch.backends.mkldnn.is_available()] * 2]
+
+
 @pytest.mark.parametrize("mode", ["eager", "script", pytest.param("compile", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("bf16_method", ["autocast", "cast"])
 def test_bf16_is_close_and_is_bf16(bf16_method: str, mode: str, expected: torch.Tensor) -> None:
