@@ -68,7 +68,7 @@ def test_a_setting_that_cannot_run_does_not_stop_the_others() -> None:
     first, second = prepared(mlp(), RANDOM.replace(device="tpu"), RANDOM).settings
     assert (first.resolved, first.error_kind) == (None, "UsageError")
     assert first.error is not None
-    assert "'tpu'" in first.error
+    assert "no such kind of device" in first.error
     assert second.resolved is not None
 
 
