@@ -57,8 +57,12 @@ def share(value: float) -> str:
 
 def caption(found: Sequence[PipelineLevels]) -> str:
     """What the columns mean."""
-    said = "stages of the pipeline: seconds per batch, as for the latency; share of their sum, of the sum that of the "
-    said += "end-to-end time"
+    said = (
+        "stages of the pipeline: time per batch, the geometric mean of the processes' medians with its 95 % interval; "
+    )
+    said += "share of the sum of the stages"
+    if any(each.per_batch is None for each in found):
+        said += ", and in the row of that sum, of the end-to-end time"
     if any(each.per_batch is not None for each in found):
         said += "; with several batches in flight, stages overlap, and each takes longer than it would alone"
     return said

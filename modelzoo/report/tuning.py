@@ -27,10 +27,10 @@ def headline(result: Result) -> str:
     if speed is None or speed.ratio is None:
         why = "they cannot be compared" if speed is not None else "there was no time to measure it again"
         reason = speed.verdict.reason if speed is not None else "give a larger --budget"
-        return f"{winner} seemed fastest, but {why}: {reason}"
+        return f"the fastest seemed to be {winner}, but {why}: {reason}"
     said = f"{ratio(speed.ratio)} the {results.SPEED_OF[tuning.goal]} of the default, measured again in new processes"
     if speed.verdict.outcome is SpeedVerdict.FASTER:
-        return f"{winner} is fastest: {said}"
+        return f"the fastest is {winner}: {said}"
     return (
         f"nothing is proven to be faster here than the default, {default}: {winner} seemed so, and has {said}, which "
         f"is {speed.verdict.outcome} ({speed.verdict.reason})"

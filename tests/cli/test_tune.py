@@ -34,7 +34,7 @@ def test_the_winner_can_be_used_again(machine: Machine, tmp_path: Path, capsys: 
     """As a command line, a file for --setting and Python; stdout has the times of default and winner."""
     assert tune(tmp_path / "r.json") == 0
     captured = capsys.readouterr()
-    assert "mlp: fp32 script is fastest: 2" in captured.err
+    assert "mlp: the fastest is fp32 script: 2" in captured.err
     assert f"command line: modelzoo run {MLP} --setting 'precision=fp32 mode=script" in captured.err
     assert (tmp_path / "r.setting").is_file()
     assert (tmp_path / "r.py").is_file()
@@ -67,7 +67,7 @@ def test_an_interrupted_search_says_how_to_go_on(
     assert f"4 finished runs are stored; go on with: modelzoo tune {MLP} --resume {path}" in capsys.readouterr().err
     machine.stops_after = 10**6
     assert cli.main(["tune", str(MLP), "--batch", "4", "--resume", str(path)]) == 0
-    assert "is fastest" in capsys.readouterr().err
+    assert "the fastest is " in capsys.readouterr().err
     assert cli.main(["tune", str(MLP), "--batch", "4", "--resume", str(path)]) == 2
     assert "it holds a search that is complete; leave --resume out" in capsys.readouterr().err
 
@@ -115,7 +115,7 @@ def test_report_shows_the_search(machine: Machine, tmp_path: Path, capsys: pytes
     capsys.readouterr()
     assert cli.main(["report", str(tmp_path / "r.json")]) == 0
     captured = capsys.readouterr()
-    assert "fp32 script is fastest" in captured.err
+    assert "the fastest is fp32 script" in captured.err
     assert "[TARGET] mlp-fp32-script Time 0.4997" in captured.out
 
 

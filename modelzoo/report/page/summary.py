@@ -45,7 +45,7 @@ def verdicts(shown: Sequence[ShownRow]) -> Table:
     # On a phone the first columns are seen without scrolling: which setting it is, and the verdict.
     first = next(index for index, column in enumerate(found) if column.title == "latency")
     ordered = [*found[:first], *sorted(found[first:], key=_rank)]
-    note = capitalized(results_table.caption(found))
+    note = capitalized(results_table.caption(found, shown))
     return Table(", ".join(shared(shown)), tuple(_named(column, shown) for column in ordered), f"{note}.")
 
 

@@ -9,7 +9,7 @@ from modelzoo.records.run import Result
 from modelzoo.report import details, stages
 from modelzoo.report.differences import ShownRow, short_names
 from modelzoo.report.page import figures, kernels, predictions
-from modelzoo.report.page.content import Block, Details, Paragraphs, Section, Table
+from modelzoo.report.page.content import Block, Details, Paragraphs, Section, Table, facts
 from modelzoo.report.table import Column
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
@@ -53,10 +53,15 @@ def _stages(result: Result, workload: str, mark: str, widths: figures.Widths) ->
     timed = [each for each in pipelines(result) if each.workload == workload]
     if not timed:
         return []
-    said = [f"{each.label}: {sentence}" for each in timed for sentence in stages.sentences(each)]
-    table = Table("Stages", tuple(stages.columns(timed)), stages.caption(timed))
+    said = facts([(each.label, _full_sentences(stages.sentences(each))) for each in timed])
+    table = Table("Stages", tuple(stages.columns(timed)), _full_sentences([stages.caption(timed)]))
     figure = figures.stage_times(timed, f"{mark}-stages", widths)
-    return [Section("Stages", (Paragraphs(tuple(map(capitalized, said))), table, figure))]
+    return [Section("Stages", (said, table, figure))]
+
+
+def _full_sentences(found: Sequence[str]) -> str:
+    """Sentences as printed in the terminal, with a capital and a full stop each, one on a line."""
+    return "\n".join(f"{capitalized(each)}." for each in found)
 
 
 def _kernels(shown: Sequence[ShownRow], mark: str, widths: figures.Widths) -> list[Block]:

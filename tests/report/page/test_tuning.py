@@ -17,7 +17,7 @@ def test_the_section_has_the_answer_the_steps_and_the_candidates() -> None:
     found = tuning.section(searched(left_out=(LeftOut("thp=on", "off"),)), "r-search", ONE)
     answer, figure, candidates, left_out = found.blocks
     assert isinstance(answer, Paragraphs)
-    assert answer.texts[0].startswith("Fp32 compile channels-last is fastest: 2.512×")
+    assert answer.texts[0].startswith("The fastest is fp32 compile channels-last: 2.512×")
     assert isinstance(figure, Figure)
     assert isinstance(candidates, Details)
     assert isinstance(left_out, Details)
@@ -36,5 +36,5 @@ def test_a_page_shows_the_search_and_the_confirmation_only() -> None:
     page = build.page([given], Question())
     assert [section.title for section in page.sections][:2] == ["Results", "Search"]
     html = rendering.html(page)
-    assert "is fastest" in html
+    assert "The fastest is " in html
     assert "script" in html, "a candidate of the table"
