@@ -1,4 +1,5 @@
-"""Student's t distribution, for any number of degrees of freedom, whole or not, finite or not."""
+"""Student's t distribution, for any number of degrees of freedom, whole or not, finite or not, and the incomplete beta
+function that it is made of."""
 
 from __future__ import annotations
 
@@ -45,16 +46,16 @@ def two_sided_p(t: float, freedom: float) -> float:
         return 0.0
     if freedom > NORMAL_FROM:
         return math.erfc(t / math.sqrt(2))
-    return _incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+    return incomplete_beta(freedom / (freedom + t * t), freedom / 2, 0.5)
 
 
-def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function I_x(a, b) (https://dlmf.nist.gov/8.17)."""
+def incomplete_beta(x: float, a: float, b: float) -> float:
+    """Compute the regularized incomplete beta function I_x(a, b) (https://dlmf.nist.gov/8.17)."""
     if x <= 0 or x >= 1:
         return min(max(x, 0.0), 1.0)
     # The continued fraction converges quickly only on this side of the mean.
     if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(1 - x, b, a)
+        return 1 - incomplete_beta(1 - x, b, a)
     log_scale = a * math.log(x) + b * math.log1p(-x) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     return math.exp(log_scale) / a * _continued_fraction(x, a, b)
 
