@@ -62,7 +62,7 @@ def caption(found: Sequence[PipelineLevels]) -> str:
     )
     said += "share of the sum of the stages"
     if any(each.per_batch is None for each in found):
-        said += ", and in the row of that sum, of the end-to-end time"
+        said += " (in the row of that sum: of the end-to-end time)"
     if any(each.per_batch is not None for each in found):
         said += "; with several batches in flight, stages overlap, and each takes longer than it would alone"
     return said

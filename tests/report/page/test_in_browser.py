@@ -9,9 +9,14 @@ from typing import Any
 
 import pytest
 from browser import CHROMIUM, Browser
+from fake_runs import result_of
+from pipelines import pipeline_run
 from stored_results import FORMAT_1, FORMAT_2, unpacked
 
 from modelzoo.cli import app
+from modelzoo.records.pipeline import MODEL, PER_BATCH
+from modelzoo.records.timing import LATENCY
+from modelzoo.results.store import ResultFile
 
 axe = pytest.importorskip("axe_core_python", reason="the extra 'browser' is not installed")
 AXE = Path(axe.__file__).parent / "axe.min.js"
@@ -31,16 +36,28 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Four timed and judged workloads; profiles and rooflines; pictures; several results with their history."""
+    """Four timed and judged workloads; profiles and rooflines; pictures; several results and their history; stages."""
     directory = tmp_path_factory.mktemp("pages")
     stored = [unpacked(path, directory) for path in (*FORMAT_1, *FORMAT_2) if path.name.startswith("full")]
     stored += [unpacked(path, directory) for path in FORMAT_2]
     names = {path.stem: path for path in stored}
     found = {"full": [names["full"]], "mlp": [names["mlp"]], "ssdlite": [names["ssdlite"]]}
     found["several"] = [names["mlp"], names["sessions"], names["failing"], directory]
+    found["pipeline"] = [pipelines_in(directory)]
     for name, paths in found.items():
         assert app.main(["report", *map(str, paths), "-o", str(directory / f"{name}.html")]) == 0
     return [directory / f"{name}.html" for name in found]
+
+
+def pipelines_in(directory: Path) -> Path:
+    """A result of two pipelines, in a file outside the results whose history is shown."""
+    columns = {LATENCY: [0.1] * 25, "decode": [0.02] * 25, MODEL: [0.07] * 25, "answer": [0.01] * 25}
+    several = {**columns, PER_BATCH: [0.08] * 25}
+    runs = [pipeline_run(columns, round=number) for number in (0, 1)]
+    runs += [pipeline_run(several, in_flight=2, watched=PER_BATCH, group=1, round=number) for number in (0, 1)]
+    path = directory / "pipelines" / "result.json"
+    ResultFile(path, result_of(*runs))
+    return path
 
 
 def each_view(browser: Browser, pages: list[Path]) -> Iterator[str]:
