@@ -206,7 +206,7 @@ class WarningCode(Enum):
     RANDOM_WEIGHTS = (
         Severity.DISTORTS,
         "random weights ({reason}): the speed is that of this network, but its predictions are meaningless",
-        "connect to the network, or put the checkpoint into the directory that MODELZOO_WEIGHTS names",
+        "use --weights auto with a network, or put the checkpoint into the directory that MODELZOO_WEIGHTS names",
     )
     SCRUBBED_VARIABLES = (
         Severity.NOTE,
