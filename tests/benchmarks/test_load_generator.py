@@ -1,0 +1,30 @@
+"""What the benchmark of the generator computes."""
+
+from __future__ import annotations
+
+import load_generator
+import pytest
+from load_generator import TimedServer, quantile, theory, waits_of
+
+from modelzoo.load.loop import serve
+
+
+def test_the_server_takes_its_time() -> None:
+    """By the real clock, and never less."""
+    found = serve(TimedServer(2e-3), [0.0, 0.001, 0.02], load_generator.FIFO)
+    assert all(reply - start >= 2e-3 for reply, start in zip(found.replied, found.dispatched))
+    assert waits_of(found)[1] >= 1e-3
+
+
+def test_theory_and_loop_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    """With fewer arrivals than the benchmark has, which therefore scatter more."""
+    recursion, loop = theory(0, arrivals=40_000)
+    assert loop.holds
+    assert "90%" in capsys.readouterr().out
+    assert recursion.what.startswith("the recursion is within 5 % of M/D/1")
+
+
+def test_a_quantile_is_a_sample() -> None:
+    """By nearest rank."""
+    assert quantile([3.0, 1.0, 2.0, 4.0], 0.5) == 2.0
+    assert quantile([1.0], 0.99) == 1.0
