@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelzoo.engines.export.engine import ExportedEngine, require_export
 from modelzoo.engines.jittor import environment, network
 from modelzoo.engines.jittor.remote import ELSEWHERE, RemoteModel
 from modelzoo.engines.plain_setting import require_plain
@@ -28,13 +28,10 @@ if TYPE_CHECKING:
 TITLE = "Jittor"
 
 
-class JittorEngine:
+class JittorEngine(ExportedEngine):
     """Jittor 1.3, in the environment that ``scripts/setup-jittor`` makes."""
 
     name = "jittor"
-
-    def __init__(self) -> None:
-        self._threads = 0  # of the latest session
 
     def load(self) -> None:
         environment.interpreter()
@@ -64,10 +61,6 @@ class JittorEngine:
         if setting.precision != "fp32":
             raise UsageError(f"--precision {setting.precision}: {TITLE} computes in fp32; use fp32 or another --engine")
 
-    def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
-        decided = {"batch": setting.batch or batch, "threads": setting.threads or threads}
-        return ResolvedSetting(**{**asdict(setting), **decided})
-
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         return network.export(source)
 
@@ -76,13 +69,6 @@ class JittorEngine:
 
     def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
         return environment.variables(setting.threads)
-
-    def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
-        return setting.reference()
-
-    @contextmanager
-    def explained_errors(self) -> Iterator[None]:
-        yield
 
     def open(self, setting: ResolvedSetting) -> JittorSession | RemoteSession:
         self._threads = setting.threads
@@ -112,7 +98,9 @@ class JittorSession:
     ) -> protocol.Model:
         from modelzoo.engines.jittor.model import JittorModel
 
-        return JittorModel(workload, self._setting, network.load(_place(workload, export)), inputs)
+        return JittorModel(
+            workload, self._setting, network.load(Path(require_export(export, workload.name, TITLE).path)), inputs
+        )
 
     def canary(self) -> Canary:
         from modelzoo.engines.jittor.evidence import run_canary
@@ -135,16 +123,10 @@ class RemoteSession:
     def load(
         self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None
     ) -> protocol.Model:
-        return RemoteModel(_place(workload, export), self._setting)
+        return RemoteModel(Path(require_export(export, workload.name, TITLE).path), self._setting)
 
     def canary(self) -> Unavailable:
         return ELSEWHERE
-
-
-def _place(workload: Workload, export: Export | None) -> Path:
-    if export is None:
-        raise UsageError(f"{workload.name} has not been exported for {TITLE}; run it through modelzoo")
-    return Path(export.path)
 
 
 if TYPE_CHECKING:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.jittor import evidence
 from modelzoo.engines.jittor.framework import reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
-from modelzoo.errors import UsageError
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.workload import Count
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload
 
 
-class JittorModel:
+class JittorModel(ExportedModel):
     """A module of Jittor; its first call, which compiles kernels or loads compiled ones, is part of loading it."""
 
-    module = None
-
     def __init__(self, workload: Workload, setting: ResolvedSetting, network: Any, inputs: Inputs) -> None:
-        self._workload, self._setting, self._network = workload, setting, network
+        super().__init__(workload.name, setting)
+        self._network = network
         args = self.prepare(inputs.args)
         began = perf_counter()
         with self.explained_errors():
@@ -53,16 +49,8 @@ class JittorModel:
     def outputs(self, args: tuple[Any, ...]) -> RawOutputs:
         return RawOutputs((self.call(*args).numpy(),))
 
-    @contextmanager
-    def explained_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except RuntimeError as error:
-            problem = f"{self._workload.name} cannot run with {self._setting.label}: {reason_of(error)}"
-            raise UsageError(problem) from error
-
-    def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
-        return ()
+    def reason_of(self, error: Exception) -> str | None:
+        return reason_of(error) if isinstance(error, RuntimeError) else None
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         return evidence.log_kernels(lambda: self.call(*args))

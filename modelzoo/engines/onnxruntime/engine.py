@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import platform
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from modelzoo.engines.export.engine import ExportedEngine, require_export
 from modelzoo.engines.export.onnx import GRAPH_OPSET, TRACED_OPSET, onnx_conversion, write_onnx
 from modelzoo.engines.export.store import export_once
 from modelzoo.engines.onnxruntime.model import OnnxRuntimeModel
 from modelzoo.engines.onnxruntime.options import FAST_MATH, PROVIDERS, session_settings
 from modelzoo.engines.plain_setting import require_plain
-from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.errors import UsageError
 from modelzoo.machine import libraries
-from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.export import Export
@@ -32,30 +30,19 @@ if TYPE_CHECKING:
 
 TITLE = "ONNX Runtime"
 ARM = ("aarch64", "arm64")
-_PACKAGES = ("onnxruntime", "onnx")
 ATTENTION = (1, 23)
 """The first release with opset 23, and its operator ``Attention`` on the CPU."""
-_INSTALL = "pip install 'modelzoo[onnxruntime]'"
 
 
-class OnnxRuntimeEngine:
+class OnnxRuntimeEngine(ExportedEngine):
     """ONNX Runtime 1.17 or newer."""
 
     name = "onnxruntime"
-
-    def __init__(self) -> None:
-        self._threads = 0  # of the latest session
-
-    def load(self) -> None:
-        for package in _PACKAGES:
-            try:
-                importlib.import_module(package)
-            except ImportError as error:
-                problem = "is not installed" if installed_version(package) is None else f"cannot be imported ({error})"
-                raise EnvironmentProblem(f"{package} {problem}: run {_INSTALL}") from error
+    packages = (name, "onnx")
+    bf16_method = "fastmath"
 
     def versions(self) -> Mapping[str, str]:
-        found = {name: installed_version(name) for name in _PACKAGES}
+        found = {name: installed_version(name) for name in self.packages}
         return {**libraries.package_versions(), **{name: version for name, version in found.items() if version}}
 
     def libraries(self) -> Libraries:
@@ -76,28 +63,9 @@ class OnnxRuntimeEngine:
         if setting.bf16_method not in (None, "fastmath"):
             raise UsageError(f"--bf16={setting.bf16_method}: {TITLE} has fast math only; use --bf16=fastmath")
 
-    def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
-        method = "fastmath" if setting.precision == "bf16" else None
-        decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
-        return ResolvedSetting(**{**asdict(setting), **decided})
-
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         conversion = onnx_conversion(source, newest_opset())
         return export_once(source, self.name, conversion, lambda place: write_onnx(source, conversion, place))
-
-    def interpreter(self) -> None:
-        return None
-
-    def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
-        # ONNX Runtime has threads of its own; numpy, and torch as the reference, have those of OpenMP or a BLAS.
-        return dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
-
-    def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
-        return setting.reference()
-
-    @contextmanager
-    def explained_errors(self) -> Iterator[None]:
-        yield
 
     def open(self, setting: ResolvedSetting) -> OnnxRuntimeSession:
         self._threads = setting.threads
@@ -119,9 +87,9 @@ class OnnxRuntimeSession:
     def load(
         self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None
     ) -> OnnxRuntimeModel:
-        if export is None:
-            raise UsageError(f"{workload.name} has not been exported for {TITLE}; run it through modelzoo")
-        return OnnxRuntimeModel(workload.name, self._setting, self._options, export)
+        return OnnxRuntimeModel(
+            workload.name, self._setting, self._options, require_export(export, workload.name, TITLE)
+        )
 
     def canary(self) -> Canary:
         from modelzoo.engines.onnxruntime.canary import run_canary

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.export.onnx import MODEL, WITH_HEADS, input_names
 from modelzoo.engines.export.store import flat_arrays, read_batch
 from modelzoo.engines.export.structure import rebuild
@@ -16,7 +15,6 @@ from modelzoo.engines.onnxruntime.flops import count_flops
 from modelzoo.engines.onnxruntime.options import PROVIDERS, SessionSettings
 from modelzoo.engines.onnxruntime.profile_log import ProfileLogError, parse_calls, parse_profile
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
-from modelzoo.errors import UsageError
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.profile_summary import summarize_profile
 from modelzoo.evidence.profiler import nest_spans
@@ -24,7 +22,6 @@ from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.export import Export
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.workload import Count
 from modelzoo.setting import ResolvedSetting
 
 if TYPE_CHECKING:
@@ -34,7 +31,7 @@ PROFILED_PASSES = 2
 NO_LAYERS = "an exported model has no table by layer"
 
 
-class OnnxRuntimeModel:
+class OnnxRuntimeModel(ExportedModel):
     """A session for the model, with the options of a setting.
 
     What ONNX Runtime tells of kernels comes from its profiler, which a session has from its beginning or not at all,
@@ -42,10 +39,10 @@ class OnnxRuntimeModel:
     """
 
     compile_seconds = None
-    module = None
 
     def __init__(self, workload: str, setting: ResolvedSetting, options: SessionSettings, export: Export) -> None:
-        self._workload, self._setting, self._options = workload, setting, options
+        super().__init__(workload, setting)
+        self._options = options
         self._directory, self._batch = Path(export.path), read_batch(export)
         with self.explained_errors():
             self._session = self._open(MODEL)
@@ -74,20 +71,9 @@ class OnnxRuntimeModel:
             heads = self._open(WITH_HEADS).run(None, *args)[len(found) :] if self._batch.heads else ()
         return RawOutputs(tuple(found), tuple(heads))
 
-    @contextmanager
-    def explained_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            if not type(error).__module__.startswith("onnxruntime."):
-                raise
-            reason = str(error).strip().splitlines()[0]
-            raise UsageError(
-                f"{self._workload} cannot run with {self._setting.label}: {reason}; run it with --engine torch"
-            ) from error
-
-    def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
-        return ()
+    def reason_of(self, error: Exception) -> str | None:
+        is_own = type(error).__module__.startswith("onnxruntime.")
+        return str(error).strip().partition("\n")[0] if is_own else None
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         try:

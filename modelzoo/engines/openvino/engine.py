@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from modelzoo.engines.export.engine import ExportedEngine, require_export
 from modelzoo.engines.export.store import export_once
 from modelzoo.engines.openvino.conversion import openvino_conversion, write_openvino
 from modelzoo.engines.openvino.model import OpenVinoModel
@@ -15,7 +14,6 @@ from modelzoo.engines.openvino.options import DEVICE, compile_options, option_na
 from modelzoo.engines.plain_setting import require_plain
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine import libraries
-from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.export import Export
@@ -31,23 +29,14 @@ if TYPE_CHECKING:
 TITLE = "OpenVINO"
 BF16_METHOD = "hint"
 """The hint ``INFERENCE_PRECISION_HINT``: OpenVINO decides which layers it computes in bf16, and converts in between."""
-_INSTALL = "pip install 'modelzoo[openvino]'"
 
 
-class OpenVinoEngine:
+class OpenVinoEngine(ExportedEngine):
     """OpenVINO 2024.6 or newer."""
 
     name = "openvino"
-
-    def __init__(self) -> None:
-        self._threads = 0  # of the latest session
-
-    def load(self) -> None:
-        try:
-            importlib.import_module("openvino")
-        except ImportError as error:
-            problem = "is not installed" if installed_version("openvino") is None else f"cannot be imported ({error})"
-            raise EnvironmentProblem(f"openvino {problem}: run {_INSTALL}") from error
+    packages = (name,)
+    bf16_method = BF16_METHOD
 
     def versions(self) -> Mapping[str, str]:
         return {**libraries.package_versions(), "openvino": installed_version("openvino") or "unknown"}
@@ -75,28 +64,9 @@ class OpenVinoEngine:
         found: list[str] = openvino.Core().get_property(DEVICE, "OPTIMIZATION_CAPABILITIES")
         return found
 
-    def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
-        method = BF16_METHOD if setting.precision == "bf16" else None
-        decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
-        return ResolvedSetting(**{**asdict(setting), **decided})
-
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export:
         conversion = openvino_conversion()
         return export_once(source, self.name, conversion, lambda place: write_openvino(source, conversion, place))
-
-    def interpreter(self) -> None:
-        return None
-
-    def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
-        # OpenVINO has threads of its own; numpy, and torch as the reference, have those of OpenMP or a BLAS.
-        return dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
-
-    def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
-        return setting.reference()
-
-    @contextmanager
-    def explained_errors(self) -> Iterator[None]:
-        yield
 
     def open(self, setting: ResolvedSetting) -> OpenVinoSession:
         self._threads = setting.threads
@@ -119,9 +89,8 @@ class OpenVinoSession:
         yield option_names(self._options)
 
     def load(self, workload: Workload, weights: Weights, inputs: Inputs, export: Export | None = None) -> OpenVinoModel:
-        if export is None:
-            raise UsageError(f"{workload.name} has not been exported for {TITLE}; run it through modelzoo")
-        return OpenVinoModel(workload.name, self._setting, self._core, self._options, export, inputs.args)
+        exported = require_export(export, workload.name, TITLE)
+        return OpenVinoModel(workload.name, self._setting, self._core, self._options, exported, inputs.args)
 
     def canary(self) -> Canary:
         from modelzoo.engines.openvino.canary import run_canary

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.export.store import flat_arrays, read_batch
 from modelzoo.engines.export.structure import rebuild
 from modelzoo.engines.openvino.conversion import MODEL
@@ -15,7 +15,6 @@ from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_d
 from modelzoo.engines.openvino.options import DEVICE, require_options
 from modelzoo.engines.openvino.runtime_model import read_layers, time_of_passes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
-from modelzoo.errors import UsageError
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.profile_summary import summarize_profile
@@ -23,7 +22,6 @@ from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.export import Export
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.workload import Count
 from modelzoo.setting import ResolvedSetting
 
 if TYPE_CHECKING:
@@ -36,19 +34,18 @@ NO_TRACE = "OpenVINO reports how long each layer took, but not when it ran, so t
 ANY_SIZE = -1
 
 
-class OpenVinoModel:
+class OpenVinoModel(ExportedModel):
     """A model compiled for the shapes of the batch, with the options of a setting.
 
     Times of layers are taken in a second compiled model, which differs in the option ``PERF_COUNT`` only.
     """
 
-    module = None
-
     def __init__(
         self, workload: str, setting: ResolvedSetting, core: openvino.Core, options: Mapping[str, str], export: Export,
         args: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        self._workload, self._setting, self._core, self._options = workload, setting, core, options
+        super().__init__(workload, setting)
+        self._core, self._options = core, options
         self._file, self._batch = Path(export.path) / MODEL, read_batch(export)
         self._shapes = [list(array.shape) for array in flat_arrays(args)]
         started = perf_counter()
@@ -87,19 +84,11 @@ class OpenVinoModel:
                 heads = _outputs(request, len(found) + len(self._batch.heads))[len(found) :]
         return RawOutputs(tuple(found), tuple(heads))
 
-    @contextmanager
-    def explained_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except RuntimeError as error:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            reason = lines[-1] if lines else "no reason given"
-            raise UsageError(
-                f"{self._workload} cannot run with {self._setting.label}: {reason}; run it with --engine torch"
-            ) from error
-
-    def counts(self, args: tuple[Any, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
-        return ()
+    def reason_of(self, error: Exception) -> str | None:
+        if not isinstance(error, RuntimeError):
+            return None
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        return lines[-1] if lines else "no reason given"
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         # All calls run the compiled kernels; those of layers whose shapes depend on the data are known after a call.

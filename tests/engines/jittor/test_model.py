@@ -55,5 +55,8 @@ def test_what_it_cannot_tell_has_a_reason(model: JittorModel) -> None:
 
 def test_an_error_of_jittor_is_one_line(model: JittorModel) -> None:
     """Its errors have many lines; one of them gives the reason."""
-    with pytest.raises(UsageError, match=r"^toy cannot run with fp32 jittor: wrong shape$"), model.explained_errors():
+    with (
+        pytest.raises(UsageError, match=r"^toy cannot run with fp32 jittor: wrong shape; run it with --engine torch$"),
+        model.explained_errors(),
+    ):
         raise RuntimeError("Execute fused operator failed\n[Reason]: wrong shape\n")

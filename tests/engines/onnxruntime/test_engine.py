@@ -12,6 +12,7 @@ import pytest
 from exportable_workloads import DETECTOR, resolved, source_of
 
 from modelzoo.engines import create_engine
+from modelzoo.engines.export import engine as export_engine
 from modelzoo.engines.onnxruntime import engine
 from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
@@ -39,7 +40,7 @@ def test_a_missing_package_is_named_with_its_install_command(package: str, monke
         if name == package:
             raise ModuleNotFoundError(name)
 
-    monkeypatch.setattr(engine, "installed_version", lambda name: None)
+    monkeypatch.setattr(export_engine, "installed_version", lambda name: None)
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(EnvironmentProblem, match=rf"^{package} is not installed: run pip install 'modelzoo\[onnx"):
         ENGINE.load()

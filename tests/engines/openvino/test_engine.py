@@ -11,7 +11,7 @@ import pytest
 from exportable_workloads import CLASSIFIER, resolved, source_of
 
 from modelzoo.engines import create_engine
-from modelzoo.engines.openvino import engine
+from modelzoo.engines.export import engine as export_engine
 from modelzoo.engines.openvino.engine import OpenVinoEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import Setting
@@ -38,9 +38,9 @@ def test_a_missing_package_is_named_with_its_install_command(monkeypatch: pytest
 
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(EnvironmentProblem, match=r"^openvino cannot be imported \(no openvino\): run pip install"):
-        monkeypatch.setattr(engine, "installed_version", lambda name: "2026.4.1")
+        monkeypatch.setattr(export_engine, "installed_version", lambda name: "2026.4.1")
         ENGINE.load()
-    monkeypatch.setattr(engine, "installed_version", lambda name: None)
+    monkeypatch.setattr(export_engine, "installed_version", lambda name: None)
     with pytest.raises(EnvironmentProblem, match=r"^openvino is not installed: run pip install 'modelzoo\[openvino\]'"):
         ENGINE.load()
 

@@ -1,0 +1,108 @@
+"""What engines that run exported models have in common, whatever their framework."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import ClassVar, Optional
+
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
+from modelzoo.machine.installation import installed_version
+from modelzoo.records.export import Export
+from modelzoo.records.workload import Count
+from modelzoo.setting import ResolvedSetting, Setting
+
+
+class ExportedEngine:
+    """An engine whose models torch exports; its workers need no torch.
+
+    Attributes:
+        name: of the engine in results.
+        packages: what is imported, in this order.
+        bf16_method: the only way in which it runs bf16; ``None`` if it does not.
+    """
+
+    name: ClassVar[str]
+    packages: ClassVar[tuple[str, ...]] = ()
+    bf16_method: ClassVar[Optional[str]] = None
+
+    def __init__(self) -> None:
+        self._threads = 0  # of the latest session
+
+    def load(self) -> None:
+        for package in self.packages:
+            try:
+                importlib.import_module(package)
+            except ImportError as error:
+                problem = "is not installed" if installed_version(package) is None else f"cannot be imported ({error})"
+                raise EnvironmentProblem(f"{package} {problem}: run pip install 'modelzoo[{self.name}]'") from error
+
+    def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
+        method = self.bf16_method if setting.precision == "bf16" else None
+        decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
+        return ResolvedSetting(**{**asdict(setting), **decided})
+
+    def interpreter(self) -> Optional[str]:
+        return None
+
+    def variables(self, setting: ResolvedSetting, *, with_reference: bool = False) -> Mapping[str, str]:
+        # The engine has threads of its own; numpy, and torch as the reference, have those of OpenMP or a BLAS.
+        return dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(setting.threads))
+
+    def reference(self, setting: ResolvedSetting) -> ResolvedSetting:
+        return setting.reference()
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        yield
+
+
+class ExportedModel:
+    """A model of such an engine: there is no torch module in it.
+
+    Args:
+        workload: its name.
+        setting: what it runs.
+    """
+
+    module = None
+
+    def __init__(self, workload: str, setting: ResolvedSetting) -> None:
+        self._workload, self._setting = workload, setting
+
+    def reason_of(self, error: Exception) -> Optional[str]:
+        """The framework's own reason in one line; ``None`` if ``error`` is not the framework's."""
+        raise NotImplementedError
+
+    @contextmanager
+    def explained_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            reason = self.reason_of(error)
+            if reason is None:
+                raise
+            problem = f"{self._workload} cannot run with {self._setting.label}: {reason}; run it with --engine torch"
+            raise UsageError(problem) from error
+
+    def counts(self, args: tuple[object, ...], items: tuple[str, ...]) -> tuple[Count, ...]:
+        return ()
+
+
+def require_export(export: Optional[Export], workload: str, engine: str) -> Export:
+    """Return ``export``.
+
+    Args:
+        export: what a session was given.
+        workload: its name, for the message.
+        engine: the engine's name, for the message.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if export is None:
+        raise UsageError(f"{workload} has not been exported for {engine}; run it through modelzoo")
+    return export

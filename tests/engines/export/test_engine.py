@@ -1,0 +1,73 @@
+"""What engines that run exported models share."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Optional
+
+import pytest
+from exportable_workloads import resolved
+
+from modelzoo.engines.export import engine as export_engine
+from modelzoo.engines.export.engine import ExportedEngine, ExportedModel, require_export
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.setting import Setting
+
+
+class Fast(ExportedEngine):
+    """An engine of two packages."""
+
+    name = "fast"
+    packages = ("fast", "format")
+    bf16_method = "hint"
+
+
+class FastModel(ExportedModel):
+    """Its framework raises ArithmeticError."""
+
+    def reason_of(self, error: Exception) -> Optional[str]:
+        return str(error) if isinstance(error, ArithmeticError) else None
+
+
+def test_a_package_that_is_missing_is_told_from_one_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both with the command that installs it; packages before it are imported."""
+    imported = []
+
+    def load(name: str) -> None:
+        imported.append(name)
+        if name == "format":
+            raise ImportError("no symbol")
+
+    monkeypatch.setattr(importlib, "import_module", load)
+    for version, problem in ((None, "is not installed"), ("1.0", r"cannot be imported \(no symbol\)")):
+        monkeypatch.setattr(export_engine, "installed_version", lambda name, found=version: found)
+        with pytest.raises(EnvironmentProblem, match=rf"^format {problem}: run pip install 'modelzoo\[fast\]'$"):
+            Fast().load()
+    assert imported == ["fast", "format"] * 2
+
+
+def test_what_a_setting_leaves_open_is_decided() -> None:
+    """What the user gave stays; bf16 runs in the way of the engine; the reference is torch's."""
+    found = Fast().resolve(Setting(engine="openvino", precision="bf16", batch=4), batch=1, threads=2)
+    assert (found.batch, found.threads, found.bf16_method) == (4, 2, "hint")
+    assert Fast().resolve(Setting(engine="openvino"), batch=1, threads=2).bf16_method is None
+    assert Fast().reference(found).engine == "torch"
+    assert Fast().variables(found)["OMP_NUM_THREADS"] == "2"
+    assert Fast().interpreter() is None
+
+
+def test_errors_of_the_framework_become_one_line_and_others_stay() -> None:
+    """With the setting and the way around it."""
+    model = FastModel("mine", resolved("openvino"))
+    line = r"^mine cannot run with .*: too large; run it with --engine torch$"
+    with pytest.raises(UsageError, match=line), model.explained_errors():
+        raise OverflowError("too large")
+    with pytest.raises(KeyError), model.explained_errors():
+        raise KeyError("ours")
+    assert (model.module, model.counts((), ())) == (None, ())
+
+
+def test_a_model_that_was_not_exported_is_refused() -> None:
+    """The engine and the workload are named."""
+    with pytest.raises(UsageError, match="mine has not been exported for Fast; run it through modelzoo"):
+        require_export(None, "mine", "Fast")
