@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 import msgspec
 
+from modelzoo.engines.export.pruning import mark_used, prune
 from modelzoo.engines.export.structure import Structure, flatten, rebuild
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import replace_atomically, write_atomically
@@ -102,6 +103,8 @@ def export_once(source: TorchSource, engine: str, conversion: Conversion, write:
         if manifest is None:
             _make(directory, source, engine, conversion, write)
             manifest = _read(directory / MANIFEST, _Manifest)
+            prune(directory.parent, MANIFEST)
+        mark_used(directory / MANIFEST)
         batch = _save_batch(directory, source)
     except OSError as error:
         problem = f"the exported model cannot be written to {directory}: {error.strerror}"
