@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Optional
 
 import msgspec
 
@@ -45,10 +45,12 @@ class ContainerLauncher:
     Attributes:
         image: name of the image.
         python: the interpreter in it that runs workers.
+        cpus: logical CPUs that the worker is restricted to, by default those of this process.
     """
 
     image: str
     python: str = "python3"
+    cpus: Optional[frozenset[int]] = None
 
     @property
     def name(self) -> str:
@@ -85,7 +87,13 @@ class ContainerLauncher:
             remove_leftovers()
         name = f"modelzoo-{uuid.uuid4().hex[:12]}"
         options = ["--interactive", "--rm", "--init", f"--name={name}", f"--label={caller_label()}", "--pull=never"]
-        options += [f"--entrypoint={self.python}", f"--volume={CACHE_VOLUME}", *_limits(), *_network(job), *_gpus(job)]
+        options += [
+            f"--entrypoint={self.python}",
+            f"--volume={CACHE_VOLUME}",
+            *_limits(self.cpus),
+            *_network(job),
+            *_gpus(job),
+        ]
         options += mount_options(job, os.environ)
         image = docker.read_image(self.image)
         changed = [f"{name}={value}" for name, value in environment.items() if image.environment.get(name) != value]
@@ -146,10 +154,10 @@ class Container:
             raise EnvironmentProblem(f"'docker {command}' failed, so processes would disturb each other: {problem}")
 
 
-def _limits() -> list[str]:
-    """The CPUs and limits of this process; its control group does not apply to containers."""
+def _limits(cpus: Optional[frozenset[int]]) -> list[str]:
+    """The CPUs, by default those of this process, and its limits; its control group does not apply to containers."""
     limits = read_cgroup_limits()
-    options = [f"--cpuset-cpus={format_cpu_list(allowed_cpus())}"]
+    options = [f"--cpuset-cpus={format_cpu_list(allowed_cpus() if cpus is None else cpus)}"]
     options += [f"--cpus={limits.cpus:g}"] if limits.cpus is not None else []
     return options + ([f"--memory={limits.memory}"] if limits.memory is not None else [])
 

@@ -14,7 +14,16 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError
 from modelzoo.machine.limits import usable_threads
 from modelzoo.machine.worker_environment import memory_variables
 from modelzoo.measure.staging import check_stages, require_stages
-from modelzoo.records.protocol import MeasureJob, Message, Preparation, Prepared, PrepareJob, Progress, ValidateJob
+from modelzoo.records.protocol import (
+    InstanceJob,
+    MeasureJob,
+    Message,
+    Preparation,
+    Prepared,
+    PrepareJob,
+    Progress,
+    ValidateJob,
+)
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import InputRequest, Workload
@@ -143,7 +152,7 @@ def resolve(engine: Engine, work: Workload, asked: Setting, threads: int, math_m
     return engine.resolve(complete, batch=work.batch, threads=threads, math_mode=math_mode)
 
 
-def check_resolution(engine: Engine, work: Workload, job: MeasureJob | ValidateJob, threads: int) -> None:
+def check_resolution(engine: Engine, work: Workload, job: MeasureJob | ValidateJob | InstanceJob, threads: int) -> None:
     """Check that this process would resolve the setting of ``job`` as the ``prepare`` process did.
 
     Args:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Callable, Optional, TypeVar
+from typing import IO, Callable, Optional, TypeVar
 
 import msgspec
 
@@ -56,9 +56,8 @@ class WorkerProcess:
             self._stderr.close()
             raise
         self._process = self._worker.process
-        assert self._process.stdout is not None
-        self._messages = messages(self._process.stdout)
-        self._send(line)
+        self._messages = messages(self.output)
+        self.send(line + b"\n")
 
     def __enter__(self) -> WorkerProcess:
         return self
@@ -74,11 +73,22 @@ class WorkerProcess:
                 stream.close()
         self._stderr.close()
 
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._process.pid
+
+    @property
+    def output(self) -> IO[bytes]:
+        """Where its messages come from."""
+        assert self._process.stdout is not None
+        return self._process.stdout
+
     def advance(self) -> bool:
         """Wait until the worker pauses (``True``) or has ended (``False``)."""
         for message in self._messages:
             if isinstance(message, Hello):
-                self._check(message)
+                self.check(message)
             elif isinstance(message, (Progress, Exhibited)):
                 self._on_message(message)
             elif isinstance(message, Paused):
@@ -92,7 +102,7 @@ class WorkerProcess:
     def resume(self) -> None:
         """End the pause: the worker samples for another turn."""
         self._worker.resume()
-        self._send(b"turn")
+        self.send(b"turn\n")
 
     def result(self, kind: type[T]) -> T:
         """Return the worker's final message, which must be of ``kind``.
@@ -105,20 +115,27 @@ class WorkerProcess:
             return self._last
         if isinstance(self._last, Failed):
             raise KINDS.get(self._last.error_kind, ModelzooError)(self._last.error)
-        self._stderr.seek(0)
-        raise self._launcher.explain(self._process.returncode, self._stderr.read().decode(errors="replace"))
+        raise self.explained_end()
 
-    def _check(self, hello: Hello) -> None:
+    def explained_end(self) -> ModelzooError:
+        """Wait for the process to end, and say why it did so without a final message."""
+        self._process.wait()
+        self._stderr.seek(0)
+        return self._launcher.explain(self._process.returncode, self._stderr.read().decode(errors="replace"))
+
+    def check(self, hello: Hello) -> None:
+        """Raise ``EnvironmentProblem`` if the worker speaks another protocol."""
         if hello.protocol != PROTOCOL:
             raise EnvironmentProblem(
                 f"the suite in {self._launcher.name} is version {hello.version} with protocol {hello.protocol}, this "
                 f"one {__version__} with protocol {PROTOCOL}: use the same version of the suite on both sides"
             )
 
-    def _send(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
+        """Write to its standard input."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # it died; ``result`` says why
-            self._process.stdin.write(line + b"\n")
+            self._process.stdin.write(line)
             self._process.stdin.flush()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Callable, Optional
 
@@ -50,19 +51,21 @@ class Request:
         """Whether any of the settings runs in a container."""
         return not all(self.launcher_of(setting).is_local for setting in self.settings)
 
-    def launcher_of(self, setting: Setting, interpreter: Optional[str] = None) -> Launcher:
+    def launcher_of(
+        self, setting: Setting, interpreter: Optional[str] = None, cpus: Optional[frozenset[int]] = None
+    ) -> Launcher:
         """Return what starts the workers of ``setting``.
 
         Args:
             interpreter: the one that the measuring workers of its engine need (``Preparation.interpreter``), on this
                 machine or in the image.
+            cpus: the logical CPUs that they are restricted to, by default those of this process.
         """
         if self.launcher is not None:
             return self.launcher
         if setting.image is not None:
-            return ContainerLauncher(setting.image, interpreter or "python3")
-        python = interpreter or setting.python
-        return LocalLauncher() if python is None else LocalLauncher(python)
+            return ContainerLauncher(setting.image, interpreter or "python3", cpus)
+        return LocalLauncher(interpreter or setting.python or sys.executable, cpus)
 
 
 def listener(

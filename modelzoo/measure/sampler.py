@@ -83,20 +83,40 @@ def measure(
     """
     if plan.iterations is None and plan.max_seconds is None:
         raise ValueError("the plan has no end: it gives neither iterations nor seconds")
-    progress("cold", 0)
-    cold = clock.time(call)
-    _value(cold, watched)
-    warmup, warmup_end = _warm_up(call, clock, plan, progress, watched)
+    cold, warmup, warmup_end = warm_up(call, clock, plan, progress, watched=watched)
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        latency = warmup[-1] if warmup else cold.latency
+        latency = warmup[-1] if warmup else cold
         samples, stop = _sample(call, clock, plan, progress, pause, latency)
     finally:
         if was_enabled:
             gc.enable()
-    return Timing(cold.latency, tuple(warmup), _series(samples), watched, warmup_end, stop)
+    return Timing(cold, tuple(warmup), _series(samples), watched, warmup_end, stop)
+
+
+def warm_up(
+    call: Callable[[], Any],
+    clock: Clock,
+    plan: Plan,
+    progress: Progress = _ignore_progress,
+    *,
+    watched: str = LATENCY,
+) -> tuple[float, list[float], WarmUpEnd]:
+    """Run the cold start and the warm-up only; the arguments are those of ``measure``.
+
+    Returns:
+        The latency of the first call, the values of the warm-up, and why it ended.
+
+    Raises:
+        ValueError: the clock does not record the series ``watched``.
+    """
+    progress("cold", 0)
+    cold = clock.time(call)
+    _value(cold, watched)
+    values, end = _warm_up(call, clock, plan, progress, watched)
+    return cold.latency, values, end
 
 
 def _value(sample: Timed, name: str) -> float:

@@ -17,10 +17,12 @@ import msgspec
 
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
 from modelzoo.machine import worker_environment
+from modelzoo.records.instance import Command, decode_command
 from modelzoo.records.protocol import (
     PROTOCOL,
     Failed,
     Hello,
+    InstanceJob,
     Job,
     MeasureJob,
     Message,
@@ -77,6 +79,11 @@ def do(job: Job, send: Send) -> Message:
         from modelzoo.measure.measurement import measure
 
         return measure(job, send, take_turn)
+    if isinstance(job, InstanceJob):
+        worker_environment.enter(job.resolved)
+        from modelzoo.measure import instance
+
+        return instance.serve(job, send, read_command)
     if isinstance(job, ReferenceJob):
         from modelzoo.measure import reference_load
 
@@ -91,6 +98,21 @@ def take_turn() -> None:
     """Wait until the parent gives this worker its turn; end the process if the parent has closed the pipe."""
     if not sys.stdin.buffer.readline():
         sys.exit(0)
+
+
+def read_command() -> Command:
+    """Wait for the next command of an instance; end the process if the parent has closed the pipe.
+
+    Raises:
+        UsageError: the parent sent something else.
+    """
+    line = sys.stdin.buffer.readline()
+    if not line:
+        sys.exit(0)
+    try:
+        return decode_command(line)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"the instance was given a command that it does not understand: {error}") from error
 
 
 def _fail(send: Send, error: ModelzooError) -> int:

@@ -13,13 +13,14 @@ import msgspec
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.export import Export
+from modelzoo.records.instance import BatchDone, Ready, Served, Window
 from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import EnvironmentChanges, RunReport, ValidityReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights
 from modelzoo.setting import Plan, ResolvedSetting, Setting
 
-PROTOCOL = 5
+PROTOCOL = 6
 
 
 class Preparation(msgspec.Struct, frozen=True):
@@ -119,7 +120,32 @@ class ReferenceJob(msgspec.Struct, frozen=True, tag="reference"):
     parent: Optional[int]
 
 
-Job = Union[PrepareJob, MeasureJob, ValidateJob, ReferenceJob]
+class InstanceJob(msgspec.Struct, frozen=True, tag="instance"):
+    """Load one setting in this process, and serve batches as the commands of ``modelzoo.records.instance`` say.
+
+    Attributes:
+        directory, asked, resolved, weights, parent, changes, math_mode, export: as in ``MeasureJob``.
+        plan: how long to warm up; the rest of it means nothing here.
+        sizes: the batch sizes that will be served, each of which is warmed up; empty: the setting's.
+        audit, full_audit, extras: as in ``MeasureJob``; what they ask for is looked at in the end.
+    """
+
+    directory: str
+    asked: Setting
+    resolved: ResolvedSetting
+    weights: Weights
+    parent: Optional[int]
+    changes: EnvironmentChanges
+    plan: Plan = Plan()
+    math_mode: str = ""
+    export: Optional[Export] = None
+    sizes: tuple[int, ...] = ()
+    audit: bool = True
+    full_audit: bool = True
+    extras: bool = False
+
+
+Job = Union[PrepareJob, MeasureJob, ValidateJob, ReferenceJob, InstanceJob]
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -177,7 +203,21 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     error_kind: str
 
 
-Message = Union[Hello, Progress, Paused, Exhibited, Prepared, ReferenceTaken, Measured, Judged, Failed]
+Message = Union[
+    Hello,
+    Progress,
+    Paused,
+    Exhibited,
+    Prepared,
+    ReferenceTaken,
+    Measured,
+    Judged,
+    Ready,
+    Window,
+    BatchDone,
+    Served,
+    Failed,
+]
 
 
 def encode_job(job: Job) -> bytes:

@@ -1,0 +1,228 @@
+"""The ``instance`` job: load a model, then serve batches as the parent commands, until it says that this is the end.
+
+Between commands the process blocks on its standard input: it uses no CPU and is never suspended.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from time import monotonic, perf_counter, sleep
+from typing import Any, Callable, Optional
+
+import msgspec
+
+from modelzoo.engines import create_engine
+from modelzoo.engines.protocol import AsynchronousDevice, Engine, Session
+from modelzoo.errors import UsageError
+from modelzoo.machine.facts import read_machine
+from modelzoo.machine.linux import allowed_cpus
+from modelzoo.machine.placement import prefer_own_node, read_placement, resident_memory
+from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.measure import sampler
+from modelzoo.measure.clock import clock_for
+from modelzoo.measure.loading import Built, build, no_garbage_collection
+from modelzoo.measure.observing import Wanted, audit_passes, observe, peak_memory
+from modelzoo.measure.preparation import check_resolution
+from modelzoo.measure.reporting import Timed, make_report
+from modelzoo.measure.run_warnings import run_warnings
+from modelzoo.records.instance import (
+    BatchDone,
+    BatchTime,
+    Command,
+    Finish,
+    InstanceReport,
+    Ready,
+    RunBatch,
+    RunUntil,
+    Served,
+    Window,
+)
+from modelzoo.records.machine import CpuUsage
+from modelzoo.records.protocol import InstanceJob, Message, Progress
+from modelzoo.workload import Workload
+from modelzoo.workload.batches import make_inputs
+from modelzoo.workload.discovery import load_workload
+
+Send = Callable[[Message], None]
+Read = Callable[[], Command]
+LAST = 5
+"""Batches of the end of the warm-up whose median says how long one takes."""
+
+
+def serve(job: InstanceJob, send: Send, read: Read) -> Served:
+    """Load the setting of ``job``, warm it up, and do what is commanded.
+
+    Args:
+        send: sends messages to the parent.
+        read: waits for the next command.
+
+    Raises:
+        ModelzooError: the setting cannot run, or a command asks for something that was not prepared.
+    """
+    # Before anything is allocated, and before OpenMP libraries may bind this thread to one CPU.
+    cpus = allowed_cpus()
+    policy = prefer_own_node(cpus)
+    machine = read_machine()
+    if machine.emulator:
+        raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
+    started = perf_counter()
+    with no_garbage_collection():
+        engine = create_engine(job.resolved.engine)
+        engine.load()
+        work = load_workload(Path(job.directory))
+        with engine.explained_errors():
+            for name in work.libraries if job.export is None else ():
+                import_module(name)
+    import_seconds = perf_counter() - started
+    check_resolution(engine, work, job, machine.threads.count)
+    session = engine.open(job.resolved)
+    send(Progress("load" if job.resolved.mode == "eager" else "load and compile"))
+    with session.active() as switches:
+        own, batches = _batches(engine, session, work, job)
+        with own.model.explained_errors():
+            warmed = _warm_up(batches, session, job, send)
+            send(Ready(read_placement(cpus, *policy), warmed.times))
+            usage = _obey(batches, job.resolved.batch, session.device, send, read)
+        placement, peak = read_placement(cpus, *policy), peak_memory()
+        send(Progress("audit"))
+        passes = audit_passes(warmed.times[0].seconds)
+        wanted = Wanted(job.resolved, job.export, job.audit, job.full_audit, job.extras, passes)
+        observed = observe(own, session, wanted, send)
+    context = None
+    if job.extras:
+        context = make_report(job, engine, work, machine, own, Timed(None, usage, ()), observed)
+        context = replace(context, import_seconds=import_seconds, switches=switches, cpus=tuple(sorted(cpus)))
+        context = replace(context, warnings=run_warnings(context), peak_memory=peak)
+    canary = observed.canary
+    return Served(
+        InstanceReport(
+            placement=placement,
+            canary=canary,
+            canary_verdict=None if canary is None else canary.verdict(job.resolved.precision),
+            kernels=observed.kernels,
+            evidence=observed.evidence,
+            evidence_problem=observed.evidence_problem,
+            peak_memory=peak,
+            usage=usage,
+            import_seconds=import_seconds,
+            build_seconds=own.seconds,
+            cold_start=warmed.cold,
+            warmup=tuple(warmed.values),
+            context=context,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """One batch of a size that is served: the model that runs it, and its prepared arguments."""
+
+    call: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    def run(self, device: Optional[AsynchronousDevice]) -> tuple[float, float]:
+        """Run it to its end; return when it began and ended."""
+        started = monotonic()
+        output = self.call(*self.args)
+        if device is not None:
+            device.synchronize()
+        ended = monotonic()
+        del output  # after the second time stamp, and not within the next call
+        return started, ended
+
+
+def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob) -> tuple[Built, Mapping[int, _Batch]]:
+    """The model of the setting, and a batch of every size that is served, the setting's first.
+
+    In eager mode one model runs all of them. What is compiled, traced or captured holds for one size, so every other
+    size has a model of its own.
+
+    Raises:
+        UsageError: the setting cannot be served, or not in these sizes.
+    """
+    setting = job.resolved
+    if setting.in_flight is not None:
+        raise UsageError("instances run the model alone: leave --stages and --in-flight out")
+    own = build(engine, session, work, job)
+    found = {setting.batch: _Batch(own.model.call, own.args)}
+    for size in job.sizes:
+        if size in found:
+            continue
+        if job.export is not None:
+            raise UsageError(
+                f"engine {setting.engine} runs what was exported for batches of {setting.batch}, not of {size}; use "
+                "that batch size alone, or --engine torch"
+            )
+        resized = msgspec.structs.replace(job, resolved=replace(setting, batch=size))
+        if setting.mode == "eager":
+            with engine.explained_errors():
+                inputs = make_inputs(work, resized.resolved, job.weights)
+            found[size] = _Batch(own.model.call, own.model.prepare(inputs.args))
+        else:
+            other = build(engine, session, work, resized)
+            found[size] = _Batch(other.model.call, other.args)
+    return own, found
+
+
+@dataclass(frozen=True)
+class _WarmedUp:
+    """The cold start, the warm-up of the setting's batch, and what a batch of each size takes, in seconds."""
+
+    cold: float
+    values: list[float]
+    times: tuple[BatchTime, ...]
+
+
+def _warm_up(batches: Mapping[int, _Batch], session: Session, job: InstanceJob, send: Send) -> _WarmedUp:
+    def progress(phase: str, count: int) -> None:
+        send(Progress(phase, count))
+
+    clock = clock_for(session.device)
+    runs = [sampler.warm_up(partial(batch.call, *batch.args), clock, job.plan, progress) for batch in batches.values()]
+    times = [median(values[-LAST:]) if values else cold for cold, values, _ in runs]
+    return _WarmedUp(runs[0][0], runs[0][1], tuple(map(BatchTime, batches, times)))
+
+
+def _obey(
+    batches: Mapping[int, _Batch], size: int, device: Optional[AsynchronousDevice], send: Send, read: Read
+) -> CpuUsage:
+    """Do what is commanded until the command to finish; return how busy the CPUs were meanwhile.
+
+    Raises:
+        UsageError: a batch size was not prepared.
+    """
+    monitor = CpuUsageMonitor().start()
+    gc.collect()
+    gc.freeze()  # the model stays, so it need not be looked through
+    while not isinstance(command := read(), Finish):
+        if isinstance(command, RunBatch):
+            if command.size not in batches:
+                prepared = ", ".join(map(str, batches))
+                raise UsageError(f"the instance has batches of {prepared} items, none of {command.size}")
+            send(BatchDone(*batches[command.size].run(device)))
+        else:
+            send(_window(batches[size], device, command))
+    return monitor.stop()
+
+
+def _window(batch: _Batch, device: Optional[AsynchronousDevice], command: RunUntil) -> Window:
+    """Run batches back to back; garbage is collected before, not in between, as in ``modelzoo.measure.sampler``."""
+    started: list[float] = []
+    ended: list[float] = []
+    gc.collect()
+    gc.disable()
+    try:
+        sleep(max(0.0, command.start - monotonic()))
+        while not ended or ended[-1] < command.end:
+            begun, done = batch.run(device)
+            started.append(begun)
+            ended.append(done)
+    finally:
+        gc.enable()
+    return Window(tuple(started), tuple(ended), resident_memory())

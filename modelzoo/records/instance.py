@@ -1,0 +1,143 @@
+"""Instances: worker processes that serve batches on CPUs of their own. What they are told, and what they answer.
+
+All times are seconds of ``time.monotonic``, one clock for all processes of a machine since it was started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+import msgspec
+
+from modelzoo.records.canary import Canary, CanaryVerdict
+from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.records.machine import CpuUsage
+from modelzoo.records.placement import Placement
+from modelzoo.records.run import RunReport
+
+
+@dataclass(frozen=True)
+class InstanceReport:
+    """What an instance reports at its end.
+
+    Attributes:
+        placement: where it ran, as it was at the end.
+        canary: the operators' errors against fp64; ``None`` if the engine has no canary.
+        canary_verdict: what the errors show.
+        kernels: which kernels a pass called; ``None`` if that was not looked at or is not known.
+        evidence: which kernels ran in which precision; only instances that are audited in full have it.
+        evidence_problem: why there is no evidence.
+        peak_memory: the most bytes that it occupied while it served.
+        usage: how busy the CPUs of its affinity mask were from its first command on; ``own_cores`` is its own work.
+        import_seconds: time to import the engine and the workload's libraries.
+        build_seconds: time to build the model and load its weights.
+        cold_start: seconds of the very first batch.
+        warmup: seconds of the batches of its warm-up, of the setting's batch size.
+        context: what a run reports, without timing: the setting, the machine, the libraries …; only from an instance
+            that was asked for extras.
+    """
+
+    placement: Placement
+    canary: Optional[Canary]
+    canary_verdict: Optional[CanaryVerdict]
+    kernels: Optional[KernelDigest]
+    evidence: Optional[Evidence]
+    evidence_problem: Optional[str]
+    peak_memory: int
+    usage: CpuUsage
+    import_seconds: float
+    build_seconds: float
+    cold_start: float
+    warmup: tuple[float, ...]
+    context: Optional[RunReport] = None
+
+
+class RunUntil(msgspec.Struct, frozen=True, tag="run-until"):
+    """Run batches of the setting's size back to back; the answer is a ``Window``.
+
+    Attributes:
+        start: when the first one begins.
+        end: no batch begins after that.
+    """
+
+    start: float
+    end: float
+
+
+class RunBatch(msgspec.Struct, frozen=True, tag="run-batch"):
+    """Run one batch of ``size`` items, one of the sizes of the job; the answer is a ``BatchDone``."""
+
+    size: int
+
+
+class Finish(msgspec.Struct, frozen=True, tag="finish"):
+    """Look at what ran, report it and end."""
+
+
+Command = Union[RunUntil, RunBatch, Finish]
+
+
+@dataclass(frozen=True)
+class BatchTime:
+    """What a batch of ``size`` items takes, in seconds."""
+
+    size: int
+    seconds: float
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The instance has loaded its model, is warmed up and waits for commands, without using a CPU.
+
+    Attributes:
+        placement: where it runs.
+        times: the median of the last batches of its warm-up, for each batch size.
+    """
+
+    placement: Placement
+    times: tuple[BatchTime, ...]
+
+    def seconds(self, size: int) -> float:
+        """What a batch of ``size`` items took; raises ``StopIteration`` if that size was not warmed up."""
+        return next(each.seconds for each in self.times if each.size == size)
+
+
+class Window(msgspec.Struct, frozen=True, tag="window"):
+    """The answer to ``RunUntil``: when each batch began and ended, in order.
+
+    Attributes:
+        started: of each batch.
+        ended: of each batch.
+        memory: bytes that the process occupies after the last one; ``None`` if the system does not say.
+    """
+
+    started: tuple[float, ...]
+    ended: tuple[float, ...]
+    memory: Optional[int] = None
+
+
+class BatchDone(msgspec.Struct, frozen=True, tag="batch-done"):
+    """The answer to ``RunBatch``: when the forward pass began and ended."""
+
+    started: float
+    ended: float
+
+
+class Served(msgspec.Struct, frozen=True, tag="served"):
+    """The answer to ``Finish``, the last message."""
+
+    report: InstanceReport
+
+
+def encode_command(command: Command) -> bytes:
+    """``command`` as one line of JSON, with the line break."""
+    return msgspec.json.encode(command) + b"\n"
+
+
+def decode_command(line: bytes) -> Command:
+    """Raises ``msgspec.DecodeError`` (``ValidationError``) for anything else."""
+    command: Command = _COMMANDS.decode(line)
+    return command
+
+
+_COMMANDS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Command)

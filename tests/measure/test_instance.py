@@ -1,0 +1,129 @@
+"""The job of an instance, in this process: what it does on command, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+from toy_workloads import RANDOM, mlp
+
+from modelzoo.errors import UsageError
+from modelzoo.measure import instance
+from modelzoo.measure.preparation import prepare
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.instance import (
+    BatchDone,
+    Command,
+    Finish,
+    InstanceReport,
+    Ready,
+    RunBatch,
+    RunUntil,
+    Window,
+    decode_command,
+    encode_command,
+)
+from modelzoo.records.protocol import InstanceJob, Message, PrepareJob, Progress
+from modelzoo.records.run import EnvironmentChanges
+from modelzoo.setting import Plan, Setting
+
+
+@pytest.fixture(autouse=True)
+def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An instance sets the threads of its process, and a memory policy, which cannot be read back."""
+    monkeypatch.setattr(instance, "prefer_own_node", lambda cpus: (None, "not in a test"))
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def job_for(setting: Setting = RANDOM, **changes: Any) -> InstanceJob:
+    """The job of an instance of the example workload, prepared here."""
+    work = mlp()
+    (prepared,) = prepare(PrepareJob(str(work.directory), (setting,), 0), lambda message: None).settings
+    assert prepared.resolved is not None, prepared.error
+    assert prepared.weights is not None
+    job = InstanceJob(
+        str(work.directory), setting, prepared.resolved, prepared.weights, None, EnvironmentChanges(), Plan(2)
+    )
+    return msgspec.structs.replace(job, **changes)
+
+
+def served(job: InstanceJob, commands: Sequence[Command]) -> tuple[InstanceReport, list[Message]]:
+    """What an instance reports after these commands and the command to finish, and its messages."""
+    sent: list[Message] = []
+    left = iter([*commands, Finish()])
+    return instance.serve(job, sent.append, lambda: next(left)).report, sent
+
+
+def test_an_instance_serves_until_it_is_told_to_finish() -> None:
+    """It is ready when every size is warm; batches, windows and the report come as commanded."""
+    start = monotonic()
+    commands = [RunBatch(4), RunUntil(start, start + 0.05), RunBatch(16)]
+    report, sent = served(job_for(sizes=(4, 16), full_audit=False, audit=False), commands)
+    ready, first, window, second = [message for message in sent if not isinstance(message, Progress)]
+    assert isinstance(ready, Ready)
+    assert [each.size for each in ready.times] == [16, 4]
+    assert ready.seconds(4) == ready.times[1].seconds > 0
+    assert isinstance(first, BatchDone)
+    assert isinstance(second, BatchDone)
+    assert isinstance(window, Window)
+    assert first.started < first.ended <= window.started[0] < window.ended[-1] <= second.started
+    assert all(a <= b for a, b in zip(window.ended, window.started[1:])), "batches follow each other"
+    assert window.ended[-1] >= start + 0.05
+    assert window.memory
+    assert len(report.warmup) == 2
+    assert report.peak_memory > 1 << 20
+    assert (report.kernels, report.context) == (None, None)
+
+
+def test_a_window_begins_at_its_start() -> None:
+    """The start is the barrier of all instances."""
+    start = monotonic() + 1.0
+    _, sent = served(job_for(audit=False), [RunUntil(start, start)])
+    (window,) = [message for message in sent if isinstance(message, Window)]
+    assert window.started[0] >= start
+    assert len(window.started) == 1
+
+
+def test_an_instance_proves_what_it_ran_like_a_run() -> None:
+    """Digest and evidence as asked for; only with extras all that a run reports, without timing."""
+    report, _ = served(job_for(extras=True), [])
+    assert report.evidence is not None
+    assert report.evidence.verdict is ProofVerdict.FP32
+    assert report.context is not None
+    assert report.context.timing is None
+    assert report.context.flops is not None
+    assert report.context.setting.batch == 16
+    other, _ = served(job_for(full_audit=False), [])
+    assert other.evidence is None
+    assert other.kernels == report.kernels
+    assert other.kernels is not None
+    assert other.placement.cpus == report.context.cpus
+
+
+def test_a_size_that_was_not_prepared_is_refused() -> None:
+    """New inputs would cost time while others are served."""
+    with pytest.raises(UsageError, match="the instance has batches of 16, 4 items, none of 5"):
+        served(job_for(sizes=(4,)), [RunBatch(5)])
+
+
+def test_a_pipeline_is_refused() -> None:
+    """Instances run the model alone."""
+    job = job_for()
+    staged = {"asked": job.asked.replace(in_flight=1), "resolved": replace(job.resolved, in_flight=1)}
+    with pytest.raises(UsageError, match="leave --stages and --in-flight out"):
+        served(msgspec.structs.replace(job, **staged), [])
+
+
+@pytest.mark.parametrize("command", [RunUntil(1.5, 2.5), RunBatch(3), Finish()])
+def test_commands_are_lines(command: Command) -> None:
+    """Each names its own type."""
+    line = encode_command(command)
+    assert line.endswith(b"\n")
+    assert decode_command(line) == command

@@ -1,0 +1,113 @@
+"""Instances as their parent sees them, in worker processes of their own."""
+
+from __future__ import annotations
+
+import os
+import select
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+import psutil
+import pytest
+from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
+
+from modelzoo.errors import UsageError, WorkerError
+from modelzoo.measure.calls import prepare
+from modelzoo.measure.instances import Instance, start_instance
+from modelzoo.measure.request import Request
+from modelzoo.records.instance import BatchDone, Finish, Ready, RunBatch, RunUntil, Served, Window
+from modelzoo.workload import Workload
+
+pytestmark = pytest.mark.usefixtures("numpy_engine")
+
+
+def started(work: Workload, cpus: frozenset[int] | None = None) -> Instance:
+    """An instance of ``work`` by the numpy engine."""
+    request = Request(work, (numpy_setting(work),), SHORT, audit=False)
+    (prepared,) = prepare(request, lambda event: None)
+    return start_instance(request, 0, prepared, cpus, lambda event: None)
+
+
+def test_an_instance_runs_on_its_cpus_and_answers_commands(tmp_path: Path) -> None:
+    """Its affinity mask holds from the start, replies can be waited for with select, and it ends when it is told to."""
+    cpu = max(os.sched_getaffinity(0))
+    with started(numpy_classifier(tmp_path), frozenset({cpu})) as instance:
+        assert instance.wait(Ready).placement.cpus == (cpu,)
+        instance.send(RunBatch(2))
+        assert select.select([instance], [], [], 10)[0] == [instance]
+        (done,) = instance.replies()
+        assert isinstance(done, BatchDone)
+        start = monotonic() + 0.05
+        instance.send(RunUntil(start, start + 0.05))
+        window = instance.wait(Window, 10)
+        assert window.started[0] >= start
+        instance.send(Finish())
+        report = instance.wait(Served).report
+        assert report.placement.cpus == (cpu,)
+        with pytest.raises(WorkerError, match="the worker process ended with code 0"):
+            instance.wait(Ready, 10)
+
+
+def test_an_instance_that_waits_uses_no_cpu(tmp_path: Path) -> None:
+    """It blocks on its input: nothing spins beside those that run."""
+    with started(numpy_classifier(tmp_path)) as instance:
+        instance.wait(Ready)
+        process = psutil.Process(instance.pid)
+        before = sum(process.cpu_times()[:2])
+        with pytest.raises(WorkerError, match="has not answered for 0 s"):
+            instance.wait(Window, 0.3)
+        assert sum(process.cpu_times()[:2]) - before <= 0.02
+        assert process.status() != psutil.STATUS_STOPPED
+
+
+def test_a_killed_instance_is_named_by_its_signal(tmp_path: Path) -> None:
+    """The next reply says how it ended, and commands to it are no error."""
+    with started(numpy_classifier(tmp_path)) as instance:
+        instance.wait(Ready)
+        os.kill(instance.pid, 9)
+        instance.send(RunBatch(2))
+        with pytest.raises(WorkerError, match="the worker process was ended by SIGKILL"):
+            while True:
+                instance.replies()
+        assert instance.problem is not None
+        instance.send(RunBatch(2))
+
+
+def test_errors_of_an_instance_keep_their_class(tmp_path: Path) -> None:
+    """A command that it cannot carry out is an error that the user can read."""
+    with started(numpy_classifier(tmp_path)) as instance:
+        instance.wait(Ready)
+        instance.send(RunBatch(3))
+        with pytest.raises(UsageError, match="the instance has batches of 2 items, none of 3"):
+            instance.wait(BatchDone)
+
+
+def test_an_instance_whose_model_fails_is_never_ready(tmp_path: Path) -> None:
+    """The last line that it printed says why."""
+    with (
+        started(odd_numpy(tmp_path / "odd", inputs="raise ArithmeticError('seven is not eight')")) as instance,
+        pytest.raises(WorkerError, match="ended with code 1: ArithmeticError: seven is not eight"),
+    ):
+        instance.wait(Ready)
+
+
+def test_a_reply_out_of_turn_is_an_error(tmp_path: Path) -> None:
+    """Both sides would lose count."""
+    with started(numpy_classifier(tmp_path)) as instance:
+        instance.wait(Ready)
+        instance.send(RunBatch(2))
+        with pytest.raises(WorkerError, match="the instance sent a BatchDone, where a Window was due"):
+            instance.wait(Window)
+
+
+def test_only_the_cpu_has_instances(tmp_path: Path) -> None:
+    """Other devices are not divided by cores."""
+    work = numpy_classifier(tmp_path)
+    request = Request(work, (numpy_setting(work),), SHORT, audit=False)
+    (prepared,) = prepare(request, lambda event: None)
+    assert prepared.resolved is not None
+    other = msgspec.structs.replace(prepared, resolved=replace(prepared.resolved, device="cuda"))
+    with pytest.raises(UsageError, match="--device cuda is not supported"):
+        start_instance(request, 0, other, None, lambda event: None)
