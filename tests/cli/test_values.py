@@ -6,7 +6,8 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from modelzoo.cli.values import duration, fraction
+from modelzoo.cli.values import duration, fraction, latency_bound, short_time
+from modelzoo.records.bound import LatencyBound
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,31 @@ def test_anything_else_is_no_fraction(text: str) -> None:
     """The message shows both ways to write it."""
     with pytest.raises(ArgumentTypeError, match="is not a fraction; write 5% or 0.05"):
         fraction(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("5ms", 5e-3), ("1.5s", 1.5), ("250us", 250e-6), ("250µs", 250e-6), ("0ms", 0.0)]
+)
+def test_a_short_time_is_given_with_its_unit(text: str, seconds: float) -> None:
+    """In milliseconds, microseconds or seconds."""
+    assert short_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "5m", "5 ms", "-5ms", "infs", "1h"])
+def test_anything_else_is_no_short_time(text: str) -> None:
+    """Minutes are not short."""
+    with pytest.raises(ArgumentTypeError, match="is not a time; write it with its unit: 5ms"):
+        short_time(text)
+
+
+def test_a_bound_names_a_percentile_and_a_time() -> None:
+    """A percentile may have decimals."""
+    assert latency_bound("p99=50ms") == LatencyBound(99.0, 0.05)
+    assert latency_bound("p99.9=2s") == LatencyBound(99.9, 2.0)
+
+
+@pytest.mark.parametrize("text", ["", "p99", "99=50ms", "p0=50ms", "p100=5ms", "p99=50", "p99=0ms", "p99<50ms"])
+def test_anything_else_is_no_bound(text: str) -> None:
+    """The message shows how to write it."""
+    with pytest.raises(ArgumentTypeError, match="is not a bound|is not a time|must be over 0"):
+        latency_bound(text)
