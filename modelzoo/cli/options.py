@@ -34,7 +34,8 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         "--budget",
         type=duration,
         metavar="TIME",
-        help="take at most this long: 90s, 10m, 2h (default: 70 s per workload and setting)",
+        help="take at most this long, judging included: 90s, 10m, 2h (default: 70 s per workload and setting, without "
+        "judging)",
     )
     group.add_argument(
         "--sessions", type=int, default=1, metavar="N", help="repeat the whole call and keep each session (default 1)"

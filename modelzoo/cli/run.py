@@ -107,7 +107,8 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
 
     if args.details or args.profiling:
         terminal.show_kernels(stored.result, out)
-    terminal.show(stored.result, rows, out, details=args.details)
+    if rows:
+        terminal.show(stored.result, rows, out, details=args.details)
     try:
         plot = roofline.write_file(stored.result, stored.path.with_suffix(".svg"))
     except OSError as error:  # the disk is full

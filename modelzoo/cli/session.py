@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options
@@ -55,25 +56,26 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
     effort = Effort(processes=1) if machine.emulator else effort
     requests, kept = _requests(jobs, args), history.history_path(machine)
     known = history.read_history(kept)
+    to_be_judged = [
+        (request, judging[request.workload.name], to_judge(request.settings, args))
+        for request in requests
+        if args.validate
+    ]
+    schedule.check(requests, effort)
     with locked_clocks(args.lock_clocks), _reference(requests, wanted=machine.emulator is None) as reference:
-        outcomes = schedule.measure(requests, effort, progress.update, reference, priors(known))
         if reference is not None:
             load = history.reference_name(reference_load.VERSION, reference.threads)
             evidence = history.load_evidence(known, load, [work.name for work, _ in jobs])
             stored.set_reference(load, history.reference_speed(known, load), evidence)
         try:
-            progress.begin(schedule.budget(requests, effort), effort.processes)
-            for outcome in outcomes:
+            spent = _judge(to_be_judged, effort, stored, progress)
+            progress.begin(schedule.budget(requests, effort), effort.processes, spent)
+            for outcome in schedule.measure(requests, effort, progress.update, reference, priors(known), spent):
                 if isinstance(outcome, Design):
                     stored.add_design(outcome)
                 else:
                     stored.add_run(outcome)
                     progress.finished(outcome)
-            for request in requests:
-                for index in to_judge(request.settings, args):
-                    group, how = request.first_group + index, judging[request.workload.name]
-                    setting = request.settings[index]
-                    stored.add_validity(judge_setting(request.workload, setting, group, how, progress.judging))
         except KeyboardInterrupt:
             _end(stored)
             raise InterruptedSessionError from None
@@ -81,6 +83,33 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
             _end(stored)
             raise InterruptedSessionError(str(problem)) from problem
     history.add_to_history(session_levels(stored.result), kept)
+
+
+def _judge(
+    requests: Sequence[tuple[Request, options.Judging, list[int]]],
+    effort: Effort,
+    stored: ResultFile,
+    progress: LiveProgress,
+) -> float:
+    """Judge settings, before any is timed: how long it takes is known only when it is done.
+
+    Args:
+        requests: each with how it is judged, and the indices of the settings.
+        effort: with the budget.
+        stored: where the judgements go.
+        progress: shows what is judged.
+
+    Returns:
+        The seconds that it took of the budget. The default budget is for timing alone.
+    """
+    started = perf_counter()
+    if effort.budget is not None:
+        progress.begin(effort.budget)
+    for request, how, indices in requests:
+        for index in indices:
+            setting, group = request.settings[index], request.first_group + index
+            stored.add_validity(judge_setting(request.workload, setting, group, how, progress.judging))
+    return perf_counter() - started if effort.budget is not None else 0.0
 
 
 def to_judge(settings: Sequence[Setting], args: argparse.Namespace) -> list[int]:

@@ -48,6 +48,7 @@ def measure(
     on_event: OnEvent,
     reference: Optional[Reference] = None,
     priors: Optional[Mapping[str, stats.Components]] = None,
+    spent: float = 0.0,
     clock: Callable[[], float] = perf_counter,
 ) -> Iterator[Outcome]:
     """Yield each run as it ends, and the design of its workload after each of its sweeps and when it has ended.
@@ -58,12 +59,29 @@ def measure(
         on_event: called with the progress of workers.
         reference: the reference load that runs between the workers' turns.
         priors: the variances that earlier sessions on this machine showed, by workload.
+        spent: seconds of the budget that the call has taken already. The first rounds are run whatever is left.
         clock: seconds.
 
     Raises:
         UsageError: the budget does not allow any measurement; nothing has been started.
     """
-    return _Call(requests, effort, on_event, reference, priors or {}, clock).outcomes()
+    check(requests, effort)
+    return _Call(requests, effort, on_event, reference, priors or {}, spent, clock).outcomes()
+
+
+def check(requests: Sequence[Request], effort: Effort) -> None:
+    """Check that at least one process of each setting can be started within the budget.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    limit = budget(requests, effort)
+    least = LEAST_PROCESS_SECONDS * sum(len(request.settings) for request in requests)
+    if limit is not None and limit < least:
+        raise UsageError(
+            f"--budget {limit:g}s is too short: {least / LEAST_PROCESS_SECONDS:.0f} processes, one per "
+            f"workload and setting, take at least {least:.0f} s to start; give more time or fewer settings"
+        )
 
 
 def budget(requests: Sequence[Request], effort: Effort) -> Optional[float]:
@@ -146,13 +164,13 @@ class _Call:
         on_event: OnEvent,
         reference: Optional[Reference],
         priors: Mapping[str, stats.Components],
+        spent: float,
         clock: Callable[[], float],
     ) -> None:
         self._effort, self._clock = effort, clock
-        self._started = clock()
+        self._started = clock() - spent
         limit = budget(requests, effort)
         self._budget = math.inf if limit is None else limit
-        self._check(requests)
         self._parts = [
             _Part(
                 Rounds(request, on_event, reference),
@@ -161,14 +179,6 @@ class _Call:
             )
             for request in requests
         ]
-
-    def _check(self, requests: Sequence[Request]) -> None:
-        least = LEAST_PROCESS_SECONDS * sum(len(request.settings) for request in requests)
-        if self._budget < least:
-            raise UsageError(
-                f"--budget {self._budget:g}s is too short: {least / LEAST_PROCESS_SECONDS:.0f} processes, one per "
-                f"workload and setting, take at least {least:.0f} s to start; give more time or fewer settings"
-            )
 
     @property
     def _running(self) -> list[_Part]:

@@ -104,6 +104,7 @@ class LiveProgress:
         self._started = self._shown_at = clock()
         self._printed_at = -math.inf
         self._seconds: float | None = None
+        self._spent = 0.0
         self._processes: int | None = None
         self._state: ProgressState | None = None
         self._live = Live(
@@ -125,15 +126,16 @@ class LiveProgress:
     ) -> None:
         self._live.stop()
 
-    def begin(self, seconds: float | None, processes: int | None = None) -> None:
+    def begin(self, seconds: float | None, processes: int | None = None, spent: float = 0.0) -> None:
         """Take note that the measurement begins.
 
         Args:
             seconds: how long it takes at most; ``None`` if there is no limit.
             processes: number of processes per setting if it is fixed. The time that is left then follows from it.
+            spent: how much of ``seconds`` the call has taken already.
         """
-        self._started = self._clock()
-        self._seconds, self._processes = seconds, processes
+        self._started = self._clock() - spent
+        self._seconds, self._processes, self._spent = seconds, processes, spent
 
     def take_settings(self, result: Result) -> None:
         """Take note of the settings of ``result``: a search adds some while it runs, which may change all labels."""
@@ -171,12 +173,16 @@ class LiveProgress:
         )
 
     def _remaining(self, elapsed: float) -> float | None:
-        """Seconds that are left: of the limit, or as many as the processes that are left take like those before."""
-        left = [] if self._seconds is None else [max(0.0, self._seconds - elapsed)]
+        """Seconds that are left: of the limit, or as many as the processes that are left take like those before.
+
+        Unknown after the limit: what has been started by then is finished.
+        """
+        left = [] if self._seconds is None else [self._seconds - elapsed]
         done = sum(self._ended.values())
         if self._processes is not None and done:
-            left.append(max(0.0, elapsed * (self._processes * len(self._names) / done - 1)))
-        return min(left, default=None)
+            left.append((elapsed - self._spent) * (self._processes * len(self._names) / done - 1))
+        found = min(left, default=0.0)
+        return found if found > 0 else None
 
     def show(self, state: ProgressState) -> None:
         """Show ``state``."""
@@ -206,7 +212,7 @@ class LiveProgress:
 
 def block_lines(state: ProgressState, since: float = 0.0) -> list[str]:
     """Return the lines of the block, ``since`` seconds after ``state`` was reported."""
-    remaining = None if state.remaining is None else max(0.0, state.remaining - since)
+    remaining = None if state.remaining is None else state.remaining - since
     return [doing(state), *level_lines(state.levels), times(state.elapsed + since, remaining)]
 
 
@@ -249,6 +255,6 @@ def _level(level: LevelSoFar) -> str:
 
 
 def times(elapsed: float, remaining: float | None) -> str:
-    """``2 min 5 s elapsed, about 7 min 30 s left``."""
-    left = "" if remaining is None else f", about {duration(remaining)} left"
+    """``2 min 5 s elapsed, about 7 min 30 s left``; without the latter if nothing or less is left."""
+    left = "" if remaining is None or remaining < 1 else f", about {duration(remaining)} left"
     return f"{duration(elapsed)} elapsed{left}"

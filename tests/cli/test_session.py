@@ -17,12 +17,13 @@ from kept_sessions import beside, kept
 from toy_workloads import MLP
 
 from modelzoo import cli
+from modelzoo.cli import session
 from modelzoo.cli.session import to_judge
 from modelzoo.machine import clock_lock, facts
 from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
 from modelzoo.measure import reference, reference_load, schedule
 from modelzoo.records.design import Design, Ending
-from modelzoo.records.run import Run
+from modelzoo.records.run import Run, ValidityEntry
 from modelzoo.results import store
 from modelzoo.setting import Effort, Setting
 from modelzoo.stats import Sums
@@ -262,6 +263,46 @@ def test_clocks_are_locked_for_gpus_only(
     run(tmp_path / "b.json", "--lock-clocks", "1200", "--device", "cuda")
     assert events == [1200, "set back"]
     assert {request.locked_mhz for request in asked[0][0]} == {1200}
+
+
+@pytest.mark.parametrize(("options", "includes_judging"), [(("--budget", "60s"), True), ((), False)])
+def test_a_budget_that_was_given_is_for_judging_too(
+    options: tuple[str, ...],
+    includes_judging: bool,
+    simulated: Simulate,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Predictions are judged first; the time that it took is not there for the timing. The default is for timing."""
+    asked, now = simulated(rounds(1)), [100.0]
+    judged: list[str] = []
+
+    def judge_setting(work: Any, setting: Setting, group: int, *rest: object) -> ValidityEntry:
+        assert not asked
+        judged.append(setting.precision)
+        now[0] += 45.0
+        return ValidityEntry(work.name, group, setting, exit_code=0)
+
+    monkeypatch.setattr(session, "judge_setting", judge_setting)
+    monkeypatch.setattr(session, "perf_counter", lambda: now[0])
+    assert run(tmp_path / "r.json", "--validate", "--output", str(tmp_path), *options) == 0
+    assert judged == ["bf16"]
+    assert asked[0][-1] == (45.0 if includes_judging else 0.0)
+    assert len(store.read(tmp_path / "r.json").validity) == 1
+
+
+def test_an_interruption_while_predictions_are_judged_is_no_traceback(
+    simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing has been timed then, so there is no table."""
+
+    def interrupted(*args: object) -> ValidityEntry:
+        raise KeyboardInterrupt
+
+    simulated(rounds(1))
+    monkeypatch.setattr(session, "judge_setting", interrupted)
+    assert run(tmp_path / "r.json", "--validate", "--output", str(tmp_path)) == 130
+    assert f"modelzoo: interrupted; 0 finished runs are in {tmp_path / 'r.json'}" in capsys.readouterr().err
 
 
 def test_the_reference_is_not_compared_with_itself() -> None:

@@ -114,6 +114,19 @@ def test_a_noisy_workload_uses_the_budget_and_not_more(simulated: Callable[[Mach
     assert 270 < machine.now <= 301
 
 
+@pytest.mark.parametrize(("spent", "at_least", "at_most"), [(0.0, 270.0, 310.0), (200.0, 70.0, 110.0), (1000.0, 9, 20)])
+def test_what_is_spent_already_is_no_time_for_rounds(
+    spent: float, at_least: float, at_most: float, simulated: Callable[[Machine], None]
+) -> None:
+    """Judging, before the timing. One round is run in any case."""
+    machine = Machine({"toy": 0.1}, {"toy": 0.2}, {"toy": 3.0})
+    simulated(machine)
+    effort = Effort(budget=300.0)
+    for _ in schedule.measure([request()], effort, lambda event: None, spent=spent, clock=machine.clock):
+        pass
+    assert at_least < machine.now < at_most
+
+
 def test_rounds_of_all_workloads_alternate(simulated: Callable[[Machine], None]) -> None:
     """No workload has two rounds before each of the others has one."""
     names = ["a", "b", "c"]

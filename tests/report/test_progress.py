@@ -68,7 +68,7 @@ def test_without_a_terminal_there_is_a_line_a_minute_at_most() -> None:
 
 
 def test_the_time_that_is_left_follows_from_the_budget() -> None:
-    """It counts from the moment when the measurement begins, and is never negative."""
+    """It counts from the moment when the measurement begins. After the budget it is unknown, not zero."""
     text, clock = io.StringIO(), Clock()
     with LiveProgress(Console(file=text), RESULT, clock) as shown:
         clock.now += 5
@@ -78,7 +78,26 @@ def test_the_time_that_is_left_follows_from_the_budget() -> None:
         shown.update(event("steady"))
     assert [line.partition("; ")[2] for line in text.getvalue().splitlines()] == [
         "0 s elapsed, about 1 min 30 s left",
-        "1 min 40 s elapsed, about 0 s left",
+        "1 min 40 s elapsed",
+    ]
+
+
+def test_what_was_spent_before_counts() -> None:
+    """Judging is part of a budget, and says nothing of how long the processes take."""
+    text, clock = io.StringIO(), Clock()
+    with LiveProgress(Console(file=text), RESULT, clock) as shown:
+        shown.begin(90)
+        shown.judging(event("load"))
+        clock.now += 60
+        shown.judging(event("2 of 8: fp32"))
+        shown.begin(200, processes=2, spent=60)
+        clock.now += 20
+        shown.finished(make([1.0]))
+        clock.now += 60
+        shown.update(event("steady"))
+    assert [line.partition("; ")[2] for line in text.getvalue().splitlines()] == [
+        "1 min elapsed, about 30 s left",
+        "2 min 20 s elapsed, about 1 min left",
     ]
 
 
@@ -154,6 +173,7 @@ def test_the_lines_of_the_block() -> None:
         "  ssd   fp32 …",
         "2 min 15 s elapsed, about 7 min 20 s left",
     ]
+    assert progress.block_lines(state(remaining=5.0), since=10)[-1] == "2 min 15 s elapsed"
     assert progress.block_lines(state(processes=None, remaining=None)) == [
         "bert fp32, process 3: steady, 120 calls",
         "2 min 5 s elapsed",
