@@ -24,6 +24,7 @@ TESTED_ELSEWHERE = {
     "measure/observing": "in measure/test_measurement.py and measure/test_instance.py",
     "measure/reporting": "in measure/test_measurement.py and measure/test_instance.py",
     "measure/request": "plain data and a filter of messages: measure/test_rounds.py",
+    "records/bounds": "plain data: cli/test_bounds.py makes it",
     "records/design": "plain data: records/test_codec.py converts every record",
     "records/exhibits": "plain data: records/test_codec.py converts every record",
     "records/export": "plain data: engines/export/test_store.py stores and reads it",
