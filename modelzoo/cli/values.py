@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 
-from modelzoo.records.bound import LatencyBound
-
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _SHORT_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _NUMBER = r"(?:\d+(?:\.\d+)?|\.\d+)"
@@ -46,18 +44,3 @@ def short_time(text: str) -> float:
     if found is None:
         raise ArgumentTypeError(f"{text!r} is not a time; write it with its unit: 5ms, 250us or 1.5s")
     return float(found[1]) * _SHORT_UNITS[found[2]]
-
-
-def latency_bound(text: str) -> LatencyBound:
-    """Return a bound on a percentile of the latency.
-
-    >>> latency_bound("p99=50ms")
-    LatencyBound(percent=99.0, seconds=0.05)
-    """
-    found = re.fullmatch(rf"p({_NUMBER})=(.+)", text)
-    if found is None or not 0 < float(found[1]) < 100:
-        raise ArgumentTypeError(f"{text!r} is not a bound; write a percentile and a time: p99=50ms")
-    seconds = short_time(found[2])
-    if not seconds:
-        raise ArgumentTypeError(f"{text!r}: the time must be over 0")
-    return LatencyBound(float(found[1]), seconds)

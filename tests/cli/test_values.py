@@ -6,8 +6,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from modelzoo.cli.values import duration, fraction, latency_bound, short_time
-from modelzoo.records.bound import LatencyBound
+from modelzoo.cli.values import duration, fraction, short_time
 
 
 @pytest.mark.parametrize(
@@ -52,16 +51,3 @@ def test_anything_else_is_no_short_time(text: str) -> None:
     """Minutes are not short."""
     with pytest.raises(ArgumentTypeError, match="is not a time; write it with its unit: 5ms"):
         short_time(text)
-
-
-def test_a_bound_names_a_percentile_and_a_time() -> None:
-    """A percentile may have decimals."""
-    assert latency_bound("p99=50ms") == LatencyBound(99.0, 0.05)
-    assert latency_bound("p99.9=2s") == LatencyBound(99.9, 2.0)
-
-
-@pytest.mark.parametrize("text", ["", "p99", "99=50ms", "p0=50ms", "p100=5ms", "p99=50", "p99=0ms", "p99<50ms"])
-def test_anything_else_is_no_bound(text: str) -> None:
-    """The message shows how to write it."""
-    with pytest.raises(ArgumentTypeError, match="is not a bound|is not a time|must be over 0"):
-        latency_bound(text)
