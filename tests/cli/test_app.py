@@ -345,6 +345,31 @@ def test_a_mistake_that_the_worker_finds_is_one_line(tmp_path: Path) -> None:
     assert "MODELZOO_WEIGHTS=" in only_line(done)
 
 
+def test_the_checkpoint_of_another_model_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What is missing and what is unknown; nothing is timed."""
+    import torch
+
+    foreign = tmp_path / "foreign.pt"
+    torch.save({"other.weight": torch.ones(3)}, foreign)
+    words = ["--weights", str(foreign), "--precision", "fp32", *SHORT, "--json", str(tmp_path / "r.json")]
+    assert cli.main(["run", MLP, *words]) == 2
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert re.search(r"foreign\.pt does not fit the model: \d+ tensors missing .*1 unknown", captured.err)
+
+
+def test_a_picture_is_no_text_for_bert(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The file is named, and nothing is timed."""
+    from PIL import Image
+
+    picture = tmp_path / "red.png"
+    Image.new("RGB", (64, 48), "red").save(picture)
+    words = ["--weights", "random", "--precision", "fp32", *SHORT, "--json", str(tmp_path / "r.json")]
+    assert cli.main(["run", "bert", "--input", str(picture), *words]) == 2
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", f"modelzoo: error: {picture} is not UTF-8 text; give a text file\n")
+
+
 @pytest.mark.parametrize("text", ["def (", "raise SystemExit(0)", "X = 1"])
 def test_a_broken_workload_is_one_line(text: str, tmp_path: Path) -> None:
     """Syntax errors, exits and missing declarations, in a folder with a space."""
