@@ -1,0 +1,56 @@
+"""What is stored of a fleet: its hosts, and how they divided a data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+
+@dataclass(frozen=True)
+class FleetHost:
+    """One member of a fleet. A host that was restarted is a member each time.
+
+    Attributes:
+        rank: of torchrun.
+        host: its name.
+        restarts: how often torchrun had restarted it when it joined.
+        items: number of items that it judged.
+        seconds: wall-clock time of judging them, without loading the models.
+        problem: why it did not do its part; empty if it did.
+        result: the file that holds its result; ``None`` if it judged.
+    """
+
+    rank: int
+    host: str
+    restarts: int = 0
+    items: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+    result: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class ShardingReport:
+    """How a data set was judged by several hosts.
+
+    Attributes:
+        group: index in ``Result.asked`` of what was judged.
+        item_name: what is counted: ``picture``, ``question``.
+        items: number of items of the data set.
+        shards: number of its shards.
+        reused: those that earlier calls had finished.
+        judged_twice: items of shards that two processes judged; the first of both counts.
+        differing: how many of those have a comparison that is not equal to the last digit.
+        hosts: every member.
+        processors: the processors of the hosts whose shards count.
+    """
+
+    group: int
+    item_name: str
+    items: int
+    shards: int
+    reused: int = 0
+    judged_twice: int = 0
+    differing: int = 0
+    hosts: tuple[FleetHost, ...] = ()
+    processors: tuple[str, ...] = ()
