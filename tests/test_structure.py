@@ -35,6 +35,8 @@ TESTED_ELSEWHERE = {
     "records/protocol": "plain data: records/test_codec.py converts every record, job and message",
     "records/reference": "plain data: records/test_codec.py converts every record",
     "records/session": "plain data: records/test_codec.py converts every record",
+    "records/throughput": "plain data: records/test_codec.py converts every record",
+    "records/topology": "plain data: machine/test_topology.py makes it",
     "records/validity": "plain data: records/test_codec.py converts every record",
     "validity/predictor": "plain data: used by every test of a judge",
     "validity/protocol": "declares interfaces only",

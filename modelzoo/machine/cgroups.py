@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from modelzoo.machine.linux import FILESYSTEM_ROOT, read_integer, read_text
+from modelzoo.machine.linux import FILESYSTEM_ROOT, parse_cpu_list, read_integer, read_text
 
 _UNLIMITED = 1 << 60
 """Version 1 writes "no limit" as the largest page-aligned 64-bit number."""
@@ -33,6 +33,16 @@ def read_cgroup_limits(root: Path = FILESYSTEM_ROOT) -> CgroupLimits:
         cpus=min((quota for quota in quotas if quota is not None), default=None),
         memory=min((limit for limit in memory if limit is not None and 0 < limit < _UNLIMITED), default=None),
     )
+
+
+def read_cgroup_cpus(root: Path = FILESYSTEM_ROOT) -> frozenset[int] | None:
+    """Return the logical CPUs that the cpuset of this process's group allows; ``None`` if there is no cpuset."""
+    for folder in _cgroup_folders("cpuset", root):
+        for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
+            text = read_text(folder / name)
+            if text:
+                return parse_cpu_list(text)
+    return None
 
 
 def read_throttled_seconds(root: Path = FILESYSTEM_ROOT) -> float | None:

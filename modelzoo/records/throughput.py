@@ -1,0 +1,251 @@
+"""Many instances on one host: what was planned, and what each instance did in each round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Optional
+
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.placement import Placement
+from modelzoo.records.topology import Topology
+
+
+class Smt(str, Enum):
+    """Which hardware threads of its cores an instance uses: one of each, or all of them."""
+
+    OFF = "off"
+    ON = "on"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Place:
+    """The CPUs of one instance, and the NUMA node that they are on."""
+
+    cpus: tuple[int, ...]
+    node: int
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """So many instances of one setting, each on cores of its own.
+
+    Attributes:
+        group: the setting, as index in ``Result.asked``; its threads are those of one instance.
+        instances: their number.
+        cores: physical cores of each.
+        batch: items of a batch.
+        smt: which hardware threads they use.
+        places: the CPUs of each.
+    """
+
+    group: int
+    instances: int
+    cores: int
+    batch: int
+    smt: Smt
+    places: tuple[Place, ...]
+
+    @property
+    def name(self) -> str:
+        """``4 × 2 cores, batch 1``."""
+        smt = " with SMT" if self.smt is Smt.ON else ""
+        return f"{self.instances} × {self.cores} core{'s' if self.cores != 1 else ''}{smt}, batch {self.batch}"
+
+
+@dataclass(frozen=True)
+class InstanceRun:
+    """What one instance did in one round. Times in seconds, memory in bytes.
+
+    Attributes:
+        place: the CPUs that it was given.
+        batches: batches that it completed from the barrier on.
+        counted: those of them that ended inside the counted window.
+        latencies: of the counted ones, in order, to the microsecond.
+        start: when its first batch began, since the barrier opened.
+        memory: what it occupied after its last batch; ``None`` if the system does not say.
+        peak_memory: the most that it occupied while it served.
+        placement: where it ran and where its memory was.
+        kernels: SHA-256 of the kernels of a pass; ``None`` if they were not looked at or are not known.
+        canary_verdict: what the canary shows.
+        error: why it did not end as planned, in one line; ``None`` if it did.
+        error_kind: class of the error in ``modelzoo.errors``.
+    """
+
+    place: Place
+    batches: int = 0
+    counted: int = 0
+    latencies: tuple[float, ...] = ()
+    start: Optional[float] = None
+    memory: Optional[int] = None
+    peak_memory: Optional[int] = None
+    placement: Optional[Placement] = None
+    kernels: Optional[str] = None
+    canary_verdict: Optional[CanaryVerdict] = None
+    error: Optional[str] = None
+    error_kind: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class ConfigurationRun:
+    """One configuration in one round, in processes of its own.
+
+    Attributes:
+        configuration: its index.
+        round: number of the round, from 0.
+        started: when its first process was started; UTC, ISO 8601.
+        ended: when its last one ended.
+        instances: what each did, in the order of the places.
+        window: length of the counted window, in which all instances ran; ``None`` if there was none.
+        seconds: from the barrier to the end of the last batch.
+        usage: how busy the CPUs were meanwhile; ``own_cores`` is the work of all instances.
+    """
+
+    configuration: int
+    round: int
+    started: str
+    ended: str
+    instances: tuple[InstanceRun, ...]
+    window: Optional[float] = None
+    seconds: Optional[float] = None
+    usage: Optional[CpuUsage] = None
+
+    @property
+    def counted(self) -> int:
+        """Batches that all instances completed inside the window."""
+        return sum(each.counted for each in self.instances)
+
+    @property
+    def start_spread(self) -> Optional[float]:
+        """Seconds between the first batches of the first and of the last instance to start."""
+        starts = [each.start for each in self.instances if each.start is not None]
+        return max(starts) - min(starts) if starts else None
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A configuration that is measured no further.
+
+    Attributes:
+        configuration: its index.
+        reason: in one line.
+        is_slower: others were faster; otherwise it could not run, or it does not meet the bound.
+    """
+
+    configuration: int
+    reason: str
+    is_slower: bool = False
+
+
+@dataclass(frozen=True)
+class SoakPoint:
+    """A stretch of a soak test.
+
+    Attributes:
+        at: seconds from the beginning of the test to the middle of the stretch.
+        seconds: length of its counted window.
+        batches: batches that all instances completed inside the window.
+        latency: the median of their latencies, in seconds.
+        tail: the 99th percentile; ``None`` if there are too few.
+        memory: bytes that all instances occupied at its end; ``None`` if the system does not say.
+    """
+
+    at: float
+    seconds: float
+    batches: int
+    latency: float
+    tail: Optional[float]
+    memory: Optional[int]
+
+
+@dataclass(frozen=True)
+class Soak:
+    """A configuration under full load for a long time.
+
+    Attributes:
+        configuration: its index.
+        planned: how long it was to last, in seconds.
+        points: stretches in order.
+        error: why it ended early; ``None`` if it did not.
+    """
+
+    configuration: int
+    planned: float
+    points: tuple[SoakPoint, ...] = ()
+    error: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class MachinePrice:
+    """What the machine costs.
+
+    Attributes:
+        per_hour: price of an hour.
+        currency: empty if it was not given.
+        date: of the price list, ISO 8601; empty if it was given by itself.
+        source: name of the price list.
+    """
+
+    per_hour: float
+    currency: str = ""
+    date: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """What ``modelzoo throughput`` measured of one workload.
+
+    Attributes:
+        workload: the workload's name.
+        unit: what a throughput counts, for example ``images``.
+        machine: the whole machine; instances see only their own CPUs.
+        topology: the cores that could be used.
+        configurations: all that were asked for, or that the search began with.
+        rounds: number of rounds that were planned for those that are not dropped.
+        runs: in the order in which they ended.
+        is_search: whether slower configurations were dropped on the way.
+        final_round: the first round of the last stage of a search, whose rounds alone count for what was in it.
+        dropped: what is measured no further.
+        bound: what the latency has to meet.
+        ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
+        price: of the machine.
+        soak: a long test of the best configuration.
+        is_complete: whether it ended as planned.
+    """
+
+    workload: str
+    unit: str
+    machine: Machine
+    topology: Topology
+    configurations: tuple[Configuration, ...]
+    rounds: int
+    runs: tuple[ConfigurationRun, ...] = ()
+    is_search: bool = False
+    final_round: int = 0
+    dropped: tuple[Dropped, ...] = ()
+    bound: Optional[LatencyBound] = None
+    ceilings: Optional[Ceilings] = None
+    price: Optional[MachinePrice] = None
+    soak: Optional[Soak] = None
+    is_complete: bool = False
+
+    def plus(self, run: ConfigurationRun) -> Throughput:
+        """Return a copy with ``run`` appended."""
+        return replace(self, runs=(*self.runs, run))
+
+    def dropping(self, *dropped: Dropped) -> Throughput:
+        """Return a copy with ``dropped`` appended; a configuration keeps its first reason."""
+        known = {each.configuration for each in self.dropped}
+        return replace(self, dropped=(*self.dropped, *(each for each in dropped if each.configuration not in known)))
+
+    def open(self) -> tuple[int, ...]:
+        """The configurations that are not dropped."""
+        out = {each.configuration for each in self.dropped}
+        return tuple(index for index in range(len(self.configurations)) if index not in out)

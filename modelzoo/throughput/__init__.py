@@ -1,0 +1,1 @@
+"""Many instances on one host: how many, on how many cores each, with which batch."""

@@ -1,0 +1,112 @@
+"""Which instance gets which CPUs. Pure.
+
+Every instance has cores of one NUMA node, so that its memory is near all of them. Nodes are filled evenly: the next
+instance goes to the node with the most free cores, and takes its lowest-numbered ones, which are neighbours in most
+numberings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modelzoo.errors import UsageError
+from modelzoo.records.throughput import Place, Smt
+from modelzoo.records.topology import Core, Topology
+
+
+def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> tuple[Place, ...]:
+    """Return the place of each instance.
+
+    Args:
+        topology: the cores that may be used.
+        instances: their number.
+        cores: physical cores of each.
+        smt: whether an instance uses one hardware thread of each of its cores, or all of them.
+
+    Raises:
+        UsageError: they do not fit.
+    """
+    if instances < 1 or cores < 1:
+        raise UsageError(f"{instances} × {cores}: there must be 1 instance or more, of 1 core or more")
+    free = {node: list(topology.on_node(node)) for node in topology.nodes}
+    largest = max(map(len, free.values()), default=0)
+    if cores > largest:
+        raise UsageError(
+            f"{instances} × {cores} cores: no NUMA node has more than {largest} cores ({topology.text})"
+            f"; give --cores-per-instance {largest} or fewer"
+        )
+    most = most_instances(topology, cores)
+    if instances > most:
+        raise UsageError(
+            f"{instances} × {cores} cores: only {most} instances of {cores} cores fit into the NUMA nodes "
+            f"({topology.text}); give fewer instances or fewer cores"
+        )
+    _check_quota(topology, instances, cores)
+    places = []
+    for _ in range(instances):
+        node = max(free, key=lambda each: (len(free[each]), -each))
+        chosen, free[node] = free[node][:cores], free[node][cores:]
+        places.append(Place(_cpus(chosen, smt), node))
+    _check_threads(places, cores, smt)
+    return tuple(places)
+
+
+def most_instances(topology: Topology, cores: int) -> int:
+    """Return how many instances of ``cores`` cores fit, each into one NUMA node."""
+    return sum(len(topology.on_node(node)) // cores for node in topology.nodes)
+
+
+def most_cores(topology: Topology, instances: int) -> int:
+    """Return the most cores that each of ``instances`` instances can have; 0 if not even one.
+
+    With a quota of CPU time, no more than its share.
+    """
+    largest = max((len(topology.on_node(node)) for node in topology.nodes), default=0)
+    allowed = largest if topology.quota is None else min(largest, int(topology.quota // max(1, instances)))
+    fitting = (cores for cores in range(allowed, 0, -1) if most_instances(topology, cores) >= instances)
+    return next(fitting, 0)
+
+
+def splits(topology: Topology) -> tuple[tuple[int, int], ...]:
+    """Return the (instances, cores per instance) that a search tries, the largest instances first.
+
+    Cores per instance are the powers of two that fit into the smallest node, and the sizes of the nodes; each comes
+    with as many instances as fit. A single instance on the largest node is among them, because the others are compared
+    with it.
+    """
+    sizes = [len(topology.on_node(node)) for node in topology.nodes]
+    powers = [1 << exponent for exponent in range(min(sizes, default=0).bit_length())]
+    found = {(1, most_cores(topology, 1))} if sizes else set()
+    for cores in {*powers, *sizes}:
+        count = most_instances(topology, cores)
+        if topology.quota is not None:
+            count = min(count, int(topology.quota // cores))
+        if count:
+            found.add((count, cores))
+    return tuple(sorted(found, key=lambda each: (-each[1], each[0])))
+
+
+def _cpus(cores: Sequence[Core], smt: Smt) -> tuple[int, ...]:
+    return tuple(sorted(cpu for core in cores for cpu in (core.cpus if smt is Smt.ON else core.cpus[:1])))
+
+
+def _check_quota(topology: Topology, instances: int, cores: int) -> None:
+    if topology.quota is not None and instances * cores > topology.quota:
+        raise UsageError(
+            f"{instances} × {cores} cores: the control group's quota allows {topology.quota:g} CPUs, so instances "
+            "would be stopped in turns; give fewer instances or cores, or raise the quota"
+        )
+
+
+def _check_threads(places: Sequence[Place], cores: int, smt: Smt) -> None:
+    """An instance has a thread for each of its CPUs, and all instances are to be alike."""
+    if smt is Smt.OFF:
+        return
+    counts = sorted({len(place.cpus) for place in places})
+    if counts == [cores]:
+        raise UsageError("--smt on: these cores have no second hardware thread that may be used; leave it out")
+    if len(counts) > 1:
+        raise UsageError(
+            f"--smt on: instances would have {' or '.join(map(str, counts))} hardware threads, because some siblings "
+            "are offline or not allowed; leave it out, or allow them"
+        )

@@ -1,0 +1,64 @@
+"""The files of machines with many cores, as Linux shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Optional
+
+from modelzoo.machine.linux import format_cpu_list
+from modelzoo.records.topology import Core, Topology
+
+
+def plant_topology(
+    root: Path,
+    nodes: Mapping[int, Iterable[int]],
+    *,
+    sockets: Optional[Mapping[int, int]] = None,
+    siblings: Optional[Mapping[int, tuple[int, ...]]] = None,
+    online: Optional[str] = None,
+    cpuset: Optional[str] = None,
+    quota: Optional[str] = None,
+) -> Path:
+    """Write the files below ``root``: nodes with their CPUs, the socket of each node, and the siblings of each CPU."""
+    members = {node: tuple(cpus) for node, cpus in nodes.items()}
+    cpus = sorted(cpu for each in members.values() for cpu in each)
+    system = root / "sys/devices/system"
+    _write(system / "cpu/present", format_cpu_list(cpus))
+    _write(system / "cpu/online", online or format_cpu_list(cpus))
+    for node, own in members.items():
+        _write(system / f"node/node{node}/cpulist", format_cpu_list(own))
+        for cpu in own:
+            folder = system / f"cpu/cpu{cpu}/topology"
+            _write(folder / "core_cpus_list", format_cpu_list((siblings or {}).get(cpu, (cpu,))))
+            _write(folder / "physical_package_id", str((sockets or {}).get(node, 0)))
+    _write(root / "proc/self/cgroup", "0::/")
+    _write(root / "proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw")
+    (root / "sys/fs/cgroup").mkdir(parents=True, exist_ok=True)
+    if cpuset is not None:
+        _write(root / "sys/fs/cgroup/cpuset.cpus.effective", cpuset)
+    if quota is not None:
+        _write(root / "sys/fs/cgroup/cpu.max", quota)
+    return root
+
+
+def dual_socket(root: Path) -> Path:
+    """A server with 128 cores in 2 sockets and 4 nodes, without SMT."""
+    nodes = {node: range(32 * node, 32 * node + 32) for node in range(4)}
+    return plant_topology(root, nodes, sockets={0: 0, 1: 0, 2: 1, 3: 1})
+
+
+def topology(*sizes: int, smt: int = 1, quota: Optional[float] = None) -> Topology:
+    """Nodes with this many cores of ``smt`` hardware threads each; second threads are numbered after all first ones."""
+    total, cores, first = sum(sizes), [], 0
+    for node, size in enumerate(sizes):
+        for cpu in range(first, first + size):
+            cpus = tuple(cpu + total * thread for thread in range(smt))
+            cores.append(Core(cpus, cpus, 0, node))
+        first += size
+    return Topology(tuple(cores), quota=quota)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
