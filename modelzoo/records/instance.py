@@ -14,7 +14,7 @@ from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.placement import Placement
-from modelzoo.records.run import RunReport
+from modelzoo.records.run_report import RunReport
 
 
 @dataclass(frozen=True)

@@ -6,29 +6,27 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Optional
 
-from modelzoo.records.accelerator import AcceleratorUse
-from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import Canary, CanaryVerdict
-from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.design import Design
-from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.records.evidence import Evidence
 from modelzoo.records.export import Export
 from modelzoo.records.libraries import Libraries
-from modelzoo.records.machine import CpuUsage, Machine
-from modelzoo.records.pipeline import Pipeline
-from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.load import Load
+from modelzoo.records.machine import Machine
 from modelzoo.records.reference import LoadEvidence, ReferenceTurn
-from modelzoo.records.roofline import Bound
+from modelzoo.records.run_report import EnvironmentChanges as EnvironmentChanges
+from modelzoo.records.run_report import RunReport as RunReport
+from modelzoo.records.run_report import Turn as Turn
 from modelzoo.records.session import Session
-from modelzoo.records.timing import Timing
+from modelzoo.records.sharding import ShardingReport
+from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity
-from modelzoo.records.workload import Count, Weights
-from modelzoo.setting import Plan, ResolvedSetting, Setting, labels
+from modelzoo.records.workload import Weights
+from modelzoo.setting import ResolvedSetting, Setting, labels
 from modelzoo.version import __version__
-from modelzoo.warning import WarningMessage
 
-FORMAT_VERSION = (2, 3)
+FORMAT_VERSION = (2, 4)
 """Major and minor. A newer minor version only adds fields; a newer major version cannot be read."""
 FORMATS = tuple(
     f"modelzoo-result/{FORMAT_VERSION[0]}" + (f".{minor}" if minor else "") for minor in range(FORMAT_VERSION[1] + 1)
@@ -44,130 +42,6 @@ THUMBNAIL_BYTES = 20_000
 def now() -> str:
     """The time in UTC as ISO 8601, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-@dataclass(frozen=True)
-class EnvironmentChanges:
-    """What was done to a worker's environment variables.
-
-    Attributes:
-        removed: variables that were removed, with their values.
-        applied: variables that were set.
-    """
-
-    removed: dict[str, str] = field(default_factory=dict)
-    applied: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A stretch in which this worker sampled while the other workers of its round waited.
-
-    Attributes:
-        start: seconds since the Unix epoch, by one clock for all workers of a machine.
-        end: likewise.
-        samples: number of samples taken in it; ``None`` if not recorded.
-    """
-
-    start: float
-    end: float
-    samples: Optional[int] = None
-
-
-@dataclass(frozen=True)
-class RunReport:
-    """What a worker reports of the setting that it ran. Times in seconds, memory in bytes.
-
-    Attributes:
-        workload: the workload's name.
-        title: what the workload is.
-        unit: what its throughput counts, for example ``images``.
-        setting: as resolved: every value is filled in.
-        plan: how long it was to measure.
-        weights: the weights that it used.
-        items: what each item of the batch is.
-        timing: ``None`` under an emulator, where nothing is timed.
-        import_seconds: time to import the engine and the workload's libraries.
-        build_seconds: time to build the model and load its weights.
-        compile_seconds: time to compile or trace the model, ``None`` in eager mode.
-        canary: the operators' errors against fp64; ``None`` if the engine has no canary.
-        canary_verdict: what the errors show.
-        switches: process-wide switches that were set, by name.
-        environment: what was done to the environment variables.
-        counts: numbers that the model's work depends on; one process per setting counts them.
-        peak_memory: of this process.
-        machine: the machine it ran on.
-        libraries: the numerical libraries in the process.
-        usage: how busy the CPUs were while it sampled.
-        warnings: what may distort the result.
-        evidence: which kernels ran in which precision; the first processes of a setting are audited.
-        evidence_problem: why there is no evidence.
-        flops: the operations of one pass; one process per setting counts them.
-        flops_problem: why there are none.
-        bound: how near the run came to this machine's ceilings.
-        ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
-        profile: operator and layer times, with ``--profiling``.
-        profile_problem: why there is no profile.
-        engine: name of the inference framework.
-        versions: the versions of all libraries that affect the result, by name; empty if not recorded.
-        digest: SHA-256 of the workload's file; together with the digests of the weights and the inputs it says what
-            ran.
-        inputs_digest: SHA-256 of the inputs.
-        machine_fingerprint: equal on machines of equal speed; see ``modelzoo.machine.fingerprint``.
-        cpus: the logical CPUs that the process could run on.
-        turns: when it sampled, if other workers took turns with it.
-        kernels: which kernels a pass called; without ``evidence`` it shows whether they were those of a process that
-            was audited.
-        export: the model in the format of the engine; ``None`` if the engine ran the torch module itself.
-        agreement: how far the engine's outputs are from torch's; one process per setting compares them, and only if
-            its model was exported.
-        agreement_problem: why they were not compared.
-        pipeline: the stages that were timed; ``None`` if the model alone was.
-        accelerator: how it used the accelerator; ``None`` on a CPU.
-    """
-
-    workload: str
-    title: str
-    unit: str
-    setting: ResolvedSetting
-    plan: Plan
-    weights: Weights
-    items: tuple[str, ...]
-    timing: Optional[Timing]
-    import_seconds: float
-    build_seconds: float
-    compile_seconds: Optional[float]
-    canary: Optional[Canary]
-    canary_verdict: Optional[CanaryVerdict]
-    switches: tuple[str, ...]
-    environment: EnvironmentChanges
-    counts: tuple[Count, ...]
-    peak_memory: int
-    machine: Machine
-    libraries: Optional[Libraries]
-    usage: Optional[CpuUsage]
-    warnings: tuple[WarningMessage, ...]
-    evidence: Optional[Evidence] = None
-    evidence_problem: Optional[str] = None
-    flops: Optional[Flops] = None
-    flops_problem: Optional[str] = None
-    bound: Optional[Bound] = None
-    ceilings: Optional[Ceilings] = None
-    profile: Optional[Profile] = None
-    profile_problem: Optional[str] = None
-    engine: str = "torch"
-    versions: dict[str, str] = field(default_factory=dict)
-    digest: Optional[str] = None
-    inputs_digest: Optional[str] = None
-    machine_fingerprint: Optional[str] = None
-    cpus: Optional[tuple[int, ...]] = None
-    turns: Optional[tuple[Turn, ...]] = None
-    kernels: Optional[KernelDigest] = None
-    export: Optional[Export] = None
-    agreement: Optional[OutputAgreement] = None
-    agreement_problem: Optional[str] = None
-    pipeline: Optional[Pipeline] = None
-    accelerator: Optional[AcceleratorUse] = None
 
 
 @dataclass(frozen=True)
@@ -336,6 +210,10 @@ class Result:
             when this session began. It takes part in deciding which latencies are adjusted.
         session: which of several sessions this is; ``None`` if there was only one.
         tuning: the search that the runs belong to; ``None`` if they are no search.
+        throughput: what many instances achieved together; ``None`` unless the call was ``modelzoo throughput``. Its
+            runs tell what the first instance of each setting was, without timing.
+        load: what was measured under load; ``None`` unless the call was ``modelzoo load``.
+        sharding: of each judgement by several hosts, how the data set was divided among them.
         commit: the suite's git commit if it ran from a checkout, with ``+`` if files had been changed.
         format: name and version of the format.
     """
@@ -351,6 +229,9 @@ class Result:
     load_evidence: tuple[LoadEvidence, ...] = ()
     session: Optional[Session] = None
     tuning: Optional[Tuning] = None
+    throughput: Optional[Throughput] = None
+    load: Optional[Load] = None
+    sharding: tuple[ShardingReport, ...] = ()
     version: str = __version__
     commit: Optional[str] = None
     format: str = FORMAT

@@ -18,8 +18,11 @@ from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import write_atomically
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.design import Design
+from modelzoo.records.load import Load
 from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import FORMAT, FORMAT_VERSION, Asked, Result, Run, ValidityEntry
+from modelzoo.records.throughput import Throughput
+from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.tuning import Tuning
 from modelzoo.results import format1
 from modelzoo.results.privacy import mask
@@ -65,9 +68,21 @@ class ResultFile:
         """Append a judgement."""
         self._store(self.result.plus_validity(entry))
 
+    def add_sharding(self, report: ShardingReport) -> None:
+        """Append how a data set was divided among hosts."""
+        self._store(replace(self.result, sharding=(*self.result.sharding, report)))
+
     def set_tuning(self, tuning: Tuning) -> None:
         """Set how far a search has come."""
         self._store(replace(self.result, tuning=tuning))
+
+    def set_load(self, load: Load) -> None:
+        """Set how far a measurement under load has come."""
+        self._store(replace(self.result, load=load))
+
+    def set_throughput(self, throughput: Throughput) -> None:
+        """Set what is known of many instances."""
+        self._store(replace(self.result, throughput=throughput))
 
     def group_of(self, workload: str, setting: Setting) -> int:
         """Return the index of what was asked for; if it was not, it is appended."""
@@ -183,6 +198,7 @@ def _check(result: Result) -> None:
     if any(not each.sums.is_possible for each in result.load_evidence):
         raise ValueError("the evidence of earlier sessions has sums that are not possible")
     _check_tuning(result)
+    _check_throughput(result)
     for design in result.designs:
         if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
             raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")
@@ -199,6 +215,23 @@ def _check_tuning(result: Result) -> None:
         groups += [tuning.choice.winner, tuning.choice.best, *tuning.choice.ties, *tuning.choice.steps]
     if not all(0 <= group < len(result.asked) for group in groups):
         raise ValueError(f"the search names a setting that is none of the {len(result.asked)}")
+
+
+def _check_throughput(result: Result) -> None:
+    """Raises ``ValueError`` if a configuration or a setting is named that does not exist, or a time is not possible."""
+    found = result.throughput
+    if found is None:
+        return
+    if not all(0 <= each.group < len(result.asked) for each in found.configurations):
+        raise ValueError("a configuration has a setting that was not asked for")
+    named = [run.configuration for run in found.runs] + [each.configuration for each in found.dropped]
+    named += [found.soak.configuration] if found.soak is not None else []
+    if not all(0 <= index < len(found.configurations) for index in named):
+        raise ValueError("a round names a configuration that does not exist")
+    for run in found.runs:
+        times = [run.window, *(value for each in run.instances for value in each.latencies)]
+        if not all(value is None or 0 <= value < _LONGEST for value in times):
+            raise ValueError("an instance has a time that is not possible")
 
 
 def _check_numbers(data: Any) -> None:

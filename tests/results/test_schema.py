@@ -37,6 +37,7 @@ def test_the_schema_is_a_schema() -> None:
         "modelzoo-result/2",
         "modelzoo-result/2.1",
         "modelzoo-result/2.2",
+        "modelzoo-result/2.3",
         FORMAT,
     ]
 
@@ -83,7 +84,7 @@ def test_an_unknown_field_does_not_fit_the_schema(tmp_path: Path) -> None:
     ("path", "value"),
     [
         (("format",), "modelzoo-result/1"),
-        (("format",), "modelzoo-result/2.4"),
+        (("format",), "modelzoo-result/2.5"),
         (("format",), "modelzoo-result/3"),
         (("runs",), {}),
         (("runs", 0, "round"), -1),

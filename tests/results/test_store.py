@@ -233,7 +233,7 @@ def test_a_newer_minor_version_that_cannot_be_read_says_so(tmp_path: Path) -> No
     data = written(some_result(), tmp_path)
     data["format"] = "modelzoo-result/2.7"
     data["asked"][0]["setting"]["precision"] = "fp8"
-    with pytest.raises(InputError, match=r"has format 2.7, newer than this suite's 2.3, .*fp8.*; update modelzoo"):
+    with pytest.raises(InputError, match=r"has format 2.7, newer than this suite's 2.4, .*fp8.*; update modelzoo"):
         read_data(data, tmp_path)
 
 

@@ -1,0 +1,290 @@
+"""What ``modelzoo load`` asked for and measured: runs under load, each with its verdict.
+
+Scenarios and verdicts have the meaning and the names of MLPerf Inference (``TestScenario`` in ``test_settings.h`` and
+``PerformanceSummary`` in ``results.cc``, https://github.com/mlcommons/inference/tree/master/loadgen).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Optional
+
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.instance import InstanceReport
+
+
+class Scenario(str, Enum):
+    """``SERVER``: requests arrive in a Poisson process. ``OFFLINE``: all requests are there at the start.
+    ``SINGLE_STREAM``: the next request is sent when the last one was answered."""
+
+    SERVER = "server"
+    OFFLINE = "offline"
+    SINGLE_STREAM = "single-stream"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Flaw(str, Enum):
+    """Why a run is INVALID.
+
+    The first two say that the load was too high, the others that the run says nothing about that.
+    """
+
+    BOUND = "bound not met"
+    REJECTED = "requests rejected"
+    TOO_FEW = "too few requests"
+    LATE = "generator late"
+    DIED = "instance died"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+OVERLOAD = (Flaw.BOUND, Flaw.REJECTED)
+"""The flaws of a run under too high a load."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason why a run is INVALID: its kind, and the same in a sentence with the figures."""
+
+    flaw: Flaw
+    text: str
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """What was asked for. Times in seconds.
+
+    Attributes:
+        scenario: how requests arrive.
+        instances: number of instances.
+        cores_per_instance: of each.
+        batch: most requests of a batch.
+        max_wait: how long a request may wait for others to share its batch while an instance is idle.
+        queue: most requests that wait; a further one is rejected.
+        rate: requests per second; ``None`` if it is searched, or the scenario has none.
+        bound: on a percentile of the latency; ``None`` if there is none.
+        is_search: whether the highest rate is searched that meets the bound.
+        repeats: how often everything is repeated with new instances.
+        queries: minimum number of requests of a run; ``None``: follows from the bound.
+        duration: minimum time from the start of a run to its last arrival; ``None``: likewise.
+        seed: of the schedules.
+    """
+
+    scenario: Scenario
+    instances: int
+    cores_per_instance: int
+    batch: int
+    max_wait: float
+    queue: int
+    rate: Optional[float] = None
+    bound: Optional[LatencyBound] = None
+    is_search: bool = False
+    repeats: int = 1
+    queries: Optional[int] = None
+    duration: Optional[float] = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class GeneratorPlace:
+    """Where the generator and the queue run.
+
+    Attributes:
+        cpus: the logical CPUs of the generator's process.
+        is_own: whether no instance uses the cores of these CPUs.
+        problem: why it has no core of its own; ``None`` if it has.
+    """
+
+    cpus: tuple[int, ...]
+    is_own: bool
+    problem: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What full batches take while all instances are busy, measured before the first run. Times in seconds.
+
+    Attributes:
+        size: requests of each batch.
+        seconds: of each batch, by the instances' own clocks.
+        rate: requests per second that were answered.
+    """
+
+    size: int
+    seconds: tuple[float, ...]
+    rate: float
+
+
+@dataclass(frozen=True)
+class LoadSession:
+    """The instances of one repeat.
+
+    Attributes:
+        repeat: number of the repeat, from 0.
+        started: when the instances were started; UTC, ISO 8601.
+        cpus: the logical CPUs of each instance.
+        generator: where the generator ran.
+        calibration: what full batches took.
+        reports: what the instances reported at their end; empty if they were ended before.
+    """
+
+    repeat: int
+    started: str
+    cpus: tuple[tuple[int, ...], ...]
+    generator: GeneratorPlace
+    calibration: Calibration
+    reports: tuple[InstanceReport, ...] = ()
+
+
+@dataclass(frozen=True)
+class BatchCount:
+    """How many batches had so many requests."""
+
+    size: int
+    count: int
+
+
+@dataclass(frozen=True)
+class InstanceUse:
+    """What one instance did in a run.
+
+    Attributes:
+        batches: that it answered.
+        busy_seconds: in which it ran them, by its own clock.
+        error: why it died; ``None`` if it did not.
+    """
+
+    batches: int
+    busy_seconds: float
+    error: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How late the generator took requests after their scheduled arrivals, in seconds.
+
+    Attributes:
+        median: of all requests.
+        p99: the same by nearest rank, the largest if there are fewer than 100.
+        largest: of all.
+        limit: the p99 up to which the run is valid.
+    """
+
+    median: float
+    p99: float
+    largest: float
+    limit: float
+
+
+@dataclass(frozen=True)
+class LoadRun:
+    """One run under load. Times in seconds.
+
+    Attributes:
+        repeat: number of the repeat that it belongs to, from 0.
+        rate: requests per second of its schedule; ``None`` if there is no schedule.
+        seed: of the schedule, with the plan's seed before it.
+        started: when it began; UTC, ISO 8601.
+        requests: how many were scheduled.
+        seconds: from the start of the schedule to the last reply.
+        latencies: from the scheduled arrival of a request to the generator's receipt of the reply, in the order of
+            arrival, rounded to microseconds; only of requests that were answered.
+        rejected: requests that found the queue full.
+        lateness: of the generator.
+        batches: how large the batches were.
+        padded: items that were computed only to fill batches up to a fixed size.
+        uses: what each instance did.
+        reasons: why it is INVALID; empty: it is VALID.
+        given_up: whether it ended early, because it could not meet the bound any more.
+        replayed: whether its arrivals are those that LoadGen made.
+    """
+
+    repeat: int
+    rate: Optional[float]
+    seed: int
+    started: str
+    requests: int
+    seconds: float
+    latencies: tuple[float, ...]
+    rejected: int
+    lateness: Lateness
+    batches: tuple[BatchCount, ...]
+    padded: int
+    uses: tuple[InstanceUse, ...]
+    reasons: tuple[Reason, ...] = ()
+    given_up: bool = False
+    replayed: bool = False
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.reasons
+
+    @property
+    def is_overload(self) -> bool:
+        """Whether the load was too high; a run that is INVALID for other reasons says nothing about it."""
+        return bool(self.reasons) and all(each.flaw in OVERLOAD for each in self.reasons)
+
+
+@dataclass(frozen=True)
+class NamedValue:
+    """One figure of LoadGen's summary, as it names it; times in seconds."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True)
+class LoadgenRun:
+    """A run in which MLPerf LoadGen drove the same instances, as a cross-check.
+
+    Attributes:
+        version: of the package mlcommons-loadgen.
+        is_valid: its verdict.
+        recommendation: what it says about that; may be empty.
+        values: the figures of its summary.
+        run: the same requests as this suite's queue saw them, timed from the moment at which LoadGen issued them.
+    """
+
+    version: str
+    is_valid: bool
+    recommendation: str
+    values: tuple[NamedValue, ...]
+    run: LoadRun
+
+
+@dataclass(frozen=True)
+class Load:
+    """A measurement under load, as far as it has come.
+
+    Attributes:
+        workload: the workload's name.
+        plan: what was asked for.
+        fixed_size: the only batch size that the instances can run, to which smaller batches are padded; ``None``: they
+            run batches of any size.
+        sessions: the instances of each repeat.
+        runs: in the order in which they ended.
+        loadgen: the cross-check; ``None`` if there was none.
+        is_complete: whether it ended as planned.
+    """
+
+    workload: str
+    plan: LoadPlan
+    fixed_size: Optional[int] = None
+    sessions: tuple[LoadSession, ...] = ()
+    runs: tuple[LoadRun, ...] = ()
+    loadgen: Optional[LoadgenRun] = None
+    is_complete: bool = False
+
+    def plus(self, run: LoadRun) -> Load:
+        """Return a copy with ``run`` appended."""
+        return replace(self, runs=(*self.runs, run))
+
+    def plus_session(self, session: LoadSession) -> Load:
+        """Return a copy with ``session`` in place of an earlier one of its repeat."""
+        kept = [each for each in self.sessions if each.repeat != session.repeat]
+        return replace(self, sessions=(*kept, session))

@@ -1,0 +1,209 @@
+"""What runs under load show: percentiles, verdicts, and the highest rate that meets a bound. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Optional
+
+from modelzoo.formatting import seconds as time_text
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.load import Flaw, Lateness, Load, LoadRun, Reason, Scenario
+from modelzoo.records.run import Result
+from modelzoo.stats.early_stopping import most_over, queries_for, shows, upper_estimate
+from modelzoo.stats.intervals import Interval, level_interval
+
+LATE = 1e-3
+"""Seconds of lateness that a run may have in any case (its p99) …"""
+LATE_SHARE = 0.02
+"""… or this share of the time that a batch takes, if that is more: the queue cannot tell such a shift from another
+schedule."""
+SINGLE_STREAM_PERCENT = 90.0
+"""The percentile that MLPerf reports of SingleStream (``TestSettings::single_stream_target_latency_percentile``)."""
+
+
+def percentile(values: Sequence[float], percent: float) -> Optional[float]:
+    """Compute a percentile by nearest rank; ``None`` unless there are more than 1 / (1 - p) values.
+
+    The same rule as ``modelzoo.stats.samples.percentiles``, for any percentile.
+    """
+    if not values or (len(values) * (100 - percent) <= 100 and percent > 50):
+        return None
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100 - 1e-9) - 1)]
+
+
+def shown_percent(load: Load) -> float:
+    """The percentile that matters: that of the bound, else the one that MLPerf reports for the scenario."""
+    if load.plan.bound is not None:
+        return load.plan.bound.percentile
+    return SINGLE_STREAM_PERCENT if load.plan.scenario is Scenario.SINGLE_STREAM else 99.0
+
+
+def upper_bound(run: LoadRun, percent: float) -> Optional[float]:
+    """Return what the percentile does not exceed with 99 % confidence, in seconds; ``None`` if the run is too short.
+
+    MLPerf's early stopping estimate; see ``modelzoo.stats.early_stopping``.
+    """
+    return upper_estimate(sorted(run.latencies), percent / 100)
+
+
+def lateness(values: Sequence[float], batch_seconds: float) -> Lateness:
+    """Summarise how late the generator was.
+
+    Args:
+        values: of each request, in seconds.
+        batch_seconds: what a batch takes.
+    """
+    ordered = sorted(values) or [0.0]
+    p99 = ordered[max(0, math.ceil(0.99 * len(ordered)) - 1)]
+    return Lateness(median(ordered), p99, ordered[-1], max(LATE, LATE_SHARE * batch_seconds))
+
+
+def reasons(run: LoadRun, bound: Optional[LatencyBound], queue: int) -> tuple[Reason, ...]:
+    """Say why a run is INVALID; nothing if it is VALID.
+
+    Args:
+        run: whatever its ``reasons`` are.
+        bound: the bound on its latency, if there is one.
+        queue: most requests that could wait.
+    """
+    found = [
+        Reason(Flaw.DIED, f"instance {number} died: {use.error}")
+        for number, use in enumerate(run.uses)
+        if use.error is not None
+    ]
+    if run.rejected:
+        full = f"the queue of {queue:,} was full"
+        found.append(Reason(Flaw.REJECTED, f"{run.rejected:,} of {run.requests:,} requests were rejected: {full}"))
+    if run.lateness.p99 > run.lateness.limit:
+        late = f"p99 of its lateness is {time_text(run.lateness.p99)}, over {time_text(run.lateness.limit)}"
+        found.append(Reason(Flaw.LATE, f"the generator was late: {late}"))
+    if bound is not None and not any(each.flaw is Flaw.DIED for each in found):
+        found += _bound_reasons(run, bound)
+    return tuple(found)
+
+
+def _bound_reasons(run: LoadRun, bound: LatencyBound) -> list[Reason]:
+    """As LoadGen: the percentile itself must meet the bound, and the run must show it (early stopping)."""
+    limit, fraction, count = time_text(bound.seconds), bound.percentile / 100, len(run.latencies)
+    over = sum(latency > bound.seconds for latency in run.latencies)
+    if run.given_up:
+        many = f"{over:,} of the first {count:,} requests took longer than {limit}"
+        return [Reason(Flaw.BOUND, f"{many}, too many for {bound.text}")]
+    many = f"{over:,} of {count:,} requests took longer than {limit}"
+    if over > (1 - fraction) * count:
+        return [Reason(Flaw.BOUND, f"{bound.text} is not met: {many}")]
+    if shows(count, over, fraction):
+        return []
+    allowed = most_over(count, fraction)
+    if allowed is None:
+        needed = f"it takes {queries_for(0, fraction):,}; raise --queries"
+        return [Reason(Flaw.TOO_FEW, f"{count:,} requests cannot show {bound.text}: {needed}")]
+    return [Reason(Flaw.BOUND, f"{many}; to show {bound.text} with 99 % confidence, {allowed:,} may")]
+
+
+def achieved(run: LoadRun) -> float:
+    """Requests answered per second, from the start of the schedule to the last reply."""
+    return len(run.latencies) / run.seconds if run.seconds else 0.0
+
+
+def utilisation(run: LoadRun) -> list[float]:
+    """The share of the run in which each instance was busy."""
+    return [use.busy_seconds / run.seconds if run.seconds else 0.0 for use in run.uses]
+
+
+def mean_batch(run: LoadRun) -> float:
+    """Mean number of requests per batch."""
+    count = sum(each.count for each in run.batches)
+    return sum(each.size * each.count for each in run.batches) / count if count else 0.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search of one repeat found.
+
+    Attributes:
+        repeat: its number, from 0.
+        rate: the highest rate whose run was VALID; ``None``: none was.
+        limit: the lowest rate above it whose run was an overload; ``None``: none was.
+    """
+
+    repeat: int
+    rate: Optional[float]
+    limit: Optional[float]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The highest rate that meets the bound.
+
+    Attributes:
+        level: geometric mean of what the repeats found, with its 95 % interval: Student's t on their logarithms, as for
+            the processes of a setting. Each repeat had instances and schedules of its own.
+        sustained: the lowest of them, which every repeat met.
+        found: what each repeat found.
+    """
+
+    level: Interval
+    sustained: float
+    found: tuple[Found, ...]
+
+
+def searches(load: Load) -> list[Found]:
+    """What the search of each repeat found, as far as it has come."""
+    found = []
+    for repeat in sorted({run.repeat for run in load.runs if not run.replayed}):
+        runs = [run for run in load.runs if run.repeat == repeat and run.rate is not None and not run.replayed]
+        valid = max((run.rate for run in runs if run.rate is not None and run.is_valid), default=None)
+        over = [run.rate for run in runs if run.rate is not None and run.is_overload]
+        limit = min((rate for rate in over if valid is None or rate > valid), default=None)
+        found.append(Found(repeat, valid, limit))
+    return found
+
+
+def answer(load: Load) -> Optional[Answer]:
+    """The highest rate that meets the bound; ``None`` if a repeat found none, or nothing was searched."""
+    found = searches(load) if load.plan.is_search else []
+    rates = [each.rate for each in found if each.rate is not None]
+    if not rates or len(rates) < len(found):
+        return None
+    return Answer(level_interval(rates), min(rates), tuple(found))
+
+
+def capacity(load: Load) -> Optional[Interval]:
+    """Requests per second of an offline measurement: the level of its runs with its interval; ``None`` without any."""
+    rates = [achieved(run) for run in load.runs if run.is_valid and not run.replayed]
+    return level_interval(rates) if rates else None
+
+
+def stream_latency(load: Load) -> Optional[Interval]:
+    """The percentile of SingleStream: the level of its runs with its interval; ``None`` without any."""
+    values = [percentile(run.latencies, shown_percent(load)) for run in load.runs if run.is_valid and not run.replayed]
+    known = [value for value in values if value is not None]
+    return level_interval(known) if known else None
+
+
+def service_seconds(load: Load) -> float:
+    """What a full batch took, in the mean over all repeats; 0 if that is not known."""
+    return fmean(fmean(each.calibration.seconds) for each in load.sessions) if load.sessions else 0.0
+
+
+def of(result: Result) -> Load:
+    """The measurement under load that ``result`` holds.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    if result.load is None:
+        raise ValueError("the result holds no measurement under load")
+    return result.load
+
+
+def is_valid(load: Load) -> bool:
+    """Whether the question was answered: a search found a rate in every repeat, or all runs are VALID."""
+    if load.plan.is_search:
+        return answer(load) is not None
+    return bool(load.runs) and all(run.is_valid for run in load.runs)
