@@ -1,8 +1,10 @@
-"""Errors by layer, compared with what rounding to bf16 explains.
+"""Errors by layer, compared with what rounding explains.
 
-Three passes over the same few inputs: the reference, the model under test, and the *rounding baseline*, which is
-the reference computed in fp32 with the weights, inputs and outputs of its layers rounded to bf16. The baseline
-measures how large the error of correct bf16 kernels must be. The error of a fault is larger, or has a direction.
+Three passes over the same few inputs: the reference, the model under test, and the *rounding baseline*. For bf16, the
+baseline is the reference computed in fp32 with the weights, inputs and outputs of its layers rounded to bf16, which
+measures how large the error of correct bf16 kernels must be. For other precisions it is the reference for inputs that
+are changed by a few steps of fp32, which measures how much the network magnifies rounding. The error of a fault is
+larger, or has a direction.
 """
 
 from __future__ import annotations
@@ -12,16 +14,22 @@ import math
 from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
+from modelzoo.engines.export.source import slightly_changed
+from modelzoo.engines.export.structure import flatten, rebuild
+from modelzoo.records.agreement import MAGNIFIED
 from modelzoo.records.partial import LayerError
 from modelzoo.validity.layer_outputs import LayerOutputs, is_observable, observe
 from modelzoo.validity.predictor import Predictor
-from modelzoo.validity.thresholds import BF16_STEP, FP32_DRIFT
+from modelzoo.validity.thresholds import BF16_STEP, FP32_DRIFT, LIMITS
 
 UNOBSERVED_BASELINE = 8 * BF16_STEP
 """Error that bf16 explains if the reference cannot be observed, so that there is no baseline: 3 %."""
 MINIMUM_FOR_SCALE = 2048
 """Elements that estimating a layer's scale requires; a 1×1 map of a few pictures has too few."""
 BLOCKS = 16
+EVERY_LAYER_ROUNDS = MAGNIFIED / LIMITS["tensor_error"].value
+"""What the change of the inputs causes is taken this many times as what rounding explains in fp32, so that the largest
+error that passes is ``MAGNIFIED`` times as large, as when outputs are compared after the timing."""
 
 
 def layer_errors(
@@ -38,29 +46,43 @@ def layer_errors(
     """
     expected = observe(reference, args, wanted, output_tensor)
     observed = observe(tested, args, wanted, output_tensor)
-    baseline = LayerOutputs()
-    if tested.precision == "bf16" and is_observable(reference):
-        with rounded_to_bf16(reference.model):
-            baseline = observe(reference, args, wanted, output_tensor)
-    floor = FP32_DRIFT
+    baseline, floor, magnified = LayerOutputs(), FP32_DRIFT, 1.0
     if tested.precision == "bf16":
+        if is_observable(reference):
+            with rounded_to_bf16(reference.model):
+                baseline = observe(reference, args, wanted, output_tensor)
         floor = BF16_STEP if baseline.samples else UNOBSERVED_BASELINE
+    else:
+        changed = _slightly_changed(args)
+        if changed is not None:
+            baseline, magnified = observe(reference, changed, wanted, output_tensor), EVERY_LAYER_ROUNDS
     return tuple(
-        _layer_error(name, expected, observed, baseline, floor)
+        _layer_error(name, expected, observed, baseline, floor, magnified)
         for name, sample in expected.samples.items()
         if name in observed.samples and observed.samples[name].shape == sample.shape
     )
 
 
+def _slightly_changed(args: tuple[Any, ...]) -> Optional[tuple[Any, ...]]:
+    structure, values = flatten(args)
+    changed = slightly_changed(values)
+    return None if changed is None else tuple(rebuild(structure, changed))
+
+
 def _layer_error(
-    name: str, expected: LayerOutputs, observed: LayerOutputs, baseline: LayerOutputs, floor: float
+    name: str,
+    expected: LayerOutputs,
+    observed: LayerOutputs,
+    baseline: LayerOutputs,
+    floor: float,
+    magnified: float,
 ) -> LayerError:
     reference, tested, rounded = expected.samples[name], observed.samples[name], baseline.samples.get(name)
     if rounded is not None and rounded.shape != reference.shape:
         rounded = None
     explained = floor
     if rounded is not None:
-        explained = max(floor, relative_error(rounded, reference))
+        explained = max(floor, magnified * relative_error(rounded, reference))
     scale, scale_error, baseline_scale = 0.0, 0.0, 0.0
     if reference.numel() >= MINIMUM_FOR_SCALE:
         scale, scale_error = scale_change(tested, reference)

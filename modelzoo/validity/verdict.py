@@ -131,8 +131,9 @@ def decide(
 ) -> tuple[ValidityVerdict, int, str]:
     """Return (verdict, exit code, reason).
 
-    A failed check of the tested model gives NOT VALID. A reference that is itself broken (NaN, nothing detected, far
-    from the published quality) or a data set of one item gives CANNOT JUDGE.
+    A failed check of the tested model gives NOT VALID. With random weights only its numbers are checked: an error that
+    rounding does not explain is a fault, whatever the weights. A reference that is itself broken (NaN, nothing
+    detected, far from the published quality) or a data set of one item gives CANNOT JUDGE.
     """
     failed = [check for check in checks if not check.passed]
     names = {check.name for check in failed}
@@ -145,7 +146,7 @@ def decide(
         reason = f"fp32 itself is far from the published quality: a broken set-up; {reason}"
         return ValidityVerdict.CANNOT_JUDGE, 2, reason
     if failed:
-        return (ValidityVerdict.NUMERIC_ONLY if random else ValidityVerdict.NOT_VALID), 1, reason
+        return ValidityVerdict.NOT_VALID, 1, reason
     if count < MINIMUM_ITEMS:
         reason = f"{count} {item_name} is never enough for a pass: give at least {MINIMUM_ITEMS}"
         return ValidityVerdict.CANNOT_JUDGE, 2, reason

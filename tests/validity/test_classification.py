@@ -140,7 +140,7 @@ def test_a_reference_far_from_its_published_quality_cannot_judge(run: Callable[.
 
 
 def test_random_weights_are_numeric_only(classifier: Any, predictor: Callable[..., Predictor]) -> None:
-    """Within bf16: exit code 0, and never the word VALID; beyond it: 1."""
+    """Within bf16: exit code 0, and never the word VALID; beyond it: NOT VALID, exit code 1."""
     import torch
 
     torch.manual_seed(0)
@@ -151,7 +151,7 @@ def test_random_weights_are_numeric_only(classifier: Any, predictor: Callable[..
     assert (judged.changes, judged.classes, judged.resolution) == ((), (), "")
     off = predictor(model, "bf16", via=lambda x: 1.2 * model(x))
     judged = judge("lite0", classifier.task, predictor(model), off, request)
-    assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 1)
+    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
 def test_a_tolerance_changes_the_verdict(run: Callable[..., Validity], classifier: Any) -> None:

@@ -12,6 +12,7 @@ from modelzoo.validity import Predictor
 from modelzoo.validity.explain import first_suspect
 from modelzoo.validity.layer_outputs import OUTPUT, is_observable
 from modelzoo.validity.rounding import layer_errors, relative_error, rounded_to_bf16, scale_change
+from modelzoo.validity.thresholds import FP32_DRIFT
 
 
 def network() -> Any:
@@ -91,6 +92,31 @@ def test_fp32_against_fp32_has_no_error(model: Any, predictor: Callable[..., Pre
     culprit = culprit_of(errors(predictor(model), predictor(faulty)))
     assert culprit is not None
     assert culprit.name == "3"
+
+
+def test_a_network_that_magnifies_rounding_is_not_held_to_a_fixed_bound(predictor: Callable[..., Predictor]) -> None:
+    """A small difference of large values: one step of fp32 in the input is more than the usual bound in the output."""
+    import torch
+    from torch import nn
+
+    class Difference(nn.Module):
+        def __init__(self, factor: float) -> None:
+            super().__init__()
+            self.factor = factor
+
+        def forward(self, x: Any) -> Any:
+            return self.factor * x - 1000
+
+    (args,) = arguments()
+    for factor, is_explained in ((1 + 1e-6, True), (1 + 1e-4, False)):
+        models = predictor(Difference(1.0)), predictor(Difference(factor))
+        (layer,) = layer_errors(*models, (1000 + args,), lambda name: True, lambda output: output)
+        assert layer.error is not None and layer.error > 1e-4
+        assert 1e-3 < layer.baseline < 1e-2
+        assert (culprit_of((layer,)) is None) == is_explained
+    integers = (torch.arange(4),)
+    (layer,) = layer_errors(*models, integers, lambda name: True, lambda output: output)
+    assert layer.baseline == FP32_DRIFT
 
 
 def test_the_weights_are_put_back(model: Any) -> None:

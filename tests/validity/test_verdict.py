@@ -35,7 +35,7 @@ def request(**changes: object) -> ValidityRequest:
         ([GOOD, common_check(False)], 10, "", False, "NOT VALID", 1),
         ([check_value("published", 5.0, {}), BAD], 10, "", False, "CANNOT JUDGE", 2),
         ([check_value("tensor_error", 1.0, {})], 10, "", True, "NUMERIC ONLY", 0),
-        ([check_value("tensor_error", 9.0, {})], 10, "", True, "NUMERIC ONLY", 1),
+        ([check_value("tensor_error", 9.0, {})], 10, "", True, "NOT VALID", 1),
         ([finite_check(3, 10, ())], 10, "", True, "NOT VALID", 1),
         ([check_value("tensor_error", 1.0, {})], 1, "", True, "CANNOT JUDGE", 2),
     ],
