@@ -46,7 +46,7 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
             progress=lambda done, total, running: send(Progress(f"{done} of {total}: {running}")),
             exhibit=lambda exhibit: send(Exhibited(exhibit)),
         )
-        tested, reference = _side(found.tested, inputs), _side(found.reference, inputs)
+        tested, reference = side_report(found.tested, inputs), side_report(found.reference, inputs)
     report = ValidityReport(
         validity=found.validity,
         setting=job.resolved,
@@ -65,7 +65,8 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
     return Judged(report)
 
 
-def _side(loaded: LoadedPredictor, inputs: Inputs) -> SideReport:
+def side_report(loaded: LoadedPredictor, inputs: Inputs) -> SideReport:
+    """Return what one of the two models ran, with its proof from a pass on ``inputs``."""
     try:
         evidence, problem = value_and_problem(loaded.audit(inputs))
     except Exception as error:  # the judgement is finished, and more important than its proof

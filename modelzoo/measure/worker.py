@@ -1,4 +1,4 @@
-"""One fresh process that does one job: resolve settings, time one, or judge one.
+"""One fresh process that does one job: resolve settings, time one, or judge one, as a whole or in shards.
 
 The parent starts ``python -m modelzoo.measure.worker`` with a scrubbed environment, writes one job to its standard
 input and reads messages from its standard output, one JSON object per line. Whatever libraries print goes to standard
@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Callable
 
@@ -20,6 +21,7 @@ from modelzoo.machine import worker_environment
 from modelzoo.records.instance import Command, decode_command
 from modelzoo.records.protocol import (
     PROTOCOL,
+    ConcludeJob,
     Failed,
     Hello,
     InstanceJob,
@@ -28,9 +30,14 @@ from modelzoo.records.protocol import (
     Message,
     PrepareJob,
     ReferenceJob,
+    ShardJob,
+    ShardTurn,
     decode_job,
+    decode_shard_result,
+    decode_turn,
     encode_line,
 )
+from modelzoo.records.shards import ShardResult
 from modelzoo.version import __version__
 
 Send = Callable[[Message], None]
@@ -89,6 +96,14 @@ def do(job: Job, send: Send) -> Message:
 
         return reference_load.run(job, send, take_turn)
     worker_environment.enter(job.resolved)
+    if isinstance(job, ShardJob):
+        from modelzoo.measure.shard_judgement import judge_shards
+
+        return judge_shards(job, send, shard_turns())
+    if isinstance(job, ConcludeJob):
+        from modelzoo.measure.shard_judgement import conclude_shards
+
+        return conclude_shards(job, send, shard_results())
     from modelzoo.measure.judgement import judge
 
     return judge(job, send)
@@ -113,6 +128,19 @@ def read_command() -> Command:
         return decode_command(line)
     except msgspec.DecodeError as error:
         raise UsageError(f"the instance was given a command that it does not understand: {error}") from error
+
+
+def shard_turns() -> Iterator[ShardTurn]:
+    """Wait for each turn of a worker that judges shards; the parent ends the worker when there are no more."""
+    while True:
+        take_turn()
+        yield decode_turn(sys.stdin.buffer.readline())
+
+
+def shard_results() -> Iterator[ShardResult]:
+    """The results of shards that the parent sends, up to an empty line."""
+    while (line := sys.stdin.buffer.readline()).strip():
+        yield decode_shard_result(line)
 
 
 def _fail(send: Send, error: ModelzooError) -> int:

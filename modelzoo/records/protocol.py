@@ -16,7 +16,8 @@ from modelzoo.records.export import Export
 from modelzoo.records.instance import BatchDone, Ready, Served, Window
 from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import EnvironmentChanges, RunReport, ValidityReport
-from modelzoo.records.validity import ValidityRequest
+from modelzoo.records.shards import Shard, ShardPlan, ShardResult
+from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import Weights
 from modelzoo.setting import Plan, ResolvedSetting, Setting
 
@@ -114,6 +115,20 @@ class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
     export: Optional[Export] = None
 
 
+class ShardJob(ValidateJob, frozen=True, tag="shards"):
+    """Divide a data set into shards and compare both models' predictions shard by shard, as each ``ShardTurn`` says.
+
+    Attributes:
+        shard_items: items per shard; ``None``: by the kind of task.
+    """
+
+    shard_items: Optional[int] = None
+
+
+class ConcludeJob(ValidateJob, frozen=True, tag="conclude"):
+    """Judge the merged results of all shards, which follow as lines of ``ShardResult``; an empty line ends them."""
+
+
 class ReferenceJob(msgspec.Struct, frozen=True, tag="reference"):
     """Run the reference load, one turn at a time, until the process is killed."""
 
@@ -145,7 +160,7 @@ class InstanceJob(msgspec.Struct, frozen=True, tag="instance"):
     extras: bool = False
 
 
-Job = Union[PrepareJob, MeasureJob, ValidateJob, ReferenceJob, InstanceJob]
+Job = Union[PrepareJob, MeasureJob, ValidateJob, ShardJob, ConcludeJob, ReferenceJob, InstanceJob]
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -196,6 +211,41 @@ class Judged(msgspec.Struct, frozen=True, tag="judged"):
     report: ValidityReport
 
 
+class ShardsPlanned(msgspec.Struct, frozen=True, tag="shards-planned"):
+    """How a data set is divided: the first message of a ``ShardJob``."""
+
+    plan: ShardPlan
+
+
+class ShardTurn(msgspec.Struct, frozen=True):
+    """What a worker does in its next turn: judge a shard, or only look at the files of its items."""
+
+    shard: Shard
+    judge: bool = True
+
+
+class ShardCompared(msgspec.Struct, frozen=True, tag="shard-compared"):
+    """The answer to a ``ShardTurn``.
+
+    Attributes:
+        content: as in ``ShardResult``.
+        result: ``None`` if the shard was not to be judged.
+    """
+
+    content: str
+    result: Optional[ShardResult] = None
+
+
+class ShardsEnded(msgspec.Struct, frozen=True, tag="shards-ended"):
+    """There are no more turns."""
+
+
+class Concluded(msgspec.Struct, frozen=True, tag="concluded"):
+    """The answer to a ``ConcludeJob``."""
+
+    validity: Validity
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """The job failed with an error that the user can act on; ``error_kind`` names a class of ``modelzoo.errors``."""
 
@@ -212,6 +262,10 @@ Message = Union[
     ReferenceTaken,
     Measured,
     Judged,
+    ShardsPlanned,
+    ShardCompared,
+    ShardsEnded,
+    Concluded,
     Ready,
     Window,
     BatchDone,
@@ -240,6 +294,18 @@ def decode_job(line: bytes) -> Job:
     return job
 
 
+def decode_turn(line: bytes) -> ShardTurn:
+    """Raises ``msgspec.DecodeError`` for anything else."""
+    turn: ShardTurn = _TURNS.decode(line)
+    return turn
+
+
+def decode_shard_result(line: bytes) -> ShardResult:
+    """Raises ``msgspec.DecodeError`` for anything else."""
+    result: ShardResult = _SHARD_RESULTS.decode(line)
+    return result
+
+
 def decode_message(line: bytes) -> Message:
     """Raises ``msgspec.DecodeError`` for anything else, an incomplete line included."""
     message: Message = _MESSAGES.decode(line)
@@ -248,3 +314,5 @@ def decode_message(line: bytes) -> Message:
 
 _JOBS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Job)
 _MESSAGES: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Message)
+_TURNS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ShardTurn)
+_SHARD_RESULTS: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ShardResult)

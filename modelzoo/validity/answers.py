@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
+from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnswer
 from modelzoo.records.validity import Check, MetricChange
@@ -40,6 +41,7 @@ class AnswersTask:
     name = "answers"
     item_name = "question"
     probe_items = PROBE_ITEMS
+    one_row = False
     compares_output = True
 
     def __init__(self, declaration: Answers, context: TaskContext) -> None:
@@ -53,6 +55,15 @@ class AnswersTask:
 
     def comparable_layer(self, name: str) -> bool:
         return self._declaration.layers(name)
+
+    def identify(self, item: Question) -> str:
+        return encode_json(item).decode()
+
+    def file_of(self, item: Question) -> Optional[Path]:
+        return None
+
+    def data_digest(self) -> str:
+        return f"unanswerable questions: {self._may_be_empty}"  # decides whether an answer may be empty
 
     def preparing_threads(self) -> int:
         return 1  # a fast tokenizer's padding and truncation are state that threads must not share

@@ -39,6 +39,7 @@ class ClassificationTask:
     name = "classification"
     item_name = "picture"
     probe_items = PROBE_ITEMS
+    one_row = True
     compares_output = True
 
     def __init__(self, declaration: Classification, context: TaskContext) -> None:
@@ -56,6 +57,15 @@ class ClassificationTask:
 
     def comparable_layer(self, name: str) -> bool:
         return self._declaration.layers(name)
+
+    def identify(self, item: PictureItem) -> str:
+        return item.identity()
+
+    def file_of(self, item: PictureItem) -> Optional[Path]:
+        return item.file
+
+    def data_digest(self) -> str:
+        return ""
 
     def preparing_threads(self) -> int:
         return model_threads()

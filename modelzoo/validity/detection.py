@@ -18,6 +18,7 @@ from modelzoo.validity.prefetch import model_threads
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
 from modelzoo.validity.thresholds import NO_ALLOWANCE, Allowance, check_value, one_item_of
 from modelzoo.validity.verdict import published_check
+from modelzoo.workload.checkpoints import file_sha256
 from modelzoo.workload.images import Picture
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class DetectionTask:
 
     name = "detection"
     item_name = "picture"
+    one_row = True
     compares_output = False  # which boxes survive NMS is judged by matching them
 
     def __init__(self, declaration: Detection, context: TaskContext) -> None:
@@ -64,6 +66,15 @@ class DetectionTask:
 
     def comparable_layer(self, name: str) -> bool:
         return self._declaration.layers(name)
+
+    def identify(self, item: PictureItem) -> str:
+        return item.identity()
+
+    def file_of(self, item: PictureItem) -> Optional[Path]:
+        return item.file
+
+    def data_digest(self) -> str:
+        return "" if self._annotations is None else file_sha256(self._annotations.path)
 
     def preparing_threads(self) -> int:
         return model_threads()

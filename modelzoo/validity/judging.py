@@ -77,13 +77,22 @@ def bind(
         InputError: the data is missing or malformed.
         UsageError: no declaration, an unknown tolerance, a limit or batch below 1.
     """
+    names = reference.name, tested.name
+    return bind_task(declaration, TaskContext(workload, request, *names, tested.precision == "bf16"))
+
+
+def bind_task(declaration: Optional[TaskDeclaration], context: TaskContext) -> JudgingTask:
+    """As ``bind``, without models: to merge what shards gave, or to divide a data set."""
+    request = context.request
     check_tolerances(request.tolerance)
     for name, value in (("limit", request.limit), ("batch", request.batch)):
         if value is not None and value < 1:
             raise UsageError(f"--{name} must be 1 or more, not {value}")
     if declaration is None:
-        raise UsageError(f"workload {workload} does not say how its predictions are judged: set judge in workload.py")
-    return declaration.bind(TaskContext(workload, request, reference.name, tested.name, tested.precision == "bf16"))
+        raise UsageError(
+            f"workload {context.workload} does not say how its predictions are judged: set judge in workload.py"
+        )
+    return declaration.bind(context)
 
 
 def compare(

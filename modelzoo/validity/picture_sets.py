@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional, TypeVar, Union
 
+from modelzoo.errors import InputError
+from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.workload.images import Picture, read_picture
 from modelzoo.workload.inputs import photograph, photograph_crops
@@ -31,9 +33,27 @@ class PictureItem:
     label: Optional[int] = None
     image_id: Union[int, str, None] = None
 
+    @property
+    def file(self) -> Optional[Path]:
+        """The picture's file; ``None`` for crops of the built-in photograph."""
+        return None if self.source.path is None else Path(self.source.path)
+
     def read(self) -> Picture:
         """Read the picture as RGB; raises ``InputError`` if that is impossible."""
         return read(self.source)
+
+    def identity(self) -> str:
+        """What tells the picture from others, without the directory that it is in: name, label, size of its file …
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        try:
+            size = 0 if self.file is None else self.file.stat().st_size
+        except OSError as error:
+            raise InputError(f"{self.file} cannot be read: {error.strerror}") from error
+        parts = (self.name, self.label, self.image_id, replace(self.source, path=None), size)
+        return encode_json(parts).decode()
 
 
 def read(source: PictureSource) -> Picture:

@@ -21,8 +21,18 @@ from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.judging import judge
 from modelzoo.validity.predictor import Predictor
-from modelzoo.validity.protocol import ExhibitSink, Progress, no_exhibit, no_progress
+from modelzoo.validity.protocol import (
+    ExhibitSink,
+    Progress,
+    TaskContext,
+    TaskDeclaration,
+    no_exhibit,
+    no_progress,
+)
 from modelzoo.workload.declaration import Inputs, Workload
+
+REFERENCE_NAME = "fp32"
+"""What tables call the reference."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +53,18 @@ class LoadedPredictor:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Pair:
+    """The two models that are compared."""
+
+    reference: LoadedPredictor
+    tested: LoadedPredictor
+
+
+@dataclass(frozen=True)
+class Judgement(Pair):
     """The judgement and the two models that it compares."""
 
     validity: Validity
-    reference: LoadedPredictor
-    tested: LoadedPredictor
 
 
 def validate(
@@ -75,31 +91,66 @@ def validate(
         UsageError: the workload does not say how its predictions are judged.
         EnvironmentProblem: this process cannot compute in fp32, so there is no reference.
     """
+    declaration = declared(workload, setting)
+    pair = load_pair(engine, workload, setting, weights, inputs, export)
+    validity = judge(
+        workload.name,
+        declaration,
+        pair.reference.predictor,
+        pair.tested.predictor,
+        complete_request(request, setting, weights),
+        progress=progress,
+        exhibit=exhibit,
+    )
+    return Judgement(pair.reference, pair.tested, validity)
+
+
+def declared(workload: Workload, setting: ResolvedSetting) -> TaskDeclaration:
+    """Return how the predictions of ``workload`` are judged.
+
+    Raises:
+        UsageError: the workload does not say so.
+    """
     if workload.judge is None:
         raise UsageError(
             f"workload {workload.name} does not say how its predictions are judged: set judge in workload.py"
         )
+    declaration: TaskDeclaration = workload.judge(setting.options)
+    return declaration
+
+
+def task_context(
+    workload: Workload, setting: ResolvedSetting, weights: Weights, request: ValidityRequest
+) -> TaskContext:
+    """Return what a task must know to judge ``setting``, as it follows from the two models once they are loaded."""
+    complete = complete_request(request, setting, weights)
+    return TaskContext(workload.name, complete, REFERENCE_NAME, setting.label, setting.precision == "bf16")
+
+
+def load_pair(
+    engine: Engine,
+    workload: Workload,
+    setting: ResolvedSetting,
+    weights: Weights,
+    inputs: Inputs,
+    export: Optional[Export] = None,
+) -> Pair:
+    """Load the setting under test and its fp32 reference, with the same weights; arguments as of ``validate``.
+
+    Raises:
+        EnvironmentProblem: this process cannot compute in fp32, so there is no reference.
+    """
     plain = engine.reference(setting)
     other = engine if plain.engine == setting.engine else create_engine(plain.engine)
     if other is not engine:
         other.load()
-    reference = load_predictor(other, workload, plain, weights, inputs, name="fp32")
+    reference = load_predictor(other, workload, plain, weights, inputs, name=REFERENCE_NAME)
     if reference.canary is not None and reference.canary.verdict("fp32") is not CanaryVerdict.FP32:
         raise EnvironmentProblem(
             f"no fp32 reference in this process, its operators compute otherwise: {reference.canary.summary}; "
             "unset fast-math variables, or use a torch with torch.backends.mkldnn.conv.fp32_precision (2.9 or newer)"
         )
-    tested = load_predictor(engine, workload, setting, weights, inputs, export, name=setting.label)
-    validity = judge(
-        workload.name,
-        workload.judge(setting.options),
-        reference.predictor,
-        tested.predictor,
-        complete_request(request, setting, weights),
-        progress=progress,
-        exhibit=exhibit,
-    )
-    return Judgement(validity, reference, tested)
+    return Pair(reference, load_predictor(engine, workload, setting, weights, inputs, export, name=setting.label))
 
 
 def complete_request(request: ValidityRequest, setting: ResolvedSetting, weights: Weights) -> ValidityRequest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Callable, Optional, Protocol, Union
 
 from modelzoo.records.exhibits import Exhibit
@@ -110,11 +111,22 @@ class JudgingTask(Protocol):
     """The data set, in an order that is the same in every process."""
     probe_items: int
     """Number of items whose layers are compared."""
+    one_row: bool
+    """Whether every item has one row; otherwise it takes ``prepare`` to know how many it has."""
     compares_output: bool
     """Whether the output is judged besides the layers; if not, it is judged only if no layer can be observed."""
 
     def comparable_layer(self, name: str) -> bool:
         """Whether the layer ``name`` computes the same rows in the same order in both models."""
+
+    def identify(self, item: Any) -> str:
+        """What tells an item from others, the same on every host: its name and label, but not where its file is."""
+
+    def file_of(self, item: Any) -> Optional[Path]:
+        """The file that holds the item alone; ``None`` if there is none."""
+
+    def data_digest(self) -> str:
+        """What else of the data set decides the judgement, or its SHA-256 (annotations); empty if there is nothing."""
 
     def preparing_threads(self) -> int:
         """Number of threads that may call ``prepare``."""

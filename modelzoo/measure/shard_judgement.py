@@ -1,0 +1,171 @@
+"""Judge a data set in shards, and merge what they gave: the worker's side.
+
+A worker that judges shards loads both models once, at its first shard. ``modelzoo.measure.shard_calls`` is the parent's
+side.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Callable, Optional
+
+from modelzoo.engines import create_engine
+from modelzoo.engines.protocol import Engine
+from modelzoo.errors import InputError
+from modelzoo.machine.facts import read_machine
+from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.linux import allowed_cpus
+from modelzoo.measure.judgement import side_report
+from modelzoo.measure.preparation import check_resolution
+from modelzoo.records.machine import Machine
+from modelzoo.records.protocol import (
+    Concluded,
+    ConcludeJob,
+    Exhibited,
+    Message,
+    Paused,
+    Progress,
+    ShardCompared,
+    ShardJob,
+    ShardsEnded,
+    ShardsPlanned,
+    ShardTurn,
+)
+from modelzoo.records.shards import JudgedBy, Shard, ShardResult
+from modelzoo.setting import ResolvedSetting, value_text
+from modelzoo.validity import shards
+from modelzoo.validity.judging import bind_task, compare, conclude, merge
+from modelzoo.validity.predictors import Pair, declared, load_pair, task_context
+from modelzoo.validity.protocol import JudgingTask
+from modelzoo.version import __version__
+from modelzoo.workload import Workload
+from modelzoo.workload.batches import make_inputs
+from modelzoo.workload.checkpoints import file_sha256
+from modelzoo.workload.discovery import load_workload
+
+Send = Callable[[Message], None]
+LOCAL = ("weights", "input", "python", "image")
+"""Fields of a setting that name files of a host; the weights' checksum and the versions say what they are."""
+
+
+def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> ShardsEnded:
+    """Divide the data set, then do what the parent asks for, one turn after the other.
+
+    Raises:
+        ModelzooError: the setting cannot run, or its predictions cannot be judged.
+    """
+    # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
+    machine, cpus = read_machine(), allowed_cpus()
+    engine = create_engine(job.resolved.engine)
+    engine.load()
+    work = load_workload(Path(job.directory))
+    check_resolution(engine, work, job, machine.threads.count)
+    with engine.explained_errors():
+        send(Progress("plan"))
+        task = _task(job, work)
+        send(ShardsPlanned(shards.plan(task, _facts(job, work, engine), job.shard_items)))
+        judging = _Judging(job, work, engine, task, machine, frozenset(cpus), send)
+        send(Paused())
+        for turn in turns:
+            send(judging.take(turn))
+            send(Paused())
+    return ShardsEnded()
+
+
+def conclude_shards(job: ConcludeJob, send: Send, results: Iterable[ShardResult]) -> Concluded:
+    """Merge the results of all shards, and judge them as one pass over all items would be judged.
+
+    Raises:
+        ModelzooError: the predictions cannot be judged.
+    """
+    engine = create_engine(job.resolved.engine)
+    engine.load()
+    work = load_workload(Path(job.directory))
+    with engine.explained_errors():
+        task = _task(job, work)
+        merged = merge([each.result for each in results])
+        return Concluded(conclude(task, merged, lambda exhibit: send(Exhibited(exhibit))))
+
+
+def _task(job: ShardJob | ConcludeJob, work: Workload) -> JudgingTask:
+    context = task_context(work, job.resolved, job.weights, job.request)
+    return bind_task(declared(work, job.resolved), context)
+
+
+def _facts(job: ShardJob, work: Workload, engine: Engine) -> Mapping[str, str]:
+    """What all predictions depend on, as text. Not the host: its processor is recorded with each shard."""
+    setting = job.resolved
+    found = {"modelzoo": __version__, "workload file": file_sha256(work.directory / "workload.py")[:12]}
+    found["weights"] = f"{job.weights.name} ({job.weights.sha256[:12]})"
+    found.update({name: version for name, version in engine.versions().items() if name != "python"})
+    for field in fields(ResolvedSetting):
+        if field.name not in (*LOCAL, "options"):
+            found[field.name.replace("_", "-")] = value_text(getattr(setting, field.name))
+    found.update({f"option {name}": value_text(value) for name, value in setting.options.items()})
+    return found
+
+
+@dataclass
+class _Judging:
+    """The models, loaded at the first shard that is judged, and what they run."""
+
+    job: ShardJob
+    work: Workload
+    engine: Engine
+    task: JudgingTask
+    machine: Machine
+    cpus: frozenset[int]
+    send: Send
+    pair: Optional[Pair] = None
+    by: Optional[JudgedBy] = None
+
+    def take(self, turn: ShardTurn) -> ShardCompared:
+        """Judge a shard, or only look at the files of its items."""
+        content = self._content(turn.shard)
+        if not turn.judge:
+            return ShardCompared(content)
+        pair, by = self._loaded()
+        began, shard = time.monotonic(), turn.shard
+        result = compare(
+            self.task,
+            pair.reference.predictor,
+            pair.tested.predictor,
+            range(shard.start, shard.stop),
+            progress=lambda done, total, running: self.send(Progress(f"{done} of {total}: {running}")),
+            exhibit=lambda exhibit: self.send(Exhibited(exhibit)),
+        )
+        seconds = time.monotonic() - began
+        if self._content(shard) != content:
+            raise InputError(f"the data changed while shard {shard.number} was judged; run the same command again")
+        return ShardCompared(content, ShardResult(shard, content, result, by, seconds))
+
+    def _content(self, shard: Shard) -> str:
+        try:
+            return shards.content(self.task, shard)
+        except OSError as error:
+            raise InputError(f"{error.filename} cannot be read: {error.strerror}") from error
+
+    def _loaded(self) -> tuple[Pair, JudgedBy]:
+        if self.pair is None or self.by is None:
+            self.send(Progress("load"))
+            job = self.job
+            inputs = make_inputs(self.work, job.resolved, job.weights)
+            self.pair = load_pair(self.engine, self.work, job.resolved, job.weights, inputs, job.export)
+            self.by = JudgedBy(
+                session=uuid.uuid4().hex,
+                host=socket.gethostname(),
+                tested=side_report(self.pair.tested, inputs),
+                reference=side_report(self.pair.reference, inputs),
+                engine=self.engine.name,
+                versions=dict(self.engine.versions()),
+                machine=self.machine,
+                libraries=self.engine.libraries(),
+                machine_fingerprint=fingerprint(self.machine),
+                cpus=tuple(sorted(self.cpus)),
+            )
+        return self.pair, self.by

@@ -1,0 +1,95 @@
+"""Shards of a data set that is judged by several hosts: what identifies them, and what judging one gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import Machine
+from modelzoo.records.partial import PartialResult
+from modelzoo.records.run import SideReport
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Consecutive items of a data set, cut between batches.
+
+    Attributes:
+        number: position among the shards, from 0.
+        start: index of the first item.
+        stop: index after the last item.
+        identity: SHA-256 of everything that its predictions depend on, without the contents of pictures. Equal on every
+            host that would judge the same.
+    """
+
+    number: int
+    start: int
+    stop: int
+    identity: str
+
+    @property
+    def items(self) -> int:
+        """Number of its items."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """How a data set is divided. Every host makes the plan by itself, and all must agree.
+
+    Attributes:
+        facts: what all shards depend on, by name: the setting, weights, versions, the data set. If two hosts do not
+            agree, they say what differs.
+        item_name: what is counted: ``picture``, ``question``.
+        shards: in the order of their items.
+    """
+
+    facts: dict[str, str]
+    item_name: str
+    shards: tuple[Shard, ...]
+
+    @property
+    def items(self) -> int:
+        """Number of items of the data set."""
+        return self.shards[-1].stop
+
+
+@dataclass(frozen=True)
+class JudgedBy:
+    """The process that judged a shard, with the proof of what both of its models ran.
+
+    Attributes:
+        session: an id of the process. A shard that two processes judged has two.
+        host: the name of its host.
+        tested: the model under test. reference: the fp32 model.
+        engine, versions, machine, libraries, machine_fingerprint, cpus: as in ``ValidityReport``.
+    """
+
+    session: str
+    host: str
+    tested: SideReport
+    reference: SideReport
+    engine: str
+    versions: dict[str, str]
+    machine: Machine
+    libraries: Optional[Libraries]
+    machine_fingerprint: str
+    cpus: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ShardResult:
+    """What judging one shard gave; a file of its own on the disk of the host.
+
+    Attributes:
+        content: SHA-256 of the files of its items, as they were when it was judged; empty if the items have none.
+        result: the comparison of each item.
+        seconds: wall-clock time, without loading the models.
+    """
+
+    shard: Shard
+    content: str
+    result: PartialResult
+    by: JudgedBy
+    seconds: float = field(default=0.0)
