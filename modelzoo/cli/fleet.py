@@ -1,0 +1,87 @@
+"""``modelzoo fleet``: run and validate on many hosts, each of which torchrun has started this command on."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from modelzoo.cli import fleet_run, fleet_validate, options, setting_options
+from modelzoo.cli.output import add_details
+from modelzoo.cli.parser import Parser
+
+PURPOSES = {
+    "run": "time the same settings on every host, and name hosts that are slower than the others",
+    "validate": "judge predictions on a whole data set, divided among the hosts",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the commands of ``modelzoo fleet``."""
+    commands = parser.add_subparsers(dest="fleet_command", metavar="COMMAND", required=True, parser_class=Parser)
+    for name, purpose in PURPOSES.items():
+        command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+        {"run": _add_run, "validate": _add_validate}[name](command)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    setting_options.add_workloads(parser, "fp32,bf16, but fp32 with --vary and --setting")
+    setting_options.add_setting(parser)
+    setting_options.add_comparison(parser)
+    options.add_plan(parser)
+    options.add_validity(parser)
+    add_details(parser)
+    parser.add_argument("--validate", action="store_true", help="judge the predictions of each setting as well")
+    parser.add_argument(
+        "--json-dir",
+        type=Path,
+        metavar="DIR",
+        help="directory for the results: a host writes its own, the host of the store all (default: results/fleet-TIME)",
+    )
+    _add_store(parser)
+    parser.set_defaults(command_function=fleet_run.run_command, json=None)
+
+
+def _add_validate(parser: argparse.ArgumentParser) -> None:
+    setting_options.add_workloads(parser, "bf16")
+    setting_options.add_setting(parser)
+    options.add_validity(parser)
+    options.add_json(parser)
+    group = parser.add_argument_group("shards")
+    group.add_argument(
+        "--shards-dir",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="directory for finished shards, on each host its own or shared; another call goes on with them",
+    )
+    group.add_argument(
+        "--shard-items",
+        type=int,
+        metavar="N",
+        help="items per shard, rounded up to whole batches (default: 500 pictures to classify, 50 to detect objects "
+        "in, 100 questions)",
+    )
+    group.add_argument(
+        "--recheck",
+        type=int,
+        default=0,
+        metavar="N",
+        help="judge N shards on a second host, and count the predictions that differ (default 0)",
+    )
+    _add_store(parser)
+    parser.set_defaults(command_function=fleet_validate.validate_command, vary=[], setting=[], baseline=None)
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("fleet")
+    group.add_argument(
+        "--store",
+        metavar="HOST:PORT",
+        help="where rank 0 has the store, the same on every host (default: torchrun's master address, and the port "
+        "after its own)",
+    )
+    group.add_argument(
+        "--bind",
+        metavar="ADDRESS",
+        help="address that the store listens on, of the host of rank 0 (default: the host of --store)",
+    )

@@ -1,0 +1,126 @@
+"""``modelzoo fleet run``: time the same settings on many hosts, and name those that are slower than the others."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from modelzoo.cli.output import new_result, print_lines, result_lines, result_path
+from modelzoo.cli.selection import Jobs, select_settings
+from modelzoo.cli.session import InterruptedSessionError, measure_session
+from modelzoo.cli.sessions import INTERRUPTED
+from modelzoo.errors import ModelzooError, UsageError, WorkerError
+from modelzoo.setting import value_text
+from modelzoo.version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modelzoo.fleet.gathering import Gathering
+    from modelzoo.records.sharding import FleetHost
+
+COMPARISON = "fleet.json"
+"""File in the directory of the results that holds the comparison of the hosts."""
+
+
+def run_command(args: argparse.Namespace) -> int:
+    """Run ``modelzoo fleet run`` as the member that torchrun has made of this process; return the exit code.
+
+    Returns:
+        0 if this host measured, and on the host of the store if all did; 1 if one did not; 2 if the command line was
+        invalid or this host cannot measure; 130 if the user interrupted it.
+    """
+    from modelzoo.fleet.gathering import measure_together
+    from modelzoo.fleet.meeting import store_of
+    from modelzoo.fleet.membership import membership
+    from modelzoo.report import terminal
+
+    if args.sessions != 1 or args.trace:
+        raise UsageError("--sessions and --trace are for one host: call 'modelzoo run' with them there")
+    jobs = select_settings(args, "fp32,bf16")
+    here = membership(os.environ, args.store, args.bind)
+    directory, out = _directory(args), terminal.console()
+
+    def say(text: str) -> None:
+        out.print(text, soft_wrap=True, markup=False, highlight=False)
+
+    if here.restarts:
+        say(f"torchrun has restarted this host's process {here.restarts} times: its measurement begins anew")
+    own = directory / f"host-{here.rank}.json"
+    try:
+        with store_of(here) as store:
+            found = measure_together(here, store, _facts(jobs), lambda: _measure(jobs, args, own, out), directory, say)
+    except KeyboardInterrupt:
+        print(f"modelzoo: interrupted; finished runs are in {own}", file=sys.stderr)
+        return INTERRUPTED
+    return 0 if found is None else _compare(*found, directory, out)
+
+
+def _directory(args: argparse.Namespace) -> Path:
+    if args.json_dir is not None:
+        return Path(args.json_dir)
+    from modelzoo.records.run import now
+
+    default = result_path(None, now())
+    return default.with_name(f"fleet-{default.stem}")
+
+
+def _facts(jobs: Jobs) -> dict[str, str]:
+    """What all hosts must measure alike."""
+    asked = [(work.name, setting) for work, settings in jobs for setting in settings]
+    names = [
+        f"{name} {setting.label} {value_text(setting.batch)} {value_text(setting.threads)}" for name, setting in asked
+    ]
+    return {"modelzoo": __version__, "settings": ", ".join(names)}
+
+
+def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> Path:
+    """Measure as ``modelzoo run`` does; return the file of the complete result.
+
+    Raises:
+        ModelzooError: it is not complete, or nothing could be timed.
+    """
+    from modelzoo.report import terminal
+    from modelzoo.report.progress import LiveProgress
+    from modelzoo.results import summary
+    from modelzoo.results.store import ResultFile
+
+    stored = ResultFile(path, new_result(jobs))
+    with LiveProgress(out, stored.result) as progress:
+        try:
+            measure_session(jobs, args, stored, progress)
+        except InterruptedSessionError as early:
+            if early.problem is None:
+                raise KeyboardInterrupt from early
+            raise UsageError(early.problem) from early
+    failed = stored.result.only_error()
+    if failed is not None:
+        raise WorkerError(failed.error or "no run has ended")
+    rows = summary.rows(stored.result)
+    terminal.show(stored.result, rows, out, details=args.details)
+    print_lines(result_lines(stored.result, rows))
+    return path
+
+
+def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path, out: Console) -> int:
+    """Compare the hosts of each kind, and write and print what was found."""
+    from modelzoo.comparison.basis import read_histories
+    from modelzoo.files import write_atomically
+    from modelzoo.fleet.kinds import kinds
+    from modelzoo.records.codec import encode_json
+    from modelzoo.records.hosts import FleetComparison
+    from modelzoo.report.fleet import show_comparison
+
+    results = [gathered.results[rank] for rank in sorted(gathered.results)]
+    found = FleetComparison(hosts, kinds(results, read_histories(each.result for each in results)))
+    path = directory / COMPARISON
+    try:
+        write_atomically(path, encode_json(found) + b"\n")
+    except OSError as error:
+        raise ModelzooError(f"cannot write {path}: {error.strerror}") from error
+    show_comparison(found, out)
+    out.print(f"results: {directory}", soft_wrap=True, markup=False, highlight=False)
+    return 1 if any(host.result is None for host in hosts) else 0

@@ -1,0 +1,203 @@
+"""The host of the store: hears all members, tells each what to do, and notices those that are not heard any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Callable, Optional, Protocol, Union
+
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.fleet.member import beat_of, to_host, to_member
+from modelzoo.fleet.store import Connection
+from modelzoo.records.fleet import (
+    FLEET_PROTOCOL,
+    Done,
+    Finished,
+    Joined,
+    Left,
+    Measured,
+    Refused,
+    ToHost,
+    ToMember,
+    decode_to_host,
+)
+from modelzoo.records.sharding import FleetHost
+
+LOST_SECONDS = 60.0
+"""A member that has not been heard of for so long is lost; what it was doing is given to others."""
+BEAT_SECONDS = 5.0
+"""Seconds between two signs of life."""
+LOOK_SECONDS = 0.1
+"""Seconds between two looks at the store; a look takes one request for each member that is present, and one more."""
+
+
+class Work(Protocol):
+    """What the members of a fleet do together."""
+
+    def join(self, member: int, message: Joined) -> str:
+        """A member has come. Return why it cannot take part; empty if it can."""
+
+    def receive(self, member: int, message: Union[Finished, Measured]) -> None:
+        """A member has sent what it found."""
+
+    def next(self, member: int) -> Optional[ToMember]:
+        """What a member that waits is to do; ``None`` if there is nothing that it could do at present."""
+
+    def lose(self, member: int) -> None:
+        """A member has left, or is lost."""
+
+    def complete(self, members: Collection[int], absent: Collection[int]) -> bool:
+        """Whether nothing is left to do, with these members present, and these ranks without any member."""
+
+
+@dataclass
+class _Member:
+    heard: int = 0
+    told: int = 0
+    waits: bool = False
+    present: bool = True
+    joined: Optional[Joined] = None
+    problem: str = ""
+    beats: int = 0
+    alive: float = 0.0
+
+
+class Collector:
+    """Serves the members until all work is done and all of them have left.
+
+    Args:
+        connection: to the store, of its own.
+        size: number of ranks.
+        work: what they do.
+        on_event: called with a sentence when a member comes, leaves or is lost.
+        lost_seconds: see ``LOST_SECONDS``.
+        look_seconds: see ``LOOK_SECONDS``.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        size: int,
+        work: Work,
+        on_event: Callable[[str], None] = lambda text: None,
+        lost_seconds: float = LOST_SECONDS,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self._connection, self._size, self._work = connection, size, work
+        self._on_event, self._lost_seconds, self._look_seconds = on_event, lost_seconds, look_seconds
+        self._members: dict[int, _Member] = {}
+        self._began = self._looked = time.monotonic()
+
+    def run(self) -> None:
+        """Serve the members.
+
+        Raises:
+            EnvironmentProblem: all members have left, and work is left to do.
+            StoreLostError: the store does not answer.
+        """
+        while True:
+            self._welcome()
+            for number, member in self._members.items():
+                while member.present and self._connection.has(to_host(number, member.heard)):
+                    message = self._connection.take(to_host(number, member.heard), decode_to_host)
+                    member.heard += 1
+                    member.alive = time.monotonic()
+                    self._hear(number, member, message)
+            self._check_lives()
+            done = self._work.complete(self._present(), self._absent())
+            self._answer(done)
+            if not self._present() and not self._awaited():
+                if done:
+                    return
+                self._check_hopeless()
+            time.sleep(self._look_seconds)
+
+    def hosts(self) -> tuple[FleetHost, ...]:
+        """Every member, in the order in which they came, and every rank that never came."""
+        found = [
+            FleetHost(each.joined.rank, each.joined.host, each.joined.restarts, problem=each.problem)
+            for each in self._members.values()
+            if each.joined is not None
+        ]
+        missing = sorted(set(range(self._size)) - {each.rank for each in found})
+        return (*found, *(FleetHost(rank, f"rank {rank}", problem="it never joined") for rank in missing))
+
+    def numbers(self) -> tuple[int, ...]:
+        """The number of each member of ``hosts``, in its order, without those that never came."""
+        return tuple(number for number, each in self._members.items() if each.joined is not None)
+
+    def _welcome(self) -> None:
+        for number in range(len(self._members) + 1, self._connection.add("members", 0) + 1):
+            self._members[number] = _Member(alive=time.monotonic())
+
+    def _hear(self, number: int, member: _Member, message: ToHost) -> None:
+        if isinstance(message, Left):
+            self._end(number, member, message.error)
+            return
+        member.waits = True
+        if isinstance(message, Joined):
+            for other, former in self._members.items():  # it cannot say itself that it has ended
+                if former.present and other != number and former.joined and former.joined.rank == message.rank:
+                    self._end(other, former, "torchrun has restarted it")
+            member.joined = message
+            reason = self._work.join(number, message) if message.protocol == FLEET_PROTOCOL else "another protocol"
+            if reason:
+                self._tell(number, member, Refused(reason))
+                self._end(number, member, reason)
+            else:
+                self._on_event(f"host {message.host} (rank {message.rank}) has joined")
+            return
+        self._work.receive(number, message)
+
+    def _answer(self, done: bool) -> None:
+        for number, member in self._members.items():
+            if member.present and member.waits:
+                task = Done() if done else self._work.next(number)
+                if task is not None:
+                    self._tell(number, member, task)
+
+    def _tell(self, number: int, member: _Member, answer: ToMember) -> None:
+        self._connection.put(to_member(number, member.told), answer)
+        member.told += 1
+        member.waits = False
+
+    def _check_lives(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < min(1.0, self._lost_seconds / 4):
+            return
+        self._looked = now
+        for number, member in self._members.items():
+            beats = self._connection.add(beat_of(number), 0) if member.present else 0
+            if beats != member.beats:
+                member.beats, member.alive = beats, now
+            elif member.present and now - member.alive > self._lost_seconds:
+                self._end(number, member, f"it was not heard of for {self._lost_seconds:g} s")
+
+    def _end(self, number: int, member: _Member, problem: str) -> None:
+        member.present, member.waits, member.problem = False, False, problem
+        self._work.lose(number)
+        if problem and member.joined is not None:
+            self._on_event(f"host {member.joined.host} (rank {member.joined.rank}) is lost: {problem}")
+
+    def _present(self) -> list[int]:
+        return [number for number, member in self._members.items() if member.present]
+
+    def _awaited(self) -> bool:
+        """Whether a rank has not come yet, and still may."""
+        joined = {each.joined.rank for each in self._members.values() if each.joined is not None}
+        return len(joined) < self._size and time.monotonic() - self._began < self._lost_seconds
+
+    def _absent(self) -> list[int]:
+        """Ranks that nobody has any more, or never had within the time that a member may be silent."""
+        joined = {each.joined.rank for each in self._members.values() if each.joined is not None}
+        present = {each.joined.rank for each in self._members.values() if each.present and each.joined is not None}
+        waiting = time.monotonic() - self._began < self._lost_seconds
+        return [rank for rank in range(self._size) if rank not in present and (rank in joined or not waiting)]
+
+    def _check_hopeless(self) -> None:
+        """Nobody is here and work is left: raise if nobody can be expected to come."""
+        last = max((each.alive for each in self._members.values()), default=self._began)
+        if time.monotonic() - last > self._lost_seconds:
+            problems = [f"{each.host}: {each.problem}" for each in self.hosts() if each.problem]
+            raise EnvironmentProblem(f"no member of the fleet is left ({'; '.join(problems)})")

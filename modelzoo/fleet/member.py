@@ -1,0 +1,161 @@
+"""A member of the fleet: what it says to the host of the store, and what it does in answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Callable, Protocol
+
+from modelzoo.errors import EnvironmentProblem, ModelzooError
+from modelzoo.fleet.shard_files import ShardFiles
+from modelzoo.fleet.store import Connection, StoreLostError
+from modelzoo.records.fleet import (
+    Done,
+    Finished,
+    Joined,
+    Judge,
+    Left,
+    Refused,
+    SendShard,
+    ToHost,
+    ToMember,
+    decode_to_member,
+)
+from modelzoo.records.shards import Shard, ShardPlan, ShardResult
+
+CLOSED = "closed"
+"""The record that says that the host of the store gives no more answers."""
+SHORTEST_WAIT, LONGEST_WAIT = 0.01, 0.5
+"""Seconds between two looks for an answer; the wait grows from the first to the second."""
+
+
+class Judging(Protocol):
+    """What judges shards: ``modelzoo.measure.shard_calls.Shards``."""
+
+    plan: ShardPlan
+
+    def judge(self, shard: Shard) -> ShardResult:
+        """Judge one shard."""
+
+    def content(self, shard: Shard) -> str:
+        """The SHA-256 of the files of its items."""
+
+
+class Link:
+    """The messages between one member and the host of the store, one answer for each message.
+
+    Attributes:
+        member: number of the member, from 1, in the order in which they came.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.member = connection.add("members", 1)
+        self._said = self._heard = 0
+
+    @property
+    def beat(self) -> str:
+        """The counter that shows that the member is alive."""
+        return beat_of(self.member)
+
+    def say(self, message: ToHost) -> None:
+        """Send a message."""
+        self._connection.put(to_host(self.member, self._said), message)
+        self._said += 1
+
+    def ask(self, message: ToHost) -> ToMember:
+        """Send a message and wait for the answer."""
+        self.say(message)
+        name, wait = to_member(self.member, self._heard), SHORTEST_WAIT
+        while not self._connection.has(name):
+            if self._connection.has(CLOSED):
+                raise EnvironmentProblem("the host of the store has given up; its output says why")
+            time.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT)
+        self._heard += 1
+        return self._connection.take(name, decode_to_member)
+
+
+def to_host(member: int, number: int) -> str:
+    """The name of a member's message in the store."""
+    return f"to-host/{member}/{number}"
+
+
+def to_member(member: int, number: int) -> str:
+    """The name of an answer in the store."""
+    return f"to-member/{member}/{number}"
+
+
+def beat_of(member: int) -> str:
+    """The name of the counter that a living member increases."""
+    return f"beat/{member}"
+
+
+def usable(judging: Judging, files: ShardFiles) -> dict[str, str]:
+    """Return the shards on this disk, identity to session, whose items still have the same files."""
+    stored = [each for each in map(files.read, judging.plan.shards) if each is not None]
+    return {
+        each.shard.identity: each.by.session
+        for each in stored
+        if not each.content or each.content == judging.content(each.shard)
+    }
+
+
+def take_part(
+    link: Link,
+    joined: Joined,
+    judging: Judging,
+    files: ShardFiles,
+    on_shard: Callable[[Shard], None] = lambda shard: None,
+) -> int:
+    """Judge shards and send finished ones, as the host of the store says, until nothing is left to do.
+
+    Each shard that was judged is on this disk before it is sent.
+
+    Returns:
+        the number of shards that it judged.
+
+    Raises:
+        ModelzooError: it could not go on; the host of the store has been told why.
+    """
+    count = 0
+    try:
+        answer = link.ask(joined)
+        while not isinstance(answer, Done):
+            result = _result(answer, judging, files)
+            if isinstance(answer, Judge):
+                count += 1
+                on_shard(result.shard)
+            answer = link.ask(Finished(result))
+    except StoreLostError:  # it cannot be told anything
+        raise
+    except ModelzooError as error:
+        link.say(Left(str(error)))
+        raise
+    link.say(Left())
+    return count
+
+
+def _result(answer: ToMember, judging: Judging, files: ShardFiles) -> ShardResult:
+    if isinstance(answer, Refused):
+        raise EnvironmentProblem(answer.reason)
+    if isinstance(answer, SendShard):
+        stored = files.read(judging.plan.shards[answer.number])
+        if stored is None:
+            raise EnvironmentProblem(f"shard {answer.number} has been removed from {files.directory}")
+        return stored
+    assert isinstance(answer, Judge)
+    result = judging.judge(judging.plan.shards[answer.number])
+    if not answer.again:
+        files.write(result)
+    return result
+
+
+def facts_differ(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """Say which facts two plans do not share: ``torch: 2.10.0 instead of 2.9.1``."""
+    names = list(dict.fromkeys((*here, *there)))
+    return [
+        f"{name}: {there.get(name, 'none') or 'none'} instead of {here.get(name, 'none') or 'none'}"
+        for name in names
+        if here.get(name) != there.get(name)
+    ]

@@ -1,0 +1,113 @@
+"""Judge one setting on a whole data set by all members of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+from modelzoo.errors import ModelzooError
+from modelzoo.fleet.meeting import Times, collect, joined
+from modelzoo.fleet.member import Judging, take_part, usable
+from modelzoo.fleet.membership import Address, Membership
+from modelzoo.fleet.shard_files import ShardFiles
+from modelzoo.fleet.sharding import Sharding
+from modelzoo.measure.shard_calls import Shards
+from modelzoo.records.fleet import Joined
+from modelzoo.records.run import ValidityReport
+from modelzoo.records.sharding import ShardingReport
+from modelzoo.records.shards import JudgedBy
+from modelzoo.records.validity import Validity
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the host of the store has in the end.
+
+    Attributes:
+        sharding: who judged what.
+        judges: the processes that judged, the one of the first shard first.
+    """
+
+    sharding: ShardingReport
+    judges: Sequence[JudgedBy]
+
+
+def judge_together(
+    here: Membership,
+    store: Address,
+    judging: Judging,
+    files: ShardFiles,
+    group: int = 0,
+    again: int = 0,
+    say: Say = lambda text: None,
+    times: Times = Times(),  # noqa: B008 - frozen
+) -> Optional[Judged]:
+    """Take part in judging the data set of ``judging``; on the host of the store, also collect all shards.
+
+    Args:
+        here: this member.
+        store: where this process reaches the store, see ``store_of``.
+        judging: a worker that has divided the data set.
+        files: the finished shards on this host's disk.
+        group: index of what was asked for.
+        again: number of shards that two members judge.
+        say: told about members and shards.
+
+    Returns:
+        what all members have judged on the host of the store, where every shard then is on the disk; elsewhere
+        ``None``.
+
+    Raises:
+        StoreLostError: the host of the store does not answer.
+        ModelzooError: this member cannot judge; on the host of the store: no member can.
+    """
+    kept = f"finished shards are kept in {files.directory}"
+    finished = usable(judging, files)
+    if finished:
+        say(f"{len(finished)} of {len(judging.plan.shards)} shards are in {files.directory} already")
+    hello = Joined(
+        rank=here.rank,
+        host=here.host,
+        restarts=here.restarts,
+        facts=judging.plan.facts,
+        shards=len(judging.plan.shards),
+        finished=finished,
+    )
+    prefix = f"{group}/"
+    if not here.has_store:
+        with joined(store, prefix, kept, times) as link:
+            take_part(link, hello, judging, files)
+        return None
+    work = Sharding(judging.plan, files, finished, again, say)
+    collecting = collect(store, prefix, here.size, work, say, times)
+    try:
+        with joined(store, prefix, kept, times) as link:
+            take_part(link, hello, judging, files)
+    except ModelzooError as error:  # the others can go on without this host's worker
+        say(f"this host cannot judge any more: {error}")
+    collecting.wait()
+    collector = collecting.collector
+    return Judged(work.report(group, collector.numbers(), collector.hosts()), work.judges())
+
+
+def report_of(judged: Judged, validity: Validity, shards: Shards) -> ValidityReport:
+    """Return the report of a judgement by many hosts: the proof is that of the process that judged the first shard."""
+    resolved, weights = shards.resolved
+    first = judged.judges[0]
+    return ValidityReport(
+        validity=validity,
+        setting=resolved,
+        weights=weights,
+        tested=first.tested,
+        reference=first.reference,
+        engine=first.engine,
+        versions=first.versions,
+        machine=first.machine,
+        libraries=first.libraries,
+        machine_fingerprint=first.machine_fingerprint,
+        cpus=first.cpus,
+        export=shards.preparation.export,
+    )

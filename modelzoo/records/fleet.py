@@ -1,0 +1,103 @@
+"""What the members of a fleet tell each other. JSON; every message is checked when it is read."""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import msgspec
+
+from modelzoo.records.shards import ShardResult
+
+FLEET_PROTOCOL = 1
+"""Changes whenever members with different versions of the suite would no longer understand each other."""
+
+
+class Joined(msgspec.Struct, frozen=True, tag="joined"):
+    """A member's first message.
+
+    Attributes:
+        rank: of torchrun.
+        host: the name of its host.
+        restarts: how often torchrun has restarted it.
+        facts: what its predictions depend on (``ShardPlan.facts``); empty if it times.
+        shards: number of shards of its plan.
+        finished: identities of the shards that are on its disk, each with the session that judged it.
+    """
+
+    rank: int
+    host: str
+    restarts: int = 0
+    facts: dict[str, str] = {}
+    shards: int = 0
+    finished: dict[str, str] = {}
+    protocol: int = FLEET_PROTOCOL
+
+
+class Finished(msgspec.Struct, frozen=True, tag="finished"):
+    """A shard that was judged, or that was on the member's disk."""
+
+    result: ShardResult
+
+
+class Measured(msgspec.Struct, frozen=True, tag="measured"):
+    """A complete result file of one host, as JSON."""
+
+    result: bytes
+
+
+class Left(msgspec.Struct, frozen=True, tag="left"):
+    """The member's last message, with the reason if it could not do its part."""
+
+    error: str = ""
+
+
+class Judge(msgspec.Struct, frozen=True, tag="judge"):
+    """Judge the shard of this number; ``again``: another member has judged it before."""
+
+    number: int
+    again: bool = False
+
+
+class SendShard(msgspec.Struct, frozen=True, tag="send"):
+    """Send the shard of this number, which is on the member's disk."""
+
+    number: int
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    """There is nothing more to do."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The member cannot take part."""
+
+    reason: str
+
+
+ToHost = Union[Joined, Finished, Measured, Left]
+"""What a member sends to the host of the store."""
+ToMember = Union[Judge, SendShard, Done, Refused]
+"""The answer to each message, but for the last."""
+
+
+class RecordHead(msgspec.Struct, frozen=True):
+    """What precedes the parts of a record in the store: its size in bytes, and its SHA-256."""
+
+    size: int
+    sha256: str
+
+
+def decode_to_host(data: bytes) -> ToHost:
+    """Raises ``msgspec.DecodeError`` for anything that is no message to the host of the store."""
+    message: ToHost = _TO_HOST.decode(data)
+    return message
+
+
+def decode_to_member(data: bytes) -> ToMember:
+    """Raises ``msgspec.DecodeError`` for anything that is no message to a member."""
+    message: ToMember = _TO_MEMBER.decode(data)
+    return message
+
+
+_TO_HOST: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ToHost)
+_TO_MEMBER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ToMember)

@@ -1,0 +1,162 @@
+"""What is printed of a fleet: who judged what, which hosts were compared, and which of them is odd."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from modelzoo.formatting import MISSING, duration, significant
+from modelzoo.records.hosts import FleetComparison, HostKind, HostLevel
+from modelzoo.records.sharding import FleetHost, ShardingReport
+from modelzoo.report.table import Column, rich_table
+from modelzoo.report.terminal import WIDTH
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def show_sharding(reports: Sequence[ShardingReport], out: Console) -> None:
+    """Print the hosts that judged a data set, and what is known of predictions that were made twice."""
+    for report in reports:
+        out.print()
+        out.print(rich_table(sharding_columns(report)))
+        out.print()
+        for line in sharding_notes(report):
+            out.print(textwrap.fill(line, min(WIDTH, out.width)), markup=False, highlight=False)
+
+
+def sharding_columns(report: ShardingReport) -> list[Column]:
+    """Return one row per member."""
+    hosts = report.hosts
+    columns = [
+        Column("host", tuple(host.host for host in hosts)),
+        Column("rank", tuple(str(host.rank) for host in hosts), is_number=True),
+        Column(f"{report.item_name}s judged", tuple(str(host.items) for host in hosts), is_number=True),
+        Column("time", tuple(duration(host.seconds) for host in hosts), is_number=True),
+        Column(f"{report.item_name}s/s", tuple(map(_rate, hosts)), is_number=True),
+    ]
+    if any(host.restarts for host in hosts):
+        columns.append(Column("restarts", tuple(str(host.restarts) for host in hosts), is_number=True))
+    if any(host.problem for host in hosts):
+        columns.append(Column("problem", tuple(host.problem or MISSING for host in hosts)))
+    return columns
+
+
+def sharding_notes(report: ShardingReport) -> list[str]:
+    """Say how much earlier calls had finished, what differed between processes, and on which processors."""
+    noun = f"{report.item_name}s"
+    found = [
+        f"{report.items} {noun} in {report.shards} shards; {report.reused} of them were finished by earlier calls."
+    ]
+    if report.judged_twice:
+        found.append(
+            f"{report.judged_twice} {noun} were judged by two processes; the predictions of {report.differing} of them "
+            "differ in at least one digit. The first of both counts."
+        )
+    else:
+        found.append(
+            "No shard was judged twice, so it is not known whether another process would predict the same to the last "
+            "digit; --recheck N judges N shards again."
+        )
+    if len(report.processors) > 1:
+        found.append(
+            f"The hosts have different processors ({', '.join(report.processors)}), whose kernels may round "
+            "differently."
+        )
+    return found
+
+
+def _rate(host: FleetHost) -> str:
+    return significant(host.items / host.seconds, 3) if host.seconds > 0 else MISSING
+
+
+def show_comparison(found: FleetComparison, out: Console) -> None:
+    """Print every host, how those of each kind compare, and what is different about an odd one."""
+    out.print()
+    out.print(rich_table(host_columns(found.hosts)))
+    for kind in found.kinds:
+        if kind.levels:
+            out.print()
+            out.print(rich_table(kind_columns(kind)))
+    out.print()
+    for line in comparison_notes(found):
+        out.print(textwrap.fill(line, min(WIDTH, out.width)), markup=False, highlight=False)
+
+
+def host_columns(hosts: Sequence[FleetHost]) -> list[Column]:
+    """Return one row per rank: its host, and its result or why there is none."""
+    columns = [
+        Column("rank", tuple(str(host.rank) for host in hosts), is_number=True),
+        Column("host", tuple(host.host for host in hosts)),
+        Column("result", tuple(host.result or f"none: {host.problem}" for host in hosts)),
+    ]
+    if any(host.restarts for host in hosts):
+        columns.append(Column("restarts", tuple(str(host.restarts) for host in hosts), is_number=True))
+    return columns
+
+
+def kind_columns(kind: HostKind) -> list[Column]:
+    """Return one row per host of a kind: its latency against the others', in the mean and in each setting."""
+    means = [each for each in kind.levels if not each.subject]
+    columns = [
+        Column("host", tuple(each.host for each in means)),
+        Column("latency ÷ the others'", tuple(_ratio(each) for each in means), is_number=True),
+        Column("p", tuple(f"{each.p_value:.2g}" for each in means), is_number=True),
+    ]
+    for subject in dict.fromkeys(each.subject for each in kind.levels if each.subject):
+        cells = tuple(
+            f"{each.ratio:.3f}" + (" *" if each.odd else "") for each in kind.levels if each.subject == subject
+        )
+        columns.append(Column(subject, cells, is_number=True, order=0))
+    return columns
+
+
+def comparison_notes(found: FleetComparison) -> list[str]:
+    """Name each odd host with what is different about it, and say what the comparison rests on."""
+    notes = []
+    for kind in found.kinds:
+        odd = list(dict.fromkeys(each.host for each in kind.levels if each.odd))
+        notes += [odd_line(kind, host) for host in odd]
+        if kind.problem:
+            notes.append(f"{kind.name} ({', '.join(kind.hosts)}): {kind.problem}.")
+        elif not odd:
+            notes.append(f"{kind.name}: none of {len(kind.hosts)} hosts is odd.")
+        if kind.spread:
+            notes.append(
+                f"{kind.name}: hosts differ by {kind.spread}, standard deviation. p is corrected for all hosts and "
+                "settings (Holm); * marks a setting in which a host is odd."
+            )
+    if len(found.kinds) > 1:
+        notes.append("Hosts of different kinds are not compared with each other; 'modelzoo compare' does that.")
+    notes += [
+        f"host {host.host} was restarted by torchrun {host.restarts} times; its measurement began anew."
+        for host in found.hosts
+        if host.restarts
+    ]
+    return notes
+
+
+def odd_line(kind: HostKind, host: str) -> str:
+    """Say how odd a host is and what is different: "host 3 is 6 % slower [4, 8]; governor powersave instead of …"."""
+    levels = [each for each in kind.levels if each.host == host and each.odd]
+    worst = next((each for each in levels if not each.subject), levels[0])
+    direction = "slower" if worst.ratio > 1 else "faster"
+    ends = sorted(_percent_of(end, worst.ratio > 1) for end in (worst.low, worst.high))
+    amount = _percent_of(worst.ratio, worst.ratio > 1)
+    where = f" in {worst.subject}" if worst.subject else ""
+    text = f"host {host} is {amount:.2g} % {direction}{where} [{ends[0]:.2g}, {ends[1]:.2g}]"
+    differences = [
+        f"{each.name} {each.here} instead of {each.others}" for each in kind.differences if each.host == host
+    ]
+    return f"{text}; {'; '.join(differences) or 'nothing that was recorded is different about it'}"
+
+
+def _percent_of(ratio: float, slower: bool) -> float:
+    """How many per cent longer a latency is than the others', or how many per cent shorter."""
+    return 100 * (ratio - 1) if slower else 100 * (1 - ratio)
+
+
+def _ratio(level: HostLevel) -> str:
+    ends = f"[{level.low:.3f}, {level.high:.3f}]" if level.high < 1e9 else "[unknown]"
+    return f"{level.ratio:.3f} {ends}" + (" *" if level.odd else "")

@@ -1,0 +1,76 @@
+"""Which host is odd: a planted one is found, equal ones are not, and few hosts need what is known of sessions."""
+
+from __future__ import annotations
+
+import math
+import random
+from statistics import stdev
+
+import pytest
+
+from modelzoo.fleet.hosts import pooled, standings
+from modelzoo.stats import Variance
+
+
+def drawn(seed: int, hosts: int, settings: int = 1, spread: float = 0.01) -> list[list[float]]:
+    """Log levels of equal hosts, each of which is faster or slower as a whole by ``spread``."""
+    source = random.Random(seed)
+    found = []
+    for _ in range(hosts):
+        whole = source.gauss(0.0, spread)
+        found.append(
+            [math.log(0.1 * (setting + 1)) + whole + source.gauss(0.0, spread / 4) for setting in range(settings)]
+        )
+    return found
+
+
+def test_a_slow_host_among_ten_is_named_with_its_interval() -> None:
+    """10 % slower, where equal hosts differ by 1 %."""
+    levels = drawn(1, 10)
+    levels[3][0] += math.log(1.10)
+    found = standings(levels)
+    assert [row[0].odd for row in found] == [index == 3 for index in range(10)]
+    slow = found[3][0].ratio
+    assert slow.low < 1.10 < slow.high
+    assert slow.low > 1.05
+
+
+def test_a_host_that_is_slow_in_one_setting_is_found_there() -> None:
+    """The mean over all settings hides it."""
+    levels = drawn(2, 10, settings=4)
+    levels[7][2] += math.log(1.3)
+    found = standings(levels)
+    assert found[7][3].odd
+    assert not any(standing.odd for index, row in enumerate(found) for standing in row if index != 7)
+
+
+@pytest.mark.parametrize(("hosts", "settings"), [(3, 1), (10, 1), (10, 4)])
+def test_equal_hosts_are_rarely_called_odd(hosts: int, settings: int) -> None:
+    """In at most 2 % of all fleets, as verdicts promise: 300 fleets may show 13 (binomial, 99 %)."""
+    false = sum(
+        any(standing.odd for row in standings(drawn(seed, hosts, settings)) for standing in row) for seed in range(300)
+    )
+    assert false <= 13
+
+
+def test_three_hosts_are_told_apart_only_with_what_earlier_sessions_show() -> None:
+    """One degree of freedom is not enough; twenty earlier sessions are."""
+    levels = [[0.0], [0.004], [math.log(1.10)]]
+    assert not any(row[0].odd for row in standings(levels))
+    found = standings(levels, Variance(0.01**2, 19))
+    assert [row[0].odd for row in found] == [False, False, True]
+
+
+def test_two_hosts_cannot_be_told_apart() -> None:
+    """Neither is the odd one."""
+    with pytest.raises(ValueError, match="2 hosts"):
+        standings([[0.0], [1.0]])
+
+
+def test_variances_are_pooled_by_their_degrees_of_freedom() -> None:
+    """That of a standard deviation over two hosts counts little beside twenty sessions."""
+    own = stdev([0.0, 0.02]) ** 2
+    both = pooled([0.0, 0.02], Variance(0.01**2, 19))
+    assert both == Variance(pytest.approx((own + 19 * 0.01**2) / 20), 20)  # type: ignore[arg-type]
+    assert pooled([0.0, 0.02], None) == Variance(pytest.approx(own), 1)  # type: ignore[arg-type]
+    assert pooled([0.0, 0.02], Variance(0.1, math.inf)) == Variance(0.1, math.inf)

@@ -1,0 +1,201 @@
+"""A fleet of threads judges a data set: nothing lost, nothing counted twice, whoever is killed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Optional
+
+import pytest
+from fleet_members import (
+    QUICK,
+    FakeJudge,
+    Killed,
+    Outcome,
+    directory,
+    free_port,
+    judged,
+    member,
+    plan,
+    renamed,
+    together,
+)
+
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.fleet.meeting import store_of
+from modelzoo.fleet.shard_files import ShardFiles
+from modelzoo.fleet.store import StoreLostError
+from modelzoo.fleet.validation import Judged, judge_together
+from modelzoo.records.shards import ShardPlan, ShardResult
+from modelzoo.validity.judging import merge
+
+
+def fleet(folder: Path, judges: list[FakeJudge], again: int = 0) -> list[Outcome]:
+    """Run all members; the disk of each is a directory of its own."""
+    port = free_port()
+
+    def call(rank: int) -> Optional[Judged]:
+        here = member(rank, len(judges), port)
+        with store_of(here) as store:
+            files = ShardFiles(directory(folder, rank))
+            return judge_together(here, store, judges[rank], files, again=again, times=QUICK)
+
+    return together([lambda rank=rank: call(rank) for rank in range(len(judges))])  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch_is_imported() -> None:
+    """Or the first member that needs it comes seconds after the others."""
+    import torch.distributed  # noqa: F401
+
+
+def collected(outcomes: list[Outcome]) -> Judged:
+    """What the host of the store returned."""
+    assert outcomes[0].error is None, outcomes[0].error
+    assert isinstance(outcomes[0].value, Judged)
+    return outcomes[0].value
+
+
+def check_whole(folder: Path, divided: ShardPlan) -> None:
+    """Every item is there once, in the shards on the disk of the host of the store."""
+    stored = [ShardFiles(directory(folder, 0)).read(shard) for shard in divided.shards]
+    merged = merge([each.result for each in stored if each is not None])
+    assert [each.index for each in merged.classified] == list(range(divided.items))
+
+
+def test_three_members_judge_every_shard_once(tmp_path: Path) -> None:
+    """Each takes part, and all shards end on the disk of the host of the store."""
+    divided, barrier = plan(), threading.Barrier(3)
+    judges = [FakeJudge(f"host-{rank}", divided, meets=barrier) for rank in range(3)]
+    found = collected(fleet(tmp_path, judges)).sharding
+    assert sorted(number for judge in judges for number in judge.done) == list(range(6))
+    assert all(judge.done for judge in judges)
+    assert (found.items, found.shards, found.reused, found.judged_twice) == (24, 6, 0, 0)
+    assert sorted(each.host for each in found.hosts) == ["host-0", "host-1", "host-2"]
+    assert sum(each.items for each in found.hosts) == 24
+    check_whole(tmp_path, divided)
+
+
+def test_a_killed_member_costs_only_its_unfinished_shard(tmp_path: Path) -> None:
+    """It is named, the others judge what it had begun, and what it had finished counts once."""
+    divided, barrier = plan(), threading.Barrier(3)
+    judges = [FakeJudge(f"host-{rank}", divided, meets=barrier) for rank in range(3)]
+    judges[2].dies_at = 1
+    outcomes = fleet(tmp_path, judges)
+    found = collected(outcomes).sharding
+    assert isinstance(outcomes[2].error, Killed)
+    assert sorted(number for judge in judges for number in judge.done) == list(range(6))
+    assert {each.host: each.problem for each in found.hosts}["host-2"] == "it was not heard of for 1 s"
+    assert next(each for each in found.hosts if each.host == "host-2").items == 4
+    check_whole(tmp_path, divided)
+
+
+def test_another_call_goes_on_after_the_host_of_the_store_was_killed(tmp_path: Path) -> None:
+    """The others say so in one line; their finished shards are used by the next call, and none is judged again."""
+    divided, barrier = plan(), threading.Barrier(2)
+    first = [FakeJudge(f"host-{rank}", divided, meets=barrier) for rank in range(2)]
+    first[0].dies_at = 0
+    outcomes = fleet(tmp_path, first)
+    assert isinstance(outcomes[0].error, Killed)
+    assert isinstance(outcomes[1].error, StoreLostError)
+    text = str(outcomes[1].error)
+    assert text.startswith("the host of the store, 127.0.0.1:")
+    assert text.endswith(f"finished shards are kept in {directory(tmp_path, 1)}, run the same command again")
+    assert "\n" not in text
+    kept = first[1].done
+    assert kept
+    second = [FakeJudge(f"host-{rank}", divided) for rank in range(2)]
+    found = collected(fleet(tmp_path, second)).sharding
+    assert sorted([*kept, *second[0].done, *second[1].done]) == list(range(6))
+    assert found.reused == len(kept)
+    check_whole(tmp_path, divided)
+
+
+def test_a_third_call_judges_nothing(tmp_path: Path) -> None:
+    """All shards are on the disk of the host of the store."""
+    divided = plan()
+    fleet(tmp_path, [FakeJudge("host-0", divided)])
+    judge = FakeJudge("host-0", divided)
+    found = collected(fleet(tmp_path, [judge])).sharding
+    assert not judge.done
+    assert found.reused == 6
+
+
+def test_shards_of_pictures_that_have_changed_are_judged_again(tmp_path: Path) -> None:
+    """Their files no longer have the contents that were judged."""
+    divided = plan()
+    fleet(tmp_path, [FakeJudge("host-0", divided)])
+    judge = FakeJudge("host-0", divided, files="other files")
+    found = collected(fleet(tmp_path, [judge])).sharding
+    assert judge.done == list(range(6))
+    assert found.reused == 0
+
+
+@pytest.mark.parametrize(("score", "differing"), [(0.5, 0), (0.25, 8)])
+def test_predictions_that_differ_between_hosts_are_counted(tmp_path: Path, score: float, differing: int) -> None:
+    """Two shards are judged by both members; the first result counts."""
+    divided, barrier = plan(4), threading.Barrier(2)
+    judges = [FakeJudge("host-0", divided, meets=barrier), FakeJudge("host-1", divided, score, meets=barrier)]
+    found = collected(fleet(tmp_path, judges, again=2)).sharding
+    assert (found.judged_twice, found.differing) == (8, differing)
+    assert sum(each.items for each in found.hosts) == 16 + 8
+    check_whole(tmp_path, divided)
+
+
+def test_a_shard_that_two_hosts_have_finished_counts_once(tmp_path: Path) -> None:
+    """As after a call in which one was taken for lost: the second result is only compared with the first."""
+    divided = plan(3)
+    for rank in range(2):
+        ShardFiles(directory(tmp_path, rank)).write(judged(divided.shards[1], f"host-{rank}"))
+    judges = [FakeJudge(f"host-{rank}", divided) for rank in range(2)]
+    found = collected(fleet(tmp_path, judges)).sharding
+    assert sorted([*judges[0].done, *judges[1].done]) == [0, 2]
+    assert (found.reused, found.judged_twice, found.differing) == (1, 4, 0)
+    check_whole(tmp_path, divided)
+
+
+def test_a_member_that_would_judge_otherwise_is_refused(tmp_path: Path) -> None:
+    """The reason names what differs; the others go on."""
+    divided = plan()
+    judges = [FakeJudge("host-0", divided), FakeJudge("host-1", renamed(divided, torch="2.9.1"))]
+    outcomes = fleet(tmp_path, judges)
+    found = collected(outcomes).sharding
+    assert isinstance(outcomes[1].error, EnvironmentProblem)
+    assert "host-1 would judge otherwise than the host of the store (torch: 2.9.1 instead of 2.10.0)" in str(
+        outcomes[1].error
+    )
+    assert judges[0].done == list(range(6))
+    assert found.hosts[-1].problem or found.hosts[0].problem
+
+
+def test_the_others_go_on_without_a_host_that_cannot_judge(tmp_path: Path) -> None:
+    """Also without the one that has the store: its worker has died, its store has not."""
+    divided, barrier = plan(), threading.Barrier(2)
+
+    class Broken(FakeJudge):
+        def judge(self, shard: object) -> object:  # type: ignore[override]
+            barrier.wait(30.0)
+            raise EnvironmentProblem("the worker process was ended by SIGKILL")
+
+    judges = [Broken("host-0", divided), FakeJudge("host-1", divided, meets=barrier)]
+    found = collected(fleet(tmp_path, judges)).sharding
+    assert sorted(judges[1].done) == list(range(6))
+    assert {each.host: each.items for each in found.hosts} == {"host-0": 0, "host-1": 24}
+    check_whole(tmp_path, divided)
+
+
+def test_nobody_waits_for_a_host_that_cannot_keep_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its disk is full: it says so, and the others end as well."""
+    divided = plan()
+    write = ShardFiles.write
+
+    def full(files: ShardFiles, result: ShardResult) -> None:
+        if files.directory == directory(tmp_path, 0) and result.by.host != "host-0":
+            raise UsageError("cannot write the shard: No space left on device")
+        write(files, result)
+
+    monkeypatch.setattr(ShardFiles, "write", full)
+    barrier = threading.Barrier(2)
+    outcomes = fleet(tmp_path, [FakeJudge(f"host-{rank}", divided, meets=barrier) for rank in range(2)])
+    assert "No space left on device" in str(outcomes[0].error)
+    assert isinstance(outcomes[1].error, EnvironmentProblem)

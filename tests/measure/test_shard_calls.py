@@ -1,0 +1,77 @@
+"""Workers that judge shards, and one that merges them: the judgement of one pass, to the last digit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy_workloads import numpy_classifier, numpy_setting
+from validity import toys
+
+from modelzoo.errors import InputError, WorkerError
+from modelzoo.measure.calls import validate
+from modelzoo.measure.request import Request
+from modelzoo.measure.shard_calls import Shards
+from modelzoo.records.codec import encode_json
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.shards import ShardResult
+from modelzoo.records.validity import ValidityRequest
+from modelzoo.setting import Plan
+
+PICTURES = 7
+
+
+@pytest.fixture
+def asked(tmp_path: Path, numpy_engine: None) -> Iterator[tuple[Request, ValidityRequest]]:
+    """bf16 by the numpy engine on seven pictures, in batches of two."""
+    (tmp_path / "linear").mkdir()
+    work = numpy_classifier(tmp_path / "linear")
+    toys.classification(tmp_path / "pictures", PICTURES)
+    for folder in sorted((tmp_path / "pictures").iterdir()):
+        folder.rename(folder.with_name(folder.name.replace("c", "class ")))
+    setting = numpy_setting(work).replace(precision="bf16")
+    yield Request(work, (setting,), Plan()), ValidityRequest(data=str(tmp_path / "pictures"))
+
+
+def nothing(*args: Any) -> None:
+    """Ignore it."""
+
+
+def test_merged_shards_give_the_judgement_of_one_process(asked: tuple[Request, ValidityRequest]) -> None:
+    """The same record, the same files; shards end between batches, and each is proven."""
+    written: dict[str, list[Exhibit]] = {"whole": [], "shards": []}
+    whole = validate(*asked, nothing, written["whole"].append)
+    with Shards(*asked, 3, nothing, written["shards"].append) as shards:
+        assert [(each.start, each.stop) for each in shards.plan.shards] == [(0, 4), (4, 7)]
+        results = [shards.judge(shard) for shard in reversed(shards.plan.shards)]
+        assert shards.content(shards.plan.shards[0]) == results[1].content
+        validity = shards.conclude(map(encode_json, results))
+    assert validity == whole.validity
+    assert validity.counts == {"pictures": PICTURES}
+    assert written["shards"] == written["whole"]
+    assert results[0].by == results[1].by
+    assert (results[0].by.tested.canary_verdict, results[0].by.engine) == (whole.tested.canary_verdict, whole.engine)
+
+
+def test_a_worker_that_dies_is_an_error_and_no_result(asked: tuple[Request, ValidityRequest]) -> None:
+    """The answer to the turn before is not taken for that to this one."""
+    with Shards(*asked, 2, nothing, nothing) as shards:
+        first: ShardResult = shards.judge(shards.plan.shards[0])
+        assert first.shard.number == 0
+        assert shards._worker is not None
+        shards._worker._process.kill()
+        with pytest.raises(WorkerError, match="SIGKILL"):
+            shards.judge(shards.plan.shards[1])
+
+
+def test_data_that_cannot_be_judged_is_an_error_before_anything_is_loaded(
+    asked: tuple[Request, ValidityRequest],
+) -> None:
+    """As for a whole data set."""
+    request, validity = asked
+    missing = replace(validity, data=f"{validity.data}/missing")
+    with pytest.raises(InputError, match="no such file or directory"), Shards(request, missing, 2, nothing, nothing):
+        pass
