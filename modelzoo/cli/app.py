@@ -28,6 +28,7 @@ COMMANDS = {
     "run": "time workloads, each setting in fresh processes that alternate with the others",
     "validate": "compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 could not be judged",
     "tune": "find the fastest setting that is valid and proven on this machine",
+    "fleet": "run and validate on many hosts, under torchrun",
     "report": "show stored results as they were printed, or as a page with plots",
     "compare": "compare stored results: other machines, images, builds or days",
     "weights": "list, fetch and verify the checkpoints",

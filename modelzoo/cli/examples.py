@@ -35,6 +35,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo tune ssd --vary mode=eager,compile --vary threads=1,2", "only these"),
         ("modelzoo tune bert --resume results/FILE.json", "go on after an interruption"),
     ),
+    "fleet": (
+        ("modelzoo fleet run resnet50 bert", "on every host that torchrun started this on: is one slower?"),
+        ("modelzoo fleet validate resnet50 --data imagenet/val --shards-dir shards", "50,000 pictures, divided"),
+        ("modelzoo fleet validate bert --data dev-v1.1.json --shards-dir shards --recheck 2", "two shards twice"),
+        ("modelzoo fleet run resnet50 --store 10.0.0.1:29501", "with the store on this address and port"),
+    ),
     "report": (
         ("modelzoo report results/FILE.json", "as it was printed"),
         ("modelzoo report results/FILE.json --details", "percentiles, each process, kernels and notes"),
