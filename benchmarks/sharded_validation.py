@@ -21,7 +21,9 @@ from pathlib import Path
 from time import perf_counter
 
 from claims import Claim, conclude
-from common import discovery
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.records.run import Result
@@ -63,7 +65,7 @@ def _pinned(cores: Sequence[int]) -> list[str]:
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command, cwd=discovery.CHECKOUT, env=os.environ, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, cwd=ROOT, env=os.environ, stderr=subprocess.PIPE)
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:

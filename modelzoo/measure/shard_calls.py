@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 from modelzoo.measure.calls import prepare, required
 from modelzoo.measure.jobs import JobEnvironment, job_environment
@@ -134,7 +134,7 @@ class Shards:
         launcher = self._request.launcher_of(self._setting)
         return launcher, job_environment(self.preparation.validation_variables, launcher.environment())
 
-    def _fields(self, environment: JobEnvironment) -> dict[str, object]:
+    def _fields(self, environment: JobEnvironment) -> dict[str, Any]:
         resolved, weights = self.resolved
         return {
             "directory": str(self._request.workload.directory),
