@@ -20,15 +20,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 
+import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
 
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.records.run import Result
 from modelzoo.results import store
 from modelzoo.stats import geometric_mean
+from modelzoo.workload.discovery import CHECKOUT
 
 MAX_RATIO = 1.05
 PROCESSES = 2
@@ -65,7 +64,7 @@ def _pinned(cores: Sequence[int]) -> list[str]:
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command, cwd=ROOT, env=os.environ, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, cwd=CHECKOUT, env=os.environ, stderr=subprocess.PIPE)
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
