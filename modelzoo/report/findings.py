@@ -62,14 +62,16 @@ def sentences(shown: Sequence[ShownRow]) -> dict[str, str]:
 
 def steadiness(found: Adjustment) -> str:
     """Say how steady the machine was, by the reference load, and why latencies are not adjusted if they are not."""
-    if found.spread is None:
-        return ""
-    said = f"its speed varied by {100 * found.spread:.0f} % during the run"
-    if found.refused:
-        return f"{said}; latencies are not adjusted for that, because {found.refused}"
-    if found.left_out:
-        return f"{said}; the reference load does not predict {', '.join(found.left_out)}, so that is not adjusted"
-    return said
+    said = []
+    if found.spread is not None:
+        said.append(f"its speed varied by {100 * found.spread:.0f} % during the run")
+        if found.refused:
+            said.append(f"latencies are not adjusted for that, because {found.refused}")
+        elif found.left_out:
+            said.append(f"the reference load does not predict {', '.join(found.left_out)}, so that is not adjusted")
+    if found.without_load:
+        said.append(f"the reference load ended early (number of processes that ran without it: {found.without_load})")
+    return "; ".join(said)
 
 
 def _sentence(shown: Sequence[ShownRow]) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from statistics import fmean, median
 from typing import Optional
@@ -57,6 +57,7 @@ class Adjustment:
         refused: why latencies are not adjusted; empty if they are.
         left_out: workloads whose latency the load does not predict, so that theirs are not adjusted.
         latencies: the adjusted latency of each group, in seconds, with its interval.
+        without_load: how many timed processes ran without the reference load, because it had ended.
     """
 
     control: Optional[stats.Control]
@@ -65,6 +66,7 @@ class Adjustment:
     refused: str
     left_out: tuple[str, ...]
     latencies: Mapping[int, stats.Interval]
+    without_load: int = 0
 
 
 def adjustment(result: Result) -> Adjustment:
@@ -84,8 +86,14 @@ def adjustments(results: Sequence[Result], reference: Optional[float] = None) ->
     """
     found = fit(results, reference)
     if found is None:
-        return [Adjustment(None, None, None, NO_LOAD, (), {}) for _ in results]
-    return [_adjusted(result, found) for result in results]
+        made = [Adjustment(None, None, None, NO_LOAD, (), {}) for _ in results]
+    else:
+        made = [_adjusted(result, found) for result in results]
+    return [replace(each, without_load=_without_load(result)) for each, result in zip(made, results)]
+
+
+def _without_load(result: Result) -> int:
+    return sum(1 for run in result.runs if run.steady and not run.reference) if result.reference_load else 0
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,12 @@ def test_a_workload_that_the_reference_load_does_not_predict_is_named() -> None:
     assert said.endswith("the reference load does not predict maskrcnn, so that is not adjusted")
 
 
+def test_the_early_end_of_the_reference_load_is_said() -> None:
+    """Otherwise latencies would silently be left unadjusted."""
+    said = findings.steadiness(Adjustment(None, None, None, "no reference load ran", (), {}, without_load=3))
+    assert said == "the reference load ended early (number of processes that ran without it: 3)"
+
+
 def several() -> list[ShownRow]:
     """A baseline and five other settings: two faster, one slower, one ambiguous, one failed."""
     runs = [proven(Setting(threads=number), number - 1) for number in range(1, 6)]

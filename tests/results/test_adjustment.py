@@ -212,6 +212,15 @@ def test_processes_without_a_load_are_left_out() -> None:
     assert adjustment(more) == adjustment(whole)
 
 
+def test_processes_after_the_end_of_the_load_are_counted() -> None:
+    """Only if the call had one: without a reference load nothing has ended."""
+    complete = replace(session(UNSTEADY), reference_load="version 1")
+    died = replace(complete, runs=(*complete.runs[:-3], *(replace(run, reference=()) for run in complete.runs[-3:])))
+    assert adjustment(complete).without_load == 0
+    assert adjustment(died).without_load == 3
+    assert adjustment(replace(died, reference_load="")).without_load == 0
+
+
 def test_the_interval_covers_the_latency_at_the_reference_speed() -> None:
     """In a session that was 15 % slow, too: there the error of the slope counts."""
     generator, trials, covered, used = np.random.default_rng(5), 300, 0, 0
