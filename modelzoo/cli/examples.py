@@ -7,6 +7,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo run", "time the four models in fp32 and bf16"),
         ("modelzoo run resnet50 --vary mode=eager,compile", "compare settings"),
         ("modelzoo validate bert --bf16", "are the predictions still right?"),
+        ("modelzoo throughput resnet50 --slo p99=50ms", "how many instances on how many cores?"),
         ("modelzoo tune resnet50", "what is the fastest valid setting here?"),
         ("modelzoo report results/FILE.json", "show a stored result again"),
         ("modelzoo compare monday.json tuesday.json", "are two results different?"),
@@ -28,6 +29,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo validate resnet50 --data imagenet/val --limit 500", "on 500 of your own pictures"),
         ("modelzoo validate ssd --bf16=cast --explain", "with the error of every layer"),
         ("modelzoo validate bert --tolerance f1=0.98", "with another threshold"),
+    ),
+    "throughput": (
+        ("modelzoo throughput resnet50", "the best split of this machine"),
+        ("modelzoo throughput resnet50 --slo p99=50ms", "the best one whose p99 is at most 50 ms"),
+        ("modelzoo throughput bert --instances 1,2,4 --batch 1,8", "six configurations, interleaved"),
+        ("modelzoo throughput bert --instances 8 --cores-per-instance 4 --soak 2h", "does it drift under full load?"),
+        ("modelzoo throughput ssd --cores-per-instance 1,2,4 --price 1.36", "as many as fit; cost per million"),
     ),
     "tune": (
         ("modelzoo tune resnet50", "the fastest setting here, in 20 minutes"),

@@ -68,6 +68,10 @@ def _print(args: argparse.Namespace) -> int:
         out.print(f"{path}: {result.created}, modelzoo {result.version}", soft_wrap=True, markup=False)
         if result.tuning is not None:
             terminal.show_tuning(result, out)
+        if result.throughput is not None:
+            # Its runs tell what the instances were, without timing.
+            terminal.show_throughput(result, out)
+            continue
         result = tuning.measured(result)
         rows = summary.rows(result)
         if rows:

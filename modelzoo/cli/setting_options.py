@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from modelzoo import setting as settings
+from modelzoo.cli.values import whole_numbers
 from modelzoo.errors import UsageError
 from modelzoo.setting import OptionValue, Setting
 from modelzoo.workload import Workload
@@ -43,8 +44,13 @@ def add_workloads(parser: argparse.ArgumentParser, precision: str) -> None:
     )
 
 
-def add_setting(parser: argparse.ArgumentParser) -> None:
-    """Add the options that decide what runs; ``run`` and ``validate`` share them."""
+def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = False) -> None:
+    """Add the options that decide what runs; ``run`` and ``validate`` share them.
+
+    Args:
+        parser: receives them.
+        several_batches: whether ``--batch`` takes a list.
+    """
     group = parser.add_argument_group("setting")
     group.add_argument(
         "--bf16",
@@ -72,7 +78,11 @@ def add_setting(parser: argparse.ArgumentParser) -> None:
         help="auto, onednn, or blas (oneDNN switched off: OpenBLAS or MKL); default: MODELZOO_BACKEND, else auto",
     )
     group.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default), cuda, cuda:1, npu or xpu")
-    group.add_argument("--batch", type=int, metavar="N", help="items per forward pass (default: the workload's)")
+    if several_batches:
+        text = "items per forward pass, one number or several (default: the workload's)"
+        group.add_argument("--batch", type=whole_numbers, metavar="N1,N2,…", help=text)
+    else:
+        group.add_argument("--batch", type=int, metavar="N", help="items per forward pass (default: the workload's)")
     group.add_argument(
         "--threads",
         type=int,

@@ -44,3 +44,15 @@ def short_time(text: str) -> float:
     if found is None:
         raise ArgumentTypeError(f"{text!r} is not a time; write it with its unit: 5ms, 250us or 1.5s")
     return float(found[1]) * _SHORT_UNITS[found[2]]
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """Return a list of numbers from 1 on: ``1,2,4``.
+
+    >>> whole_numbers("1,2,4")
+    (1, 2, 4)
+    """
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
+        raise ArgumentTypeError(f"{text!r} is not a list of whole numbers over 0, such as 1,2,4")
+    return tuple(dict.fromkeys(map(int, words)))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.report import findings, kernel_tables, results_table, stages, table, tuning, validity
+from modelzoo.report import findings, kernel_tables, results_table, stages, table, throughput, tuning, validity
 from modelzoo.report.details import detail_lines
 from modelzoo.report.differences import ShownRow, machine, shared, shown_rows
 from modelzoo.results import summary
+from modelzoo.results import throughput as results_throughput
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
@@ -175,6 +176,32 @@ def show_tuning(result: Result, out: Console) -> None:
     for condition in findings.conditions(shown):
         if condition.severity < Severity.NOTE:
             _print_condition(out, condition)
+
+
+def show_throughput(result: Result, out: Console) -> None:
+    """Print what many instances achieved: the configurations, the answer, and what qualifies it."""
+    found, rows = results_throughput.of(result), results_throughput.rows(result)
+    out.print()
+    _print_wrapped(out, "", throughput.caption(result))
+    out.print()
+    out.print(table.rich_table(table.fitting(throughput.columns(result, rows), out.width)))
+    out.print()
+    _print_wrapped(
+        out, "", f"{found.workload}: {throughput.answer(result, rows)}", bold=len(found.workload) + 1, indent=2
+    )
+    if found.soak is not None:
+        out.print()
+        index = found.soak.configuration
+        out.print(f"soak test of {found.configurations[index].name}", style="bold", markup=False)
+        if found.soak.points:
+            out.print(table.rich_table(throughput.soak_columns(found.soak)))
+        for line in throughput.soak_lines(found.soak):
+            _print_wrapped(out, "  ", line, indent=4)
+    notes = throughput.notes(result, rows)
+    if notes:
+        out.print()
+    for line in notes:
+        _print_wrapped(out, "note: ", line, style="dim")
 
 
 def show_weights(rows: Sequence[tuple[str, ...]], out: Console) -> None:

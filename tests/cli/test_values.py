@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from modelzoo.cli.values import duration, fraction, short_time
+from modelzoo.cli.values import duration, fraction, short_time, whole_numbers
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,16 @@ def test_anything_else_is_no_short_time(text: str) -> None:
     """Minutes are not short."""
     with pytest.raises(ArgumentTypeError, match="is not a time; write it with its unit: 5ms"):
         short_time(text)
+
+
+@pytest.mark.parametrize(("text", "numbers"), [("1", (1,)), ("1,2, 4", (1, 2, 4)), ("2,2", (2,))])
+def test_a_list_of_whole_numbers(text: str, numbers: tuple[int, ...]) -> None:
+    """Each once."""
+    assert whole_numbers(text) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "0", "1,,2", "-1", "1.5", "a", "²"])
+def test_anything_else_is_no_such_list(text: str) -> None:
+    """The message has an example."""
+    with pytest.raises(ArgumentTypeError, match="such as 1,2,4"):
+        whole_numbers(text)

@@ -10,7 +10,17 @@ from modelzoo.comparison.model import StoredResult
 from modelzoo.records.run import Result
 from modelzoo.report import differences
 from modelzoo.report.differences import ShownRow
-from modelzoo.report.page import circumstances, comparisons, figures, history, predictions, summary, tuning, workloads
+from modelzoo.report.page import (
+    circumstances,
+    comparisons,
+    figures,
+    history,
+    predictions,
+    summary,
+    throughput,
+    tuning,
+    workloads,
+)
 from modelzoo.report.page.content import Block, Notices, Page, Paragraphs, Section
 from modelzoo.report.plots import forest, roofline
 from modelzoo.results import summary as rows_of
@@ -83,6 +93,8 @@ def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Sect
     search = given.sessions[-1].result
     if search.tuning is not None:
         parts.insert(0, tuning.section(search, "r-search", figures.BOTH))
+    if search.throughput is not None:
+        parts.insert(0, throughput.section(search, "r-instances", figures.BOTH))
     if given.is_directory:
         answer.insert(0, _which(given))
     return [Section("Results", tuple(answer), "results"), *(block for block in parts if isinstance(block, Section))]
@@ -93,6 +105,8 @@ def _several(given: Given, shown: Sequence[ShownRow], number: int, pictures: int
     search = given.sessions[-1].result
     if search.tuning is not None:
         parts.insert(0, tuning.section(search, f"r{number}-search", figures.ONE))
+    if search.throughput is not None:
+        parts.insert(0, throughput.section(search, f"r{number}-instances", figures.ONE))
     if given.is_directory:
         parts.insert(0, _which(given))
     return Section(given.name, tuple(parts), f"r{number}")

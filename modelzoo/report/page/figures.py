@@ -11,7 +11,7 @@ from modelzoo.formatting import capitalized
 from modelzoo.report.differences import ShownRow
 from modelzoo.report.page.content import Figure, Table
 from modelzoo.report.page.kernels import evidence_of
-from modelzoo.report.plots import canvas, ecdf, forest, history, kernels, processes, roofline, stages
+from modelzoo.report.plots import canvas, ecdf, forest, history, kernels, processes, roofline, stages, throughput
 from modelzoo.report.table import Column
 from modelzoo.results.pipeline import PipelineLevels
 
@@ -46,6 +46,16 @@ def ratios(data: forest.Forest, mark: str, widths: Widths = BOTH) -> Optional[Fi
         "the band around 1. The intervals are not corrected for the number of ratios, the verdicts are."
     )
     return _figure(data, forest.svg, forest.columns(data), mark, caption, widths)
+
+
+def frontier(data: throughput.Frontier, mark: str, widths: Widths = BOTH) -> Figure:
+    """Return the plot of throughput against latency."""
+    caption = (
+        f"Throughput of all instances together against the {data.latency_name} latency of a batch; vertical bars are "
+        "95 % intervals over the rounds. The line joins the configurations that no other one beats in both; the "
+        "diamond is the one that is recommended."
+    )
+    return _figure(data, throughput.svg, throughput.columns(data), mark, caption, widths)
 
 
 def steps(data: forest.Forest, mark: str, widths: Widths = BOTH) -> Optional[Figure]:

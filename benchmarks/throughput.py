@@ -1,0 +1,136 @@
+"""Does the measurement of many instances hold what it says?
+
+Three claims, on this machine, each round with new processes:
+
+* start spread: the first and the last instance begin within 5 ms of each other;
+* counted window: at least 80 % of the run, from the barrier to the end of the last batch, counts;
+* agreement: one instance on all cores of a node, as this command measures it, has the throughput that ``modelzoo run``
+  measures with as many threads. Their processes are alive at the same time and run in alternating turns of half a
+  second; the ratio over the rounds must be 1.00 ± 0.02.
+
+    .venv/bin/python benchmarks/throughput.py [resnet50] [--rounds 8]
+
+Exit code 1 if a claim does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Optional
+
+import common  # noqa: F401 - puts the checkout on the path
+from claims import Claim, conclude
+
+from modelzoo import stats
+from modelzoo.machine.topology import read_topology
+from modelzoo.measure.calls import prepare
+from modelzoo.measure.instances import start_instance
+from modelzoo.measure.request import Request
+from modelzoo.measure.rounds import WorkerRun
+from modelzoo.records.instance import Ready, RunUntil, Window
+from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
+from modelzoo.results.throughput import Series, count
+from modelzoo.setting import Plan, Setting
+from modelzoo.throughput.plan import most_cores, plan
+from modelzoo.throughput.round import Task, run_configuration
+from modelzoo.workload.discovery import find_workload, load_workload
+
+SPREAD_SECONDS = 0.005
+WINDOW_SHARE = 0.8
+AGREEMENT = 0.02
+TURNS, TURN_SECONDS = 20, 0.5
+
+
+def measured(request: Request, instances: int, cores: int, number: int) -> ConfigurationRun:
+    """One round of one configuration, with the request's setting for that number of cores."""
+    index = [setting.threads for setting in request.settings].index(cores)
+    batch = request.settings[index].batch or request.workload.batch
+    places = plan(read_topology(), instances, cores)
+    configuration = Configuration(index, instances, cores, batch, Smt.OFF, places)
+    task = Task(request, prepare(request, lambda event: None), configuration, 0, number, None, extras=False)
+    found = run_configuration(task, lambda event: None).run
+    for each in found.instances:
+        if each.error is not None:
+            raise SystemExit(each.error)
+    return found
+
+
+def agreement(request: Request, cores: int, number: int) -> float:
+    """Throughput of an instance ÷ throughput of a process of ``modelzoo run``, whose turns alternate.
+
+    Both are items by the time that their batches took.
+    """
+    prepared = prepare(request, lambda event: None)
+    (place,) = plan(read_topology(), 1, cores)
+    batches, seconds = 0, 0.0
+    with ExitStack() as stack:
+        instance = stack.enter_context(
+            start_instance(request, 0, prepared[0], frozenset(place.cpus), lambda event: None, full_audit=False)
+        )
+        instance.wait(Ready)
+        alone = replace(request, plan=Plan(max_seconds=TURNS * TURN_SECONDS))
+        run = WorkerRun(alone, 0, number, lambda event: None)
+        run.start(prepared[0], False, False, stack)
+        run.advance()  # it has imported its libraries
+        run.resume()
+        while run.advance():
+            start = monotonic()
+            instance.send(RunUntil(start, start + TURN_SECONDS))
+            window = instance.wait(Window)
+            counted = count([Series(window.started, window.ended)])
+            if counted is not None:
+                batches, seconds = batches + counted.counts[0], seconds + counted.seconds
+            run.resume()
+        ended = run.finish()
+    if ended.report is None or not seconds:
+        raise SystemExit(ended.error or "a batch takes longer than a turn")
+    return batches / seconds * statistics.fmean(ended.steady)
+
+
+def main(argv: Optional[list[str]] = None) -> int:
+    """Measure and print; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", nargs="?", default="resnet50")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--weights", default="auto")
+    args = parser.parse_args(argv)
+    work = load_workload(find_workload(args.workload))
+    topology = read_topology()
+    cores = most_cores(topology, 1)
+    several = 2 if len(topology.cores) > 1 else 1
+    each_cores = most_cores(topology, several)
+    weights = args.weights if args.weights in ("auto", "random", "pretrained") else str(Path(args.weights).absolute())
+    settings = tuple(Setting(threads=count, weights=weights) for count in dict.fromkeys((cores, each_cores)))
+    request = Request(work, settings, Plan(), audit=False)
+    spreads, shares, ratios = [], [], []
+    for number in range(args.rounds):
+        for run in (measured(request, 1, cores, number), measured(request, several, each_cores, number)):
+            spreads.append(run.start_spread or 0.0)
+            shares.append((run.window or 0.0) / (run.seconds or 1.0))
+        ratios.append(agreement(request, cores, number))
+        print(
+            f"round {number + 1}: spread {1e3 * spreads[-1]:.3f} ms, window {shares[-2]:.1%} and {shares[-1]:.1%}, "
+            f"1 × {cores} cores ÷ run {ratios[-1]:.4f}",
+            flush=True,
+        )
+    ratio = stats.level_interval(ratios)
+    spread = f"{1e3 * max(spreads):.3f} ms at most, {1e3 * statistics.median(spreads[1::2]):.3f} ms in the median"
+    interval = f"{ratio.value:.4f} [{ratio.low:.4f}, {ratio.high:.4f}]"
+    near = abs(ratio.value - 1) <= AGREEMENT
+    return conclude(
+        [
+            Claim(f"start spread of {several} instances under 5 ms: {spread}", max(spreads) < SPREAD_SECONDS),
+            Claim(f"counted window at least 80 % of the run: {min(shares):.1%} at least", min(shares) >= WINDOW_SHARE),
+            Claim(f"1 × {cores} cores ÷ run is 1.00 ± 0.02: {interval} over {len(ratios)} rounds", near),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,268 @@
+"""``modelzoo throughput``: how many instances of a workload, on how many cores each, with which batch."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Optional
+
+from modelzoo.cli import options, setting_options
+from modelzoo.cli.bounds import latency_bound
+from modelzoo.cli.output import new_result, result_path
+from modelzoo.cli.prices import machine_price
+from modelzoo.cli.selection import select_settings
+from modelzoo.cli.sessions import INTERRUPTED
+from modelzoo.cli.values import duration, whole_numbers
+from modelzoo.errors import UsageError
+from modelzoo.records.throughput import Configuration, Smt, Throughput
+from modelzoo.setting import Plan, Setting
+from modelzoo.workload import Workload
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modelzoo.records.topology import Topology
+    from modelzoo.report.progress import LiveProgress
+    from modelzoo.results.store import ResultFile
+    from modelzoo.throughput.search import Search
+
+ROUNDS = 4
+"""Rounds of every configuration, unless another number is given."""
+MOST = 64
+"""Configurations of one call; more would take hours, and are more likely a mistake."""
+Split = tuple[int, int, int]
+"""Instances, cores per instance, batch."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo throughput``."""
+    parser.add_argument("workload", metavar="WORKLOAD", help="the workload's name or directory")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an option of the workload, such as sequence=128 for bert; may be repeated",
+    )
+    group = parser.add_argument_group("instances")
+    group.add_argument(
+        "--instances",
+        type=_instances,
+        metavar="N1,N2,…",
+        help="numbers of instances, or auto (default): try the splits that use the whole machine, and keep the faster "
+        "half after each stage",
+    )
+    group.add_argument(
+        "--cores-per-instance",
+        type=whole_numbers,
+        metavar="N1,N2,…",
+        help="physical cores of each instance, all of one NUMA node (default: as many as there are for it)",
+    )
+    group.add_argument(
+        "--smt",
+        choices=[str(each) for each in Smt],
+        default=str(Smt.OFF),
+        help="off (default): one thread on each core, its sibling idle; on: a thread on every hardware thread",
+    )
+    group.add_argument(
+        "--slo",
+        type=latency_bound,
+        metavar="BOUND",
+        help="the latency of a batch that has to be met: p99=50ms, p90=1.5s (default: none)",
+    )
+    group.add_argument(
+        "--price",
+        metavar="PRICE",
+        help="price of the machine per hour, or @FILE with prices of instance types: shows the cost per million items",
+    )
+    group = parser.add_argument_group("measurement")
+    group.add_argument(
+        "--rounds", type=int, default=ROUNDS, metavar="N", help=f"rounds of fresh processes (default {ROUNDS})"
+    )
+    group.add_argument(
+        "--seconds",
+        type=duration,
+        metavar="TIME",
+        help="how long all instances run in each round: 10s, 1m (default: as long as 50 batches of each take, but 5 s)",
+    )
+    group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")
+    group.add_argument(
+        "--soak",
+        type=duration,
+        metavar="TIME",
+        help="afterwards keep the best configuration busy for this long, 2h for example: do latency or memory drift?",
+    )
+    group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
+    setting_options.add_setting(parser, several_batches=True)
+    options.add_json(parser)
+    parser.add_argument("--plot", metavar="FILE", help="write the plot to FILE (default: beside the result, as .svg)")
+    parser.set_defaults(command_function=throughput)
+
+
+def _instances(text: str) -> Optional[tuple[int, ...]]:
+    return None if text == "auto" else whole_numbers(text)
+
+
+def throughput(args: argparse.Namespace) -> int:
+    """Run ``modelzoo throughput``.
+
+    Returns:
+        0; 1 if instances died and nothing could be measured; 130 if the user interrupted it.
+
+    Raises:
+        ModelzooError: the command line is not valid, or the setting cannot run.
+    """
+    from modelzoo.measure.request import Request
+    from modelzoo.report import terminal
+    from modelzoo.report.progress import LiveProgress
+    from modelzoo.throughput.search import Search, failure
+
+    _check(args)
+    work, stored = _new(args)
+    out = terminal.console()
+    settings = tuple(asked.setting for asked in stored.result.asked)
+    request = Request(work, settings, Plan(args.warmup), audit=not args.no_audit)
+    interrupted = False
+    with LiveProgress(out, stored.result) as progress:
+        progress.begin(None)
+        search = Search(request, stored, args.seconds, progress.update)
+        try:
+            search.run()
+            _soak(args, search, progress)
+        except KeyboardInterrupt:
+            interrupted = True
+    problem = failure(stored)
+    if problem is not None and not interrupted:
+        raise problem
+    _show(args, stored, out)
+    if interrupted:
+        count = len(search.found.runs)
+        print(f"modelzoo: interrupted; {count} finished rounds of configurations are stored", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise ``UsageError`` for what makes no sense, before anything is started."""
+    if args.threads is not None:
+        raise UsageError("--threads follows from the cores of an instance; give --cores-per-instance N instead")
+    if args.device != "cpu":
+        raise UsageError(f"instances share the cores of this machine; --device {args.device} is not supported")
+    if args.rounds < 1:
+        raise UsageError(f"--rounds must be 1 or more, not {args.rounds}")
+    if args.seconds is not None and not args.seconds > 0:
+        raise UsageError("--seconds must be over 0")
+    if args.soak is not None and not args.soak > 0:
+        raise UsageError("--soak must be over 0")
+
+
+def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
+    """Plan the configurations, and write the file of the result.
+
+    Raises:
+        UsageError: none fits into this machine.
+    """
+    from modelzoo.machine.ceilings import kept_ceilings
+    from modelzoo.machine.facts import read_machine
+    from modelzoo.machine.topology import read_topology
+    from modelzoo.results.store import ResultFile
+    from modelzoo.throughput.plan import plan
+
+    machine, topology = read_machine(), read_topology()
+    if machine.emulator:
+        raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
+    batches: Sequence[Optional[int]] = args.batch or (None,)
+    work, base = _setting(args, batches[0])
+    wanted = splits(args, topology, [batch or work.batch for batch in batches])
+    smt = Smt(args.smt)
+    settings: list[Setting] = []
+    configurations = []
+    for instances, cores, batch in wanted:
+        places = plan(topology, instances, cores, smt)
+        setting = base.replace(batch=batch, threads=len(places[0].cpus))
+        if setting not in settings:
+            settings.append(setting)
+        group = settings.index(setting)
+        configurations.append(Configuration(group, instances, cores, batch, smt, places))
+    found = Throughput(
+        workload=work.name,
+        unit=work.unit,
+        machine=machine,
+        topology=topology,
+        configurations=tuple(configurations),
+        rounds=args.rounds,
+        is_search=args.instances is None and args.cores_per_instance is None,
+        bound=args.slo,
+        ceilings=kept_ceilings(machine),
+        price=None if args.price is None else machine_price(args.price, machine.instance_type),
+    )
+    result = replace(new_result([(work, tuple(settings))]), throughput=found)
+    return work, ResultFile(result_path(args.json, result.created), result)
+
+
+def _setting(args: argparse.Namespace, batch: Optional[int]) -> tuple[Workload, Setting]:
+    """The workload and its setting; batch and threads are those of a configuration."""
+    empty: dict[str, object] = {"precision": None, "vary": [], "setting": [], "baseline": None}
+    values = {**vars(args), **empty, "workloads": [args.workload], "batch": batch, "threads": 1}
+    ((work, (setting,)),) = select_settings(argparse.Namespace(**values), "fp32")
+    return work, setting
+
+
+def splits(args: argparse.Namespace, topology: Topology, batches: Sequence[int]) -> list[Split]:
+    """Return the instances, cores and batches to try.
+
+    Raises:
+        UsageError: they do not fit, or are too many.
+    """
+    from modelzoo.throughput import plan
+
+    pairs: list[tuple[int, int]] = []
+    if args.instances is None and args.cores_per_instance is None:
+        pairs = list(plan.splits(topology))
+    elif args.instances is None:
+        pairs = [(max(1, plan.most_instances(topology, cores)), cores) for cores in args.cores_per_instance]
+    elif args.cores_per_instance is None:
+        pairs = [(count, max(1, plan.most_cores(topology, count))) for count in args.instances]
+    else:
+        pairs = list(itertools.product(args.instances, args.cores_per_instance))
+    found = list(dict.fromkeys((count, cores, batch) for batch in batches for count, cores in pairs))
+    if len(found) > MOST:
+        raise UsageError(f"these are {len(found)} configurations, and {MOST} are the most; give fewer values")
+    return found
+
+
+def _soak(args: argparse.Namespace, search: Search, progress: LiveProgress) -> None:
+    from modelzoo.results import throughput as results
+
+    if args.soak is None:
+        return
+    best = results.best(results.rows(search.stored.result), search.found.bound)
+    if best is None:
+        raise UsageError("--soak: no configuration meets the bound, so there is none to keep busy; relax --slo")
+    progress.begin(args.soak)
+    search.soak(best.index, args.soak)
+
+
+def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
+    """Print what was found, and write the plot."""
+    from modelzoo.report import terminal
+    from modelzoo.report import throughput as report
+    from modelzoo.report.plots import throughput as plots
+    from modelzoo.results import throughput as results
+
+    terminal.show_throughput(stored.result, out)
+    line = report.command(stored.result, results.rows(stored.result), args.workload)
+    if line is not None:
+        out.print(f"command: {line}", soft_wrap=True, markup=False)
+    path = Path(args.plot) if args.plot else stored.path.with_suffix(".svg")
+    try:
+        plot = plots.write_file(stored.result, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --plot FILE") from error
+    if plot is not None:
+        out.print(f"plot: {plot}", soft_wrap=True, markup=False)
+    out.print(f"result: {stored.path}", soft_wrap=True, markup=False)

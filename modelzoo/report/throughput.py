@@ -1,0 +1,288 @@
+"""What many instances achieved, for people: the table, the answer in a sentence, notes. Pure."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.formatting import MISSING, capitalized, duration, rounded, seconds, significant
+from modelzoo.records.run import Result
+from modelzoo.records.throughput import Smt, Soak, Throughput
+from modelzoo.report.results_table import ratio
+from modelzoo.report.table import Column
+from modelzoo.results import throughput as results
+from modelzoo.results.throughput import Row
+from modelzoo.stats.trend import linear_trend
+
+HOUR = 3600.0
+_NAMED = 4
+"""Stragglers that are named one by one."""
+
+
+def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
+    """The configurations as a table."""
+    found = results.of(result)
+    cells = [_cells(found, row) for row in rows]
+    optional = {"p95": 0, "rounds": 1, "p90": 2, "efficiency": 3, "bandwidth": 4, "compute ceiling": 5}
+    titles = [title for title in cells[0] if any(each[title] != MISSING for each in cells)] if cells else []
+    text = ("configuration", "setting", "bound")
+    best = results.best(rows, found.bound)
+    styles = tuple("bold" if row is best else "dim" if row.dropped else "" for row in rows)
+    return [
+        Column(title, tuple(each[title] for each in cells), title not in text, optional.get(title), styles)
+        for title in titles
+    ]
+
+
+def _cells(found: Throughput, row: Row) -> dict[str, str]:
+    bound = found.bound
+    cost = results.cost_per_million(found, row)
+    shown = {
+        "configuration": row.configuration.name,
+        "setting": row.setting or MISSING,
+        "rounds": str(row.rounds or MISSING),
+        f"{found.unit}/s": rate(row.throughput),
+        "counting": MISSING if math.isinf(row.off) else f"±{100 * row.off:.1f} %",
+        "p50": _time(row.percentiles.get("p50")),
+        "p90": _time(row.percentiles.get("p90")),
+        "p95": _time(row.percentiles.get("p95")),
+        "p99": _time(row.percentiles.get("p99")),
+        "bound": MISSING if bound is None else _bound(row),
+        "vs 1 instance": MISSING if row.scaling is None else ratio(row.scaling),
+        "efficiency": MISSING if row.efficiency is None else f"{row.efficiency:.0%}",
+        "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
+        "compute ceiling": MISSING if row.compute is None else f"{row.compute:.0%}",
+        "bandwidth": MISSING if row.bandwidth is None else f"{row.bandwidth:.0%}",
+        "cost per million": MISSING if cost is None else money(found, cost),
+    }
+    if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):
+        shown[bound.name] = _time(row.bounded)
+    return shown
+
+
+def rate(found: Optional[stats.Interval]) -> str:
+    """``35.1 ±1.3 %``; without the interval if there was only one round."""
+    if found is None:
+        return "failed"
+    if not math.isfinite(found.high):
+        return significant(found.value, 3)
+    return f"{rounded(found.value, found.value * found.half_width)} ±{100 * found.half_width:.1f} %"
+
+
+def money(found: Throughput, cost: stats.Interval) -> str:
+    """``1.23 USD``."""
+    currency = f" {found.price.currency}" if found.price is not None and found.price.currency else ""
+    return f"{significant(cost.value, 3)}{currency}"
+
+
+def _time(value: Optional[float]) -> str:
+    return MISSING if value is None else seconds(float(significant(value, 3)))
+
+
+def _bound(row: Row) -> str:
+    if row.meets is None:
+        return "too few samples" if row.rounds else MISSING
+    return "met" if row.meets else "not met"
+
+
+def caption(result: Result) -> str:
+    """What was measured, and how."""
+    found = results.of(result)
+    report = results.context(result, found.configurations[0].group)
+    engine = "" if report is None else f", {report.engine} {report.versions.get(report.engine, '')}".rstrip()
+    precision = "" if report is None else f" {report.setting.precision}"
+    return (
+        f"{found.workload}{precision}{engine} on {found.machine.cpu}: {found.topology.text}. Throughput of all "
+        "instances together in the window in which all ran, with the 95 % interval over rounds; latency of one batch, "
+        "over all instances. Counting: how far the count of batches may be off, ± 1 per instance."
+    )
+
+
+def answer(result: Result, rows: Sequence[Row]) -> str:
+    """The best configuration in one sentence."""
+    found = results.of(result)
+    bound = found.bound
+    best = results.best(rows, bound)
+    if best is None or best.throughput is None:
+        return _no_answer(found, rows)
+    under = "" if bound is None else f" among those with {bound.name} of at most {seconds(bound.seconds)}"
+    said = f"{best.configuration.name} has the highest throughput{under}: {rate(best.throughput)} {found.unit}/s"
+    if best.latency is not None:
+        shown = best.bounded if bound is not None and best.bounded is not None else best.latency
+        name = bound.name if bound is not None and best.bounded is not None else "median"
+        said += f" with a {name} latency of {_time(shown)}"
+    if best.scaling is not None:
+        said += f", {ratio(best.scaling)} that of one instance"
+    cost = results.cost_per_million(found, best)
+    if cost is not None:
+        said += f"; a million {found.unit} cost {money(found, cost)}"
+    ties = results.ties(rows, best)
+    if ties:
+        said += f". Not told apart from it: {'; '.join(row.configuration.name for row in ties)}"
+    return said + "."
+
+
+def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
+    bound = found.bound
+    if bound is None or not any(row.throughput is not None for row in rows):
+        return "No configuration could be measured."
+    known = [row for row in rows if row.bounded is not None]
+    if not known:
+        return (
+            f"No configuration has enough samples for {bound.name}, which takes more than "
+            f"{round(100 / (100 - bound.percentile))}; give --seconds or --rounds a larger value."
+        )
+    nearest = min(known, key=lambda row: row.bounded or math.inf)
+    return (
+        f"No configuration meets {bound.text}; the nearest is {nearest.configuration.name} with a {bound.name} of "
+        f"{_time(nearest.bounded)}."
+    )
+
+
+def command(result: Result, rows: Sequence[Row], workload: str) -> Optional[str]:
+    """The command line that measures the best configuration alone; ``None`` if there is none."""
+    found = results.of(result)
+    best = results.best(rows, found.bound)
+    if best is None:
+        return None
+    own = best.configuration
+    words = ["modelzoo", "throughput", workload, "--instances", str(own.instances)]
+    words += ["--cores-per-instance", str(own.cores), "--batch", str(own.batch)]
+    words += ["--smt", "on"] if own.smt is Smt.ON else []
+    words += ["--slo", found.bound.text] if found.bound is not None else []
+    return shlex.join([*words, *_setting_words(result.command)])
+
+
+_OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price", "--soak"}
+_OWN |= {"--rounds", "--seconds"}
+
+
+def _setting_words(given: Sequence[str]) -> list[str]:
+    """The options of the call that decide the setting, as they were given."""
+    words, kept, skip = list(given), [], False
+    start = words.index("throughput") + 2 if "throughput" in words else len(words)
+    for word in words[start:]:
+        if skip:
+            skip = False
+        elif word.startswith("--") and word.partition("=")[0] in _OWN:
+            skip = "=" not in word
+        else:
+            kept.append(word)
+    return kept
+
+
+def notes(result: Result, rows: Sequence[Row]) -> list[str]:
+    """What qualifies the table: counts that are too small, stragglers, proof, what failed or was dropped."""
+    found = results.of(result)
+    said: list[str] = []
+    for row in rows:
+        name = row.configuration.name
+        if row.is_short:
+            said.append(
+                f"{name}: an instance completed only {row.fewest} batches inside the window, fewer than "
+                f"{results.LEAST}; the count may be off by {100 * row.off:.1f} %"
+            )
+        if row.rounds == 1:
+            said.append(f"{name}: one round, so there is no interval")
+        said += [f"{name}: {text}" for text in _straggler_lines(row)]
+        said += [f"{name}: failed: {error}" for error in row.errors]
+        if row.dropped:
+            said.append(f"{name}: {row.dropped}")
+    said += _per_row(rows, [results.kernels_sentence(result, row) for row in rows], "every configuration")
+    said += _per_row(rows, [results.placement_sentence(found, row) for row in rows], "every configuration")
+    said += _usage_lines(found)
+    return said
+
+
+def _straggler_lines(row: Row) -> list[str]:
+    lines = []
+    for number, (share, rounds) in list(row.stragglers.items())[:_NAMED]:
+        cpus = row.configuration.places[number].cpus
+        listed = ", ".join(map(str, cpus[:4])) + (" …" if len(cpus) > 4 else "")
+        lines.append(
+            f"instance {number} on CPU {listed} completed {share:.0%} of the median instance's batches in {rounds} "
+            f"of {row.rounds} rounds"
+        )
+    more = len(row.stragglers) - _NAMED
+    return [*lines, f"and {more} more stragglers"] if more > 0 else lines
+
+
+def _per_row(rows: Sequence[Row], sentences: Sequence[str], everywhere: str) -> list[str]:
+    """One line if all rows say the same, apart from numbers of instances; else one for each."""
+    said = [(row, text) for row, text in zip(rows, sentences) if text]
+    kinds = {"".join(c for c in text if not c.isdigit()) for _, text in said}
+    if len(kinds) == 1 and len(said) > 1 and ("in all " in said[0][1] or len({text for _, text in said}) == 1):
+        text = said[0][1]
+        if len({each for _, each in said}) > 1:
+            text = text.replace(text.partition("in all ")[2].partition(" ")[0] + " ", "", 1)
+        return [f"{everywhere}: {text}"]
+    return [f"{row.configuration.name}: {text}" for row, text in said]
+
+
+def _usage_lines(found: Throughput) -> list[str]:
+    """What else used the CPUs."""
+    other = [run.usage.other_cores for run in found.runs if run.usage is not None and run.usage.other_cores is not None]
+    steal = [run.usage.steal_percent for run in found.runs if run.usage is not None and run.usage.steal_percent]
+    lines = []
+    if other and max(other) > 0.1:
+        lines.append(f"other programs used up to {max(other):.1f} cores during a round; stop them")
+    if steal and max(steal) > 1:
+        lines.append(f"the hypervisor took up to {max(steal):.0f} % of the CPU time away during a round")
+    return lines
+
+
+# Soak
+
+
+def soak_columns(soak: Soak) -> list[Column]:
+    """The stretches of a soak test as a table, at most 12 of them."""
+    step = max(1, math.ceil(len(soak.points) / 12))
+    points = soak.points[::step]
+    return [
+        Column("after", tuple(duration(point.at) for point in points), True),
+        Column("batches/s", tuple(significant(point.batches / point.seconds, 3) for point in points), True),
+        Column("p50", tuple(_time(point.latency) for point in points), True),
+        Column("p99", tuple(_time(point.tail) for point in points), True),
+        Column("memory", tuple(_gigabytes(point.memory) for point in points), True),
+    ]
+
+
+def _gigabytes(value: Optional[int]) -> str:
+    return MISSING if value is None else f"{value / 1e9:.3f} GB"
+
+
+def soak_lines(soak: Soak) -> list[str]:
+    """Whether latency, throughput and memory drift, each with its trend per hour and the 95 % interval."""
+    points = soak.points
+    if soak.error:
+        return [f"The soak test ended early: {soak.error}", *(_trend_lines(soak) if points else [])]
+    return _trend_lines(soak)
+
+
+def _trend_lines(soak: Soak) -> list[str]:
+    points = soak.points
+    hours = [point.at / HOUR for point in points]
+    latency = linear_trend(hours, [math.log(point.latency) for point in points])
+    speed = linear_trend(hours, [math.log(max(1, point.batches) / point.seconds) for point in points])
+    memory = [point.memory for point in points if point.memory is not None]
+    size = linear_trend(hours, [each / 1e6 for each in memory]) if len(memory) == len(points) else None
+    if latency is None or speed is None:
+        return [f"{len(points)} stretches are too few for a trend; make --soak longer."]
+    lines = [
+        _percent_line("median latency", latency.slope, latency.low, latency.high, latency.is_proven),
+        _percent_line("throughput", speed.slope, speed.low, speed.high, speed.is_proven),
+    ]
+    if size is not None:
+        verdict = "drifts" if size.is_proven else "no drift is proven"
+        text = f"{size.slope:+.1f} MB per hour [{size.low:+.1f}, {size.high:+.1f}]"
+        lines.append(f"Memory of all instances: {verdict}, {text}.")
+    return lines
+
+
+def _percent_line(name: str, slope: float, low: float, high: float, is_proven: bool) -> str:
+    verdict = "drifts" if is_proven else "no drift is proven"
+    values = [100 * math.expm1(max(-50.0, min(50.0, value))) for value in (slope, low, high)]
+    return f"{capitalized(name)}: {verdict}, {values[0]:+.2f} % per hour [{values[1]:+.2f}, {values[2]:+.2f}]."

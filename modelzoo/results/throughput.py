@@ -1,0 +1,428 @@
+"""What many instances achieved together: counting, throughput, latency, scaling, and which configuration is best. Pure.
+
+**Counting.** The counted window opens when every instance has completed its first batch after the barrier, and closes
+when the first instance completes its last one, so all instances ran all the time in it. Counted are the batches that
+end in it. Throughput is items ÷ length of the window; it is never a sum of averages over different times. Of every
+instance the batch that runs when the window opens counts as a whole, and the one that runs when it closes does not
+count, so its count is off by less than one batch in either direction, and the total by less than one per instance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.run import Result, RunReport
+from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun, Throughput
+
+LEAST = 50
+"""Batches that every instance should complete inside the window. The total is then known to 1 ÷ 50 = 2 % at worst."""
+STRAGGLER = 0.9
+"""An instance is a straggler if it completed less than this share of the median instance's batches …"""
+STRAGGLER_BATCHES = 2
+"""… and is behind by more batches than counting can be off by."""
+
+
+# Counting
+
+
+@dataclass(frozen=True)
+class Series:
+    """When the batches of one instance began and ended, in seconds of one clock for all."""
+
+    started: Sequence[float]
+    ended: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The counted window, and for each instance the latencies of the batches that ended in it."""
+
+    start: float
+    end: float
+    latencies: tuple[tuple[float, ...], ...]
+
+    @property
+    def seconds(self) -> float:
+        """Length of the window."""
+        return self.end - self.start
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Batches of each instance."""
+        return tuple(map(len, self.latencies))
+
+
+def count(instances: Sequence[Series]) -> Optional[Counted]:
+    """Count the batches inside the window in which all ``instances`` ran; ``None`` if there is no such window."""
+    if not instances or not all(each.ended for each in instances):
+        return None
+    start, end = max(each.ended[0] for each in instances), min(each.ended[-1] for each in instances)
+    if end <= start:
+        return None
+    latencies = tuple(
+        tuple(done - begun for begun, done in zip(each.started, each.ended) if start < done <= end)
+        for each in instances
+    )
+    return Counted(start, end, latencies)
+
+
+# One round
+
+
+def rate(run: ConfigurationRun, batch: int) -> Optional[float]:
+    """Items per second of all instances together; ``None`` if they did not all run."""
+    if not run.window or any(each.error for each in run.instances):
+        return None
+    return batch * run.counted / run.window
+
+
+def uncertainty(run: ConfigurationRun) -> float:
+    """How far the count may be off: ± 1 batch of every instance, relative to the total."""
+    return len(run.instances) / run.counted if run.counted else math.inf
+
+
+def stragglers(run: ConfigurationRun) -> dict[int, float]:
+    """The instances that were much slower than most, with the share of the median instance's batches."""
+    counts = [each.counted for each in run.instances]
+    if len(counts) < 2:
+        return {}
+    middle = median(counts)
+    return {
+        number: value / middle
+        for number, value in enumerate(counts)
+        if value < STRAGGLER * middle and middle - value > STRAGGLER_BATCHES
+    }
+
+
+# All rounds
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of one configuration. Times in seconds, memory in bytes.
+
+    Attributes:
+        index: of the configuration.
+        configuration: what it is.
+        setting: the label of its setting; empty if all configurations have the same but for batch and threads.
+        rounds: rounds in which all instances ran.
+        failed: rounds in which not all did.
+        throughput: items per second with its interval over the rounds; ``None`` if there was no such round.
+        off: how far the count may be off, ± 1 batch of every instance, relative; the worst round.
+        fewest: batches that the slowest instance completed inside the window, in the worst round.
+        percentiles: of the latency of a batch, over all instances and rounds; those that the sample is large enough
+            for.
+        bounded: the percentile of the bound; ``None`` without a bound or if there are too few samples.
+        meets: whether the bound is met; ``None`` without a bound, or if the percentile is not known.
+        samples: number of latencies.
+        memory: the most that all instances occupied together, the median over the rounds.
+        scaling: throughput ÷ that of a single instance, with its interval over the rounds that both were in; ``None``
+            for that instance itself, and without one.
+        efficiency: ``scaling`` ÷ number of instances, if that single instance had as many cores and the same batch.
+        compute: share of the machine's measured arithmetic ceiling; ``None`` if it is not known.
+        bandwidth: share of the measured memory bandwidth that the operations need at least; likewise.
+        stragglers: of each straggling instance, its share of the median, averaged over the rounds that it straggled
+            in, and the number of those rounds.
+        errors: what went wrong, each once, with the instances' numbers.
+        dropped: why it was measured no further; empty if it was not dropped.
+        is_final: whether it was still in at the end.
+    """
+
+    index: int
+    configuration: Configuration
+    setting: str
+    rounds: int
+    failed: int
+    throughput: Optional[stats.Interval]
+    off: float
+    fewest: int
+    percentiles: dict[str, float]
+    bounded: Optional[float]
+    meets: Optional[bool]
+    samples: int
+    memory: Optional[int]
+    scaling: Optional[stats.Interval]
+    efficiency: Optional[float]
+    compute: Optional[float]
+    bandwidth: Optional[float]
+    stragglers: dict[int, tuple[float, int]]
+    errors: tuple[str, ...]
+    dropped: str
+    is_final: bool
+
+    @property
+    def is_short(self) -> bool:
+        """Whether an instance completed fewer batches than it should."""
+        return self.rounds > 0 and self.fewest < LEAST
+
+    @property
+    def latency(self) -> Optional[float]:
+        """The median latency of a batch."""
+        return self.percentiles.get("p50")
+
+
+def of(result: Result) -> Throughput:
+    """Return what a result of ``modelzoo throughput`` holds; raises ``ValueError`` for any other."""
+    if result.throughput is None:
+        raise ValueError("the result holds no throughput of instances")
+    return result.throughput
+
+
+def rows(result: Result) -> list[Row]:
+    """Return a row for every configuration, in the order asked for."""
+    found = of(result)
+    by_round = [_rates(found, index) for index in range(len(found.configurations))]
+    labels = {result.asked[each.group].setting.label for each in found.configurations}
+    return [
+        _row(result, found, index, by_round, "" if len(labels) == 1 else result.asked[each.group].setting.label)
+        for index, each in enumerate(found.configurations)
+    ]
+
+
+def runs_of(found: Throughput, index: int) -> list[ConfigurationRun]:
+    """The runs that count for a configuration.
+
+    Of a search, those of the last stage, for what was in it: the earlier ones decided that it was.
+    """
+    own = [run for run in found.runs if run.configuration == index]
+    last = [run for run in own if run.round >= found.final_round]
+    return last if found.is_search and last else own
+
+
+def single(found: Throughput, index: int) -> Optional[int]:
+    """The configuration with one instance that another one is compared with; ``None`` if there is none.
+
+    Of the same setting but for its threads, batch and SMT, with as many cores per instance, or else with the most.
+    """
+    own = found.configurations[index]
+    singles = [
+        number
+        for number, each in enumerate(found.configurations)
+        if each.instances == 1 and each.batch == own.batch and each.smt is own.smt
+    ]
+    if own.instances == 1 or not singles:
+        return None
+    return max(singles, key=lambda number: (_like(found, number, own), found.configurations[number].cores))
+
+
+def _like(found: Throughput, number: int, own: Configuration) -> bool:
+    return found.configurations[number].cores == own.cores
+
+
+def _rates(found: Throughput, index: int) -> dict[int, float]:
+    """Items per second by round."""
+    batch = found.configurations[index].batch
+    rates = {run.round: rate(run, batch) for run in runs_of(found, index)}
+    return {number: value for number, value in rates.items() if value is not None}
+
+
+def _row(result: Result, found: Throughput, index: int, by_round: Sequence[Mapping[int, float]], label: str) -> Row:
+    own, runs, rates = found.configurations[index], runs_of(found, index), by_round[index]
+    complete = [run for run in runs if run.round in rates]
+    samples = [value for run in complete for each in run.instances for value in each.latencies]
+    throughput = stats.level_interval(list(rates.values())) if rates else None
+    bounded = None if found.bound is None else percentile(samples, found.bound.percentile)
+    reference = single(found, index)
+    scaling = None if reference is None else _scaling(rates, by_round[reference])
+    alike = reference is not None and found.configurations[reference].cores == own.cores
+    compute, bandwidth = _shares(result, found, own, throughput)
+    dropped = next((each.reason for each in found.dropped if each.configuration == index), "")
+    return Row(
+        index=index,
+        configuration=own,
+        setting=label,
+        rounds=len(complete),
+        failed=len(runs) - len(complete),
+        throughput=throughput,
+        off=max(map(uncertainty, complete), default=math.inf),
+        fewest=min((each.counted for run in complete for each in run.instances), default=0),
+        percentiles=stats.percentiles(samples),
+        bounded=bounded,
+        meets=None if found.bound is None or bounded is None else bounded <= found.bound.seconds,
+        samples=len(samples),
+        memory=_memory(complete),
+        scaling=scaling,
+        efficiency=scaling.value / own.instances if scaling is not None and alike else None,
+        compute=compute,
+        bandwidth=bandwidth,
+        stragglers=_stragglers(complete),
+        errors=_errors(runs),
+        dropped=dropped,
+        is_final=not dropped,
+    )
+
+
+def percentile(samples: Sequence[float], percent: float) -> Optional[float]:
+    """Return a percentile by nearest rank; ``None`` unless there are more than 1 ÷ (1 − p) samples."""
+    if len(samples) * (100 - percent) <= 100:
+        return None
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> Optional[stats.Interval]:
+    """The ratio with its interval over the rounds that both were in; between rounds the machine's speed may change."""
+    ratios = [rates[number] / single_rates[number] for number in sorted(set(rates) & set(single_rates))]
+    if ratios:
+        return stats.level_interval(ratios)
+    if not rates or not single_rates:
+        return None
+    # No common round: a search had dropped one of them before. Nothing is known about the error then.
+    value = stats.geometric_mean(list(rates.values())) / stats.geometric_mean(list(single_rates.values()))
+    return stats.Interval(value, 0.0, math.inf)
+
+
+def _memory(runs: Sequence[ConfigurationRun]) -> Optional[int]:
+    totals = []
+    for run in runs:
+        peaks = [each.peak_memory for each in run.instances]
+        if all(peak is not None for peak in peaks):
+            totals.append(sum(peak for peak in peaks if peak is not None))
+    return int(median(totals)) if totals else None
+
+
+def _stragglers(runs: Sequence[ConfigurationRun]) -> dict[int, tuple[float, int]]:
+    found: dict[int, list[float]] = {}
+    for run in runs:
+        for number, share in stragglers(run).items():
+            found.setdefault(number, []).append(share)
+    return {number: (sum(shares) / len(shares), len(shares)) for number, shares in sorted(found.items())}
+
+
+def _errors(runs: Sequence[ConfigurationRun]) -> tuple[str, ...]:
+    """Each error once, with the instances that it ended."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for number, each in enumerate(run.instances):
+            if each.error is not None:
+                name = f"instance {number} in round {run.round + 1}"
+                found.setdefault(each.error, []).append(name)
+    return tuple(f"{', '.join(names[:4])}{' …' if len(names) > 4 else ''}: {error}" for error, names in found.items())
+
+
+def context(result: Result, group: int) -> Optional[RunReport]:
+    """What the first instance of a setting reported of the setting, the machine and the kernels."""
+    return next((run.report for run in result.runs if run.group == group and run.report is not None), None)
+
+
+def _shares(
+    result: Result, found: Throughput, own: Configuration, throughput: Optional[stats.Interval]
+) -> tuple[Optional[float], Optional[float]]:
+    """The shares of the machine's measured ceilings: arithmetic, memory bandwidth.
+
+    The bytes are the least that one pass has to move, so the true share of the bandwidth is larger.
+    """
+    report = context(result, own.group)
+    if report is None or report.flops is None or throughput is None or found.ceilings is None:
+        return None, None
+    batches = throughput.value / own.batch
+    ceiling = found.ceilings.gflops(report.setting.precision)
+    bandwidth = found.ceilings.gb_per_second()
+    moved = report.flops.bytes
+    compute = batches * report.flops.total / 1e9 / ceiling if ceiling and report.flops.total else None
+    return compute, batches * moved / 1e9 / bandwidth if bandwidth and moved else None
+
+
+# Choosing
+
+
+def frontier(found: Sequence[Row]) -> list[Row]:
+    """The rows that no other row beats in both throughput and median latency, by ascending latency."""
+    known = [row for row in found if row.throughput is not None and row.latency is not None]
+    ordered = sorted(known, key=lambda row: (row.latency or 0.0, -_value(row)))
+    best: list[Row] = []
+    for row in ordered:
+        if not best or _value(row) > _value(best[-1]):
+            best.append(row)
+    return best
+
+
+def best(found: Sequence[Row], bound: Optional[LatencyBound]) -> Optional[Row]:
+    """The row with the highest throughput among those that meet the bound; ``None`` if there is none.
+
+    Rows that a search dropped cannot win, unless nothing else is left.
+    """
+    meeting = [row for row in found if row.throughput is not None and (bound is None or row.meets)]
+    final = [row for row in meeting if row.is_final]
+    return max(final or meeting, key=_value, default=None)
+
+
+def ties(found: Sequence[Row], winner: Row) -> list[Row]:
+    """The rows that may win as well and whose interval reaches into the winner's."""
+    if winner.throughput is None:
+        return []
+    low = winner.throughput.low
+    return [
+        row
+        for row in found
+        if row is not winner
+        and row.is_final
+        and row.throughput is not None
+        and row.throughput.high >= low
+        and row.meets in (None, True)
+    ]
+
+
+def _value(row: Row) -> float:
+    return row.throughput.value if row.throughput is not None else 0.0
+
+
+def cost_per_million(found: Throughput, row: Row) -> Optional[stats.Interval]:
+    """What a million items cost: price per hour ÷ 3600 s × 10⁶ ÷ throughput of the whole machine."""
+    if found.price is None or row.throughput is None:
+        return None
+    numerator = found.price.per_hour / 3600.0 * 1e6
+    rate = row.throughput
+    high = numerator / rate.low if rate.low > 0 else math.inf
+    return stats.Interval(numerator / rate.value, numerator / rate.high, high)
+
+
+# Proof
+
+
+def kernels_sentence(result: Result, row: Row) -> str:
+    """Say whether every instance ran the kernels of the one that was audited in full."""
+    found = of(result)
+    report = context(result, row.configuration.group)
+    instances = [each for run in runs_of(found, row.index) for each in run.instances if each.error is None]
+    if not instances:
+        return ""
+    if report is None or report.kernels is None:
+        return "it is not known which kernels the instances ran"
+    wanted, verdict = report.kernels.sha256, report.canary_verdict
+    unknown = [each for each in instances if each.kernels is None]
+    others = [each for each in instances if each.kernels not in (None, wanted) or each.canary_verdict != verdict]
+    if others:
+        numbers = ", ".join(_cpus(each) for each in others[:4])
+        return f"{len(others)} of {len(instances)} instances ran other kernels than the audited one ({numbers})"
+    if unknown:
+        return f"the kernels of {len(unknown)} of {len(instances)} instances are not known"
+    return f"the same kernels ran in all {len(instances)} instances"
+
+
+def placement_sentence(found: Throughput, row: Row) -> str:
+    """Say whether every instance ran on its CPUs and had its memory on their node."""
+    instances = [each for run in runs_of(found, row.index) for each in run.instances if each.error is None]
+    if not instances:
+        return ""
+    wrong = [each for each in instances if each.placement is None or each.placement.cpus != each.place.cpus]
+    if wrong:
+        return f"{len(wrong)} of {len(instances)} instances did not run on the CPUs that they were given"
+    unproven = [each for each in instances if each.placement is not None and not each.placement.is_proven]
+    if not unproven:
+        return "every instance ran on its own cores of one NUMA node, with its memory there (proven by numa_maps)"
+    placement = unproven[0].placement
+    assert placement is not None
+    share = placement.local_share
+    reason = placement.problem or (f"{share:.0%} of its memory was on its node" if share is not None else "unknown")
+    return f"placement unproven for {len(unproven)} of {len(instances)} instances: {reason}"
+
+
+def _cpus(each: InstanceRun) -> str:
+    return f"CPUs {'+'.join(map(str, each.place.cpus[:4]))}{'…' if len(each.place.cpus) > 4 else ''}"

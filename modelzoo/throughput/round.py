@@ -1,0 +1,249 @@
+"""One configuration in one round: start its instances, let all of them run at the same time, and count.
+
+1. All instances are started at once, each on its own CPUs, load the model and warm up.
+2. When all are ready, they run for a second together. How long a batch takes under full load decides how long the
+   counted run has to be.
+3. They run again, from one common start. The parent waits for their answers without using a CPU.
+4. They look at which kernels they ran, report and end.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from statistics import median
+from time import monotonic
+from typing import Optional, TypeVar
+
+from modelzoo.errors import ModelzooError, WorkerError
+from modelzoo.machine.usage import CpuUsageMonitor
+from modelzoo.measure.instances import Instance, Reply, start_instance
+from modelzoo.measure.request import Event, OnEvent, Request
+from modelzoo.records.instance import Command, Finish, InstanceReport, Ready, RunUntil, Served, Window
+from modelzoo.records.machine import CpuUsage
+from modelzoo.records.protocol import Preparation, Progress
+from modelzoo.records.run import RunReport, now
+from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
+from modelzoo.results.throughput import LEAST, Counted, Series, count
+from modelzoo.setting import labels
+
+SETTLING_SECONDS = 1.0
+"""How long all instances run together before the counted run."""
+LEAST_SECONDS = 5.0
+"""A counted run is no shorter than this."""
+MARGIN = 1.15
+"""The counted run is longer than ``LEAST`` batches of the slowest instance took before by this factor."""
+LEAD_SECONDS = 0.1
+"""How far ahead the common start is: commands to all instances take less than a millisecond each."""
+T = TypeVar("T", Ready, Window, Served)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A round of a configuration, and what its first instance reported of itself if it was asked to."""
+
+    run: ConfigurationRun
+    context: Optional[RunReport] = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be run.
+
+    Attributes:
+        request: the workload and its settings.
+        prepared: the settings as resolved.
+        configuration: which instances of which setting.
+        index: of the configuration.
+        number: of the round.
+        seconds: length of the counted run; ``None``: as long as ``LEAST`` batches of each instance take.
+        extras: have the first instance audit itself in full and report everything.
+    """
+
+    request: Request
+    prepared: Sequence[Preparation]
+    configuration: Configuration
+    index: int
+    number: int
+    seconds: Optional[float]
+    extras: bool
+
+
+def run_configuration(task: Task, on_event: OnEvent) -> Outcome:
+    """Run one configuration once. What goes wrong in an instance is part of the outcome."""
+    begun = now()
+    with ExitStack() as stack:
+        crew = Crew(task, on_event, stack)
+        windows, usage = crew.count()
+        reports = crew.finish()
+    return Outcome(crew.outcome(begun, windows, usage, reports), reports[0].context if reports and reports[0] else None)
+
+
+class Crew:
+    """The instances of one configuration, alive at the same time.
+
+    Args:
+        task: what they run.
+        on_event: called with the progress of the first one and of all together.
+        stack: ends them when it is closed.
+    """
+
+    def __init__(self, task: Task, on_event: OnEvent, stack: ExitStack) -> None:
+        self._task, self._on_event = task, on_event
+        self._label = labels(task.request.settings)[task.configuration.group]
+        self._problems: dict[int, ModelzooError] = {}
+        self._instances: dict[int, Instance] = {}
+        self._started = 0.0
+        for number in range(task.configuration.instances):
+            try:
+                self._instances[number] = stack.enter_context(self._start(number))
+            except ModelzooError as problem:
+                self._problems[number] = problem
+                break  # the others would fail alike
+        ready = self._wait(Ready)
+        batch = task.configuration.batch
+        self._batch_seconds = max((each.seconds(batch) for each in ready.values()), default=0.0)
+
+    def _start(self, number: int) -> Instance:
+        task = self._task
+        return start_instance(
+            task.request,
+            task.configuration.group,
+            task.prepared[task.configuration.group],
+            frozenset(task.configuration.places[number].cpus),
+            self._on_event if number == 0 else lambda event: None,
+            round_number=task.number,
+            full_audit=task.extras and number == 0,
+            extras=task.extras and number == 0,
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all instances are alive."""
+        return len(self._instances) == self._task.configuration.instances and not self._problems
+
+    def count(self) -> tuple[dict[int, Window], Optional[CpuUsage]]:
+        """Let all run together, first to see how long a batch takes then; return what they did in the counted run."""
+        settled = self.together(max(SETTLING_SECONDS, 2 * self._batch_seconds), "settling")
+        times = [b - a for each in settled.values() for a, b in zip(each.started, each.ended)]
+        slowest = max(
+            (median([b - a for a, b in zip(each.started, each.ended)]) for each in settled.values()), default=0.0
+        )
+        # One batch more opens the window, and another may run when it closes.
+        wanted = max(LEAST_SECONDS, MARGIN * (LEAST + 2) * slowest)
+        if not times or not self.is_whole:
+            return {}, None
+        monitor = CpuUsageMonitor().start()
+        windows = self.together(wanted if self._task.seconds is None else self._task.seconds, "counting")
+        return windows, monitor.stop()
+
+    def together(self, seconds: float, phase: str) -> dict[int, Window]:
+        """Let all instances run for ``seconds`` from one common start; empty if one of them is missing."""
+        if not self.is_whole:
+            return {}
+        progress = Progress(f"{phase}, {self._task.configuration.name}")
+        self._on_event(Event(self._task.request.workload.name, self._label, self._task.number, progress))
+        self._started = monotonic() + LEAD_SECONDS + 1e-3 * len(self._instances)
+        self._send(RunUntil(self._started, self._started + seconds))
+        return self._wait(Window)
+
+    def finish(self) -> dict[int, InstanceReport]:
+        """Let those that are alive look at what they ran, and end."""
+        if not self.is_whole:
+            return {}
+        self._send(Finish())
+        return {number: served.report for number, served in self._wait(Served).items()}
+
+    def problem(self) -> str:
+        """What ended an instance, with its number; empty if all are alive."""
+        return "; ".join(f"instance {number}: {problem}" for number, problem in sorted(self._problems.items()))
+
+    def _send(self, command: Command) -> None:
+        for instance in self._instances.values():
+            instance.send(command)
+
+    def _wait(self, kind: type[T]) -> dict[int, T]:
+        """Wait for one reply of each instance, in whatever order they come; one that died has none."""
+        found: dict[int, T] = {}
+        waiting = dict(self._instances)
+        while waiting:
+            ready, _, _ = select.select(list(waiting.values()), [], [])
+            for number in [number for number, instance in waiting.items() if instance in ready]:
+                replies = self._replies(number)
+                for reply in replies:
+                    if isinstance(reply, kind):
+                        found[number] = reply
+                if replies or number in self._problems:
+                    del waiting[number]
+            if self._problems and kind is Ready:
+                return found  # without all of them nothing can be measured
+        return found
+
+    def _replies(self, number: int) -> Sequence[Reply]:
+        """What an instance has sent; its problem is remembered."""
+        try:
+            return self._instances[number].replies()
+        except ModelzooError as problem:
+            self._problems[number] = problem
+            del self._instances[number]
+            return ()
+
+    def outcome(
+        self, begun: str, windows: dict[int, Window], usage: Optional[CpuUsage], reports: dict[int, InstanceReport]
+    ) -> ConfigurationRun:
+        """Put together what is known of every instance."""
+        configuration = self._task.configuration
+        whole = len(windows) == configuration.instances
+        series = [Series(windows[number].started, windows[number].ended) for number in sorted(windows)]
+        counted = count(series) if whole else None
+        last = max((each.ended[-1] for each in series if each.ended), default=None)
+        instances = tuple(
+            self._instance(number, windows.get(number), counted, reports.get(number))
+            for number in range(configuration.instances)
+        )
+        return ConfigurationRun(
+            configuration=self._task.index,
+            round=self._task.number,
+            started=begun,
+            ended=now(),
+            instances=instances,
+            window=None if counted is None else counted.seconds,
+            seconds=None if last is None else last - self._started,
+            usage=usage,
+        )
+
+    def _instance(
+        self, number: int, window: Optional[Window], counted: Optional[Counted], report: Optional[InstanceReport]
+    ) -> InstanceRun:
+        problem = self._problems.get(number)
+        found = InstanceRun(
+            place=self._task.configuration.places[number],
+            error=None if problem is None else str(problem),
+            error_kind=None if problem is None else type(problem).__name__,
+        )
+        if window is not None and window.started:
+            found = replace(
+                found, batches=len(window.ended), start=window.started[0] - self._started, memory=window.memory
+            )
+        if counted is not None:
+            latencies = tuple(round(value, 6) for value in counted.latencies[number])
+            found = replace(found, counted=len(latencies), latencies=latencies)
+        if report is not None:
+            found = replace(
+                found,
+                peak_memory=report.peak_memory,
+                placement=report.placement,
+                kernels=None if report.kernels is None else report.kernels.sha256,
+                canary_verdict=report.canary_verdict,
+            )
+        return found
+
+
+def worker_problem(run: ConfigurationRun) -> Optional[str]:
+    """Why a configuration cannot run at all; ``None`` if it ran, or if a process died, which may not happen again."""
+    found = [each for each in run.instances if each.error is not None]
+    if not found or any(each.error_kind == WorkerError.__name__ for each in found):
+        return None
+    return found[0].error

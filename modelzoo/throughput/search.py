@@ -1,0 +1,205 @@
+"""Measure configurations in interleaved rounds; of many, keep the faster half after each stage.
+
+All that is known stands in the stored result, which is written after every configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Callable, Optional
+
+from modelzoo.errors import KINDS, ModelzooError
+from modelzoo.machine.limits import available_memory
+from modelzoo.measure.calls import prepare, required
+from modelzoo.measure.request import OnEvent, Request
+from modelzoo.records.protocol import Preparation
+from modelzoo.records.run import Run
+from modelzoo.records.throughput import ConfigurationRun, Dropped, Soak, Throughput
+from modelzoo.results import throughput as results
+from modelzoo.results.store import ResultFile
+from modelzoo.throughput.round import Outcome, Task, run_configuration, worker_problem
+from modelzoo.throughput.soak import soak
+from modelzoo.tuning import halving
+
+Runner = Callable[[Task, OnEvent], Outcome]
+
+
+@dataclass
+class Search:
+    """The measurement of all configurations of one workload.
+
+    Attributes:
+        request: the workload and the distinct settings of its configurations.
+        stored: the result so far, which holds the configurations.
+        seconds: length of a counted run; ``None``: as long as enough batches take.
+        on_event: called with the progress of instances.
+        on_run: called with each round of a configuration that has ended.
+        runner: runs a configuration once, in place of real instances.
+        memory: bytes of memory that new processes may use.
+    """
+
+    request: Request
+    stored: ResultFile
+    seconds: Optional[float]
+    on_event: OnEvent
+    on_run: Callable[[ConfigurationRun], None] = lambda run: None
+    runner: Optional[Runner] = None
+    memory: Callable[[], int] = available_memory
+    _prepared: tuple[Preparation, ...] = ()
+    _rounds: int = field(default=0)
+
+    @property
+    def found(self) -> Throughput:
+        """What is known so far."""
+        return results.of(self.stored.result)
+
+    def run(self) -> None:
+        """Measure to the end.
+
+        Raises:
+            ModelzooError: no setting can run.
+            UsageError: the result cannot be written.
+        """
+        self._prepare()
+        if self.found.is_search:
+            self._search()
+        else:
+            self._measure(self.found.rounds)
+        self.stored.set_throughput(replace(self.found, is_complete=True))
+
+    def soak(self, index: int, seconds: float) -> None:
+        """Keep a configuration busy for ``seconds``, and store each stretch."""
+
+        def store(so_far: Soak) -> None:
+            self.stored.set_throughput(replace(self.found, soak=so_far))
+
+        store(soak(self._task(index, extras=False), seconds, self.on_event, store))
+
+    def _prepare(self) -> None:
+        """Resolve the settings; a configuration whose setting cannot run is dropped.
+
+        Raises:
+            ModelzooError: none can.
+        """
+        self._prepared = prepare(self.request, self.on_event)
+        for index, each in enumerate(self.found.configurations):
+            prepared = self._prepared[each.group]
+            if prepared.error is not None:
+                self._drop(Dropped(index, prepared.error))
+        if not self.found.open():
+            first = self._prepared[self.found.configurations[0].group]
+            required(first)
+
+    # Rounds
+
+    def _search(self) -> None:
+        """Halve the configurations until few are left, which are then measured in all rounds."""
+        sizes = halving.sizes(len(self.found.open()))
+        for number, size in enumerate(sizes):
+            is_last = number == len(sizes) - 1
+            self._keep(size)
+            if is_last:
+                self.stored.set_throughput(replace(self.found, final_round=self._rounds))
+            self._measure(self.found.rounds if is_last else number + 1)
+
+    def _keep(self, size: int) -> None:
+        """Drop all but ``size`` configurations: first what does not meet the bound, then the slower ones.
+
+        The single instance that others are compared with stays, but is measured in the last stage only with them.
+        """
+        if not self._rounds:
+            return
+        rows = [row for row in results.rows(self.stored.result) if row.is_final and row.throughput is not None]
+        reference = {results.single(self.found, row.index) for row in rows}
+        order = sorted(rows, key=lambda row: (row.meets is not False, _value(row)), reverse=True)
+        for place, row in enumerate(order):
+            if place < size or row.index in reference:
+                continue
+            bound = self.found.bound
+            if row.meets is False and bound is not None and row.bounded is not None:
+                self._drop(Dropped(row.index, f"{bound.name} is {1e3 * row.bounded:.4g} ms, over the bound"))
+            else:
+                fastest = _value(order[0])
+                share = f"{_value(row) / fastest:.2f}× the throughput of {order[0].configuration.name}"
+                self._drop(Dropped(row.index, f"slower: {share}", is_slower=True))
+
+    def _measure(self, rounds: int) -> None:
+        """Run every configuration that is open in so many rounds, in alternating order."""
+        for _ in range(rounds):
+            order = self.found.open()
+            for index in order if self._rounds % 2 == 0 else reversed(order):
+                self._run_once(index)
+            self._rounds += 1
+
+    def _run_once(self, index: int) -> None:
+        reason = self._too_large(index)
+        if reason:
+            self._drop(Dropped(index, reason))
+            return
+        configuration = self.found.configurations[index]
+        run = self.runner or run_configuration
+        outcome = run(self._task(index, self._needs_context(configuration.group)), self.on_event)
+        self.stored.set_throughput(self.found.plus(outcome.run))
+        if outcome.context is not None:
+            self._store_context(index, outcome)
+        problem = worker_problem(outcome.run)
+        if problem is not None:
+            self._drop(Dropped(index, problem))
+        self.on_run(outcome.run)
+
+    def _task(self, index: int, extras: bool) -> Task:
+        configuration = self.found.configurations[index]
+        return Task(self.request, self._prepared, configuration, index, self._rounds, self.seconds, extras)
+
+    def _needs_context(self, group: int) -> bool:
+        return results.context(self.stored.result, group) is None
+
+    def _store_context(self, index: int, outcome: Outcome) -> None:
+        configuration = self.found.configurations[index]
+        asked = self.stored.result.asked[configuration.group]
+        self.stored.add_run(
+            Run(
+                workload=asked.workload,
+                group=configuration.group,
+                asked=asked.setting,
+                round=self._rounds,
+                started=outcome.run.started,
+                ended=outcome.run.ended,
+                report=outcome.context,
+            )
+        )
+
+    def _too_large(self, index: int) -> str:
+        """Why the instances would not fit into memory, by what those of other rounds occupied; empty if they do."""
+        found, own = self.found, self.found.configurations[index]
+        peaks = [
+            each.peak_memory
+            for run in found.runs
+            if found.configurations[run.configuration].batch == own.batch
+            for each in run.instances
+            if each.peak_memory is not None
+        ]
+        if not peaks:
+            return ""
+        wanted, available = own.instances * max(peaks), self.memory()
+        if wanted <= available:
+            return ""
+        return f"it would need {wanted / 1e9:.1f} GB of memory, and {available / 1e9:.1f} GB are available"
+
+    def _drop(self, dropped: Dropped) -> None:
+        self.stored.set_throughput(self.found.dropping(dropped))
+
+
+def _value(row: results.Row) -> float:
+    return row.throughput.value if row.throughput is not None else 0.0
+
+
+def failure(stored: ResultFile) -> Optional[ModelzooError]:
+    """The error of a measurement in which nothing ran; ``None`` if anything did."""
+    found = results.of(stored.result)
+    if any(run.window for run in found.runs):
+        return None
+    errors = [each for run in found.runs for each in run.instances if each.error is not None]
+    if errors:
+        return KINDS.get(errors[0].error_kind or "", ModelzooError)(errors[0].error)
+    return ModelzooError(found.dropped[0].reason) if found.dropped else None

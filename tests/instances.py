@@ -1,0 +1,85 @@
+"""Results of ``modelzoo throughput`` that were never measured: instances of a simulated speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Optional
+
+from example_machine import SERVER
+from topologies import topology
+
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.placement import NodeMemory, Placement
+from modelzoo.records.run import Asked, Result
+from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun, Place, Smt, Throughput
+from modelzoo.results.throughput import Series, count
+from modelzoo.setting import Setting
+from modelzoo.throughput.plan import plan
+
+CREATED = "2026-01-01T00:00:00+00:00"
+FOUR = topology(4)
+
+
+def series(seconds: float, batches: int, start: float = 0.0) -> Series:
+    """An instance whose batches all take the same time, back to back."""
+    edges = [start + seconds * number for number in range(batches + 1)]
+    return Series(edges[:-1], edges[1:])
+
+
+def configuration(instances: int, cores: int = 1, batch: int = 1, group: int = 0) -> Configuration:
+    """So many instances on a machine with four cores."""
+    return Configuration(group, instances, cores, batch, Smt.OFF, plan(FOUR, instances, cores))
+
+
+def placement(place: Place, elsewhere: int = 0) -> Placement:
+    """The memory of an instance on its own node, with ``elsewhere`` bytes on another one."""
+    memory = (NodeMemory(place.node, 1_000_000 - elsewhere, 500_000), NodeMemory(place.node + 1, elsewhere, 0))
+    return Placement(place.cpus, (place.node,), memory, policy=f"memory preferred on node {place.node}")
+
+
+def ran(
+    index: int,
+    own: Configuration,
+    number: int,
+    seconds: Sequence[float],
+    *,
+    duration: float = 10.0,
+    errors: Optional[Mapping[int, str]] = None,
+) -> ConfigurationRun:
+    """A round in which each instance's batches took so long, and some of them died."""
+    died = errors or {}
+    found = [series(each, int(duration / each) + 1) for each in seconds]
+    counted = None if died else count(found)
+    instances = [
+        InstanceRun(
+            place,
+            batches=len(one.ended),
+            counted=0 if counted is None else counted.counts[position],
+            latencies=() if counted is None else counted.latencies[position],
+            start=1e-4 * position,
+            memory=1_500_000,
+            peak_memory=2_000_000,
+            placement=placement(place),
+            kernels="k" * 64,
+            error=died.get(position),
+            error_kind="WorkerError" if position in died else None,
+        )
+        for position, (place, one) in enumerate(zip(own.places, found))
+    ]
+    window = None if counted is None else counted.seconds
+    return ConfigurationRun(index, number, CREATED, CREATED, tuple(instances), window, duration)
+
+
+def result(
+    configurations: Sequence[Configuration],
+    runs: Sequence[ConfigurationRun],
+    bound: Optional[LatencyBound] = None,
+    **changes: object,
+) -> Result:
+    """A result with these rounds."""
+    groups = 1 + max(each.group for each in configurations)
+    asked = tuple(Asked("toy", Setting(batch=1, threads=group + 1)) for group in range(groups))
+    found = Throughput("toy", "rows", SERVER, FOUR, tuple(configurations), 2, tuple(runs), bound=bound)
+    stored = replace(found, **changes)  # type: ignore[arg-type]
+    return Result(("modelzoo", "throughput", "toy"), CREATED, asked, throughput=stored)

@@ -1,0 +1,118 @@
+"""What is said about many instances."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from instances import configuration, placement, ran, result
+
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.run import Result
+from modelzoo.records.throughput import Dropped, MachinePrice
+from modelzoo.report import throughput
+from modelzoo.results import throughput as results
+
+ONE, FOUR = configuration(1), configuration(4)
+
+
+def measured(bound: LatencyBound | None = None, **changes: object) -> Result:
+    """One and four instances in three rounds; four of them take a quarter longer for a batch."""
+    runs = []
+    for number, factor in enumerate((1.0, 1.01, 0.99)):
+        runs += [ran(0, ONE, number, [0.1 * factor]), ran(1, FOUR, number, [0.125 * factor] * 4)]
+    return result([ONE, FOUR], runs, bound, **changes)
+
+
+def cells(found: Result) -> dict[str, tuple[str, ...]]:
+    """The table by its headings."""
+    return {column.title: column.cells for column in throughput.columns(found, results.rows(found))}
+
+
+def test_the_table_has_what_is_known_and_no_empty_columns() -> None:
+    """Throughput with its interval, counting, latency, scaling; nothing about a bound, ceilings or a price."""
+    found = cells(measured())
+    assert found["configuration"] == ("1 × 1 core, batch 1", "4 × 1 core, batch 1")
+    assert found["rows/s"][1].startswith("32.0 ±")
+    assert found["counting"] == ("±1.0 %", "±1.3 %")
+    assert found["p50"][0] == "100.0 ms"
+    assert found["vs 1 instance"][0] == "–"
+    assert found["vs 1 instance"][1].startswith("3.2")
+    assert found["efficiency"][1] in ("80%", "81%")
+    assert not {"setting", "bound", "cost per million", "compute ceiling", "bandwidth"} & set(found)
+
+
+def test_the_answer_names_the_best_under_the_bound() -> None:
+    """In one sentence, with its cost."""
+    found = measured(LatencyBound(90, 0.11), price=MachinePrice(3.6, "USD"))
+    said = throughput.answer(found, results.rows(found))
+    assert said.startswith(
+        "1 × 1 core, batch 1 has the highest throughput among those with p90 of at most 110.0 ms: 10.0"
+    )
+    assert " rows/s with a p90 latency of 101.0 ms" in said
+    assert "; a million rows cost 100" in said
+    assert cells(found)["bound"] == ("met", "not met")
+    free = measured()
+    said = throughput.answer(free, results.rows(free))
+    assert said.startswith("4 × 1 core, batch 1 has the highest throughput: 32.0 ±")
+    assert "that of one instance" in said
+
+
+def test_without_an_answer_the_reason_is_given() -> None:
+    """Nothing meets the bound, the sample is too small for it, or nothing ran."""
+    found = measured(LatencyBound(90, 0.01))
+    assert throughput.answer(found, results.rows(found)) == (
+        "No configuration meets p90=10ms; the nearest is 1 × 1 core, batch 1 with a p90 of 101.0 ms."
+    )
+    found = measured(LatencyBound(99.99, 1.0))
+    assert "which takes more than 10000" in throughput.answer(found, results.rows(found))
+    found = result([ONE], [])
+    assert throughput.answer(found, results.rows(found)) == "No configuration could be measured."
+    assert throughput.command(found, results.rows(found), "toy") is None
+
+
+def test_the_best_is_a_command_with_the_options_of_the_call() -> None:
+    """Those that decide the setting; those of the search are replaced."""
+    given = ("modelzoo", "throughput", "toy", "--slo", "p90=1s", "--instances=1,4", "--bf16", "--json", "a b.json")
+    found = replace(measured(LatencyBound(90, 1.0)), command=given)
+    assert throughput.command(found, results.rows(found), "toy") == (
+        "modelzoo throughput toy --instances 4 --cores-per-instance 1 --batch 1 --slo p90=1000ms --bf16"
+    )
+
+
+def test_notes_name_stragglers_the_dead_and_the_short() -> None:
+    """And what was dropped, and what else used the CPUs."""
+    runs = [
+        ran(0, ONE, 0, [0.5]),
+        ran(1, FOUR, 0, [0.1, 0.1, 0.1, 0.15]),
+        ran(1, FOUR, 1, [0.1] * 4, errors={2: "the worker process was ended by SIGKILL"}),
+    ]
+    found = result([ONE, FOUR], runs, dropped=(Dropped(0, "slower: 0.1×", is_slower=True),))
+    said = throughput.notes(found, results.rows(found))
+    assert "1 × 1 core, batch 1: one round, so there is no interval" in said
+    assert any("completed only 20 batches inside the window, fewer than 50" in each for each in said)
+    assert any("instance 3 on CPU 3 completed 67% of the median instance's batches in 1 of 1" in each for each in said)
+    assert "4 × 1 core, batch 1: failed: instance 2 in round 2: the worker process was ended by SIGKILL" in said
+    assert "1 × 1 core, batch 1: slower: 0.1×" in said
+
+
+def test_what_holds_everywhere_is_said_once() -> None:
+    """A difference is said of the configuration that has it."""
+    found = measured()
+    everywhere = [each for each in throughput.notes(found, results.rows(found)) if each.startswith("every config")]
+    assert everywhere == [
+        "every configuration: it is not known which kernels the instances ran",
+        "every configuration: every instance ran on its own cores of one NUMA node, with its memory there (proven by "
+        "numa_maps)",
+    ]
+    run = ran(1, FOUR, 0, [0.1] * 4)
+    far = replace(run.instances[3], placement=placement(run.instances[3].place, elsewhere=900_000))
+    other = result([ONE, FOUR], [ran(0, ONE, 0, [0.1]), replace(run, instances=(*run.instances[:3], far))])
+    said = throughput.notes(other, results.rows(other))
+    assert "4 × 1 core, batch 1: placement unproven for 1 of 4 instances: 10% of its memory was on its node" in said
+
+
+def test_the_caption_names_machine_and_cores() -> None:
+    """What the figures are of."""
+    said = throughput.caption(measured())
+    assert "4 cores, 1 NUMA node." in said
+    assert said.startswith("toy on ")

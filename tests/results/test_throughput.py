@@ -1,0 +1,199 @@
+"""Counting inside the window, stragglers, instances that died, scaling, the frontier and the best configuration."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from instances import FOUR, configuration, placement, ran, result, series
+
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.placement import Placement
+from modelzoo.records.throughput import Dropped, MachinePrice, Throughput
+from modelzoo.results import throughput as results
+from modelzoo.results.throughput import Series, count
+from modelzoo.setting import Setting
+
+
+def test_one_instance_is_counted_exactly() -> None:
+    """From the end of its first batch to the end of its last one there are whole batches only."""
+    found = count([series(0.1, 51)])
+    assert found is not None
+    assert found.counts == (50,)
+    assert found.seconds == pytest.approx(5.0)
+    assert found.latencies[0] == pytest.approx([0.1] * 50)
+
+
+def test_only_the_time_in_which_all_ran_counts() -> None:
+    """One instance started late, another one ended early."""
+    found = count([series(1.0, 20, start=0.0), series(1.0, 20, start=5.3), series(1.0, 12, start=0.25)])
+    assert found is not None
+    assert (found.start, found.end) == (pytest.approx(6.3), pytest.approx(12.25))
+    assert found.counts == (6, 5, 6)
+
+
+def test_the_total_is_off_by_less_than_a_batch_per_instance_and_unbiased() -> None:
+    """Of instances of any speed and phase, against the work that was really done in the window."""
+    source = random.Random(3)
+    errors = []
+    for _ in range(300):
+        speeds = [source.uniform(0.05, 0.15) for _ in range(4)]
+        instances = [series(speed, 80, start=source.uniform(0, 0.2)) for speed in speeds]
+        found = count(instances)
+        assert found is not None
+        true = sum(found.seconds / speed for speed in speeds)
+        errors.append(sum(found.counts) - true)
+    assert max(map(abs, errors)) < 4
+    assert abs(sum(errors) / len(errors)) < 0.2
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_without_a_common_stretch_nothing_is_counted(batches: int) -> None:
+    """An instance that completed at most one batch opens no window."""
+    assert count([series(0.1, 50), series(0.1, batches)]) is None
+    assert count([]) is None
+    assert count([series(0.1, 5), series(0.1, 5, start=10.0)]) is None, "they did not run at the same time"
+
+
+def test_throughput_is_items_by_the_window_and_no_sum_of_averages() -> None:
+    """An instance that runs alone for a while afterwards adds nothing."""
+    own = configuration(2, batch=4)
+    run = ran(0, own, 0, [0.1, 0.2])
+    alone = Series([*series(0.1, 100).started], [*series(0.1, 100).ended])
+    assert count([alone, series(0.2, 10)]).counts == (18, 9)  # type: ignore[union-attr]
+    rate = results.rate(run, 4)
+    assert rate == pytest.approx(4 * (10 + 5), rel=0.02)
+    assert results.uncertainty(run) == pytest.approx(2 / run.counted)
+
+
+def test_a_straggler_is_named() -> None:
+    """It is far behind the median, and by more than counting can be off."""
+    own = configuration(4)
+    assert results.stragglers(ran(0, own, 0, [0.1, 0.1, 0.1, 0.13])) == {3: pytest.approx(0.77, abs=0.02)}
+    assert results.stragglers(ran(0, own, 0, [0.1, 0.1, 0.1, 0.103])) == {}
+    assert results.stragglers(ran(0, own, 0, [2.0, 2.0, 2.0, 2.6])) == {}, "4 batches and 3 prove nothing"
+    assert results.stragglers(ran(0, configuration(1), 0, [0.1])) == {}
+
+
+def test_a_round_in_which_an_instance_died_counts_for_nothing() -> None:
+    """It is named; the other rounds give the throughput."""
+    own = configuration(2)
+    died = ran(0, own, 1, [0.1, 0.1], errors={1: "the worker process was ended by SIGKILL"})
+    (row,) = results.rows(result([own], [ran(0, own, 0, [0.1, 0.1]), died, ran(0, own, 2, [0.1, 0.1])]))
+    assert (row.rounds, row.failed) == (2, 1)
+    assert row.errors == ("instance 1 in round 2: the worker process was ended by SIGKILL",)
+    assert row.throughput is not None
+    assert row.throughput.value == pytest.approx(20, rel=0.02)
+
+
+def test_rows_say_how_sure_they_are() -> None:
+    """The interval is over rounds; too few batches are marked; percentiles only if the sample has them."""
+    own = configuration(2)
+    (row,) = results.rows(result([own], [ran(0, own, n, [t, t]) for n, t in enumerate((0.1, 0.105, 0.11))]))
+    assert row.throughput is not None
+    assert row.throughput.low < row.throughput.value < row.throughput.high
+    assert not row.is_short
+    assert "p99" in row.percentiles
+    (short,) = results.rows(result([own], [ran(0, own, 0, [0.5, 0.5])]))
+    assert short.is_short
+    assert short.fewest < results.LEAST
+    assert "p99" not in short.percentiles
+    assert short.memory == 4_000_000
+
+
+def test_scaling_is_the_ratio_within_rounds() -> None:
+    """A machine that is slower in one round slows both; the single instance with as many cores comes first."""
+    one, large, many = configuration(1), configuration(1, cores=4), configuration(4)
+    runs = []
+    for number, factor in enumerate((1.0, 1.3, 0.8)):
+        runs += [ran(0, one, number, [0.1 * factor]), ran(1, large, number, [0.03 * factor])]
+        runs += [ran(2, many, number, [0.125 * factor] * 4)]
+    rows = results.rows(result([one, large, many], runs))
+    assert rows[0].scaling is None
+    assert rows[2].scaling is not None
+    assert rows[2].scaling.value == pytest.approx(3.2, rel=0.03)
+    assert rows[2].scaling.half_width < 0.05
+    assert rows[2].efficiency == pytest.approx(0.8, rel=0.03)
+    rows = results.rows(result([large, many], [replace(run, configuration=run.configuration - 1) for run in runs[1:3]]))
+    assert rows[1].scaling is not None
+    assert rows[1].efficiency is None, "that single instance has other cores"
+
+
+def test_the_best_configuration_meets_the_bound() -> None:
+    """The fastest of all may be over it; without enough samples a bound is not met."""
+    small, large = configuration(4), configuration(4, batch=8)
+    runs = [run for n in range(2) for run in (ran(0, small, n, [0.05] * 4), ran(1, large, n, [0.2] * 4))]
+    free = result([small, large], runs)
+    assert results.best(results.rows(free), None).configuration is large  # type: ignore[union-attr]
+    bound = LatencyBound(95, 0.1)
+    rows = results.rows(result([small, large], runs, bound))
+    assert [row.meets for row in rows] == [True, False]
+    assert results.best(rows, bound).configuration is small  # type: ignore[union-attr]
+    rare = LatencyBound(99.99, 0.1)
+    rows = results.rows(result([small, large], runs, rare))
+    assert [row.meets for row in rows] == [None, None]
+    assert results.best(rows, rare) is None
+
+
+def test_the_frontier_has_what_no_other_beats() -> None:
+    """More throughput at no more latency."""
+    own = [configuration(1), configuration(2), configuration(4), configuration(4, batch=4)]
+    seconds = [0.10, 0.11, 0.5, 0.3]
+    runs = [ran(i, each, n, [seconds[i]] * each.instances) for i, each in enumerate(own) for n in range(2)]
+    rows = results.rows(result(own, runs))
+    assert [row.index for row in results.frontier(rows)] == [0, 1, 3]
+
+
+def test_of_a_search_only_the_last_stage_counts_for_what_was_in_it() -> None:
+    """The rounds before decided that it was; what was dropped there keeps its own."""
+    own = [configuration(2), configuration(4)]
+    runs = [ran(0, own[0], 0, [0.05] * 2), ran(1, own[1], 0, [0.2] * 4), ran(0, own[0], 1, [0.1] * 2)]
+    dropped = (Dropped(1, "slower", is_slower=True),)
+    found = result(own, runs, is_search=True, final_round=1, dropped=dropped)
+    rows = results.rows(found)
+    assert rows[0].rounds == 1
+    assert rows[0].throughput.value == pytest.approx(20, rel=0.02)  # type: ignore[union-attr]
+    assert rows[1].rounds == 1
+    assert (rows[1].is_final, rows[1].dropped) == (False, "slower")
+
+
+def test_the_cost_follows_from_the_price() -> None:
+    """3.6 an hour at 20 items per second: 1000 seconds of 0.001 for 20,000 items."""
+    own = configuration(2)
+    found = result([own], [ran(0, own, n, [0.1, 0.1]) for n in range(2)], price=MachinePrice(3.6, "USD"))
+    (row,) = results.rows(found)
+    cost = results.cost_per_million(results.of(found), row)
+    assert cost is not None
+    assert cost.value == pytest.approx(50, rel=0.02)
+    assert results.cost_per_million(replace(results.of(found), price=None), row) is None
+
+
+def test_the_proof_is_of_every_instance() -> None:
+    """Kernels as audited, own CPUs, memory on their node; otherwise it is said of how many."""
+    own = configuration(2)
+    run = ran(0, own, 0, [0.1, 0.1])
+    found = result([own], [run])
+    (row,) = results.rows(found)
+    assert results.kernels_sentence(found, row) == "it is not known which kernels the instances ran"
+    assert results.placement_sentence(results.of(found), row).endswith("with its memory there (proven by numa_maps)")
+    first, second = run.instances
+    far = replace(second, placement=placement(second.place, elsewhere=400_000))
+    found = result([own], [replace(run, instances=(first, far))])
+    assert (
+        results.placement_sentence(results.of(found), row)
+        == "placement unproven for 1 of 2 instances: 60% of its memory was on its node"
+    )
+    lost = replace(second, placement=Placement((3,), (0,)))
+    found = result([own], [replace(run, instances=(first, lost))])
+    assert results.placement_sentence(results.of(found), row).startswith("1 of 2 instances did not run on the CPUs")
+
+
+def test_a_result_of_another_command_has_no_rows() -> None:
+    """Callers must ask first."""
+    from modelzoo.records.run import Asked, Result
+
+    with pytest.raises(ValueError, match="no throughput of instances"):
+        results.rows(Result(("modelzoo",), "2026-01-01T00:00:00+00:00", (Asked("toy", Setting()),)))
+    assert isinstance(results.of(result([configuration(1)], [])), Throughput)
+    assert FOUR.nodes == (0,)

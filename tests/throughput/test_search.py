@@ -1,0 +1,142 @@
+"""The order of rounds, what a search drops, and what happens if instances fail; with instances that are simulated."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from instances import configuration, ran, result
+from toy_workloads import SHORT, mlp
+
+from modelzoo.errors import UsageError, WorkerError
+from modelzoo.measure.request import Request
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.protocol import Preparation
+from modelzoo.records.throughput import Configuration, InstanceRun
+from modelzoo.results import throughput as results
+from modelzoo.results.store import ResultFile
+from modelzoo.throughput import search
+from modelzoo.throughput.round import Outcome, Task
+from modelzoo.throughput.search import Search, failure
+
+
+class Simulated:
+    """Runs configurations whose batches take so long, with 2 % of noise, and remembers the order."""
+
+    def __init__(self, seconds: Mapping[int, float], errors: Optional[Mapping[int, str]] = None) -> None:
+        self.seconds, self.errors = seconds, errors or {}
+        self.order: list[tuple[int, int]] = []
+        self._source = random.Random(1)
+
+    def __call__(self, task: Task, on_event: Any) -> Outcome:
+        self.order.append((task.number, task.index))
+        own = task.configuration
+        if task.index in self.errors:
+            failed = tuple(InstanceRun(place, error="no such mode", error_kind="UsageError") for place in own.places)
+            return Outcome(
+                replace(ran(task.index, own, task.number, [1.0] * own.instances), instances=failed, window=None)
+            )
+        factor = self._source.gauss(1, 0.02)
+        seconds = [factor * self.seconds[task.index]] * own.instances
+        return Outcome(ran(task.index, own, task.number, seconds))
+
+
+def searched(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    configurations: Sequence[Configuration],
+    runner: Simulated,
+    memory: int = 10**12,
+    bound: Optional[LatencyBound] = None,
+    **changes: Any,
+) -> ResultFile:
+    """Measure to the end."""
+    stored = ResultFile(tmp_path / "result.json", result(configurations, (), bound, **changes))
+    settings = tuple(asked.setting for asked in stored.result.asked)
+    monkeypatch.setattr(search, "prepare", lambda request, on_event: tuple(Preparation() for _ in settings))
+    request = Request(mlp(), settings, SHORT)
+    Search(request, stored, None, lambda event: None, runner=runner, memory=lambda: memory).run()
+    return stored
+
+
+def test_configurations_alternate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A B C, C B A …: a machine that gets slower slows all of them alike."""
+    own = [configuration(1), configuration(2), configuration(4)]
+    runner = Simulated({0: 0.1, 1: 0.1, 2: 0.1})
+    stored = searched(tmp_path, monkeypatch, own, runner, rounds=3)
+    assert runner.order == [(0, 0), (0, 1), (0, 2), (1, 2), (1, 1), (1, 0), (2, 0), (2, 1), (2, 2)]
+    assert results.of(stored.result).is_complete
+    assert [row.rounds for row in results.rows(stored.result)] == [3, 3, 3]
+
+
+def test_a_search_keeps_the_faster_half_and_measures_it_longest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of eight configurations four reach the last stage, besides the instance that they are compared with."""
+    own = [configuration(1), *(configuration(4, batch=1) for _ in range(7))]
+    seconds = {0: 0.1, **{number: 0.1 * (1 + 0.2 * number) for number in range(1, 8)}}
+    runner = Simulated(seconds)
+    stored = searched(tmp_path, monkeypatch, own, runner, rounds=3, is_search=True)
+    found, rows = results.of(stored.result), results.rows(stored.result)
+    assert {each.configuration for each in found.dropped} >= {5, 6, 7}
+    assert all(each.is_slower and each.reason.startswith("slower: ") for each in found.dropped)
+    assert not rows[0].dropped, "the others are compared with it"
+    best = results.best(rows, None)
+    assert best is not None
+    assert best.index == 1
+    assert best.rounds == 3, "only the last stage counts for it"
+    assert found.final_round == 1
+
+
+def test_a_search_drops_what_is_over_the_bound_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast it is."""
+    own = [configuration(1), *(configuration(4, batch=batch) for batch in (64, 32, 1, 1, 1, 1))]
+    runner = Simulated({0: 0.05, 1: 0.4, 2: 0.4, 3: 0.05, 4: 0.06, 5: 0.07, 6: 0.08})
+    bound = LatencyBound(90, 0.1)
+    stored = searched(tmp_path, monkeypatch, own, runner, bound=bound, is_search=True)
+    found = results.of(stored.result)
+    reasons = {each.configuration: each.reason for each in found.dropped}
+    assert "over the bound" in reasons[1]
+    assert "over the bound" in reasons[2]
+    best = results.best(results.rows(stored.result), bound)
+    assert best is not None
+    assert best.index == 3
+
+
+def test_what_cannot_run_is_dropped_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one attempt; the others go on."""
+    own = [configuration(1), configuration(2)]
+    runner = Simulated({0: 0.1}, errors={1: "no such mode"})
+    stored = searched(tmp_path, monkeypatch, own, runner)
+    assert runner.order.count((0, 1)) == 1
+    assert (1, 1) not in runner.order
+    assert [each.reason for each in results.of(stored.result).dropped] == ["no such mode"]
+    assert failure(stored) is None
+    with_nothing = searched(tmp_path, monkeypatch, own[:1], Simulated({}, errors={0: "no such mode"}))
+    problem = failure(with_nothing)
+    assert isinstance(problem, UsageError)
+    assert str(problem) == "no such mode"
+
+
+def test_instances_that_do_not_fit_into_memory_are_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what those of another configuration occupied; the machine would swap or kill."""
+    own = [configuration(1), configuration(4)]
+    runner = Simulated({0: 0.1, 1: 0.1})
+    stored = searched(tmp_path, monkeypatch, own, runner, memory=5_000_000)
+    assert all(index == 0 for _, index in runner.order)
+    (dropped,) = results.of(stored.result).dropped
+    assert dropped.reason == "it would need 0.0 GB of memory, and 0.0 GB are available"
+
+
+def test_a_setting_that_cannot_be_resolved_ends_the_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its own error, before anything runs."""
+    stored = ResultFile(tmp_path / "result.json", result([configuration(1)], ()))
+    failed = Preparation(error="no weights", error_kind=WorkerError.__name__)
+    monkeypatch.setattr(search, "prepare", lambda request, on_event: (failed,))
+    request = Request(mlp(), (stored.result.asked[0].setting,), SHORT)
+    with pytest.raises(WorkerError, match="no weights"):
+        Search(request, stored, None, lambda event: None, runner=Simulated({})).run()
