@@ -44,9 +44,7 @@ def test_uneven_nodes_are_filled_from_the_largest() -> None:
 
 def test_an_instance_never_spans_two_nodes() -> None:
     """Although there are enough cores in all."""
-    with pytest.raises(
-        UsageError, match="no NUMA node has more than 4 cores .*; give --cores-per-inst"
-    ):
+    with pytest.raises(UsageError, match="no NUMA node has more than 4 cores .*; give --cores-per-inst"):
         plan(topology(4, 4), 1, 5)
 
 
