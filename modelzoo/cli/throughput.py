@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, setting_options
@@ -18,7 +19,7 @@ from modelzoo.cli.selection import select_settings
 from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.values import duration, whole_numbers
 from modelzoo.errors import UsageError
-from modelzoo.records.throughput import Configuration, Smt, Throughput
+from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt, Throughput
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import Workload
 
@@ -129,7 +130,7 @@ def throughput(args: argparse.Namespace) -> int:
     interrupted = False
     with LiveProgress(out, stored.result) as progress:
         progress.begin(None)
-        search = Search(request, stored, args.seconds, progress.update)
+        search = Search(request, stored, args.seconds, progress.update, _Expectation(stored, progress).ended)
         try:
             search.run()
             _soak(args, search, progress)
@@ -144,6 +145,23 @@ def throughput(args: argparse.Namespace) -> int:
         print(f"modelzoo: interrupted; {count} finished rounds of configurations are stored", file=sys.stderr)
         return INTERRUPTED
     return 0
+
+
+class _Expectation:
+    """Says how long the rest takes: as long as the rounds so far did."""
+
+    def __init__(self, stored: ResultFile, progress: LiveProgress) -> None:
+        self._stored, self._progress, self._started = stored, progress, monotonic()
+
+    def ended(self, run: ConfigurationRun) -> None:
+        """Take note of a configuration that has been measured once more."""
+        from modelzoo.results import throughput as results
+
+        found, spent = results.of(self._stored.result), monotonic() - self._started
+        if found.is_search:  # how much is dropped depends on what is measured
+            return
+        done, total = len(found.runs), found.rounds * len(found.open())
+        self._progress.begin(spent * max(1.0, total / done), spent=spent)
 
 
 def _check(args: argparse.Namespace) -> None:

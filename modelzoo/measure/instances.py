@@ -7,9 +7,9 @@ what has arrived without waiting.
 from __future__ import annotations
 
 import os
-import select
 from collections import deque
 from collections.abc import Mapping, Sequence
+from multiprocessing import connection
 from time import monotonic
 from types import TracebackType
 from typing import Optional, TypeVar, Union
@@ -55,7 +55,7 @@ class Instance:
         self._worker = WorkerProcess(launcher, job, environment, on_message)
         self._on_message = on_message
         self._descriptor = self._worker.output.fileno()
-        self._rest = b""
+        self._parts: list[bytes] = []
         self._greeted = False
         self._waiting: deque[Reply] = deque()
         self._is_over = False
@@ -107,7 +107,7 @@ class Instance:
             if self.problem is not None:
                 raise self.problem
             left = None if until is None else max(0.0, until - monotonic())
-            if not select.select([self._descriptor], [], [], left)[0]:
+            if not connection.wait([self._descriptor], left):
                 raise WorkerError(f"the instance has not answered for {seconds:.0f} s")
             self._fill()
         reply = self._waiting.popleft()
@@ -121,9 +121,13 @@ class Instance:
         if not data:
             self._end()
             return
-        *lines, self._rest = (self._rest + data).split(b"\n") if b"\n" in data else [self._rest + data]
-        for line in lines:
-            self._take(line)
+        # A window of many batches takes many reads.
+        self._parts.append(data)
+        if b"\n" in data:
+            *lines, rest = b"".join(self._parts).split(b"\n")
+            self._parts = [rest]
+            for line in lines:
+                self._take(line)
 
     def _take(self, line: bytes) -> None:
         try:

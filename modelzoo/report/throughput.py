@@ -44,7 +44,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "configuration": row.configuration.name,
         "setting": row.setting or MISSING,
         "rounds": str(row.rounds or MISSING),
-        f"{found.unit}/s": rate(row.throughput),
+        f"{found.unit}/s": "failed" if row.throughput is None and row.failed else rate(row.throughput),
         "counting": MISSING if math.isinf(row.off) else f"±{100 * row.off:.1f} %",
         "p50": _time(row.percentiles.get("p50")),
         "p90": _time(row.percentiles.get("p90")),
@@ -66,7 +66,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
 def rate(found: Optional[stats.Interval]) -> str:
     """``35.1 ±1.3 %``; without the interval if there was only one round."""
     if found is None:
-        return "failed"
+        return MISSING
     if not math.isfinite(found.high):
         return significant(found.value, 3)
     return f"{rounded(found.value, found.value * found.half_width)} ±{100 * found.half_width:.1f} %"

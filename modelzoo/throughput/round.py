@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-import select
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from multiprocessing import connection
 from statistics import median
 from time import monotonic
 from typing import Optional, TypeVar
@@ -143,7 +143,7 @@ class Crew:
         """Let all instances run for ``seconds`` from one common start; empty if one of them is missing."""
         if not self.is_whole:
             return {}
-        progress = Progress(f"{phase}, {self._task.configuration.name}")
+        progress = Progress(f"{self._task.configuration.name}, round {self._task.number + 1}: {phase}")
         self._on_event(Event(self._task.request.workload.name, self._label, self._task.number, progress))
         self._started = monotonic() + LEAD_SECONDS + 1e-3 * len(self._instances)
         self._send(RunUntil(self._started, self._started + seconds))
@@ -169,8 +169,9 @@ class Crew:
         found: dict[int, T] = {}
         waiting = dict(self._instances)
         while waiting:
-            ready, _, _ = select.select(list(waiting.values()), [], [])
-            for number in [number for number, instance in waiting.items() if instance in ready]:
+            numbers = {instance.fileno(): number for number, instance in waiting.items()}
+            for descriptor in connection.wait(list(numbers)):
+                number = numbers[descriptor]  # type: ignore[index]  # it returns what it was given
                 replies = self._replies(number)
                 for reply in replies:
                     if isinstance(reply, kind):

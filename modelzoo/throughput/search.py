@@ -14,7 +14,7 @@ from modelzoo.measure.calls import prepare, required
 from modelzoo.measure.request import OnEvent, Request
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run
-from modelzoo.records.throughput import ConfigurationRun, Dropped, Soak, Throughput
+from modelzoo.records.throughput import ConfigurationRun, Dropped, InstanceRun, Soak, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile
 from modelzoo.throughput.round import Outcome, Task, run_configuration, worker_problem
@@ -172,16 +172,16 @@ class Search:
     def _too_large(self, index: int) -> str:
         """Why the instances would not fit into memory, by what those of other rounds occupied; empty if they do."""
         found, own = self.found, self.found.configurations[index]
-        peaks = [
-            each.peak_memory
+        known = [
+            size
             for run in found.runs
             if found.configurations[run.configuration].batch == own.batch
             for each in run.instances
-            if each.peak_memory is not None
+            if (size := _private_memory(each)) is not None
         ]
-        if not peaks:
+        if not known:
             return ""
-        wanted, available = own.instances * max(peaks), self.memory()
+        wanted, available = own.instances * max(known), self.memory()
         if wanted <= available:
             return ""
         return f"it would need {wanted / 1e9:.1f} GB of memory, and {available / 1e9:.1f} GB are available"
@@ -192,6 +192,13 @@ class Search:
 
 def _value(row: results.Row) -> float:
     return row.throughput.value if row.throughput is not None else 0.0
+
+
+def _private_memory(each: InstanceRun) -> Optional[int]:
+    """The bytes that only this instance occupied; all of them if those that it shared are not known."""
+    if each.placement is not None and each.placement.memory:
+        return sum(node.private for node in each.placement.memory)
+    return each.peak_memory
 
 
 def failure(stored: ResultFile) -> Optional[ModelzooError]:

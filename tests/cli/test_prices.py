@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.cli.prices import read_prices
+from modelzoo.cli.prices import machine_price, read_prices
 from modelzoo.comparison.model import Price
-from modelzoo.errors import InputError
+from modelzoo.errors import InputError, UsageError
+from modelzoo.records.throughput import MachinePrice
 
 
 def test_prices_are_given_one_by_one_and_in_files(tmp_path: Path) -> None:
@@ -38,3 +39,17 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "picture.csv").write_bytes(b"\xff\xd8\xff\xe0\x00\x10JFIF")
     with pytest.raises(InputError, match="--price: .* cannot be read: it is not UTF-8 text"):
         read_prices([f"@{tmp_path / 'picture.csv'}"])
+
+
+def test_the_price_of_this_machine_is_a_number_or_in_a_list(tmp_path: Path) -> None:
+    """A list has it under the type of the instance, which not every firmware tells."""
+    path = tmp_path / "cloud.csv"
+    path.write_text("name,per_hour,currency,date\nc7g.large,0.07,USD,2026-11-01\n")
+    assert machine_price("4.5", None) == machine_price("mine=4.5", None) == MachinePrice(4.5)
+    assert machine_price(f"@{path}", "c7g.large") == MachinePrice(0.07, "USD", "2026-11-01", "cloud.csv")
+    with pytest.raises(UsageError, match="has no price for this machine, of type c7g.metal; give the number itself"):
+        machine_price(f"@{path}", "c7g.metal")
+    with pytest.raises(UsageError, match="whose type the firmware does not tell"):
+        machine_price(f"@{path}", None)
+    with pytest.raises(UsageError, match="with a price per hour over 0"):
+        machine_price("-1", None)

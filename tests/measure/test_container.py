@@ -77,6 +77,16 @@ def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypa
     assert call[-3:] == ["sha256:zoo:a", "-m", "modelzoo.measure.worker"]
 
 
+def test_a_container_may_be_restricted_to_some_cpus(engine: FakeDocker) -> None:
+    """As an instance is that shares the machine with others."""
+    engine.add("zoo:a", worker=ENDS)
+    cpu = min(allowed_cpus())
+    launcher = Request(mlp(), (A,), SHORT).launcher_of(A, cpus=frozenset({cpu}))
+    calls.prepare(Request(mlp(), (A,), SHORT, launcher=launcher), silent)
+    (call,) = engine.calls("run")
+    assert options(call)["--cpuset-cpus"] == [str(cpu)]
+
+
 @pytest.mark.parametrize(("device", "gpus"), [("cpu", None), ("cuda:1", ["all"])])
 def test_a_container_has_gpus_if_its_setting_uses_one(device: str, gpus: list[str] | None, engine: FakeDocker) -> None:
     """As docker run gives them to any container; others do not depend on NVIDIA's toolkit."""

@@ -58,7 +58,7 @@ def test_an_instance_that_waits_uses_no_cpu(tmp_path: Path) -> None:
         before = sum(process.cpu_times()[:2])
         with pytest.raises(WorkerError, match="has not answered for 0 s"):
             instance.wait(Window, 0.3)
-        assert sum(process.cpu_times()[:2]) - before <= 0.02
+        assert sum(process.cpu_times()[:2]) - before <= 0.05
         assert process.status() != psutil.STATUS_STOPPED
 
 

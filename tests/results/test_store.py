@@ -15,6 +15,8 @@ import pytest
 from fake_runs import make, result_of
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import configuration, ran
+from instances import result as instances_result
 from kept_sessions import beside
 from stored_results import FORMAT_1, FORMAT_2, name, unpacked
 
@@ -431,3 +433,23 @@ def read_bytes(content: bytes) -> Result:
             return content
 
     return store.read(Memory("r.json"))
+
+
+def test_the_rounds_of_instances_are_stored_and_checked(tmp_path: Path) -> None:
+    """They name configurations and settings that exist, and times that are possible."""
+    own = [configuration(1), configuration(4)]
+    measured = instances_result(own, [ran(1, own[1], 0, [0.1] * 4)])
+    stored = store.ResultFile(tmp_path / "r.json", measured)
+    assert store.read(stored.path).throughput == measured.throughput
+    found = measured.throughput
+    assert found is not None
+    (run,) = found.runs
+    late = replace(run.instances[0], latencies=(1e12,))
+    for wrong, error in (
+        (found.plus(replace(run, configuration=2)), "a configuration that does not exist"),
+        (replace(found, configurations=(replace(own[0], group=3), own[1])), "a setting that was not asked for"),
+        (replace(found, runs=(replace(run, instances=(late,)),)), "a time that is not possible"),
+    ):
+        stored.set_throughput(wrong)
+        with pytest.raises(InputError, match=error):
+            store.read(stored.path)

@@ -126,7 +126,7 @@ def test_instances_that_do_not_fit_into_memory_are_not_started(tmp_path: Path, m
     """By what those of another configuration occupied; the machine would swap or kill."""
     own = [configuration(1), configuration(4)]
     runner = Simulated({0: 0.1, 1: 0.1})
-    stored = searched(tmp_path, monkeypatch, own, runner, memory=5_000_000)
+    stored = searched(tmp_path, monkeypatch, own, runner, memory=3_000_000)
     assert all(index == 0 for _, index in runner.order)
     (dropped,) = results.of(stored.result).dropped
     assert dropped.reason == "it would need 0.0 GB of memory, and 0.0 GB are available"
