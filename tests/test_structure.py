@@ -13,6 +13,7 @@ MODULES = sorted(
 )
 TESTED_ELSEWHERE = {
     "cli/fleet_run": "under torchrun, in cli/test_fleet.py",
+    "cli/fleet_throughput": "under torchrun, in cli/test_fleet.py; what it compares, in fleet/test_kinds.py",
     "cli/fleet_validate": "under torchrun, in cli/test_fleet.py",
     "cli/run": "through the command line, in cli/test_app.py",
     "cli/validate": "through the command line, in validity/test_commands.py and cli/test_app.py",

@@ -1,16 +1,17 @@
-"""``modelzoo fleet``: run and validate on many hosts, each of which torchrun has started this command on."""
+"""``modelzoo fleet``: run, throughput and validate on many hosts, on each of which torchrun starts this command."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from modelzoo.cli import fleet_run, fleet_validate, options, setting_options
+from modelzoo.cli import fleet_run, fleet_throughput, fleet_validate, options, setting_options, throughput
 from modelzoo.cli.output import add_details
 from modelzoo.cli.parser import Parser
 
 PURPOSES = {
     "run": "time the same settings on every host, and name hosts that are slower than the others",
+    "throughput": "find how many instances serve most on every host, and name hosts that are slower than the others",
     "validate": "judge predictions on a whole data set, divided among the hosts",
 }
 
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="fleet_command", metavar="COMMAND", required=True, parser_class=Parser)
     for name, purpose in PURPOSES.items():
         command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
-        {"run": _add_run, "validate": _add_validate}[name](command)
+        {"run": _add_run, "throughput": _add_throughput, "validate": _add_validate}[name](command)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -31,14 +32,25 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     options.add_validity(parser)
     add_details(parser)
     parser.add_argument("--validate", action="store_true", help="judge the predictions of each setting as well")
+    _add_json_dir(parser)
+    _add_store(parser)
+    parser.set_defaults(command_function=fleet_run.run_command, json=None)
+
+
+def _add_throughput(parser: argparse.ArgumentParser) -> None:
+    throughput.add_arguments(parser)
+    _add_json_dir(parser)
+    _add_store(parser)
+    parser.set_defaults(command_function=fleet_throughput.throughput_command)
+
+
+def _add_json_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json-dir",
         type=Path,
         metavar="DIR",
-        help="directory for the results: a host writes its own, the host of the store all (default: results/fleet-TIME)",
+        help="directory for the results; the host of the store writes those of all hosts (default: results/fleet-TIME)",
     )
-    _add_store(parser)
-    parser.set_defaults(command_function=fleet_run.run_command, json=None)
 
 
 def _add_validate(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,14 +34,27 @@ def run_command(args: argparse.Namespace) -> int:
         0 if this host measured, and on the host of the store if all did; 1 if one did not; 2 if the command line was
         invalid or this host cannot measure; 130 if the user interrupted it.
     """
+    from modelzoo.report import terminal
+
+    if args.sessions != 1 or args.trace:
+        raise UsageError("--sessions and --trace are for one host: call 'modelzoo run' with them there")
+    jobs, out = select_settings(args, "fp32,bf16"), terminal.console()
+    return measure_on_all(args, _facts(jobs), lambda path: _measure(jobs, args, path, out))
+
+
+def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Callable[[Path], object]) -> int:
+    """Measure on this host, and compare all hosts on the one that has the store; return the exit code.
+
+    Args:
+        args: where the store and the results are.
+        facts: what all hosts must measure alike, by name.
+        measure: measures, and writes the complete result to a file.
+    """
     from modelzoo.fleet.gathering import measure_together
     from modelzoo.fleet.meeting import store_of
     from modelzoo.fleet.membership import membership
     from modelzoo.report import terminal
 
-    if args.sessions != 1 or args.trace:
-        raise UsageError("--sessions and --trace are for one host: call 'modelzoo run' with them there")
-    jobs = select_settings(args, "fp32,bf16")
     here = membership(os.environ, args.store, args.bind)
     directory, out = _directory(args), terminal.console()
 
@@ -50,9 +64,14 @@ def run_command(args: argparse.Namespace) -> int:
     if here.restarts:
         say(f"torchrun has restarted this host's process {here.restarts} times: its measurement begins anew")
     own = directory / f"host-{here.rank}.json"
+
+    def measured() -> Path:
+        measure(own)
+        return own
+
     try:
         with store_of(here) as store:
-            found = measure_together(here, store, _facts(jobs), lambda: _measure(jobs, args, own, out), directory, say)
+            found = measure_together(here, store, facts, measured, directory, say)
     except KeyboardInterrupt:
         print(f"modelzoo: interrupted; finished runs are in {own}", file=sys.stderr)
         return INTERRUPTED
@@ -77,8 +96,8 @@ def _facts(jobs: Jobs) -> dict[str, str]:
     return {"modelzoo": __version__, "settings": ", ".join(names)}
 
 
-def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> Path:
-    """Measure as ``modelzoo run`` does; return the file of the complete result.
+def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> None:
+    """Measure as ``modelzoo run`` does, and write the complete result.
 
     Raises:
         ModelzooError: it is not complete, or nothing could be timed.
@@ -102,7 +121,6 @@ def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> 
     rows = summary.rows(stored.result)
     terminal.show(stored.result, rows, out, details=args.details)
     print_lines(result_lines(stored.result, rows))
-    return path
 
 
 def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path, out: Console) -> int:
@@ -112,7 +130,7 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
     from modelzoo.fleet.kinds import kinds
     from modelzoo.records.codec import encode_json
     from modelzoo.records.hosts import FleetComparison
-    from modelzoo.report.fleet import show_comparison
+    from modelzoo.report.fleet import show_comparison, total_line
 
     results = [gathered.results[rank] for rank in sorted(gathered.results)]
     found = FleetComparison(hosts, kinds(results, read_histories(each.result for each in results)))
@@ -122,5 +140,8 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
     except OSError as error:
         raise ModelzooError(f"cannot write {path}: {error.strerror}") from error
     show_comparison(found, out)
+    instances = [each.result for each in results if each.result.throughput is not None]
+    if instances:
+        out.print(total_line(instances), soft_wrap=True, markup=False, highlight=False)
     out.print(f"results: {directory}", soft_wrap=True, markup=False, highlight=False)
     return 1 if any(host.result is None for host in hosts) else 0

@@ -17,6 +17,7 @@ from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.records.hosts import HostDifference, HostKind, HostLevel
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Result
+from modelzoo.results.throughput import rows
 from modelzoo.stats import Variance
 
 UNBOUNDED = 1e9
@@ -62,6 +63,8 @@ def kind_of(machine: Machine) -> str:
 
 def machine_in(result: Result) -> Optional[Machine]:
     """The machine that a result was measured on; ``None`` if nothing was."""
+    if result.throughput is not None:  # its runs see the CPUs of one instance only
+        return result.throughput.machine
     return next((run.report.machine for run in result.runs if run.report is not None), None)
 
 
@@ -74,15 +77,16 @@ def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
     if len(members) < LEAST_HOSTS:
         few = "one host" if len(members) == 1 else "two hosts"
         return HostKind(name, names, problem=f"{few} of this kind: it takes three to say which one is odd")
-    sides = [_settings(each) for each in members]
-    common = [key for key in sides[0] if all(key in side and _levels(side[key]) for side in sides)]
+    subjects_of = [_subjects(each.host, each.result) for each in members]
+    common = [key for key in subjects_of[0] if all(key in each for each in subjects_of)]
     if not common:
         return HostKind(name, names, problem="no setting was timed on all of these hosts")
-    levels = [[fmean(_levels(side[key])) for key in common] for side in sides]
+    levels = [[each[key].level for key in common] for each in subjects_of]
+    sides = [{key: each[key].side for key in common} for each in subjects_of]
     past = _history(sides[0][common[0]], histories)
     found = standings(levels, past[0] if past else None)
     subjects = ["", *common] if len(common) > 1 else [""]
-    rows = [
+    compared = [
         _host_level(each, subject, standing)
         for number, subject in enumerate(subjects)
         for each, standing in zip(members, (row[number] for row in found))
@@ -91,16 +95,34 @@ def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
     return HostKind(
         name,
         names,
-        levels=tuple(rows),
+        levels=tuple(compared),
         differences=tuple(each for index in odd for each in _differences(members, sides, index, common)),
         spread=_spread([fmean(each) for each in levels], past),
     )
 
 
-def _settings(host: HostResult) -> dict[str, SideSetting]:
-    """What the host measured, by workload and setting."""
-    side = Side(host.host, (StoredResult("", host.result),))
-    return {f"{each.workload} {each.label}": each for each in settings_of(side)}
+@dataclass(frozen=True)
+class _Subject:
+    """What hosts are compared in: log seconds of a batch or of an item, and the processes that tell what it ran on."""
+
+    level: float
+    side: SideSetting
+
+
+def _subjects(host: str, result: Result) -> dict[str, _Subject]:
+    """What a host was timed in: settings, or configurations of instances."""
+    sides = settings_of(Side(host, (StoredResult("", result),)))
+    if result.throughput is not None:
+        of_group = {each.groups[0]: each for each in sides}
+        return {
+            " ".join(filter(None, (row.setting, row.configuration.name))): _Subject(
+                -math.log(row.throughput.value), of_group[row.configuration.group]
+            )
+            for row in rows(result)
+            if row.throughput is not None and row.is_final and row.configuration.group in of_group
+        }
+    found = {f"{each.workload} {each.label}": (_levels(each), each) for each in sides}
+    return {key: _Subject(fmean(levels), side) for key, (levels, side) in found.items() if levels}
 
 
 def _levels(side: SideSetting) -> list[float]:
@@ -131,13 +153,13 @@ def _differences(
     members: Sequence[HostResult], sides: Sequence[Mapping[str, SideSetting]], index: int, common: Sequence[str]
 ) -> list[HostDifference]:
     """The conditions of one host that none of the others has, the most decisive first."""
-    rows = []
+    pairs = []
     for key in common:
         others = [side[key] for number, side in enumerate(sides) if number != index]
-        rows.append(_row(key, _joined(others), sides[index][key]))
+        pairs.append(_row(key, _joined(others), sides[index][key]))
     found = [
         HostDifference(members[index].host, each.name, each.other, each.base)
-        for each in conditions(rows).differing
+        for each in conditions(pairs).differing
         if UNKNOWN not in (each.base, each.other) and not set(each.other.split(", ")) & set(each.base.split(", "))
     ]
     return found[:MOST_DIFFERENCES]

@@ -100,8 +100,9 @@ class Connection:
         self._store: Any = None
         self._wait_for_host()
         with _quiet():
+            made_by = _tcp_store()  # not within the time for an answer: importing torch takes seconds
             self._store = self._ask(
-                lambda: _tcp_store()(
+                lambda: made_by(
                     address.host,
                     address.port,
                     is_master=False,

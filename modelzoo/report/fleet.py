@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from modelzoo.formatting import MISSING, duration, significant
 from modelzoo.records.hosts import FleetComparison, HostKind, HostLevel
+from modelzoo.records.run import Result
 from modelzoo.records.sharding import FleetHost, ShardingReport
 from modelzoo.report.table import Column, rich_table
 from modelzoo.report.terminal import WIDTH
+from modelzoo.results.throughput import Row, of, rows
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,7 +103,7 @@ def kind_columns(kind: HostKind) -> list[Column]:
     means = [each for each in kind.levels if not each.subject]
     columns = [
         Column("host", tuple(each.host for each in means)),
-        Column("latency ÷ the others'", tuple(_ratio(each) for each in means), is_number=True),
+        Column("time ÷ the others'", tuple(_ratio(each) for each in means), is_number=True),
         Column("p", tuple(f"{each.p_value:.2g}" for each in means), is_number=True),
     ]
     for subject in dict.fromkeys(each.subject for each in kind.levels if each.subject):
@@ -135,6 +137,30 @@ def comparison_notes(found: FleetComparison) -> list[str]:
         if host.restarts
     ]
     return notes
+
+
+def total_line(results: Sequence[Result]) -> str:
+    """Say how much all hosts serve together, with the configuration of instances that serves most.
+
+    The throughputs of hosts may be added, unlike those of instances on one host: hosts share nothing.
+
+    Args:
+        results: of ``modelzoo throughput``, one per host, at least one.
+    """
+    by_host = [
+        {row.configuration.name: row.throughput.value for row in rows(result) if _serves(row) and row.throughput}
+        for result in results
+    ]
+    totals = {name: sum(host[name] for host in by_host) for name in by_host[0] if all(name in host for host in by_host)}
+    if not totals:
+        return "No configuration met the bound on every host and was measured to the end, so there is no total."
+    best = max(totals, key=totals.__getitem__)
+    unit = of(results[0]).unit
+    return f"{len(results)} hosts together: {significant(totals[best])} {unit}/s, the sum of {best} on each."
+
+
+def _serves(row: Row) -> bool:
+    return row.is_final and row.meets is not False
 
 
 def odd_line(kind: HostKind, host: str) -> str:

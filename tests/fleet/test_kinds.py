@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import instances
 from fake_runs import MACHINE, make, result_of
 
 from modelzoo.fleet.kinds import HostResult, kind_of, kinds
 from modelzoo.records.hosts import FleetComparison
 from modelzoo.records.machine import Machine
 from modelzoo.records.sharding import FleetHost
-from modelzoo.report.fleet import comparison_notes, host_columns, kind_columns
+from modelzoo.report.fleet import comparison_notes, host_columns, kind_columns, total_line
 
 PERFORMANCE = replace(MACHINE, governor="performance")
 
@@ -74,6 +75,36 @@ def test_hosts_without_a_result_are_listed_with_the_reason() -> None:
     assert columns["restarts"] == ("0", "2")
     notes = comparison_notes(FleetComparison(hosts, ()))
     assert notes == ["host b was restarted by torchrun 2 times; its measurement began anew."]
+
+
+def instances_of(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> HostResult:
+    """A host that served with one instance and with four, in three rounds each."""
+    one, four = instances.configuration(1), instances.configuration(4)
+    runs = []
+    for number in range(3):
+        runs += [instances.ran(0, one, number, [seconds]), instances.ran(1, four, number, [1.2 * seconds] * 4)]
+    stored = instances.result([one, four], runs, machine=machine)
+    return HostResult(rank, f"host-{rank}", replace(stored, runs=(make([0.1] * 3, machine=machine),)))
+
+
+def test_instances_of_hosts_are_compared_and_added_up() -> None:
+    """By the time per item of each configuration; the sum is that of the best one."""
+    hosts = [instances_of(rank, 0.01 * math.exp(0.005 * math.sin(3 * rank))) for rank in range(9)]
+    slow = instances_of(9, 0.013, replace(PERFORMANCE, governor="powersave"))
+    (kind,) = kinds([*hosts, slow])
+    (line, *_) = comparison_notes(FleetComparison((), (kind,)))
+    assert line.startswith("host host-9 is ")
+    assert line.endswith("governor powersave instead of performance")
+    assert {each.subject for each in kind.levels} == {"", "1 × 1 core, batch 1", "4 × 1 core, batch 1"}
+    text = total_line([each.result for each in hosts])
+    assert text.startswith("9 hosts together: 3")
+    assert text.endswith(" rows/s, the sum of 4 × 1 core, batch 1 on each.")
+
+
+def test_without_a_common_configuration_there_is_no_total() -> None:
+    """Of a search, for example, that ended with another one on each host."""
+    other = instances.result([instances.configuration(2)], [])
+    assert "there is no total" in total_line([instances_of(0, 0.1).result, other])
 
 
 def test_hosts_that_measured_nothing_are_a_kind_of_their_own() -> None:

@@ -43,12 +43,6 @@ def fleet(folder: Path, judges: list[FakeJudge], again: int = 0) -> list[Outcome
     return together([lambda rank=rank: call(rank) for rank in range(len(judges))])  # type: ignore[misc]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _torch_is_imported() -> None:
-    """Or the first member that needs it comes seconds after the others."""
-    import torch.distributed  # noqa: F401
-
-
 def collected(outcomes: list[Outcome]) -> Judged:
     """What the host of the store returned."""
     assert outcomes[0].error is None, outcomes[0].error
