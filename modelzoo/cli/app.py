@@ -29,7 +29,7 @@ COMMANDS = {
     "validate": "compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 could not be judged",
     "throughput": "find how many instances, on how many cores each, serve most under a latency bound",
     "tune": "find the fastest setting that is valid and proven on this machine",
-    "fleet": "run and validate on many hosts, under torchrun",
+    "fleet": "run, throughput and validate on many hosts, under torchrun",
     "report": "show stored results as they were printed, or as a page with plots",
     "compare": "compare stored results: other machines, images, builds or days",
     "weights": "list, fetch and verify the checkpoints",

@@ -44,7 +44,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo tune bert --resume results/FILE.json", "go on after an interruption"),
     ),
     "fleet": (
-        ("modelzoo fleet run resnet50 bert", "on every host that torchrun started this on: is one slower?"),
+        ("modelzoo fleet run resnet50 bert", "is one of the hosts slower than the others?"),
+        ("modelzoo fleet throughput resnet50 --slo p99=50ms", "how much do all of them serve?"),
         ("modelzoo fleet validate resnet50 --data imagenet/val --shards-dir shards", "50,000 pictures, divided"),
         ("modelzoo fleet validate bert --data dev-v1.1.json --shards-dir shards --recheck 2", "two shards twice"),
         ("modelzoo fleet run resnet50 --store 10.0.0.1:29501", "with the store on this address and port"),
