@@ -8,6 +8,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo run resnet50 --vary mode=eager,compile", "compare settings"),
         ("modelzoo validate bert --bf16", "are the predictions still right?"),
         ("modelzoo throughput resnet50 --slo p99=50ms", "how many instances on how many cores?"),
+        ("modelzoo load resnet50 --find --slo p99=50ms", "how many requests a second?"),
         ("modelzoo tune resnet50", "what is the fastest valid setting here?"),
         ("modelzoo report results/FILE.json", "show a stored result again"),
         ("modelzoo compare monday.json tuesday.json", "are two results different?"),
@@ -36,6 +37,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo throughput bert --instances 1,2,4 --batch 1,8", "six configurations, interleaved"),
         ("modelzoo throughput bert --instances 8 --cores-per-instance 4 --soak 2h", "does it drift under full load?"),
         ("modelzoo throughput ssd --cores-per-instance 1,2,4 --price 1.36", "as many as fit; cost per million"),
+    ),
+    "load": (
+        ("modelzoo load resnet50 --find --slo p99=50ms", "the highest rate that meets the bound"),
+        ("modelzoo load resnet50 --rate 10 --slo p99=50ms", "one run: VALID or INVALID"),
+        ("modelzoo load bert --find --slo p90=1s --instances 4 --batch 4 --max-wait 5ms", "dynamic batches"),
+        ("modelzoo load resnet50 --scenario offline --batch 8", "all requests at once: how many a second?"),
+        ("modelzoo load resnet50 --rate 10 --loadgen", "MLPerf LoadGen drives the same instances as a check"),
     ),
     "tune": (
         ("modelzoo tune resnet50", "the fastest setting here, in 20 minutes"),

@@ -168,7 +168,6 @@ class _Run:
 def _without_collection() -> Iterator[None]:
     """Keep the garbage collector, whose pauses would make the loop late, from running."""
     was_enabled = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         yield

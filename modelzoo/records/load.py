@@ -12,6 +12,8 @@ from typing import Optional
 
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.instance import InstanceReport
+from modelzoo.records.machine import Machine
+from modelzoo.records.topology import Topology
 
 
 class Scenario(str, Enum):
@@ -263,6 +265,9 @@ class Load:
 
     Attributes:
         workload: the workload's name.
+        unit: what a request is, for example ``images``.
+        machine: the machine.
+        topology: its cores.
         plan: what was asked for.
         fixed_size: the only batch size that the instances can run, to which smaller batches are padded; ``None``: they
             run batches of any size.
@@ -273,6 +278,9 @@ class Load:
     """
 
     workload: str
+    unit: str
+    machine: Machine
+    topology: Topology
     plan: LoadPlan
     fixed_size: Optional[int] = None
     sessions: tuple[LoadSession, ...] = ()

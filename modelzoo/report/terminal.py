@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.report import findings, kernel_tables, results_table, stages, table, throughput, tuning, validity
+from modelzoo.report import findings, kernel_tables, load, results_table, stages, table, throughput, tuning, validity
 from modelzoo.report.details import detail_lines
 from modelzoo.report.differences import ShownRow, machine, shared, shown_rows
+from modelzoo.results import load as results_load
 from modelzoo.results import summary
 from modelzoo.results import throughput as results_throughput
 from modelzoo.results import tuning as results_tuning
@@ -202,6 +203,26 @@ def show_throughput(result: Result, out: Console) -> None:
         out.print()
     for line in notes:
         _print_wrapped(out, "note: ", line, style="dim")
+
+
+def show_load(result: Result, out: Console) -> None:
+    """Print what was found under load: the runs, the answer, why runs are INVALID, and the cross-check."""
+    found = results_load.of(result)
+    out.print()
+    _print_wrapped(out, "", load.caption(found))
+    out.print()
+    out.print(table.rich_table(table.fitting(load.columns(found), out.width)))
+    out.print()
+    _print_wrapped(out, "", f"{found.workload}: {load.headline(found)}", bold=len(found.workload) + 1, indent=2)
+    for line in load.notes(found):
+        _print_wrapped(out, "  ", line, indent=4, style="dim")
+    for line in load.reason_lines(found):
+        _print_wrapped(out, "INVALID: ", line, style="bold red")
+    if found.loadgen is not None:
+        out.print()
+        _print_wrapped(out, "", load.loadgen_sentence(found.loadgen))
+        out.print()
+        out.print(table.rich_table(load.loadgen_columns(found)))
 
 
 def show_weights(rows: Sequence[tuple[str, ...]], out: Console) -> None:

@@ -1,0 +1,279 @@
+"""``modelzoo load``: how many requests a second a workload answers under a latency bound."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Optional
+
+from modelzoo.cli import options, setting_options
+from modelzoo.cli.bounds import latency_bound
+from modelzoo.cli.output import new_result, result_path
+from modelzoo.cli.selection import select_settings
+from modelzoo.cli.sessions import INTERRUPTED
+from modelzoo.cli.values import duration, short_time
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.records.load import Load, LoadPlan, LoadRun, LoadSession, Scenario
+from modelzoo.setting import Plan, Setting
+from modelzoo.workload import Workload
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modelzoo.load.search import Opened
+    from modelzoo.load.session import Site
+    from modelzoo.results.store import ResultFile
+
+REPEATS = 3
+"""How often a search is repeated with new instances, unless another number is given."""
+QUEUE = 1000
+"""Most requests that wait, unless another number is given."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo load``."""
+    parser.add_argument("workload", metavar="WORKLOAD", help="the workload's name or directory")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an option of the workload, such as sequence=128 for bert; may be repeated",
+    )
+    _add_load(parser.add_argument_group("load"))
+    group = parser.add_argument_group("instances")
+    group.add_argument("--instances", type=int, metavar="N", help="number of instances (default 1)")
+    group.add_argument(
+        "--cores-per-instance",
+        type=int,
+        metavar="N",
+        help="physical cores of each instance, all of one NUMA node (default: as many as there are for it)",
+    )
+    group.add_argument(
+        "--max-wait",
+        type=short_time,
+        default=0.0,
+        metavar="TIME",
+        help="how long a request waits for others to share its batch of at most --batch while an instance is idle: 5ms "
+        "(default 0ms: a batch has what came while all instances were busy)",
+    )
+    group.add_argument(
+        "--queue", type=int, default=QUEUE, metavar="N", help=f"reject requests if N wait already (default {QUEUE})"
+    )
+    group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")
+    group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
+    setting_options.add_setting(parser)
+    options.add_json(parser)
+    parser.add_argument("--plot", metavar="FILE", help="write the plot to FILE (default: beside the result, as .svg)")
+    parser.set_defaults(command_function=load)
+
+
+def _add_load(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--rate", type=float, metavar="R", help="requests per second, as a Poisson process")
+    group.add_argument(
+        "--find", action="store_true", help="search the highest rate that meets the bound of --slo, in several repeats"
+    )
+    group.add_argument("--slo", type=latency_bound, metavar="BOUND", help="bound on the latency: p99=50ms, p90=1.5s")
+    group.add_argument(
+        "--scenario",
+        choices=[str(each) for each in Scenario],
+        default=str(Scenario.SERVER),
+        help="server (default): requests arrive at random times; offline: all are there at the start; single-stream: "
+        "the next one is sent when the last one was answered",
+    )
+    group.add_argument("--queries", type=int, metavar="N", help="at least so many requests in a run")
+    group.add_argument("--duration", type=duration, metavar="TIME", help="requests arrive for at least this long: 60s")
+    group.add_argument(
+        "--repeats", type=int, metavar="N", help=f"repeat with new instances (default {REPEATS} with --find, else 1)"
+    )
+    group.add_argument(
+        "--loadgen", action="store_true", help="let MLPerf LoadGen drive the same instances too, as a cross-check"
+    )
+
+
+def load(args: argparse.Namespace) -> int:
+    """Run ``modelzoo load``.
+
+    Returns:
+        0 if the run is VALID, or every repeat of a search found a rate; 1 if not; 130 if the user interrupted it.
+
+    Raises:
+        ModelzooError: the command line is not valid, or the setting cannot run.
+    """
+    from modelzoo.report import load as report
+    from modelzoo.report import terminal
+    from modelzoo.results import load as results
+
+    _check(args)
+    out = terminal.console()
+    site, stored = _prepare(args)
+    interrupted = False
+    try:
+        _measure(args, site, stored, out)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        found = results.of(stored.result)
+        if found.runs:
+            terminal.show_load(stored.result, out)
+            _end(args, stored, out)
+    if interrupted:
+        print(f"modelzoo: interrupted; {len(found.runs)} finished runs are stored in {stored.path}", file=sys.stderr)
+        return INTERRUPTED
+    line = report.command(stored.result)
+    if line is not None:
+        out.print(f"command: {line}", soft_wrap=True, markup=False)
+    return 0 if results.is_valid(found) else 1
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise ``UsageError`` for what makes no sense, before anything is started."""
+    _check_scenario(args)
+    _check_numbers(args)
+    if args.threads is not None:
+        raise UsageError("--threads follows from the cores of an instance; give --cores-per-instance N instead")
+    if args.device != "cpu":
+        raise UsageError(f"instances share the cores of this machine; --device {args.device} is not supported")
+    if args.loadgen:
+        _check_loadgen(args)
+
+
+def _check_scenario(args: argparse.Namespace) -> None:
+    scenario = Scenario(args.scenario)
+    if scenario is Scenario.SERVER:
+        if (args.rate is None) == (not args.find):
+            raise UsageError("give either --rate R, or --find with --slo, or another --scenario")
+        if args.rate is not None and not 0 < args.rate < 1e6:
+            raise UsageError(f"--rate must be over 0 and below a million, not {args.rate:g}")
+        if args.find and args.slo is None:
+            raise UsageError("--find needs the bound to be met: --slo p99=50ms")
+    elif args.rate is not None or args.find or args.slo is not None:
+        raise UsageError(f"--scenario {scenario} has neither a rate nor a bound; leave --rate, --find and --slo out")
+    if scenario is Scenario.SINGLE_STREAM and ((args.instances or 1) > 1 or (args.batch or 1) > 1):
+        raise UsageError("--scenario single-stream has one request at a time; leave --instances and --batch out")
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    for name in ("queries", "repeats", "queue", "instances", "cores_per_instance"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')} must be 1 or more, not {value}")
+    if args.duration is not None and not args.duration > 0:
+        raise UsageError("--duration must be over 0")
+
+
+def _check_loadgen(args: argparse.Namespace) -> None:
+    from modelzoo.load.loadgen import MISSING, installed
+
+    if args.find:
+        raise UsageError("--loadgen checks one rate; use --find first, then --rate with what it found")
+    if installed() is None:
+        raise EnvironmentProblem(MISSING)
+
+
+def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
+    """Plan everything, resolve the setting, and write the file of the result."""
+    from modelzoo.load.place import generator_place
+    from modelzoo.load.session import Site, fixed_size
+    from modelzoo.machine.facts import read_machine
+    from modelzoo.machine.linux import allowed_cpus
+    from modelzoo.machine.topology import read_topology
+    from modelzoo.measure import calls
+    from modelzoo.measure.request import Request
+    from modelzoo.results.store import ResultFile
+    from modelzoo.throughput import plan as planning
+
+    machine, topology = read_machine(), read_topology()
+    if machine.emulator:
+        raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
+    instances = args.instances or 1
+    cores = args.cores_per_instance or max(1, planning.most_cores(topology, instances))
+    places = planning.plan(topology, instances, cores)
+    work, setting = _setting(args, len(places[0].cpus))
+    request = Request(work, (setting,), Plan(args.warmup), audit=not args.no_audit)
+    (prepared,) = calls.prepare(request, lambda event: None)
+    resolved, _ = calls.required(prepared)
+    plan = LoadPlan(
+        scenario=Scenario(args.scenario),
+        instances=instances,
+        cores_per_instance=cores,
+        batch=resolved.batch,
+        max_wait=args.max_wait,
+        queue=args.queue,
+        rate=args.rate,
+        bound=args.slo,
+        is_search=args.find,
+        repeats=args.repeats or (REPEATS if args.find else 1),
+        queries=args.queries,
+        duration=args.duration,
+        seed=args.seed,
+    )
+    found = Load(work.name, work.unit, machine, topology, plan, fixed_size(resolved))
+    result = replace(new_result([(work, (setting,))]), load=found)
+    stored = ResultFile(result_path(args.json, result.created), result)
+    place = generator_place(topology, places, allowed_cpus())
+    return Site(request, prepared, places, place, lambda event: None), stored
+
+
+def _setting(args: argparse.Namespace, threads: int) -> tuple[Workload, Setting]:
+    empty: dict[str, object] = {"precision": None, "vary": [], "setting": [], "baseline": None}
+    values = {**vars(args), **empty, "workloads": [args.workload], "threads": threads}
+    if Scenario(args.scenario) is Scenario.SINGLE_STREAM:
+        values["batch"] = 1
+    ((work, (setting,)),) = select_settings(argparse.Namespace(**values), "fp32")
+    return work, setting
+
+
+def _measure(args: argparse.Namespace, site: Site, stored: ResultFile, out: Console) -> None:
+    """Run everything, and store each run as it ends."""
+    from modelzoo.load import search
+    from modelzoo.load.session import open_session
+    from modelzoo.report import load as report
+    from modelzoo.results import load as results
+
+    def keep(found: Load) -> None:
+        stored.set_load(found)
+
+    def on_session(session: LoadSession) -> None:
+        keep(results.of(stored.result).plus_session(session))
+        for line in report.session_lines(session, results.of(stored.result)):
+            out.print(line, soft_wrap=True, markup=False)
+
+    def on_end(session: LoadSession) -> None:
+        keep(results.of(stored.result).plus_session(session))
+
+    def opened(repeat: int) -> AbstractContextManager[Opened]:
+        extras = repeat == 0
+        return open_session(site, results.of(stored.result), repeat, on_end, extras=extras)
+
+    def on_run(run: LoadRun) -> None:
+        keep(results.of(stored.result).plus(run))
+        out.print(report.run_line(run, results.of(stored.result)), soft_wrap=True, markup=False)
+
+    for run in search.runs(results.of(stored.result), opened, on_session):
+        on_run(run)
+    if args.loadgen:
+        from modelzoo.load import loadgen
+
+        out.print("MLPerf LoadGen drives the same kind of instances:", markup=False)
+        checked = loadgen.check(site, results.of(stored.result))
+        on_run(checked.replayed)
+        keep(replace(results.of(stored.result), loadgen=checked.record))
+    keep(replace(results.of(stored.result), is_complete=True))
+
+
+def _end(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
+    """Write the plot of a search, and say where everything is."""
+    from modelzoo.report.plots import load as plots
+
+    path = Path(args.plot) if args.plot else stored.path.with_suffix(".svg")
+    try:
+        plot: Optional[Path] = plots.write_file(stored.result, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --plot FILE") from error
+    if plot is not None:
+        out.print(f"plot: {plot}", soft_wrap=True, markup=False)
+    out.print(f"result: {stored.path}", soft_wrap=True, markup=False)

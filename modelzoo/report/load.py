@@ -1,0 +1,285 @@
+"""What was found under load, for people: the table of runs, the answer in a sentence, what is INVALID. Pure."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from statistics import median
+from typing import Optional
+
+from modelzoo.formatting import MISSING, rounded, seconds, significant
+from modelzoo.records.load import Load, LoadgenRun, LoadRun, LoadSession, Scenario
+from modelzoo.records.run import Result
+from modelzoo.report.table import Column
+from modelzoo.results import load as results
+from modelzoo.stats import percentiles
+from modelzoo.stats.intervals import Interval
+
+_MOST_SIZES = 8
+"""Batch sizes that are named one by one."""
+_OF_A_SEARCH = ("--repeats", "--json", "--plot")
+"""Options of a search that its answer does not repeat, each with a value."""
+
+
+def interval(value: Interval, unit: str) -> str:
+    """A rate with its interval: ``13.6 requests/s [12.4, 14.9]``; without one if it is unbounded."""
+    if math.isinf(value.high):
+        return f"{significant(value.value, 3)} {unit}"
+    half = (value.high - value.low) / 2
+    low, middle, high = (rounded(each, half) for each in (value.low, value.value, value.high))
+    return f"{middle} {unit} [{low}, {high}]"
+
+
+def instances_text(load: Load) -> str:
+    """``4 instances × 2 cores``."""
+    plan = load.plan
+    cores = f"{plan.cores_per_instance} core{'s' if plan.cores_per_instance > 1 else ''}"
+    return f"{plan.instances} instance{'s' if plan.instances > 1 else ''} × {cores}"
+
+
+def caption(load: Load) -> str:
+    """What was asked for, in a line."""
+    plan = load.plan
+    batch = f"batches of up to {plan.batch}" if plan.batch > 1 else "batches of 1"
+    if plan.batch > 1 and plan.scenario is Scenario.SERVER:
+        batch += f", which wait up to {seconds(plan.max_wait)}" if plan.max_wait else ", which wait for nothing"
+    parts = [f"{load.workload}, {instances_text(load)}", batch, f"scenario {plan.scenario}"]
+    if plan.scenario is Scenario.SERVER:
+        parts.append(f"queue of {plan.queue:,}")
+    if plan.bound is not None:
+        parts.append(f"bound {plan.bound.text}")
+    parts.append(f"seed {plan.seed}")
+    return ", ".join(parts)
+
+
+def session_lines(session: LoadSession, load: Load) -> list[str]:
+    """The instances of a repeat, when they are ready: what a full batch takes, and where the generator runs."""
+    found = session.calibration
+    size = f"a batch of {found.size}" if found.size > 1 else "a request"
+    said = f"{size} takes {seconds(median(found.seconds))} while all instances are busy, {significant(found.rate, 3)} "
+    lines = [f"repeat {session.repeat + 1} of {load.plan.repeats}: {said}requests/s"]
+    if session.repeat == 0:
+        cpus = ", ".join(map(str, session.generator.cpus))
+        where = f"generator: on CPU {cpus}, which no instance uses"
+        lines.append(where if session.generator.is_own else f"generator: {session.generator.problem}")
+        if load.fixed_size is not None and load.fixed_size > 1:
+            lines.append(
+                f"padding: this engine or mode has fixed shapes, so every batch is computed as {load.fixed_size}"
+            )
+    return lines
+
+
+def run_line(run: LoadRun, load: Load) -> str:
+    """One run as it ends."""
+    percent = results.shown_percent(load)
+    asked = "" if run.rate is None else f"{significant(run.rate, 3)} requests/s: "
+    shown = results.percentile(run.latencies, percent)
+    answered = f"{len(run.latencies):,} requests in {seconds(run.seconds)}"
+    if load.plan.scenario is Scenario.OFFLINE:
+        return f"  {answered}, {significant(results.achieved(run), 3)} requests/s: {verdict(run)}"
+    return f"  {asked}{answered}, p{percent:g} {seconds(shown)}: {verdict(run)}"
+
+
+def verdict(run: LoadRun) -> str:
+    """``VALID``, or ``INVALID`` with the kinds of the reasons."""
+    kinds = ", ".join(dict.fromkeys(str(each.flaw) for each in run.reasons))
+    return f"INVALID ({kinds})" if run.reasons else "VALID"
+
+
+def columns(load: Load) -> list[Column]:
+    """The runs as a table, by repeat and rate."""
+    runs = ordered(load)
+    table = [_cells(run, load) for run in runs]
+    titles = [title for title in table[0] if any(each[title] != MISSING for each in table)] if table else []
+    if load.plan.repeats == 1 and "repeat" in titles:
+        titles.remove("repeat")
+    optional = {"p95": 0, "batches": 1, "p90": 2, "late p99": 3, "repeat": 4}
+    text = ("verdict", "batches")
+    styles = tuple("" if run.is_valid else "dim" for run in runs)
+    return [
+        Column(title, tuple(each[title] for each in table), title not in text, optional.get(title), styles)
+        for title in titles
+    ]
+
+
+def ordered(load: Load) -> list[LoadRun]:
+    """The runs by repeat and rate."""
+    return sorted(load.runs, key=lambda run: (run.replayed, run.repeat, run.rate or 0.0))
+
+
+def _cells(run: LoadRun, load: Load) -> dict[str, str]:
+    known = percentiles(run.latencies)
+    percent = results.shown_percent(load)
+    name = f"p{percent:g}"
+    busy = results.utilisation(run)
+    found = {
+        "repeat": "LoadGen's" if run.replayed else str(run.repeat + 1),
+        "asked, requests/s": MISSING if run.rate is None else significant(run.rate, 3),
+        "answered/s": significant(results.achieved(run), 3),
+        "requests": f"{run.requests:,}",
+        "rejected": f"{run.rejected:,}" if run.rejected else MISSING,
+    }
+    if load.plan.scenario is not Scenario.OFFLINE:
+        found.update({each: seconds(known.get(each)) for each in ("p50", "p90", "p95", "p99")})
+        found.update({name: seconds(results.percentile(run.latencies, percent))})
+        upper = results.upper_bound(run, percent)
+        found[f"{name} at most (99 %)"] = MISSING if run.given_up else seconds(upper)
+    found.update(
+        {
+            "late p99": MISSING if load.plan.scenario is not Scenario.SERVER else seconds(run.lateness.p99),
+            "batches": sizes(run) if load.plan.batch > 1 else MISSING,
+            "busy": _range(busy),
+            "verdict": verdict(run),
+        }
+    )
+    return found
+
+
+def _range(shares: Sequence[float]) -> str:
+    """``71 %``, or the lowest and the highest of several instances: ``68–74 %``."""
+    low, high = (f"{100 * each:.0f}" for each in (min(shares, default=0.0), max(shares, default=0.0)))
+    return f"{low} %" if low == high else f"{low}–{high} %"
+
+
+def sizes(run: LoadRun) -> str:
+    """The histogram of batch sizes: ``1: 62 %, 2: 30 %, 3: 8 %``."""
+    count = sum(each.count for each in run.batches) or 1
+    shown = [f"{each.size}: {100 * each.count / count:.0f} %" for each in run.batches]
+    return ", ".join(shown) if len(shown) <= _MOST_SIZES else f"mean {results.mean_batch(run):.1f}"
+
+
+def headline(load: Load) -> str:
+    """Return the answer in a sentence."""
+    plan = load.plan
+    if plan.is_search:
+        return _search_headline(load)
+    if plan.scenario is Scenario.OFFLINE:
+        found = results.capacity(load)
+        if found is None:
+            return "no run is valid, so there is no answer"
+        return f"{instances_text(load)} answer {interval(found, 'requests/s')} if all of them are there at the start"
+    if plan.scenario is Scenario.SINGLE_STREAM:
+        latency = results.stream_latency(load)
+        name = f"p{results.shown_percent(load):g}"
+        if latency is None:
+            return f"no run is valid and long enough for {name}, so there is no answer"
+        return f"one request at a time is answered within {seconds(latency.value)} ({name})"
+    runs = [run for run in load.runs if not run.replayed]
+    valid = sum(run.is_valid for run in runs)
+    rate = f"{significant(plan.rate or 0.0, 3)} requests/s"
+    goal = f"meet {plan.bound.text}" if plan.bound is not None else "are answered"
+    if valid == len(runs) and runs:
+        return f"{rate} {goal}: VALID" if len(runs) == 1 else f"{rate} {goal} in each of {len(runs)} repeats: VALID"
+    return f"{rate}: INVALID" if len(runs) == 1 else f"{rate}: INVALID in {len(runs) - valid} of {len(runs)} repeats"
+
+
+def _search_headline(load: Load) -> str:
+    bound = load.plan.bound.text if load.plan.bound is not None else ""
+    found = results.answer(load)
+    searches = results.searches(load)
+    if found is None:
+        missing = sum(each.rate is None for each in searches)
+        if not searches or not load.is_complete:
+            return "the search was interrupted before it had an answer"
+        return f"no rate was found at which {bound} is met, in {missing} of {len(searches)} repeats"
+    every = f"in each of {len(found.found)} repeats" if len(found.found) > 1 else "in one repeat"
+    said = f"up to {significant(found.sustained, 3)} requests/s meet {bound} {every}, on {instances_text(load)}"
+    if len(found.found) == 1:
+        return f"{said}; how much another start of the instances would change it is not known (--repeats)"
+    level = interval(found.level, "requests/s")
+    return f"{said}; the level of the repeats is {level}"
+
+
+def how(load: Load) -> Optional[str]:
+    """Say how the interval of a search was computed; ``None`` if there is none."""
+    found = results.answer(load)
+    if found is None or len(found.found) < 2:
+        return None
+    return (
+        f"interval: 95 %, Student's t on the logarithms of what {len(found.found)} repeats found, each with instances "
+        "and schedules of its own"
+    )
+
+
+def notes(load: Load) -> list[str]:
+    """What qualifies the answer."""
+    place = load.sessions[0].generator if load.sessions else None
+    padded, items = sum(run.padded for run in load.runs), sum(len(run.latencies) for run in load.runs)
+    padding = f"padding: {padded:,} items beside {items:,} requests only filled batches up to {load.fixed_size}"
+    found = [
+        how(load),
+        f"generator: {place.problem}" if place is not None and place.problem is not None else None,
+        padding if padded else None,
+    ]
+    return [each for each in found if each is not None]
+
+
+def reason_lines(load: Load) -> list[str]:
+    """Why runs are INVALID, grouped by kind, each with its first example; an overload in a search is no news."""
+    groups: dict[str, list[str]] = {}
+    for run in ordered(load):
+        if load.plan.is_search and run.is_overload:
+            continue
+        for reason in run.reasons:
+            where = "" if run.rate is None else f" at {significant(run.rate, 3)} requests/s"
+            groups.setdefault(str(reason.flaw), []).append(f"{reason.text}{where if load.plan.is_search else ''}")
+    return [texts[0] + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else "") for texts in groups.values()]
+
+
+def command(result: Result) -> Optional[str]:
+    """The command line that repeats what a search found, at its rate; ``None`` if it found nothing."""
+    found = results.answer(results.of(result))
+    if found is None:
+        return None
+    kept: list[str] = []
+    given = iter(result.command[1:])
+    for word in given:
+        if word in _OF_A_SEARCH:
+            next(given, None)
+        elif word != "--find" and not word.startswith(tuple(f"{name}=" for name in _OF_A_SEARCH)):
+            kept.append(word)
+    return shlex.join(["modelzoo", *kept, "--rate", significant(found.sustained, 3)])
+
+
+def loadgen_sentence(check: LoadgenRun) -> str:
+    """What LoadGen says."""
+    said = f": {check.recommendation}" if check.recommendation else ""
+    return f"MLPerf LoadGen {check.version}: {'VALID' if check.is_valid else 'INVALID'}{said}"
+
+
+def loadgen_columns(load: Load) -> list[Column]:
+    """LoadGen's figures beside this suite's: of the same requests, and of a repetition of the same arrivals."""
+    check = load.loadgen
+    if check is None:
+        return []
+    again = next((run for run in reversed(load.runs) if run.replayed), None)
+    rows = [
+        (each.name, each.value, _figure(check.run, each.name), None if again is None else _figure(again, each.name))
+        for each in check.values
+    ]
+    known = [row for row in rows if row[2] is not None]
+    return [
+        Column("", tuple(name for name, *_ in known)),
+        Column("LoadGen", tuple(_shown(name, value) for name, value, *_ in known), True),
+        Column("the same requests here", tuple(_compared(name, a, b) for name, a, b, _ in known), True),
+        Column("the same arrivals again", tuple(_compared(name, a, c) for name, a, _, c in known), True),
+    ]
+
+
+def _figure(run: LoadRun, name: str) -> Optional[float]:
+    if name == "requests/s":
+        return results.achieved(run)
+    if name == "mean":
+        return sum(run.latencies) / len(run.latencies) if run.latencies else None
+    return results.percentile(run.latencies, float(name[1:]))
+
+
+def _shown(name: str, value: float) -> str:
+    return significant(value, 4) if name == "requests/s" else seconds(value)
+
+
+def _compared(name: str, theirs: float, ours: Optional[float]) -> str:
+    if ours is None:
+        return MISSING
+    return f"{_shown(name, ours)} ({ours / theirs:.3f}×)" if theirs else _shown(name, ours)

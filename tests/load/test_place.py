@@ -1,0 +1,39 @@
+"""The generator has a core of its own if there is one."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from modelzoo.load.place import generator_place, pinned
+from modelzoo.records.throughput import Place
+from modelzoo.records.topology import Core, Topology
+
+SMT = Topology(tuple(Core((cpu, cpu + 4), (cpu, cpu + 4), 0, 0) for cpu in range(4)))
+ALL = frozenset(range(8))
+
+
+def test_a_core_without_instances_is_the_generators() -> None:
+    """The highest one, with its hardware threads; a sibling of an instance's CPU does not count as free."""
+    found = generator_place(SMT, [Place((0, 1), 0)], ALL)
+    assert (found.cpus, found.is_own, found.problem) == ((3, 7), True, None)
+
+
+def test_without_a_free_core_it_shares_and_says_so() -> None:
+    """Although the siblings are idle."""
+    found = generator_place(SMT, [Place((0, 1), 0), Place((2, 3), 0)], ALL)
+    assert not found.is_own
+    assert found.cpus == tuple(range(8))
+    assert found.problem is not None
+    assert "use all 4 cores" in found.problem
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is only one CPU")
+def test_a_pinned_process_may_run_elsewhere_afterwards() -> None:
+    """Only within the block it is on its core."""
+    before = os.sched_getaffinity(0)
+    cpu = max(before)
+    with pinned(generator_place(Topology((Core((cpu,), (cpu,), 0, 0),)), [], frozenset(before))):
+        assert os.sched_getaffinity(0) == {cpu}
+    assert os.sched_getaffinity(0) == before

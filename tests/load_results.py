@@ -1,0 +1,74 @@
+"""Measurements under load, made in virtual time on a machine that does not exist."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from fake_runs import MACHINE
+
+from modelzoo.load import search
+from modelzoo.load.measuring import calibrate
+from modelzoo.load.search import Opened
+from modelzoo.load.virtual import VirtualServer
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
+from modelzoo.records.run import Asked, Result
+from modelzoo.records.topology import Core, Topology
+from modelzoo.setting import Setting
+
+BOUND = LatencyBound(99.0, 0.05)
+SECONDS = 0.01
+"""What a request takes."""
+
+
+def plan(**changes: object) -> LoadPlan:
+    """One instance that takes one request at a time."""
+    usual = LoadPlan(Scenario.SERVER, 1, 2, 1, 0.0, 1000, rate=50.0, bound=BOUND)
+    return replace(usual, **changes)  # type: ignore[arg-type]
+
+
+def load(**changes: object) -> Load:
+    """What was asked for, before anything has run."""
+    topology = Topology(tuple(Core((cpu,), (cpu,), 0, 0) for cpu in range(4)))
+    return Load("toy", "items", MACHINE, topology, plan(**changes))
+
+
+def sessions(found: Load, seconds: float = SECONDS, spread: float = 0.05, slower: float = 0.0) -> search.Open:
+    """Instances in virtual time, whose service times vary by ``spread``; each repeat is ``slower`` than the last."""
+    draw = random.Random(4)
+
+    @contextmanager
+    def opened(repeat: int) -> Iterator[Opened]:
+        def service(size: int) -> float:
+            base = seconds * (0.5 + 0.5 * size) * (1 + slower * repeat)
+            return base * (1 + spread * draw.random())
+
+        server = VirtualServer(found.plan.instances, service, found.fixed_size)
+        calibration = calibrate(server, found.plan.batch, 1.0)
+        cpus = tuple((2 * number, 2 * number + 1) for number in range(found.plan.instances))
+        session = LoadSession(repeat, "2026-11-22T20:00:00+00:00", cpus, GeneratorPlace((3,), True), calibration)
+        alone = {size: seconds * (0.5 + 0.5 * size) for size in range(1, found.plan.batch + 1)}
+        yield Opened(server, session, alone)
+
+    return opened
+
+
+def measured(found: Load, **how: float) -> Load:
+    """The same with all of its runs."""
+    done = [found]
+
+    def on_session(session: LoadSession) -> None:
+        done[0] = done[0].plus_session(session)
+
+    for run in search.runs(found, sessions(found, **how), on_session):
+        done[0] = done[0].plus(run)
+    return replace(done[0], is_complete=True)
+
+
+def result(found: Load, *words: str) -> Result:
+    """A stored result that holds it."""
+    command = ("/bin/modelzoo", "load", "toy", *words)
+    return Result(command, "2026-11-22T20:00:00+00:00", (Asked("toy", Setting(batch=1, threads=2)),), load=found)

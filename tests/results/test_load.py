@@ -1,0 +1,129 @@
+"""Verdicts of runs under load, percentiles, and the answer of a search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from load_results import BOUND, load, measured, result
+
+from modelzoo.records.load import Flaw, InstanceUse, LoadRun, Scenario
+from modelzoo.records.run import Result
+from modelzoo.results import load as results
+from modelzoo.results.load import lateness, percentile, reasons
+
+
+def run(*latencies: float, **changes: object) -> LoadRun:
+    """A run with these latencies."""
+    found = LoadRun(
+        repeat=0,
+        rate=10.0,
+        seed=0,
+        started="2026-11-22T20:00:00+00:00",
+        requests=len(latencies),
+        seconds=10.0,
+        latencies=latencies,
+        rejected=0,
+        lateness=lateness([1e-5] * 10, 0.01),
+        batches=(),
+        padded=0,
+        uses=(InstanceUse(5, 4.0),),
+    )
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def flaws(found: LoadRun) -> list[Flaw]:
+    """Why it is INVALID."""
+    return [reason.flaw for reason in reasons(found, BOUND, 1000)]
+
+
+@pytest.mark.parametrize(
+    ("count", "over", "expected"),
+    [
+        (1001, 0, []),
+        (1001, 3, []),
+        (1001, 4, [Flaw.BOUND]),
+        (1001, 11, [Flaw.BOUND]),
+        (459, 0, []),
+        (459, 1, [Flaw.BOUND]),
+        (458, 0, [Flaw.TOO_FEW]),
+        (100, 2, [Flaw.BOUND]),
+    ],
+)
+def test_a_bound_must_be_met_and_shown(count: int, over: int, expected: list[Flaw]) -> None:
+    """p99: at most 1 % over it, and so few that 99 % confidence is left."""
+    assert flaws(run(*[0.01] * (count - over), *[0.06] * over)) == expected
+
+
+def test_the_reasons_give_the_figures() -> None:
+    """What was seen, and what would do."""
+    (text,) = (each.text for each in reasons(run(*[0.01] * 997, *[0.06] * 4), BOUND, 1000))
+    assert text == "4 of 1,001 requests took longer than 50.00 ms; to show p99=50ms with 99 % confidence, 3 may"
+    (text,) = (each.text for each in reasons(run(*[0.01] * 100), BOUND, 1000))
+    assert text == "100 requests cannot show p99=50ms: it takes 459; raise --queries"
+
+
+def test_rejections_lateness_and_deaths_make_a_run_invalid() -> None:
+    """Whatever its latencies are. Only the first says that the load was too high."""
+    good = run(*[0.01] * 1001)
+    rejected = replace(good, rejected=2, requests=1003)
+    late = replace(good, lateness=lateness([0.0] * 90 + [2e-3] * 10, 0.01))
+    died = replace(good, uses=(InstanceUse(3, 1.0, "ended by SIGKILL"),))
+    assert [flaws(each) for each in (rejected, late, died)] == [[Flaw.REJECTED], [Flaw.LATE], [Flaw.DIED]]
+    judged = [replace(each, reasons=reasons(each, BOUND, 1000)) for each in (good, rejected, late, died)]
+    assert [each.is_valid for each in judged] == [True, False, False, False]
+    assert [each.is_overload for each in judged] == [False, True, False, False]
+
+
+def test_slow_batches_allow_more_lateness() -> None:
+    """A millisecond, or 2 % of a batch."""
+    assert lateness([0.0], 0.01).limit == 1e-3
+    assert lateness([0.0], 1.0).limit == 0.02
+    assert lateness([], 0.01).p99 == 0.0
+
+
+def test_a_percentile_needs_enough_requests() -> None:
+    """More than 1 / (1 - p), by nearest rank."""
+    values = [float(number) for number in range(1, 102)]
+    assert percentile(values, 99.0) == 100.0
+    assert percentile(values[:100], 99.0) is None
+    assert percentile(values[:3], 50.0) == 2.0
+    assert percentile([], 50.0) is None
+    assert percentile(values, 99.9) is None
+
+
+def test_rates_and_shares_are_of_the_whole_run() -> None:
+    """From the start of the schedule to the last reply."""
+    found = run(*[0.01] * 50)
+    assert results.achieved(found) == 5.0
+    assert results.utilisation(found) == [0.4]
+
+
+def test_an_offline_answer_is_a_rate_and_a_stream_has_a_latency() -> None:
+    """With an interval from three repeats on."""
+    offline = measured(load(scenario=Scenario.OFFLINE, rate=None, bound=None, queries=50, repeats=3))
+    rate = results.capacity(offline)
+    assert rate is not None
+    assert rate.low < rate.value == pytest.approx(97.5, rel=0.03)
+    stream = measured(load(scenario=Scenario.SINGLE_STREAM, rate=None, bound=None, repeats=2))
+    latency = results.stream_latency(stream)
+    assert latency is not None
+    assert latency.value == pytest.approx(0.0105, rel=0.05)
+    assert results.is_valid(stream)
+    assert results.answer(stream) is None
+
+
+def test_a_search_that_failed_in_one_repeat_has_no_answer() -> None:
+    """Its level would be that of the others only."""
+    found = measured(load(is_search=True, rate=None, queries=662))
+    assert results.is_valid(found)
+    failed = replace(found.runs[0], repeat=1, reasons=reasons(run(*[0.1] * 500), BOUND, 1000))
+    assert results.answer(found.plus(failed)) is None
+    assert not results.is_valid(found.plus(failed))
+
+
+def test_a_result_without_load_is_refused() -> None:
+    """It is another command's."""
+    assert results.of(result(load())).workload == "toy"
+    with pytest.raises(ValueError, match="no measurement under load"):
+        results.of(Result((), ""))
