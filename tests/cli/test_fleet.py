@@ -307,7 +307,7 @@ def test_hosts_that_measured_the_same_are_compared(tmp_path: Path, command: str)
     if command == "run":
         words += ["--precision", "fp32", "--threads", "1", "--processes", "2", "--iterations", "5"]
     else:
-        words += ["--instances", "1", "--cores-per-instance", "1", "--rounds", "2", "--seconds", "1"]
+        words += ["--instances", "1", "--cores-per-instance", "1", "--rounds", "2", "--seconds", "1s"]
     port, agents = free_port(), []
     for rank in range(HOSTS):
         options = ["--nnodes", str(HOSTS), "--node-rank", str(rank), "--nproc-per-node", "1"]
