@@ -187,6 +187,11 @@ class Fleet:
         """Kill torchrun and all that it started."""
         self._kill(self._agents[rank])
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C on every host."""
+        for agent in self._agents:
+            agent.send_signal(signal.SIGINT)
+
     @staticmethod
     def _kill(agent: subprocess.Popen[bytes]) -> None:
         try:
@@ -253,6 +258,27 @@ def test_three_hosts_judge_as_one_process_does_although_a_member_is_killed(tmp_p
     assert "torchrun has restarted it" in {host.problem for host in report.hosts}
     judged = sum(host.items for host in report.hosts)
     assert judged + 4 * report.reused == 60 + report.judged_twice, logs
+
+
+@pytest.mark.slow
+def test_another_call_goes_on_after_an_interruption(tmp_path: Path, detector: list[str]) -> None:
+    """Every host says what it has kept; no finished shard is judged again, and no worker is left behind."""
+    result = tmp_path / "fleet.json"
+    words = ["fleet", "validate", *detector, "--shard-items", "4", "--json", str(result)]
+    with Fleet(tmp_path, words, port=free_port()) as fleet:
+        until(lambda: all(shards_in(fleet.disk(rank)) >= 1 for rank in range(HOSTS)))
+        fleet.interrupt()
+        assert all(fleet.wait())
+        logs = [fleet.log(rank) for rank in range(HOSTS)]
+    assert all("modelzoo: interrupted; finished shards are kept in" in log for log in logs), logs
+    left = [process for process in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(process.info["cmdline"])]
+    assert not left
+    kept = {path.name for rank in range(HOSTS) for path in (tmp_path / f"shards-{rank}").glob("[!.]*.json")}
+    with Fleet(tmp_path, words, port=free_port(), name="-again") as fleet:
+        fleet.wait()
+    (report,) = store.read(result).sharding
+    assert report.reused == len(kept)
+    assert sum(host.items for host in report.hosts) == 60 - 4 * len(kept)
 
 
 @pytest.mark.slow
