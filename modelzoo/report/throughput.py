@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.formatting import MISSING, capitalized, duration, rounded, seconds, significant
+from modelzoo.formatting import MISSING, capitalized, duration, rounded, significant
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Smt, Soak, Throughput
 from modelzoo.report.results_table import ratio
@@ -79,7 +79,9 @@ def money(found: Throughput, cost: stats.Interval) -> str:
 
 
 def _time(value: Optional[float]) -> str:
-    return MISSING if value is None else seconds(float(significant(value, 3)))
+    if value is None:
+        return MISSING
+    return f"{significant(1e3 * value, 3)} ms" if value < 1 else f"{significant(value, 3)} s"
 
 
 def _bound(row: Row) -> str:
@@ -108,7 +110,7 @@ def answer(result: Result, rows: Sequence[Row]) -> str:
     best = results.best(rows, bound)
     if best is None or best.throughput is None:
         return _no_answer(found, rows)
-    under = "" if bound is None else f" among those with {bound.name} of at most {seconds(bound.seconds)}"
+    under = "" if bound is None else f" among those that meet {bound.text}"
     said = f"{best.configuration.name} has the highest throughput{under}: {rate(best.throughput)} {found.unit}/s"
     if best.latency is not None:
         shown = best.bounded if bound is not None and best.bounded is not None else best.latency

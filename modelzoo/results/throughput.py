@@ -244,7 +244,7 @@ def _row(result: Result, found: Throughput, index: int, by_round: Sequence[Mappi
         fewest=min((each.counted for run in complete for each in run.instances), default=0),
         percentiles=stats.percentiles(samples),
         bounded=bounded,
-        meets=None if found.bound is None or bounded is None else bounded <= found.bound.seconds,
+        meets=None if found.bound is None else _meets(found.bound, bounded, samples),
         samples=len(samples),
         memory=_memory(complete),
         scaling=scaling,
@@ -256,6 +256,15 @@ def _row(result: Result, found: Throughput, index: int, by_round: Sequence[Mappi
         dropped=dropped,
         is_final=not dropped,
     )
+
+
+def _meets(bound: LatencyBound, bounded: Optional[float], samples: Sequence[float]) -> Optional[bool]:
+    """Whether the bound is met; few samples may show that it is not, if more than its share of them are over it."""
+    if bounded is not None:
+        return bounded <= bound.seconds
+    over = sum(value > bound.seconds for value in samples)
+    # Half of them and more: with few samples a lower share may be chance.
+    return False if samples and over >= max(0.5, 1 - bound.percentile / 100) * len(samples) else None
 
 
 def percentile(samples: Sequence[float], percent: float) -> Optional[float]:

@@ -57,7 +57,7 @@ def test_configurations_are_measured_stored_and_shown(
     assert len(rounds) == 8
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "4 × 1 core, batch 1 has the highest throughput among those with p90 of at most 40.00 ms" in shown.err
+    assert "4 × 1 core, batch 1 has the highest throughput among those that meet p90=40ms" in shown.err
     assert f"command: modelzoo throughput {MLP} --instances 4 --cores-per-instance 1 --batch 1" in shown.err
     assert f"plot: {tmp_path / 'r.svg'}" in shown.err
     found = results.of(store.read(path))

@@ -132,8 +132,11 @@ def test_the_best_configuration_meets_the_bound() -> None:
     assert results.best(rows, bound).configuration is small  # type: ignore[union-attr]
     rare = LatencyBound(99.99, 0.1)
     rows = results.rows(result([small, large], runs, rare))
-    assert [row.meets for row in rows] == [None, None]
+    assert [row.meets for row in rows] == [None, False]
     assert results.best(rows, rare) is None
+    tight = LatencyBound(99.99, 0.01)
+    rows = results.rows(result([small, large], runs, tight))
+    assert [row.meets for row in rows] == [False, False], "few samples suffice if all are over it"
 
 
 def test_the_frontier_has_what_no_other_beats() -> None:
