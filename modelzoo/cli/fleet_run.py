@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from modelzoo.fleet.gathering import Gathering
     from modelzoo.records.sharding import FleetHost
 
-COMPARISON = "fleet.json"
-"""File in the directory of the results that holds the comparison of the hosts."""
+COMPARISON, HOSTS = "fleet.json", "hosts"
+"""In the directory that was named: the file that holds the comparison, and the directory of the hosts' results, which
+'modelzoo report' and 'modelzoo compare' take as a whole."""
 
 
 def run_command(args: argparse.Namespace) -> int:
@@ -63,7 +64,7 @@ def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Cal
 
     if here.restarts:
         say(f"torchrun has restarted this host's process {here.restarts} times: its measurement begins anew")
-    own = directory / f"host-{here.rank}.json"
+    own = directory / HOSTS / f"host-{here.rank}.json"
 
     def measured() -> Path:
         measure(own)
@@ -71,7 +72,7 @@ def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Cal
 
     try:
         with store_of(here) as store:
-            found = measure_together(here, store, facts, measured, directory, say)
+            found = measure_together(here, store, facts, measured, directory / HOSTS, say)
     except KeyboardInterrupt:
         print(f"modelzoo: interrupted; finished runs are in {own}", file=sys.stderr)
         return INTERRUPTED
@@ -143,5 +144,5 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
     instances = [each.result for each in results if each.result.throughput is not None]
     if instances:
         out.print(total_line(instances), soft_wrap=True, markup=False, highlight=False)
-    out.print(f"results: {directory}", soft_wrap=True, markup=False, highlight=False)
+    out.print(f"results: {directory / HOSTS}, comparison: {path}", soft_wrap=True, markup=False, highlight=False)
     return 1 if any(host.result is None for host in hosts) else 0
