@@ -72,6 +72,9 @@ def _print(args: argparse.Namespace) -> int:
             # Its runs tell what the instances were, without timing.
             terminal.show_throughput(result, out)
             continue
+        if result.load is not None:
+            terminal.show_load(result, out)
+            continue
         result = tuning.measured(result)
         rows = summary.rows(result)
         if rows:

@@ -70,7 +70,10 @@ def _repeat(load: Load, opened: Opened, repeat: int, number: int) -> Iterator[Lo
 
 
 def _search(load: Load, opened: Opened, repeat: int, number: int) -> Iterator[LoadRun]:
-    """The runs of one search. A run in which the generator was late is repeated with another schedule."""
+    """The runs of one search.
+
+    A run of which only the generator was at fault is repeated with another schedule. Whatever fails for another
+    reason as well counts as failed, so a generator that is late can only make the answer lower."""
     plan, calibration = load.plan, opened.session.calibration
     bracket = Bracket(predicted(plan, calibration, opened.alone, load.fixed_size))
     late = 0
@@ -78,9 +81,9 @@ def _search(load: Load, opened: Opened, repeat: int, number: int) -> Iterator[Lo
         run = measure(opened.server, plan, rate, repeat, number, calibration)
         number += 1
         yield run
-        is_late = any(reason.flaw is Flaw.LATE for reason in run.reasons)
-        late = late + 1 if is_late else 0
-        if late >= MOST_LATE or any(reason.flaw is Flaw.TOO_FEW for reason in run.reasons):
+        flaws = {reason.flaw for reason in run.reasons}
+        late = late + 1 if flaws == {Flaw.LATE} else 0
+        if late >= MOST_LATE or Flaw.TOO_FEW in flaws or Flaw.DIED in flaws:
             return
-        if not is_late or run.is_overload:
+        if not late:
             bracket = bracket.tried(rate, passed=run.is_valid)

@@ -65,7 +65,7 @@ def session_lines(session: LoadSession, load: Load) -> list[str]:
         lines.append(where if session.generator.is_own else f"generator: {session.generator.problem}")
         if load.fixed_size is not None and load.fixed_size > 1:
             lines.append(
-                f"padding: this engine or mode has fixed shapes, so every batch is computed as {load.fixed_size}"
+                f"padding: this engine or mode has fixed shapes, so each batch is computed as one of {load.fixed_size}"
             )
     return lines
 

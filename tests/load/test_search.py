@@ -73,8 +73,9 @@ def test_a_late_generator_ends_a_search() -> None:
             yield replace(found, server=Late(1, lambda size: 0.001))
 
     found = list(search.runs(asked, opened, lambda session: None))
-    assert len(found) == MOST_LATE
-    assert all(Flaw.LATE in [reason.flaw for reason in run.reasons] for run in found)
+    late_only = [run for run in found if [reason.flaw for reason in run.reasons] == [Flaw.LATE]]
+    assert late_only == found[-MOST_LATE:]
+    assert not any(run.is_valid for run in found)
 
 
 class Dying(VirtualServer):

@@ -15,6 +15,7 @@ from modelzoo.report.page import (
     comparisons,
     figures,
     history,
+    load,
     predictions,
     summary,
     throughput,
@@ -95,6 +96,8 @@ def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Sect
         parts.insert(0, tuning.section(search, "r-search", figures.BOTH))
     if search.throughput is not None:
         parts.insert(0, throughput.section(search, "r-instances", figures.BOTH))
+    if search.load is not None:
+        parts.insert(0, load.section(search, "r-load", figures.BOTH))
     if given.is_directory:
         answer.insert(0, _which(given))
     return [Section("Results", tuple(answer), "results"), *(block for block in parts if isinstance(block, Section))]
@@ -107,6 +110,8 @@ def _several(given: Given, shown: Sequence[ShownRow], number: int, pictures: int
         parts.insert(0, tuning.section(search, f"r{number}-search", figures.ONE))
     if search.throughput is not None:
         parts.insert(0, throughput.section(search, f"r{number}-instances", figures.ONE))
+    if search.load is not None:
+        parts.insert(0, load.section(search, f"r{number}-load", figures.ONE))
     if given.is_directory:
         parts.insert(0, _which(given))
     return Section(given.name, tuple(parts), f"r{number}")

@@ -11,7 +11,7 @@ from modelzoo.formatting import capitalized
 from modelzoo.report.differences import ShownRow
 from modelzoo.report.page.content import Figure, Table
 from modelzoo.report.page.kernels import evidence_of
-from modelzoo.report.plots import canvas, ecdf, forest, history, kernels, processes, roofline, stages, throughput
+from modelzoo.report.plots import canvas, ecdf, forest, history, kernels, load, processes, roofline, stages, throughput
 from modelzoo.report.table import Column
 from modelzoo.results.pipeline import PipelineLevels
 
@@ -67,6 +67,16 @@ def steps(data: forest.Forest, mark: str, widths: Widths = BOTH) -> Optional[Fig
         "step before. All were measured again, in processes that took no part in the choice."
     )
     return _figure(data, forest.svg, forest.columns(data), mark, caption, widths)
+
+
+def under_load(data: load.LoadCurve, mark: str, widths: Widths = BOTH) -> Figure:
+    """Return the plot of latency against the rate of requests."""
+    caption = (
+        f"Median and {data.tail_name} of the latency of every run, counted from the scheduled arrivals. Hollow marks: "
+        "the run is INVALID; faint ones ended early, because they could not meet the bound any more. The line is the "
+        "rate that all repeats sustained, the band the 95 % interval of their level."
+    )
+    return _figure(data, load.svg, load.columns(data), mark, caption, widths)
 
 
 def medians(shown: Sequence[ShownRow], mark: str, widths: Widths = BOTH) -> Optional[Figure]:

@@ -1,0 +1,33 @@
+"""The section of a measurement under load in a page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from load_results import load, measured, result
+
+from modelzoo.comparison.compare import Question
+from modelzoo.comparison.model import StoredResult
+from modelzoo.records.load import LoadgenRun, NamedValue
+from modelzoo.report.page import build, rendering
+from modelzoo.report.page import load as page
+from modelzoo.report.page.content import Details, Figure, Paragraphs, Table
+from modelzoo.report.page.figures import ONE
+
+
+def test_a_search_has_its_answer_its_plot_and_its_runs() -> None:
+    """The answer first; a page shows it, although nothing else was timed."""
+    found = result(measured(load(is_search=True, rate=None, repeats=2, queries=662)))
+    section = page.section(found, "r-load", ONE)
+    assert [type(block) for block in section.blocks] == [Paragraphs, Figure, Table, Details]
+    given = build.Given("load", (StoredResult("r.json", found),))
+    html = rendering.html(build.page([given], Question()))
+    assert "requests/s meet p99=50ms in each of 2 repeats" in html
+
+
+def test_reasons_and_the_cross_check_are_shown() -> None:
+    """Why a run is INVALID, and LoadGen's figures."""
+    found = measured(load(queries=662, rate=200.0))
+    check = LoadgenRun("6.0", False, "Reduce target QPS", (NamedValue("p50", 0.02),), found.runs[0])
+    section = page.section(result(replace(found, loadgen=check)), "r-load", ONE)
+    assert [type(block) for block in section.blocks] == [Paragraphs, Table, Paragraphs, Table]
