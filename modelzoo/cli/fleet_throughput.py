@@ -11,14 +11,15 @@ from modelzoo.cli.throughput import throughput
 from modelzoo.errors import WorkerError
 from modelzoo.version import __version__
 
-ALIKE = ("option", "instances", "cores_per_instance", "batch", "smt", "slo", "rounds", "precision", "bf16", "mode")
-"""Options that must be the same on all hosts."""
+LOCAL = ("workload", "weights", "input", "json", "plot", "price", "json_dir", "store", "bind", "soak")
+"""Options that may differ between hosts; most of them name files. All others must be the same."""
 
 
 def throughput_command(args: argparse.Namespace) -> int:
     """Run ``modelzoo fleet throughput`` as one member; return the exit code, as ``fleet run`` does."""
     facts = {"modelzoo": __version__, "workload": Path(args.workload).name}
-    facts.update({name.replace("_", "-"): str(getattr(args, name)) for name in ALIKE})
+    given = {name: value for name, value in vars(args).items() if name not in LOCAL and "command" not in name}
+    facts.update({name.replace("_", "-"): str(value) for name, value in given.items()})
     return measure_on_all(args, facts, lambda path: _measure(args, path))
 
 

@@ -156,7 +156,8 @@ def total_line(results: Sequence[Result]) -> str:
         return "No configuration met the bound on every host and was measured to the end, so there is no total."
     best = max(totals, key=totals.__getitem__)
     unit = of(results[0]).unit
-    return f"{len(results)} hosts together: {significant(totals[best])} {unit}/s, the sum of {best} on each."
+    hosts = f"{len(results)} hosts together" if len(results) > 1 else "1 host"
+    return f"{hosts}: {significant(totals[best])} {unit}/s, the sum of {best} on each."
 
 
 def _serves(row: Row) -> bool:

@@ -342,7 +342,7 @@ def test_hosts_that_measured_the_same_are_compared(tmp_path: Path, command: str)
         called = [sys.executable, "-m", "torch.distributed.run", *options, "-m", "modelzoo", *words, *own]
         agents.append(subprocess.Popen(called, cwd=ROOT, env=os.environ, stderr=subprocess.PIPE))
     printed = [agent.communicate(timeout=SECONDS)[1].decode() for agent in agents]
-    assert [agent.returncode for agent in agents] == [0] * HOSTS, printed
+    assert [agent.returncode for agent in agents] == [0] * HOSTS, printed[0]
     found = json.loads((tmp_path / "results-0" / "fleet.json").read_text())
     assert [host["rank"] for host in found["hosts"]] == [0, 1, 2]
     assert all(store.read(Path(host["result"])).runs for host in found["hosts"])
