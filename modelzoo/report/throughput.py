@@ -15,7 +15,7 @@ from modelzoo.report.results_table import ratio
 from modelzoo.report.table import Column
 from modelzoo.results import throughput as results
 from modelzoo.results.throughput import Row
-from modelzoo.stats.trend import linear_trend
+from modelzoo.stats.trend import Trend, linear_trend
 
 HOUR = 3600.0
 _NAMED = 4
@@ -257,7 +257,10 @@ def _gigabytes(value: Optional[int]) -> str:
 
 
 def soak_lines(soak: Soak) -> list[str]:
-    """Whether latency, throughput and memory drift, each with its trend per hour and the 95 % interval."""
+    """Whether latency, throughput and memory drift, each with its trend and the 95 % interval.
+
+    The trend is per hour, or over the whole test if that was shorter: a longer one is not foretold.
+    """
     points = soak.points
     if soak.error:
         return [f"The soak test ended early: {soak.error}", *(_trend_lines(soak) if points else [])]
@@ -266,25 +269,27 @@ def soak_lines(soak: Soak) -> list[str]:
 
 def _trend_lines(soak: Soak) -> list[str]:
     points = soak.points
-    hours = [point.at / HOUR for point in points]
-    latency = linear_trend(hours, [math.log(point.latency) for point in points])
-    speed = linear_trend(hours, [math.log(max(1, point.batches) / point.seconds) for point in points])
+    unit, per = (HOUR, "per hour") if soak.planned >= HOUR else (soak.planned, f"in {duration(soak.planned)}")
+    times = [point.at / unit for point in points]
+    latency = linear_trend(times, [math.log(point.latency) for point in points])
+    speed = linear_trend(times, [math.log(max(1, point.batches) / point.seconds) for point in points])
     memory = [point.memory for point in points if point.memory is not None]
-    size = linear_trend(hours, [each / 1e6 for each in memory]) if len(memory) == len(points) else None
+    size = linear_trend(times, [each / 1e6 for each in memory]) if len(memory) == len(points) else None
     if latency is None or speed is None:
         return [f"{len(points)} stretches are too few for a trend; make --soak longer."]
     lines = [
-        _percent_line("median latency", latency.slope, latency.low, latency.high, latency.is_proven),
-        _percent_line("throughput", speed.slope, speed.low, speed.high, speed.is_proven),
+        _percent_line("median latency", latency, per),
+        _percent_line("throughput", speed, per),
     ]
     if size is not None:
         verdict = "drifts" if size.is_proven else "no drift is proven"
-        text = f"{size.slope:+.1f} MB per hour [{size.low:+.1f}, {size.high:+.1f}]"
+        text = f"{size.slope:+.1f} MB {per} [{size.low:+.1f}, {size.high:+.1f}]"
         lines.append(f"Memory of all instances: {verdict}, {text}.")
     return lines
 
 
-def _percent_line(name: str, slope: float, low: float, high: float, is_proven: bool) -> str:
-    verdict = "drifts" if is_proven else "no drift is proven"
-    values = [100 * math.expm1(max(-50.0, min(50.0, value))) for value in (slope, low, high)]
-    return f"{capitalized(name)}: {verdict}, {values[0]:+.2f} % per hour [{values[1]:+.2f}, {values[2]:+.2f}]."
+def _percent_line(name: str, found: Trend, per: str) -> str:
+    """``found`` is of logarithms."""
+    verdict = "drifts" if found.is_proven else "no drift is proven"
+    slope, low, high = (100 * math.expm1(max(-50.0, min(50.0, each))) for each in (found.slope, found.low, found.high))
+    return f"{capitalized(name)}: {verdict}, {slope:+.2f} % {per} [{low:+.2f}, {high:+.2f}]."

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Callable, Optional
 
 from modelzoo.errors import KINDS, ModelzooError
+from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.limits import available_memory
 from modelzoo.measure.calls import prepare, required
 from modelzoo.measure.request import OnEvent, Request
 from modelzoo.records.protocol import Preparation
-from modelzoo.records.run import Run
+from modelzoo.records.run import Run, RunReport
 from modelzoo.records.throughput import ConfigurationRun, Dropped, InstanceRun, Soak, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile
@@ -165,7 +166,7 @@ class Search:
                 round=self._rounds,
                 started=outcome.run.started,
                 ended=outcome.run.ended,
-                report=outcome.context,
+                report=None if outcome.context is None else _of_whole_machine(outcome.context, self.found),
             )
         )
 
@@ -192,6 +193,13 @@ class Search:
 
 def _value(row: results.Row) -> float:
     return row.throughput.value if row.throughput is not None else 0.0
+
+
+def _of_whole_machine(report: RunReport, found: Throughput) -> RunReport:
+    """The report of an instance, which sees its own CPUs only, with what the whole machine may use."""
+    whole = found.machine
+    machine = replace(report.machine, threads=whole.threads, numa_allowed=whole.numa_allowed)
+    return replace(report, machine=machine, machine_fingerprint=fingerprint(machine), ceilings=found.ceilings)
 
 
 def _private_memory(each: InstanceRun) -> Optional[int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+from fake_runs import make
 from instances import configuration, ran, result
 from toy_workloads import SHORT, mlp
 
@@ -140,3 +141,14 @@ def test_a_setting_that_cannot_be_resolved_ends_the_call(tmp_path: Path, monkeyp
     request = Request(mlp(), (stored.result.asked[0].setting,), SHORT)
     with pytest.raises(WorkerError, match="no weights"):
         Search(request, stored, None, lambda event: None, runner=Simulated({})).run()
+
+
+def test_the_stored_report_is_of_the_whole_machine() -> None:
+    """An instance sees its own CPUs only; by those, every configuration would be another machine."""
+    found = results.of(result([configuration(1)], ()))
+    report = make([1.0]).report
+    assert report is not None
+    narrow = replace(report, machine=replace(report.machine, threads=replace(report.machine.threads, count=1)))
+    kept = search._of_whole_machine(narrow, found)
+    assert kept.machine.threads == found.machine.threads
+    assert kept.machine_fingerprint == search._of_whole_machine(report, found).machine_fingerprint

@@ -95,7 +95,9 @@ def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Sect
     if search.tuning is not None:
         parts.insert(0, tuning.section(search, "r-search", figures.BOTH))
     if search.throughput is not None:
-        parts.insert(0, throughput.section(search, "r-instances", figures.BOTH))
+        # Its runs were not timed; they tell what the instances were.
+        own = throughput.blocks(search, "r-instances", figures.BOTH)
+        answer = [block for block in own if not isinstance(block, Section)]
     if search.load is not None:
         parts.insert(0, load.section(search, "r-load", figures.BOTH))
     if given.is_directory:
@@ -109,7 +111,8 @@ def _several(given: Given, shown: Sequence[ShownRow], number: int, pictures: int
     if search.tuning is not None:
         parts.insert(0, tuning.section(search, f"r{number}-search", figures.ONE))
     if search.throughput is not None:
-        parts.insert(0, throughput.section(search, f"r{number}-instances", figures.ONE))
+        own = throughput.blocks(search, f"r{number}-instances", figures.ONE)
+        parts = [*own, *(block for block in parts if isinstance(block, Section))]
     if search.load is not None:
         parts.insert(0, load.section(search, f"r{number}-load", figures.ONE))
     if given.is_directory:

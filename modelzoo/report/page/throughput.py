@@ -1,4 +1,4 @@
-"""The section of many instances: the answer, the plot with the frontier, the configurations, and notes."""
+"""What a page shows of many instances: the answer, the plot with the frontier, the configurations, and notes."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from modelzoo.formatting import capitalized
 from modelzoo.records.run import Result
 from modelzoo.report import throughput
 from modelzoo.report.page import figures
-from modelzoo.report.page.content import Block, Details, Paragraphs, Section, Table
+from modelzoo.report.page.content import Block, Details, Paragraphs, Table
 from modelzoo.report.plots import throughput as plot
 from modelzoo.results import throughput as results
 
 
-def section(result: Result, mark: str, widths: figures.Widths) -> Section:
-    """Return the section of the instances that ``result`` holds.
+def blocks(result: Result, mark: str, widths: figures.Widths) -> tuple[Block, ...]:
+    """Return what is shown of the instances that ``result`` holds.
 
     Args:
         result: of ``modelzoo throughput``.
-        mark: id of the section.
+        mark: what the ids of its plot begin with.
         widths: in which the plot is drawn.
     """
     found, rows = results.of(result), results.rows(result)
-    blocks: list[Block] = [Paragraphs((throughput.answer(result, rows),))]
+    shown: list[Block] = [Paragraphs((throughput.answer(result, rows),))]
     data = plot.of_result(result)
     if data is not None:
-        blocks.append(figures.frontier(data, f"{mark}-frontier", widths))
-    blocks.append(Table("Configurations", tuple(throughput.columns(result, rows)), throughput.caption(result)))
+        shown.append(figures.frontier(data, f"{mark}-frontier", widths))
+    shown.append(Table("Configurations", tuple(throughput.columns(result, rows)), throughput.caption(result)))
     if found.soak is not None:
         name = found.configurations[found.soak.configuration].name
         said = Paragraphs(tuple(throughput.soak_lines(found.soak)))
         table = [Table(f"Soak test of {name}", tuple(throughput.soak_columns(found.soak)))] if found.soak.points else []
-        blocks += [*table, said]
+        shown += [*table, said]
     notes = throughput.notes(result, rows)
     if notes:
-        blocks.append(Details("Notes", (Paragraphs(tuple(capitalized(note) for note in notes)),)))
-    return Section("Instances", tuple(blocks), mark)
+        shown.append(Details("Notes", (Paragraphs(tuple(capitalized(note) for note in notes)),)))
+    return tuple(shown)

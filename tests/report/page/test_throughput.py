@@ -15,25 +15,29 @@ OWN = [configuration(1), configuration(4)]
 RUNS = [ran(i, each, n, [0.1] * each.instances) for i, each in enumerate(OWN) for n in range(2)]
 
 
-def test_the_section_has_the_answer_the_plot_and_the_table() -> None:
+def test_the_answer_comes_before_the_plot_and_the_table() -> None:
     """The answer first."""
-    found = throughput.section(result(OWN, RUNS), "r-instances", ONE)
-    assert [type(block) for block in found.blocks] == [Paragraphs, Figure, Table, Details]
-    assert isinstance(found.blocks[0], Paragraphs)
-    assert found.blocks[0].texts[0].startswith("4 × 1 core, batch 1 has the highest throughput")
+    found = throughput.blocks(result(OWN, RUNS), "r-instances", ONE)
+    assert [type(block) for block in found] == [Paragraphs, Figure, Table, Details]
+    assert isinstance(found[0], Paragraphs)
+    assert found[0].texts[0].startswith("4 × 1 core, batch 1 has the highest throughput")
 
 
 def test_a_soak_test_has_its_table_and_trends() -> None:
     """Below the configurations."""
     points = tuple(SoakPoint(60.0 * n, 60.0, 600, 0.1, 0.12, 10**9) for n in range(20))
-    found = throughput.section(result(OWN, RUNS, soak=Soak(1, 1200.0, points)), "r-instances", ONE)
-    assert [type(block) for block in found.blocks] == [Paragraphs, Figure, Table, Table, Paragraphs, Details]
+    found = throughput.blocks(result(OWN, RUNS, soak=Soak(1, 1200.0, points)), "r-instances", ONE)
+    assert [type(block) for block in found] == [Paragraphs, Figure, Table, Table, Paragraphs, Details]
 
 
 def test_a_page_begins_with_it() -> None:
     """Such a result has no times of its own to show."""
     given = build.Given("instances", (StoredResult("r.json", result(OWN, RUNS)),))
     page = build.page([given], Question())
-    assert "Instances" in [section.title for section in page.sections]
+    assert page.sections[0].title == "Results"
+    assert isinstance(page.sections[0].blocks[1], Figure)
     html = rendering.html(page)
     assert "4 × 1 core, batch 1 has the highest throughput" in html
+    assert "not timed" not in html
+    several = build.page([given, build.Given("again", given.sessions)], Question())
+    assert rendering.html(several).count("4 × 1 core, batch 1 has the highest throughput") == 2
