@@ -68,7 +68,7 @@ def test_a_host_that_failed_is_named_and_the_others_are_kept(tmp_path: Path) -> 
     assert [host.problem for host in hosts] == [
         "",
         "the worker process was ended by SIGKILL",
-        "it was not heard of for 1 s",
+        "it was not heard of for 2 s",
     ]
     assert [host.result is None for host in hosts] == [False, True, True]
 

@@ -79,7 +79,7 @@ def test_a_killed_member_costs_only_its_unfinished_shard(tmp_path: Path) -> None
     found = collected(outcomes).sharding
     assert isinstance(outcomes[2].error, Killed)
     assert sorted(number for judge in judges for number in judge.done) == list(range(6))
-    assert {each.host: each.problem for each in found.hosts}["host-2"] == "it was not heard of for 1 s"
+    assert {each.host: each.problem for each in found.hosts}["host-2"] == "it was not heard of for 2 s"
     assert next(each for each in found.hosts if each.host == "host-2").items == 4
     check_whole(tmp_path, divided)
 
