@@ -1,14 +1,19 @@
-"""Where the generator runs. Pure, but for ``pinned``."""
+"""Where the generator runs. Pure, but for ``settled``."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.throughput import Place
 from modelzoo.records.topology import Topology
+
+FIRST = -10
+"""Niceness of a generator that shares cores. It sleeps most of the time; when a request is due it must not wait for the
+time slice of an instance to end."""
 
 
 def generator_place(topology: Topology, places: Sequence[Place], allowed: frozenset[int]) -> GeneratorPlace:
@@ -29,14 +34,24 @@ def generator_place(topology: Topology, places: Sequence[Place], allowed: frozen
 
 
 @contextmanager
-def pinned(place: GeneratorPlace) -> Iterator[None]:
-    """Keep this process on the core that is its own, if there is one; afterwards it may run where it did before."""
-    if not place.is_own:
-        yield
+def settled(place: GeneratorPlace) -> Iterator[GeneratorPlace]:
+    """Keep this process on the core that is its own; if it has none, let it go before the instances if that is allowed.
+
+    Afterwards everything is as it was before. Yields the place with the niceness that it has.
+    """
+    if place.is_own:
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, place.cpus)
+        try:
+            yield place
+        finally:
+            os.sched_setaffinity(0, before)
         return
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, place.cpus)
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    with suppress(PermissionError):  # it takes CAP_SYS_NICE
+        os.setpriority(os.PRIO_PROCESS, 0, FIRST)
     try:
-        yield
+        yield replace(place, nice=os.getpriority(os.PRIO_PROCESS, 0))
     finally:
-        os.sched_setaffinity(0, before)
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, usual)

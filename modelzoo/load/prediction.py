@@ -30,12 +30,12 @@ def predicted(plan: LoadPlan, calibration: Calibration, alone: Mapping[int, floa
         fixed_size: as in ``Server``.
     """
     draw, whole = random.Random(plan.seed), alone.get(calibration.size, median(calibration.seconds))
-    # Between two batches an instance waits for the generator, which makes every batch take longer.
+    # Between two batches an instance waits for the generator.
     cycle = plan.instances * calibration.size / calibration.rate
-    stretch = max(1.0, cycle / fmean(calibration.seconds))
+    between = max(0.0, cycle - fmean(calibration.seconds))
 
     def service(size: int) -> float:
-        return draw.choice(calibration.seconds) * stretch * alone.get(size, whole) / whole
+        return draw.choice(calibration.seconds) * alone.get(size, whole) / whole + between
 
     def passes(rate: float) -> bool:
         server = VirtualServer(plan.instances, service, fixed_size)

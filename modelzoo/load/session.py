@@ -9,7 +9,7 @@ from typing import Callable, Optional
 
 from modelzoo.errors import WorkerError
 from modelzoo.load.measuring import calibrate
-from modelzoo.load.place import pinned
+from modelzoo.load.place import settled
 from modelzoo.load.processes import ProcessServer
 from modelzoo.load.search import Opened
 from modelzoo.measure.instances import Instance, start_instance
@@ -78,13 +78,13 @@ def open_session(
         ]
         started = now()
         ready = [each.wait(Ready) for each in instances]
-        stack.enter_context(pinned(site.generator))
+        place = stack.enter_context(settled(site.generator))
         server = ProcessServer(instances, load.fixed_size, spins=site.generator.is_own, wake=site.wake)
         calibration = calibrate(server, batch)
         if not calibration.seconds:
             raise WorkerError("no instance answered a batch; see 'modelzoo run' of the same setting")
         cpus = tuple(place.cpus for place in site.places)
-        session = LoadSession(repeat, started, cpus, site.generator, calibration)
+        session = LoadSession(repeat, started, cpus, place, calibration)
         alone = {each.size: each.seconds for each in ready[0].times}
         yield Opened(server, session, alone)
         on_end(replace(session, reports=tuple(each.report for each in _finish(instances))))

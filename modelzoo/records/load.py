@@ -99,11 +99,13 @@ class GeneratorPlace:
         cpus: the logical CPUs of the generator's process.
         is_own: whether no instance uses the cores of these CPUs.
         problem: why it has no core of its own; ``None`` if it has.
+        nice: its niceness; negative if it shares cores with instances and the system let it go first.
     """
 
     cpus: tuple[int, ...]
     is_own: bool
     problem: Optional[str] = None
+    nice: int = 0
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Optional
 
 from modelzoo.formatting import MISSING, rounded, seconds, significant
-from modelzoo.records.load import Load, LoadgenRun, LoadRun, LoadSession, Scenario
+from modelzoo.records.load import GeneratorPlace, Load, LoadgenRun, LoadRun, LoadSession, Scenario
 from modelzoo.records.run import Result
 from modelzoo.report.table import Column
 from modelzoo.results import load as results
@@ -62,12 +62,18 @@ def session_lines(session: LoadSession, load: Load) -> list[str]:
     if session.repeat == 0:
         cpus = ", ".join(map(str, session.generator.cpus))
         where = f"generator: on CPU {cpus}, which no instance uses"
-        lines.append(where if session.generator.is_own else f"generator: {session.generator.problem}")
+        lines.append(where if session.generator.is_own else f"generator: {_shared(session.generator)}")
         if load.fixed_size is not None and load.fixed_size > 1:
             lines.append(
                 f"padding: this engine or mode has fixed shapes, so each batch is computed as one of {load.fixed_size}"
             )
     return lines
+
+
+def _shared(place: GeneratorPlace) -> str:
+    """Why the generator has no core of its own, and what helps."""
+    first = f" (niceness {place.nice}, so that it does not wait for them)" if place.nice < 0 else ""
+    return f"{place.problem}{first}"
 
 
 def run_line(run: LoadRun, load: Load) -> str:
@@ -209,7 +215,7 @@ def notes(load: Load) -> list[str]:
     padding = f"padding: {padded:,} items beside {items:,} requests only filled batches up to {load.fixed_size}"
     found = [
         how(load),
-        f"generator: {place.problem}" if place is not None and place.problem is not None else None,
+        f"generator: {_shared(place)}" if place is not None and not place.is_own else None,
         padding if padded else None,
     ]
     return [each for each in found if each is not None]

@@ -21,8 +21,8 @@ from modelzoo.records.design import Design
 from modelzoo.records.load import Load
 from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import FORMAT, FORMAT_VERSION, Asked, Result, Run, ValidityEntry
-from modelzoo.records.throughput import Throughput
 from modelzoo.records.sharding import ShardingReport
+from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.results import format1
 from modelzoo.results.privacy import mask
@@ -199,6 +199,7 @@ def _check(result: Result) -> None:
         raise ValueError("the evidence of earlier sessions has sums that are not possible")
     _check_tuning(result)
     _check_throughput(result)
+    _check_load(result)
     for design in result.designs:
         if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
             raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")
@@ -215,6 +216,22 @@ def _check_tuning(result: Result) -> None:
         groups += [tuning.choice.winner, tuning.choice.best, *tuning.choice.ties, *tuning.choice.steps]
     if not all(0 <= group < len(result.asked) for group in groups):
         raise ValueError(f"the search names a setting that is none of the {len(result.asked)}")
+
+
+def _check_load(result: Result) -> None:
+    """Raises ``ValueError`` if a measurement under load has a time or a rate that is not possible."""
+    found = result.load
+    if found is None:
+        return
+    for run in found.runs:
+        if not all(
+            0 <= value < _LONGEST for value in (run.seconds, *run.latencies, *(u.busy_seconds for u in run.uses))
+        ):
+            raise ValueError("a run under load has a time that is not possible")
+        if run.rate is not None and not 0 < run.rate < _LONGEST:
+            raise ValueError("a run under load has a rate that is not possible")
+    if not all(each.calibration.seconds and each.calibration.rate > 0 for each in found.sessions):
+        raise ValueError("instances under load were not calibrated")
 
 
 def _check_throughput(result: Result) -> None:

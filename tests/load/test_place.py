@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from modelzoo.load.place import generator_place, pinned
+from modelzoo.load.place import generator_place, settled
+from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.throughput import Place
 from modelzoo.records.topology import Core, Topology
 
@@ -34,6 +35,15 @@ def test_a_pinned_process_may_run_elsewhere_afterwards() -> None:
     """Only within the block it is on its core."""
     before = os.sched_getaffinity(0)
     cpu = max(before)
-    with pinned(generator_place(Topology((Core((cpu,), (cpu,), 0, 0),)), [], frozenset(before))):
+    with settled(generator_place(Topology((Core((cpu,), (cpu,), 0, 0),)), [], frozenset(before))):
         assert os.sched_getaffinity(0) == {cpu}
     assert os.sched_getaffinity(0) == before
+
+
+def test_a_generator_that_shares_cores_goes_first_if_it_may() -> None:
+    """Only within the block."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with settled(GeneratorPlace((0,), False, "no core is free")) as found:
+        assert found.nice == os.getpriority(os.PRIO_PROCESS, 0) <= before
+    if os.geteuid() == 0:
+        assert os.getpriority(os.PRIO_PROCESS, 0) == before

@@ -453,3 +453,17 @@ def test_the_rounds_of_instances_are_stored_and_checked(tmp_path: Path) -> None:
         stored.set_throughput(wrong)
         with pytest.raises(InputError, match=error):
             store.read(stored.path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("latencies", [0.01, -1.0]), ("seconds", 1e12), ("rate", 0.0), ("rate", -5.0)]
+)
+def test_impossible_loads_are_refused(field: str, value: object, tmp_path: Path) -> None:
+    """A measurement under load is checked like the others."""
+    from load_results import load, measured, result
+
+    data = written(result(measured(load(queries=20, bound=None))), tmp_path)
+    assert read_data(data, tmp_path).load is not None
+    data["load"]["runs"][0][field] = value
+    with pytest.raises(InputError, match="under load has a (time|rate) that is not possible"):
+        read_data(data, tmp_path)
