@@ -56,13 +56,13 @@ def calibrate(server: Server, size: int, seconds: float = CALIBRATION_SECONDS) -
     return Calibration(size, tuple(samples), rate)
 
 
-def arrivals(plan: LoadPlan, rate: Optional[float], number: int, capacity: float) -> Sequence[float]:
+def arrivals(plan: LoadPlan, rate: Optional[float], seed: int, capacity: float) -> Sequence[float]:
     """Return when the requests of a run arrive, in seconds from its start.
 
     Args:
         plan: of the server or the offline scenario.
         rate: requests per second; ``None`` offline.
-        number: of the run, which makes its schedule another one than those of other runs.
+        seed: beside that of the plan; another one gives another schedule.
         capacity: requests per second that the instances have answered, for the length of an offline run.
     """
     if plan.scenario is Scenario.OFFLINE or rate is None:
@@ -71,7 +71,7 @@ def arrivals(plan: LoadPlan, rate: Optional[float], number: int, capacity: float
         wanted = plan.queries if plan.queries is not None and plan.duration is None else math.ceil(capacity * seconds)
         return [0.0] * max(wanted, plan.queries or least)
     queries, seconds = _minima(plan)
-    found: list[float] = poisson(rate, queries, seconds, (plan.seed, number)).tolist()
+    found: list[float] = poisson(rate, queries, seconds, (plan.seed, seed)).tolist()
     return found
 
 
@@ -84,7 +84,7 @@ def _minima(plan: LoadPlan) -> tuple[int, float]:
 
 
 def measure(
-    server: Server, plan: LoadPlan, rate: Optional[float], repeat: int, number: int, calibration: Calibration
+    server: Server, plan: LoadPlan, rate: Optional[float], repeat: int, seed: int, calibration: Calibration
 ) -> LoadRun:
     """Put the load of ``plan`` on ``server``, and record what happened.
 
@@ -93,7 +93,7 @@ def measure(
         plan: what was asked for.
         rate: requests per second; ``None`` if the scenario has none.
         repeat: number of the repeat.
-        number: of the run among all.
+        seed: of its schedule, beside that of the plan.
         calibration: what full batches took.
     """
     started = now()
@@ -103,9 +103,9 @@ def measure(
             queries, seconds = queries_for(OVER, SINGLE_STREAM_PERCENT / 100), OTHER_SECONDS
         served = stream(server, queries, seconds)
     else:
-        schedule = arrivals(plan, rate, number, calibration.rate)
+        schedule = arrivals(plan, rate, seed, calibration.rate)
         served = serve(server, schedule, batching(plan, len(schedule)), _give_up(plan, len(schedule)))
-    return record(served, plan, rate, repeat, number, started, calibration)
+    return record(served, plan, rate, repeat, seed, started, calibration)
 
 
 def batching(plan: LoadPlan, requests: int) -> Batching:
@@ -128,7 +128,7 @@ def record(
     plan: LoadPlan,
     rate: Optional[float],
     repeat: int,
-    number: int,
+    seed: int,
     started: str,
     calibration: Calibration,
 ) -> LoadRun:
@@ -138,7 +138,7 @@ def record(
     run = LoadRun(
         repeat=repeat,
         rate=rate,
-        seed=number,
+        seed=seed,
         started=started,
         requests=len(served.due),
         seconds=served.ended - served.begun,

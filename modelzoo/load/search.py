@@ -49,41 +49,43 @@ def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], Non
         WorkerError: an instance died; its run was yielded before.
         ModelzooError: the instances cannot be started.
     """
-    number = 0
     for repeat in range(load.plan.repeats):
         with open_session(repeat) as opened:
             on_session(opened.session)
-            for run in _repeat(load, opened, repeat, number):
-                number += 1
+            for run in _repeat(load, opened, repeat):
                 yield run
                 died = next((reason.text for reason in run.reasons if reason.flaw is Flaw.DIED), None)
                 if died is not None:
                     raise WorkerError(died)
 
 
-def _repeat(load: Load, opened: Opened, repeat: int, number: int) -> Iterator[LoadRun]:
+def _repeat(load: Load, opened: Opened, repeat: int) -> Iterator[LoadRun]:
     plan, calibration = load.plan, opened.session.calibration
     if not plan.is_search:
-        yield measure(opened.server, plan, plan.rate, repeat, number, calibration)
+        yield measure(opened.server, plan, plan.rate, repeat, repeat, calibration)
         return
-    yield from _search(load, opened, repeat, number)
+    yield from _search(load, opened, repeat)
 
 
-def _search(load: Load, opened: Opened, repeat: int, number: int) -> Iterator[LoadRun]:
+def _search(load: Load, opened: Opened, repeat: int) -> Iterator[LoadRun]:
     """The runs of one search.
 
-    A run of which only the generator was at fault is repeated with another schedule. Whatever fails for another
-    reason as well counts as failed, so a generator that is late can only make the answer lower."""
+    All of them have the same gaps between arrivals, stretched by the rate (common random numbers), so that the rates of
+    a repeat differ by nothing else; other repeats have others. A run of which only the generator was at fault is
+    repeated with another schedule. Whatever fails for another reason as well counts as failed, so a generator that is
+    late can only make the answer lower.
+    """
     plan, calibration = load.plan, opened.session.calibration
     bracket = Bracket(predicted(plan, calibration, opened.alone, load.fixed_size))
-    late = 0
+    late, seed = 0, repeat
     while (rate := bracket.next()) is not None:
-        run = measure(opened.server, plan, rate, repeat, number, calibration)
-        number += 1
+        run = measure(opened.server, plan, rate, repeat, seed, calibration)
         yield run
         flaws = {reason.flaw for reason in run.reasons}
         late = late + 1 if flaws == {Flaw.LATE} else 0
         if late >= MOST_LATE or Flaw.TOO_FEW in flaws or Flaw.DIED in flaws:
             return
-        if not late:
+        if late:
+            seed += plan.repeats
+        else:
             bracket = bracket.tried(rate, passed=run.is_valid)

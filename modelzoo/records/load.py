@@ -191,7 +191,7 @@ class LoadRun:
     Attributes:
         repeat: number of the repeat that it belongs to, from 0.
         rate: requests per second of its schedule; ``None`` if there is no schedule.
-        seed: of the schedule, with the plan's seed before it.
+        seed: of the schedule, beside that of the plan. The runs of a search in one repeat share it.
         started: when it began; UTC, ISO 8601.
         requests: how many were scheduled.
         seconds: from the start of the schedule to the last reply.
