@@ -35,7 +35,7 @@ from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.records.instance import Ready, RunUntil, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
-from modelzoo.results.throughput import Series, count
+from modelzoo.results.counting import Series, count
 from modelzoo.setting import Plan, Setting
 from modelzoo.throughput.plan import most_cores, plan
 from modelzoo.throughput.round import Task, run_configuration
@@ -44,7 +44,7 @@ from modelzoo.workload.discovery import find_workload, load_workload
 SPREAD_SECONDS = 0.005
 WINDOW_SHARE = 0.8
 AGREEMENT = 0.02
-TURNS, TURN_SECONDS = 20, 0.5
+TURNS, TURN_SECONDS, LEAST_BATCHES = 20, 0.5, 4
 
 
 def measured(request: Request, instances: int, cores: int, number: int) -> ConfigurationRun:
@@ -73,7 +73,7 @@ def agreement(request: Request, cores: int, number: int) -> float:
         instance = stack.enter_context(
             start_instance(request, 0, prepared[0], frozenset(place.cpus), lambda event: None, full_audit=False)
         )
-        instance.wait(Ready)
+        turn = max(TURN_SECONDS, LEAST_BATCHES * instance.wait(Ready).times[0].seconds)
         alone = replace(request, plan=Plan(max_seconds=TURNS * TURN_SECONDS))
         run = WorkerRun(alone, 0, number, lambda event: None)
         run.start(prepared[0], False, False, stack)
@@ -81,7 +81,7 @@ def agreement(request: Request, cores: int, number: int) -> float:
         run.resume()
         while run.advance():
             start = monotonic()
-            instance.send(RunUntil(start, start + TURN_SECONDS))
+            instance.send(RunUntil(start, start + turn))
             window = instance.wait(Window)
             counted = count([Series(window.started, window.ended)])
             if counted is not None:

@@ -13,7 +13,7 @@ from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.placement import NodeMemory, Placement
 from modelzoo.records.run import Asked, Result
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun, Place, Smt, Throughput
-from modelzoo.results.throughput import Series, count
+from modelzoo.results.counting import Series, count
 from modelzoo.setting import Setting
 from modelzoo.throughput.plan import plan
 

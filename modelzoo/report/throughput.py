@@ -14,6 +14,7 @@ from modelzoo.records.throughput import Smt, Soak, Throughput
 from modelzoo.report.results_table import ratio
 from modelzoo.report.table import Column
 from modelzoo.results import throughput as results
+from modelzoo.results.counting import LEAST
 from modelzoo.results.throughput import Row
 from modelzoo.stats.trend import Trend, linear_trend
 
@@ -185,7 +186,7 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
         if row.is_short:
             said.append(
                 f"{name}: an instance completed only {row.fewest} batches inside the window, fewer than "
-                f"{results.LEAST}; the count may be off by {100 * row.off:.1f} %"
+                f"{LEAST}; the count may be off by {100 * row.off:.1f} %"
             )
         if row.rounds == 1:
             said.append(f"{name}: one round, so there is no interval")

@@ -1,10 +1,6 @@
-"""What many instances achieved together: counting, throughput, latency, scaling, and which configuration is best. Pure.
+"""What many instances achieved over all rounds: throughput, latency, scaling, and which configuration is best. Pure.
 
-**Counting.** The counted window opens when every instance has completed its first batch after the barrier, and closes
-when the first instance completes its last one, so all instances ran all the time in it. Counted are the batches that
-end in it. Throughput is items ÷ length of the window; it is never a sum of averages over different times. Of every
-instance the batch that runs when the window opens counts as a whole, and the one that runs when it closes does not
-count, so its count is off by less than one batch in either direction, and the total by less than one per instance.
+``modelzoo.results.counting`` says how a round is counted.
 """
 
 from __future__ import annotations
@@ -19,88 +15,7 @@ from modelzoo import stats
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result, RunReport
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun, Throughput
-
-LEAST = 50
-"""Batches that every instance should complete inside the window. The total is then known to 1 ÷ 50 = 2 % at worst."""
-STRAGGLER = 0.9
-"""An instance is a straggler if it completed less than this share of the median instance's batches …"""
-STRAGGLER_BATCHES = 2
-"""… and is behind by more batches than counting can be off by."""
-
-
-# Counting
-
-
-@dataclass(frozen=True)
-class Series:
-    """When the batches of one instance began and ended, in seconds of one clock for all."""
-
-    started: Sequence[float]
-    ended: Sequence[float]
-
-
-@dataclass(frozen=True)
-class Counted:
-    """The counted window, and for each instance the latencies of the batches that ended in it."""
-
-    start: float
-    end: float
-    latencies: tuple[tuple[float, ...], ...]
-
-    @property
-    def seconds(self) -> float:
-        """Length of the window."""
-        return self.end - self.start
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Batches of each instance."""
-        return tuple(map(len, self.latencies))
-
-
-def count(instances: Sequence[Series]) -> Optional[Counted]:
-    """Count the batches inside the window in which all ``instances`` ran; ``None`` if there is no such window."""
-    if not instances or not all(each.ended for each in instances):
-        return None
-    start, end = max(each.ended[0] for each in instances), min(each.ended[-1] for each in instances)
-    if end <= start:
-        return None
-    latencies = tuple(
-        tuple(done - begun for begun, done in zip(each.started, each.ended) if start < done <= end)
-        for each in instances
-    )
-    return Counted(start, end, latencies)
-
-
-# One round
-
-
-def rate(run: ConfigurationRun, batch: int) -> Optional[float]:
-    """Items per second of all instances together; ``None`` if they did not all run."""
-    if not run.window or any(each.error for each in run.instances):
-        return None
-    return batch * run.counted / run.window
-
-
-def uncertainty(run: ConfigurationRun) -> float:
-    """How far the count may be off: ± 1 batch of every instance, relative to the total."""
-    return len(run.instances) / run.counted if run.counted else math.inf
-
-
-def stragglers(run: ConfigurationRun) -> dict[int, float]:
-    """The instances that were much slower than most, with the share of the median instance's batches."""
-    counts = [each.counted for each in run.instances]
-    if len(counts) < 2:
-        return {}
-    middle = median(counts)
-    return {
-        number: value / middle
-        for number, value in enumerate(counts)
-        if value < STRAGGLER * middle and middle - value > STRAGGLER_BATCHES
-    }
-
-
-# All rounds
+from modelzoo.results.counting import LEAST, percentile, rate, stragglers, uncertainty
 
 
 @dataclass(frozen=True)
@@ -265,14 +180,6 @@ def _meets(bound: LatencyBound, bounded: Optional[float], samples: Sequence[floa
     over = sum(value > bound.seconds for value in samples)
     # Half of them and more: with few samples a lower share may be chance.
     return False if samples and over >= max(0.5, 1 - bound.percentile / 100) * len(samples) else None
-
-
-def percentile(samples: Sequence[float], percent: float) -> Optional[float]:
-    """Return a percentile by nearest rank; ``None`` unless there are more than 1 ÷ (1 − p) samples."""
-    if len(samples) * (100 - percent) <= 100:
-        return None
-    ordered = sorted(samples)
-    return ordered[min(len(ordered) - 1, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> Optional[stats.Interval]:

@@ -26,7 +26,7 @@ from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Preparation, Progress
 from modelzoo.records.run import RunReport, now
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
-from modelzoo.results.throughput import LEAST, Counted, Series, count
+from modelzoo.results.counting import LEAST, Counted, Series, count
 from modelzoo.setting import labels
 
 SETTLING_SECONDS = 1.0

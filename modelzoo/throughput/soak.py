@@ -12,7 +12,7 @@ from typing import Callable
 from modelzoo.measure.request import OnEvent
 from modelzoo.records.instance import Window
 from modelzoo.records.throughput import Soak, SoakPoint
-from modelzoo.results.throughput import Series, count, percentile
+from modelzoo.results.counting import Series, count, percentile
 from modelzoo.throughput.round import Crew, Task
 
 POINTS = 60
