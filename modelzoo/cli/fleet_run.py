@@ -14,7 +14,6 @@ from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import InterruptedSessionError, measure_session
 from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
-from modelzoo.setting import value_text
 from modelzoo.version import __version__
 
 if TYPE_CHECKING:
@@ -89,12 +88,15 @@ def _directory(args: argparse.Namespace) -> Path:
 
 
 def _facts(jobs: Jobs) -> dict[str, str]:
-    """What all hosts must measure alike."""
-    asked = [(work.name, setting) for work, settings in jobs for setting in settings]
-    names = [
-        f"{name} {setting.label} {value_text(setting.batch)} {value_text(setting.threads)}" for name, setting in asked
-    ]
-    return {"modelzoo": __version__, "settings": ", ".join(names)}
+    """What all hosts must measure alike; paths are shortened to their last part, which hosts have in common."""
+    from modelzoo.comparison.pairing import words
+
+    facts = {"modelzoo": __version__}
+    for work, settings in jobs:
+        for number, setting in enumerate(settings, start=1):
+            text = " ".join(f"{name}={value}" for name, value in words(setting).items())
+            facts[f"setting {number} of {work.name}"] = text
+    return facts
 
 
 def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> None:

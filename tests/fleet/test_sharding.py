@@ -115,6 +115,19 @@ def test_a_third_call_judges_nothing(tmp_path: Path) -> None:
     assert found.reused == 6
 
 
+def test_a_damaged_shard_is_judged_again(tmp_path: Path) -> None:
+    """The rest of its disk is used."""
+    divided = plan()
+    fleet(tmp_path, [FakeJudge("host-0", divided)])
+    damaged = next(path for path in sorted(directory(tmp_path, 0).iterdir()) if path.suffix == ".json")
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    judge = FakeJudge("host-0", divided)
+    found = collected(fleet(tmp_path, [judge])).sharding
+    assert judge.done == [0]
+    assert found.reused == 5
+    check_whole(tmp_path, divided)
+
+
 def test_shards_of_pictures_that_have_changed_are_judged_again(tmp_path: Path) -> None:
     """Their files no longer have the contents that were judged."""
     divided = plan()
