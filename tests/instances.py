@@ -12,7 +12,7 @@ from topologies import topology
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.placement import NodeMemory, Placement
 from modelzoo.records.run import Asked, Result
-from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun, Place, Smt, Throughput
+from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt, Throughput
 from modelzoo.results.counting import Series, count
 from modelzoo.setting import Setting
 from modelzoo.throughput.plan import plan
@@ -32,7 +32,7 @@ def configuration(instances: int, cores: int = 1, batch: int = 1, group: int = 0
     return Configuration(group, instances, cores, batch, Smt.OFF, plan(FOUR, instances, cores))
 
 
-def placement(place: Place, elsewhere: int = 0) -> Placement:
+def placement(place: InstancePlace, elsewhere: int = 0) -> Placement:
     """The memory of an instance on its own node, with ``elsewhere`` bytes on another one."""
     memory = (NodeMemory(place.node, 1_000_000 - elsewhere, 500_000), NodeMemory(place.node + 1, elsewhere, 0))
     return Placement(place.cpus, (place.node,), memory, policy=f"memory preferred on node {place.node}")

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from modelzoo.records.load import GeneratorPlace
-from modelzoo.records.throughput import Place
+from modelzoo.records.throughput import InstancePlace
 from modelzoo.records.topology import Topology
 
 FIRST = -10
@@ -16,7 +16,7 @@ FIRST = -10
 time slice of an instance to end."""
 
 
-def generator_place(topology: Topology, places: Sequence[Place], allowed: frozenset[int]) -> GeneratorPlace:
+def generator_place(topology: Topology, places: Sequence[InstancePlace], allowed: frozenset[int]) -> GeneratorPlace:
     """Return the CPUs of the generator: a core that no instance uses, not even a hardware thread of it.
 
     Args:

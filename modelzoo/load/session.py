@@ -18,7 +18,7 @@ from modelzoo.records.instance import Finish, Ready, Served
 from modelzoo.records.load import GeneratorPlace, Load, LoadSession
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import now
-from modelzoo.records.throughput import Place
+from modelzoo.records.throughput import InstancePlace
 from modelzoo.setting import ResolvedSetting
 
 
@@ -37,7 +37,7 @@ class Site:
 
     request: Request
     prepared: Preparation
-    places: tuple[Place, ...]
+    places: tuple[InstancePlace, ...]
     generator: GeneratorPlace
     on_event: OnEvent
     wake: Optional[int] = None

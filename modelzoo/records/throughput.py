@@ -25,8 +25,13 @@ class Smt(str, Enum):
 
 
 @dataclass(frozen=True)
-class Place:
-    """The CPUs of one instance, and the NUMA node that they are on."""
+class InstancePlace:
+    """The CPUs of one instance.
+
+    Attributes:
+        cpus: their numbers.
+        node: the NUMA node that they are on.
+    """
 
     cpus: tuple[int, ...]
     node: int
@@ -50,7 +55,7 @@ class Configuration:
     cores: int
     batch: int
     smt: Smt
-    places: tuple[Place, ...]
+    places: tuple[InstancePlace, ...]
 
     @property
     def name(self) -> str:
@@ -78,7 +83,7 @@ class InstanceRun:
         error_kind: class of the error in ``modelzoo.errors``.
     """
 
-    place: Place
+    place: InstancePlace
     batches: int = 0
     counted: int = 0
     latencies: tuple[float, ...] = ()

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modelzoo.errors import UsageError
-from modelzoo.records.throughput import Place, Smt
+from modelzoo.records.throughput import InstancePlace, Smt
 from modelzoo.records.topology import Core, Topology
 
 
-def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> tuple[Place, ...]:
+def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> tuple[InstancePlace, ...]:
     """Return the place of each instance.
 
     Args:
@@ -46,7 +46,7 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
     for _ in range(instances):
         node = max(free, key=lambda each: (len(free[each]), -each))
         chosen, free[node] = free[node][:cores], free[node][cores:]
-        places.append(Place(_cpus(chosen, smt), node))
+        places.append(InstancePlace(_cpus(chosen, smt), node))
     _check_threads(places, cores, smt)
     return tuple(places)
 
@@ -98,7 +98,7 @@ def _check_quota(topology: Topology, instances: int, cores: int) -> None:
         )
 
 
-def _check_threads(places: Sequence[Place], cores: int, smt: Smt) -> None:
+def _check_threads(places: Sequence[InstancePlace], cores: int, smt: Smt) -> None:
     """An instance has a thread for each of its CPUs, and all instances are to be alike."""
     if smt is Smt.OFF:
         return

@@ -8,7 +8,7 @@ import pytest
 
 from modelzoo.load.place import generator_place, settled
 from modelzoo.records.load import GeneratorPlace
-from modelzoo.records.throughput import Place
+from modelzoo.records.throughput import InstancePlace
 from modelzoo.records.topology import Core, Topology
 
 SMT = Topology(tuple(Core((cpu, cpu + 4), (cpu, cpu + 4), 0, 0) for cpu in range(4)))
@@ -17,13 +17,13 @@ ALL = frozenset(range(8))
 
 def test_a_core_without_instances_is_the_generators() -> None:
     """The highest one, with its hardware threads; a sibling of an instance's CPU does not count as free."""
-    found = generator_place(SMT, [Place((0, 1), 0)], ALL)
+    found = generator_place(SMT, [InstancePlace((0, 1), 0)], ALL)
     assert (found.cpus, found.is_own, found.problem) == ((3, 7), True, None)
 
 
 def test_without_a_free_core_it_shares_and_says_so() -> None:
     """Although the siblings are idle."""
-    found = generator_place(SMT, [Place((0, 1), 0), Place((2, 3), 0)], ALL)
+    found = generator_place(SMT, [InstancePlace((0, 1), 0), InstancePlace((2, 3), 0)], ALL)
     assert not found.is_own
     assert found.cpus == tuple(range(8))
     assert found.problem is not None

@@ -14,7 +14,7 @@ from modelzoo.machine.topology import read_topology
 from modelzoo.measure import calls
 from modelzoo.measure.request import Request
 from modelzoo.records.load import LoadSession
-from modelzoo.records.throughput import Place
+from modelzoo.records.throughput import InstancePlace
 from modelzoo.setting import Plan, ResolvedSetting, Setting
 from modelzoo.workload.discovery import CHECKOUT, load_workload
 
@@ -33,7 +33,7 @@ def test_an_instance_answers_a_load_and_reports_at_its_end() -> None:
     request = Request(work, (setting,), Plan(warmup=2), audit=False)
     (prepared,) = calls.prepare(request, lambda event: None)
     cpu = min(os.sched_getaffinity(0))
-    places = (Place((cpu,), 0),)
+    places = (InstancePlace((cpu,), 0),)
     topology = read_topology()
     place = generator_place(topology, places, frozenset(os.sched_getaffinity(0)))
     asked = replace(load(batch=2, queries=40, bound=None, rate=200.0), fixed_size=None)

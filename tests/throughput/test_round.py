@@ -11,7 +11,7 @@ from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 from modelzoo.machine.topology import read_topology
 from modelzoo.measure.calls import prepare
 from modelzoo.measure.request import Event, Request
-from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun, Place, Smt
+from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt
 from modelzoo.throughput import round as rounds
 from modelzoo.throughput.plan import plan
 from modelzoo.throughput.round import Task, run_configuration, worker_problem
@@ -83,7 +83,7 @@ def test_an_instance_that_dies_on_the_way_is_named(tmp_path: Path) -> None:
 
 def test_an_error_that_the_user_can_act_on_is_no_accident() -> None:
     """It would come again in every round."""
-    failed = InstanceRun(Place((0,), 0), error="no such mode", error_kind="UsageError")
+    failed = InstanceRun(InstancePlace((0,), 0), error="no such mode", error_kind="UsageError")
     run = ConfigurationRun(0, 0, "", "", (failed,))
     assert worker_problem(run) == "no such mode"
-    assert worker_problem(ConfigurationRun(0, 0, "", "", (InstanceRun(Place((0,), 0)),))) is None
+    assert worker_problem(ConfigurationRun(0, 0, "", "", (InstanceRun(InstancePlace((0,), 0)),))) is None
