@@ -9,7 +9,7 @@ from statistics import median
 from typing import Optional
 
 from modelzoo.formatting import MISSING, rounded, seconds, significant
-from modelzoo.records.load import GeneratorPlace, Load, LoadgenRun, LoadRun, LoadSession, Scenario
+from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadgenRun, LoadRun, LoadSession, Scenario
 from modelzoo.records.run import Result
 from modelzoo.report.table import Column
 from modelzoo.results import load as results
@@ -188,7 +188,9 @@ def _search_headline(load: Load) -> str:
         missing = sum(each.rate is None for each in searches)
         if not searches or not load.is_complete:
             return "the search was interrupted before it had an answer"
-        return f"no rate was found at which {bound} is met, in {missing} of {len(searches)} repeats"
+        late = any([each.flaw for each in run.reasons] == [Flaw.LATE] for run in load.runs)
+        why = "; the generator was late, so something else kept the machine busy" if late else ""
+        return f"no rate was found at which {bound} is met, in {missing} of {len(searches)} repeats{why}"
     every = f"in each of {len(found.found)} repeats" if len(found.found) > 1 else "in one repeat"
     said = f"up to {significant(found.sustained, 3)} requests/s meet {bound} {every}, on {instances_text(load)}"
     if len(found.found) == 1:
