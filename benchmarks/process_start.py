@@ -58,7 +58,7 @@ def run_old_worker() -> int:
     from modelzoo.measure import measurement, worker
 
     engine.load_model = load_normally  # type: ignore[attr-defined]
-    measurement.no_garbage_collection = nullcontext  # type: ignore[assignment]
+    measurement.no_garbage_collection = nullcontext  # type: ignore[assignment, attr-defined]
     return worker.main()
 
 
