@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Optional
 
+from modelzoo.errors import WorkerError
 from modelzoo.load.dispatcher import Batching
 from modelzoo.load.loop import GiveUp, Served, serve, stream
 from modelzoo.load.schedule import poisson
@@ -34,6 +35,9 @@ def calibrate(server: Server, size: int, seconds: float = CALIBRATION_SECONDS) -
         server: its instances are idle.
         size: requests of a batch.
         seconds: how long.
+
+    Raises:
+        WorkerError: an instance died. The others could serve without it, but that would be another measurement.
     """
     begun, samples = server.now(), []
     answered = dict.fromkeys(range(server.instances), 0)
@@ -45,15 +49,14 @@ def calibrate(server: Server, size: int, seconds: float = CALIBRATION_SECONDS) -
         for reply in server.wait(math.inf):
             running -= 1
             if reply.error is not None:
-                continue
+                raise WorkerError(f"instance {reply.instance} died before the first run: {reply.error}")
             ended = server.now()
             samples.append(reply.ended - reply.started)
             answered[reply.instance] += 1
             if ended < until or answered[reply.instance] < CALIBRATION_BATCHES:
                 server.start(reply.instance, size)
                 running += 1
-    rate = size * len(samples) / (ended - begun) if samples else 0.0
-    return Calibration(size, tuple(samples), rate)
+    return Calibration(size, tuple(samples), size * len(samples) / (ended - begun))
 
 
 def arrivals(plan: LoadPlan, rate: Optional[float], seed: int, capacity: float) -> Sequence[float]:

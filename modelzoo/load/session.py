@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Callable, Optional
 
-from modelzoo.errors import WorkerError
 from modelzoo.load.measuring import calibrate
 from modelzoo.load.place import settled
 from modelzoo.load.processes import ProcessServer
@@ -81,8 +80,6 @@ def open_session(
         place = stack.enter_context(settled(site.generator))
         server = ProcessServer(instances, load.fixed_size, spins=site.generator.is_own, wake=site.wake)
         calibration = calibrate(server, batch)
-        if not calibration.seconds:
-            raise WorkerError("no instance answered a batch; see 'modelzoo run' of the same setting")
         cpus = tuple(place.cpus for place in site.places)
         session = LoadSession(repeat, started, cpus, place, calibration)
         alone = {each.size: each.seconds for each in ready[0].times}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from load_results import plan
 
+from modelzoo.errors import WorkerError
 from modelzoo.load.measuring import CALIBRATION_BATCHES, OVER, SERVER_SECONDS, arrivals, calibrate, measure
+from modelzoo.load.server import Reply
 from modelzoo.load.virtual import VirtualServer
 from modelzoo.records.load import BatchCount, Calibration, Flaw, Scenario
 from modelzoo.stats.early_stopping import queries_for
@@ -20,6 +22,19 @@ def test_the_calibration_keeps_all_instances_busy() -> None:
     assert found.seconds == pytest.approx([0.4] * len(found.seconds))
     assert len(found.seconds) >= 3 * CALIBRATION_BATCHES
     assert found.rate == pytest.approx(3 * 4 / 0.4)
+
+
+class Dying(VirtualServer):
+    """Its second instance dies."""
+
+    def wait(self, until: float) -> list[Reply]:
+        return [each._replace(error="ended by SIGKILL") if each.instance else each for each in super().wait(until)]
+
+
+def test_an_instance_that_dies_in_the_calibration_is_named() -> None:
+    """Nobody would ever hear of the requests that it was given later."""
+    with pytest.raises(WorkerError, match="instance 1 died before the first run: ended by SIGKILL"):
+        calibrate(Dying(2, lambda size: 0.1), 1)
 
 
 def test_a_run_is_long_enough_for_its_bound() -> None:
