@@ -132,7 +132,7 @@ class _Run:
             now = server.now()
             while following < count and due[following] <= now:
                 found.admitted[following] = now
-                if not dispatcher.offer(following, due[following]):
+                if not self._admit(following, now):
                     found.rejected += 1
                     self._over += 1
                 following += 1
@@ -144,6 +144,14 @@ class _Run:
                 if self._is_over():
                     following = count
         return found
+
+    def _admit(self, request: int, now: float) -> bool:
+        """Put a request into the queue; of several that are due at once, idle instances make room for the next."""
+        dispatcher, arrival = self._found.dispatcher, self._found.due[request]
+        if dispatcher.offer(request, arrival):
+            return True
+        dispatcher.dispatch(now)
+        return dispatcher.offer(request, arrival)
 
     def _take(self, batches: Sequence[Batch], now: float) -> None:
         found = self._found

@@ -75,6 +75,12 @@ def test_an_overload_is_rejected_and_counted() -> None:
     assert max(found.latencies()) <= 22.0
 
 
+def test_a_small_queue_does_not_reject_what_an_idle_instance_could_take() -> None:
+    """Two requests that are due at once, two idle instances, and a queue with room for one."""
+    found = serve(VirtualServer(2, lambda _: 2.0), [0.0, 0.0, 0.0, 0.0], Batching(1, 0.0, 1), lead=0.0)
+    assert (found.rejected, len(found.latencies())) == (1, 3)
+
+
 def test_a_run_that_cannot_meet_its_bound_ends_early() -> None:
     """After one request more than may be over it; what waits is dropped."""
     arrivals = [float(number) for number in range(1000)]
