@@ -42,6 +42,16 @@ def significant(value: float, digits: int = 4) -> str:
     return rounded
 
 
+def rounded_down(value: float) -> str:
+    """Format a positive value to 3 significant digits that are not more than it: a rate that can be kept up.
+
+    >>> rounded_down(13.68), rounded_down(13.7), rounded_down(1239.0)
+    ('13.6', '13.7', '1230')
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return significant(math.floor(value / step + 1e-9) * step, 3)
+
+
 def duration(value: float) -> str:
     """Format a time that people wait, in seconds, to two units: ``7 s``, ``12 min 30 s``, ``1 h 2 min``."""
     minutes, rest = divmod(round(value), 60)

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Callable, Optional
 
-RESOLUTION = 0.05
-"""The search ends when the lowest rate that failed is at most this much above the highest that passed."""
+from modelzoo.results.load import RESOLUTION
+
 STEP = 1.15
 """Factor between the first rate and the next, while all have passed or all have failed; each further step is twice as
 large in logarithms …"""

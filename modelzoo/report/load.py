@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Optional
 
-from modelzoo.formatting import MISSING, rounded, seconds, significant
+from modelzoo.formatting import MISSING, rounded, rounded_down, seconds, significant
 from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadgenRun, LoadRun, LoadSession, Scenario
 from modelzoo.records.run import Result
 from modelzoo.report.table import Column
@@ -190,9 +190,14 @@ def _search_headline(load: Load) -> str:
             return "the search was interrupted before it had an answer"
         late = any([each.flaw for each in run.reasons] == [Flaw.LATE] for run in load.runs)
         why = "; the generator was late, so something else kept the machine busy" if late else ""
+        met = [each.valid for each in searches if each.valid is not None]
+        if len(met) == len(searches):
+            where = f"in {missing} of {len(searches)} repeats"
+            reached = f"{bound} was met at {rounded_down(min(met))} requests/s"
+            return f"the search did not come to its end {where}, so there is no answer; {reached} in each{why}"
         return f"no rate was found at which {bound} is met, in {missing} of {len(searches)} repeats{why}"
     every = f"in each of {len(found.found)} repeats" if len(found.found) > 1 else "in one repeat"
-    said = f"up to {significant(found.sustained, 3)} requests/s meet {bound} {every}, on {instances_text(load)}"
+    said = f"up to {rounded_down(found.sustained)} requests/s meet {bound} {every}, on {instances_text(load)}"
     if len(found.found) == 1:
         return f"{said}; how much another start of the instances would change it is not known (--repeats)"
     level = interval(found.level, "requests/s")
@@ -247,7 +252,7 @@ def command(result: Result) -> Optional[str]:
             next(given, None)
         elif word != "--find" and not word.startswith(tuple(f"{name}=" for name in _OF_A_SEARCH)):
             kept.append(word)
-    return shlex.join(["modelzoo", *kept, "--rate", significant(found.sustained, 3)])
+    return shlex.join(["modelzoo", *kept, "--rate", rounded_down(found.sustained)])
 
 
 def loadgen_sentence(check: LoadgenRun) -> str:

@@ -10,7 +10,7 @@ from typing import Optional
 
 from modelzoo.formatting import seconds as time_text
 from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.load import Flaw, Lateness, Load, LoadRun, Reason, Scenario
+from modelzoo.records.load import OVERLOAD, Flaw, Lateness, Load, LoadRun, Reason, Scenario
 from modelzoo.records.run import Result
 from modelzoo.stats.early_stopping import most_over, queries_for, shows, upper_estimate
 from modelzoo.stats.intervals import Interval, level_interval
@@ -20,6 +20,8 @@ LATE = 1e-3
 LATE_SHARE = 0.02
 """… or this share of the time that a batch takes, if that is more: the queue cannot tell such a shift from another
 schedule."""
+RESOLUTION = 0.05
+"""A search ends when the lowest rate that failed is at most this much above the highest that passed."""
 SINGLE_STREAM_PERCENT = 90.0
 """The percentile that MLPerf reports of SingleStream (``TestSettings::single_stream_target_latency_percentile``)."""
 
@@ -91,7 +93,9 @@ def _bound_reasons(run: LoadRun, bound: LatencyBound) -> list[Reason]:
     limit, fraction, count = time_text(bound.seconds), bound.percentile / 100, len(run.latencies)
     over = sum(latency > bound.seconds for latency in run.latencies)
     if run.given_up:
-        many = f"{over:,} of the first {count:,} requests took longer than {limit}"
+        rejected = " or were rejected" if run.rejected else ""
+        over, first = over + run.rejected, count + run.rejected
+        many = f"{over:,} of the first {first:,} requests took longer than {limit}{rejected}"
         return [Reason(Flaw.BOUND, f"{many}, too many for {bound.text}")]
     many = f"{over:,} of {count:,} requests took longer than {limit}"
     if over > (1 - fraction) * count:
@@ -127,12 +131,14 @@ class Found:
 
     Attributes:
         repeat: its number, from 0.
-        rate: the highest rate whose run was VALID; ``None``: none was.
-        limit: the lowest rate above it whose run was an overload; ``None``: none was.
+        rate: the highest rate that meets the bound; ``None``: none does, or the search did not come to its end.
+        valid: the highest rate whose run was VALID; ``None``: none was.
+        limit: the lowest rate above it whose run showed an overload; ``None``: none did.
     """
 
     repeat: int
     rate: Optional[float]
+    valid: Optional[float]
     limit: Optional[float]
 
 
@@ -158,15 +164,29 @@ def searches(load: Load) -> list[Found]:
     for repeat in sorted({run.repeat for run in load.runs if not run.replayed}):
         runs = [run for run in load.runs if run.repeat == repeat and run.rate is not None and not run.replayed]
         valid = max((run.rate for run in runs if run.rate is not None and run.is_valid), default=None)
-        over = [run.rate for run in runs if run.rate is not None and run.is_overload]
+        over = [run.rate for run in runs if run.rate is not None and _has_failed(run)]
         limit = min((rate for rate in over if valid is None or rate > valid), default=None)
-        found.append(Found(repeat, valid, limit))
+        # An interruption, or a generator that was late again and again, ends a search before it is known how much
+        # higher the rate could be.
+        is_done = valid is not None and limit is not None and limit <= valid * (1 + RESOLUTION)
+        found.append(Found(repeat, valid if is_done else None, valid, limit))
     return found
 
 
+def _has_failed(run: LoadRun) -> bool:
+    """Whether a search counts the rate as too high: the bound was not met, whatever else was wrong."""
+    flaws = {reason.flaw for reason in run.reasons}
+    return Flaw.DIED not in flaws and not flaws.isdisjoint(OVERLOAD)
+
+
 def answer(load: Load) -> Optional[Answer]:
-    """The highest rate that meets the bound; ``None`` if a repeat found none, or nothing was searched."""
+    """The highest rate that meets the bound; ``None`` if a repeat found none, or nothing was searched.
+
+    The repeat in which a call was interrupted does not count.
+    """
     found = searches(load) if load.plan.is_search else []
+    if found and not load.is_complete and found[-1].rate is None:
+        found = found[:-1]
     rates = [each.rate for each in found if each.rate is not None]
     if not rates or len(rates) < len(found):
         return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.load.bracket import LOWEST, RESOLUTION, Bracket, highest
+from modelzoo.load.bracket import LOWEST, Bracket, highest
+from modelzoo.results.load import RESOLUTION
 
 
 @pytest.mark.parametrize("truth", [1.0, 7.0, 9.9, 10.0, 10.4, 25.0, 300.0])

@@ -11,12 +11,12 @@ from load_results import load, measured, sessions
 
 from modelzoo.errors import WorkerError
 from modelzoo.load import search
-from modelzoo.load.bracket import RESOLUTION
 from modelzoo.load.search import MOST_LATE, Opened
 from modelzoo.load.server import Reply
 from modelzoo.load.virtual import VirtualServer
-from modelzoo.records.load import Flaw
-from modelzoo.results.load import answer, searches
+from modelzoo.records.load import Flaw, Reason
+from modelzoo.report.load import headline
+from modelzoo.results.load import RESOLUTION, answer, searches
 
 
 def test_a_search_finds_the_highest_rate_in_every_repeat() -> None:
@@ -76,6 +76,23 @@ def test_a_late_generator_ends_a_search() -> None:
     late_only = [run for run in found if [reason.flaw for reason in run.reasons] == [Flaw.LATE]]
     assert late_only == found[-MOST_LATE:]
     assert not any(run.is_valid for run in found)
+
+
+def test_a_search_that_did_not_come_to_its_end_has_no_answer() -> None:
+    """It met the bound at some rate, but nothing shows that no higher one would do."""
+    found = measured(load(is_search=True, rate=None, repeats=2, queries=662))
+    first = [run for run in found.runs if run.repeat == 0]
+    valid = next(run for run in found.runs if run.repeat == 1 and run.is_valid)
+    late = replace(valid, reasons=(Reason(Flaw.LATE, "the generator was late"),))
+    ended = replace(found, runs=(*first, valid, *[late] * MOST_LATE))
+    assert answer(ended) is None
+    assert [(one.rate is None, one.valid is None) for one in searches(ended)] == [(False, False), (True, False)]
+    said = headline(ended)
+    assert said.startswith("the search did not come to its end in 1 of 2 repeats, so there is no answer; p99=50ms was ")
+    assert said.endswith("; the generator was late, so something else kept the machine busy")
+    interrupted = answer(replace(ended, is_complete=False))
+    assert interrupted is not None
+    assert [one.repeat for one in interrupted.found] == [0]
 
 
 class Dying(VirtualServer):

@@ -63,6 +63,14 @@ def test_the_reasons_give_the_figures() -> None:
     assert text == "100 requests cannot show p99=50ms: it takes 459; raise --queries"
 
 
+def test_rejections_may_end_a_run_early() -> None:
+    """They count as over the bound, and are named."""
+    ended = run(*[0.01] * 90, *[0.06] * 2, rejected=8, requests=1001, given_up=True)
+    assert [each.text for each in reasons(ended, BOUND, 10)][1] == (
+        "10 of the first 100 requests took longer than 50.00 ms or were rejected, too many for p99=50ms"
+    )
+
+
 def test_rejections_lateness_and_deaths_make_a_run_invalid() -> None:
     """Whatever its latencies are. Only the first says that the load was too high."""
     good = run(*[0.01] * 1001)

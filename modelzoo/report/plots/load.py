@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.files import write_atomically
-from modelzoo.formatting import MISSING, seconds, significant
+from modelzoo.formatting import MISSING, rounded_down, seconds, significant
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
 from modelzoo.report.plots import canvas, theme
@@ -170,7 +170,7 @@ def _legend(data: LoadCurve) -> list[str]:
     if data.bound is not None:
         shown.append(f"dashed: the bound, {data.bound.text}")
     if data.found is not None:
-        shown.append(f"vertical line: {significant(data.found[0], 3)} requests/s, which every repeat sustained")
+        shown.append(f"vertical line: {rounded_down(data.found[0])} requests/s, which every repeat sustained")
     return shown
 
 
