@@ -112,10 +112,12 @@ def throughput(args: argparse.Namespace) -> int:
     """Run ``modelzoo throughput``.
 
     Returns:
-        0; 1 if instances died and nothing could be measured; 130 if the user interrupted it.
+        0; 1 if instances died and nothing could be measured, or one died in the soak test; 130 if the user interrupted
+        it.
 
     Raises:
-        ModelzooError: the command line is not valid, or the setting cannot run.
+        ModelzooError: the command line is not valid, the setting cannot run, or no configuration meets the bound and
+            could be soaked.
     """
     from modelzoo.measure.request import Request
     from modelzoo.report import terminal
@@ -144,7 +146,13 @@ def throughput(args: argparse.Namespace) -> int:
         count = len(search.found.runs)
         print(f"modelzoo: interrupted; {count} finished rounds of configurations are stored", file=sys.stderr)
         return INTERRUPTED
-    return 0
+    soaked = search.found.soak
+    if args.soak is not None and soaked is None:
+        raise UsageError(
+            "--soak: no configuration is known to meet the bound, so none was kept busy; relax --slo, or measure longer "
+            "with --seconds"
+        )
+    return 1 if soaked is not None and soaked.error is not None else 0
 
 
 class _Expectation:
@@ -254,13 +262,14 @@ def splits(args: argparse.Namespace, topology: Topology, batches: Sequence[int])
 
 
 def _soak(args: argparse.Namespace, search: Search, progress: LiveProgress) -> None:
+    """Keep the best configuration busy, if that was asked for and there is one."""
     from modelzoo.results import throughput as results
 
     if args.soak is None:
         return
     best = results.best(results.rows(search.stored.result), search.found.bound)
     if best is None:
-        raise UsageError("--soak: no configuration meets the bound, so there is none to keep busy; relax --slo")
+        return
     progress.begin(args.soak)
     search.soak(best.index, args.soak)
 

@@ -17,6 +17,9 @@ from modelzoo.records.run import Result, RunReport
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun, Throughput
 from modelzoo.results.counting import LEAST, percentile, rate, stragglers, uncertainty
 
+NO_WINDOW = "a batch took as long as the whole run, so nothing could be counted; give --seconds a larger value"
+"""Why a round failed in which nothing went wrong."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -113,7 +116,7 @@ def runs_of(found: Throughput, index: int) -> list[ConfigurationRun]:
 def single(found: Throughput, index: int) -> Optional[int]:
     """The configuration with one instance that another one is compared with; ``None`` if there is none.
 
-    Of the same setting but for its threads, batch and SMT, with as many cores per instance, or else with the most.
+    It has the same batch and use of SMT, and as many cores per instance, or else the most.
     """
     own = found.configurations[index]
     singles = [
@@ -215,6 +218,8 @@ def _errors(runs: Sequence[ConfigurationRun]) -> tuple[str, ...]:
     """Each error once, with the instances that it ended."""
     found: dict[str, list[str]] = {}
     for run in runs:
+        if not run.window and all(each.error is None for each in run.instances):
+            found.setdefault(NO_WINDOW, []).append(f"round {run.round + 1}")
         for number, each in enumerate(run.instances):
             if each.error is not None:
                 name = f"instance {number} in round {run.round + 1}"

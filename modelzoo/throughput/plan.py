@@ -76,7 +76,7 @@ def splits(topology: Topology) -> tuple[tuple[int, int], ...]:
     """
     sizes = [len(topology.on_node(node)) for node in topology.nodes]
     powers = [1 << exponent for exponent in range(min(sizes, default=0).bit_length())]
-    found = {(1, most_cores(topology, 1))} if sizes else set()
+    found = {(1, max(1, most_cores(topology, 1)))} if sizes else set()
     for cores in {*powers, *sizes}:
         count = most_instances(topology, cores)
         if topology.quota is not None:

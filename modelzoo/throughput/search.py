@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Callable, Optional
 
-from modelzoo.errors import KINDS, ModelzooError
+from modelzoo.errors import KINDS, ModelzooError, UsageError
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.limits import available_memory
 from modelzoo.measure.calls import prepare, required
@@ -17,6 +17,7 @@ from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run, RunReport
 from modelzoo.records.throughput import ConfigurationRun, Dropped, InstanceRun, Soak, Throughput
 from modelzoo.results import throughput as results
+from modelzoo.results.counting import rate
 from modelzoo.results.store import ResultFile
 from modelzoo.throughput.round import Outcome, Task, run_configuration, worker_problem
 from modelzoo.throughput.soak import soak
@@ -117,8 +118,11 @@ class Search:
             if place < size or row.index in reference:
                 continue
             bound = self.found.bound
-            if row.meets is False and bound is not None and row.bounded is not None:
-                self._drop(Dropped(row.index, f"{bound.name} is {1e3 * row.bounded:.4g} ms, over the bound"))
+            if row.meets is False and bound is not None:
+                over = f"too many batches took longer than {1e3 * bound.seconds:.4g} ms"
+                if row.bounded is not None:
+                    over = f"{bound.name} is {1e3 * row.bounded:.4g} ms, over the bound"
+                self._drop(Dropped(row.index, over))
             else:
                 fastest = _value(order[0])
                 share = f"{_value(row) / fastest:.2f}× the throughput of {order[0].configuration.name}"
@@ -212,9 +216,11 @@ def _private_memory(each: InstanceRun) -> Optional[int]:
 def failure(stored: ResultFile) -> Optional[ModelzooError]:
     """The error of a measurement in which nothing ran; ``None`` if anything did."""
     found = results.of(stored.result)
-    if any(run.window for run in found.runs):
+    if any(rate(run, found.configurations[run.configuration].batch) is not None for run in found.runs):
         return None
     errors = [each for run in found.runs for each in run.instances if each.error is not None]
     if errors:
         return KINDS.get(errors[0].error_kind or "", ModelzooError)(errors[0].error)
-    return ModelzooError(found.dropped[0].reason) if found.dropped else None
+    if found.dropped:
+        return ModelzooError(found.dropped[0].reason)
+    return UsageError(results.NO_WINDOW) if found.runs else None

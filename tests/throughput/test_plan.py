@@ -83,6 +83,10 @@ def test_a_quota_limits_the_instances() -> None:
         plan(machine, 3, 2)
     assert most_cores(machine, 2) == 2
     assert (4, 1) in splits(machine)
+    less_than_one = topology(8, quota=0.5)
+    assert splits(less_than_one) == ((1, 1),)
+    with pytest.raises(UsageError, match=r"the control group's quota allows 0\.5 CPUs"):
+        plan(less_than_one, 1, 1)
 
 
 @pytest.mark.parametrize(("instances", "cores"), [(0, 1), (1, 0), (-1, 2)])

@@ -123,6 +123,33 @@ def test_what_cannot_run_is_dropped_with_its_reason(tmp_path: Path, monkeypatch:
     assert str(problem) == "no such mode"
 
 
+def test_instances_that_died_after_the_counted_run_have_no_throughput(tmp_path: Path) -> None:
+    """The call fails with their error, although there was a counted window."""
+    own = configuration(1)
+    run = ran(0, own, 0, [0.1])
+    dead = replace(run, instances=(replace(run.instances[0], error="ended by SIGKILL", error_kind="WorkerError"),))
+    problem = failure(ResultFile(tmp_path / "result.json", result([own], [dead])))
+    assert isinstance(problem, WorkerError)
+    assert str(problem) == "ended by SIGKILL"
+
+
+def test_runs_that_are_too_short_for_their_batches_are_an_error(tmp_path: Path) -> None:
+    """It says which option helps."""
+    own = configuration(1)
+    problem = failure(ResultFile(tmp_path / "result.json", result([own], [ran(0, own, 0, [20.0])])))
+    assert isinstance(problem, UsageError)
+    assert "give --seconds a larger value" in str(problem)
+
+
+def test_a_search_says_that_few_batches_were_over_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too few for the percentile; it is not dropped as slower."""
+    own = [configuration(1), *(configuration(4, batch=batch) for batch in (64, 32, 1, 1, 1, 1))]
+    runner = Simulated({0: 0.05, 1: 2.0, 2: 2.0, 3: 0.05, 4: 0.06, 5: 0.07, 6: 0.08})
+    stored = searched(tmp_path, monkeypatch, own, runner, bound=LatencyBound(99, 0.1), is_search=True)
+    reasons = {each.configuration: each for each in results.of(stored.result).dropped}
+    assert reasons[1].reason == "too many batches took longer than 100 ms"
+
+
 def test_instances_that_do_not_fit_into_memory_are_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what those of another configuration occupied; the machine would swap or kill."""
     own = [configuration(1), configuration(4)]
