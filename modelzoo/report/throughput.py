@@ -10,7 +10,7 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.formatting import MISSING, capitalized, duration, rounded, significant
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Smt, Soak, Throughput
+from modelzoo.records.throughput import Smt, Soak, SoakPoint, Throughput
 from modelzoo.report.results_table import ratio
 from modelzoo.report.table import Column
 from modelzoo.results import throughput as results
@@ -19,6 +19,8 @@ from modelzoo.results.throughput import Row
 from modelzoo.stats.trend import Trend, linear_trend
 
 HOUR = 3600.0
+_WHOLE = 0.9
+"""A soak test that lasted less than this share of its time was interrupted; the ends of its stretches take the rest."""
 _NAMED = 4
 """Stragglers that are named one by one."""
 
@@ -52,7 +54,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "p95": _time(row.percentiles.get("p95")),
         "p99": _time(row.percentiles.get("p99")),
         "bound": MISSING if bound is None else _bound(row),
-        "vs 1 instance": MISSING if row.scaling is None else ratio(row.scaling),
+        "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
         "efficiency": MISSING if row.efficiency is None else f"{row.efficiency:.0%}",
         "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
         "compute ceiling": MISSING if row.compute is None else f"{row.compute:.0%}",
@@ -77,6 +79,11 @@ def money(found: Throughput, cost: stats.Interval) -> str:
     """``1.23 USD``."""
     currency = f" {found.price.currency}" if found.price is not None and found.price.currency else ""
     return f"{significant(cost.value, 3)}{currency}"
+
+
+def _ratio(found: stats.Interval) -> str:
+    """``3.92× [3.88, 3.96]``; without the interval if there was only one round."""
+    return ratio(found) if math.isfinite(found.high) else f"{found.value:.2f}×"
 
 
 def _time(value: Optional[float]) -> str:
@@ -118,7 +125,7 @@ def answer(result: Result, rows: Sequence[Row]) -> str:
         name = bound.name if bound is not None and best.bounded is not None else "median"
         said += f" with a {name} latency of {_time(shown)}"
     if best.scaling is not None:
-        said += f", {ratio(best.scaling)} that of one instance"
+        said += f", {_ratio(best.scaling)} that of one instance"
     cost = results.cost_per_million(found, best)
     if cost is not None:
         said += f"; a million {found.unit} cost {money(found, cost)}"
@@ -156,17 +163,17 @@ def command(result: Result, rows: Sequence[Row], workload: str) -> Optional[str]
     words += ["--cores-per-instance", str(own.cores), "--batch", str(own.batch)]
     words += ["--smt", "on"] if own.smt is Smt.ON else []
     words += ["--slo", found.bound.text] if found.bound is not None else []
-    return shlex.join([*words, *_setting_words(result.command)])
+    return shlex.join([*words, *_setting_words(result.command, workload)])
 
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price", "--soak"}
 _OWN |= {"--rounds", "--seconds"}
 
 
-def _setting_words(given: Sequence[str]) -> list[str]:
-    """The options of the call that decide the setting, as they were given."""
-    words, kept, skip = list(given), [], False
-    start = words.index("throughput") + 2 if "throughput" in words else len(words)
+def _setting_words(given: Sequence[str], workload: str) -> list[str]:
+    """The options of the call that decide the setting, as they were given, before or after the workload."""
+    words, kept, skip = list(given), list[str](), False
+    start = words.index("throughput") + 1 if "throughput" in words else len(words)
     for word in words[start:]:
         if skip:
             skip = False
@@ -174,6 +181,8 @@ def _setting_words(given: Sequence[str]) -> list[str]:
             skip = "=" not in word
         else:
             kept.append(word)
+    if workload in kept:
+        kept.remove(workload)
     return kept
 
 
@@ -263,14 +272,20 @@ def soak_lines(soak: Soak) -> list[str]:
     The trend is per hour, or over the whole test if that was shorter: a longer one is not foretold.
     """
     points = soak.points
+    lasted = points[-1].at + points[-1].seconds / 2 if points else 0.0
+    is_short = lasted < _WHOLE * soak.planned
+    lines = []
     if soak.error:
-        return [f"The soak test ended early: {soak.error}", *(_trend_lines(soak) if points else [])]
-    return _trend_lines(soak)
+        lines.append(f"The soak test ended early: {soak.error}")
+    elif not points:
+        lines.append("Nothing could be counted in the soak test; make --soak longer.")
+    elif is_short:
+        lines.append(f"The soak test was interrupted after {duration(lasted)} of {duration(soak.planned)}.")
+    return [*lines, *(_trend_lines(points, lasted if is_short else soak.planned) if points else [])]
 
 
-def _trend_lines(soak: Soak) -> list[str]:
-    points = soak.points
-    unit, per = (HOUR, "per hour") if soak.planned >= HOUR else (soak.planned, f"in {duration(soak.planned)}")
+def _trend_lines(points: Sequence[SoakPoint], lasted: float) -> list[str]:
+    unit, per = (HOUR, "per hour") if lasted >= HOUR else (lasted, f"in {duration(lasted)}")
     times = [point.at / unit for point in points]
     latency = linear_trend(times, [math.log(point.latency) for point in points])
     speed = linear_trend(times, [math.log(max(1, point.batches) / point.seconds) for point in points])

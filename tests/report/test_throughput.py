@@ -77,6 +77,30 @@ def test_the_best_is_a_command_with_the_options_of_the_call() -> None:
     )
 
 
+def test_the_workload_need_not_come_first() -> None:
+    """Its options may stand before it."""
+    given = ("modelzoo", "throughput", "--bf16", "--batch", "1,4", "toy", "--option", "width=8")
+    found = replace(measured(), command=given)
+    assert throughput.command(found, results.rows(found), "toy") == (
+        "modelzoo throughput toy --instances 4 --cores-per-instance 1 --batch 1 --bf16 --option width=8"
+    )
+
+
+def test_one_round_has_no_intervals() -> None:
+    """Not even in ratios."""
+    found = result([ONE, FOUR], [ran(0, ONE, 0, [0.1]), ran(1, FOUR, 0, [0.125] * 4)])
+    assert cells(found)["vs 1 instance"] == ("–", "3.20×")
+    assert "∞" not in throughput.answer(found, results.rows(found))
+
+
+def test_a_run_that_was_too_short_to_count_says_so() -> None:
+    """Nothing went wrong in it."""
+    found = result([ONE], [ran(0, ONE, 0, [20.0], duration=10.0)])
+    (row,) = results.rows(found)
+    assert (row.rounds, row.failed) == (0, 1)
+    assert f"1 × 1 core, batch 1: failed: round 1: {results.NO_WINDOW}" in throughput.notes(found, [row])
+
+
 def test_notes_name_stragglers_the_dead_and_the_short() -> None:
     """And what was dropped, and what else used the CPUs."""
     runs = [

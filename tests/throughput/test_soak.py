@@ -53,6 +53,14 @@ def points(drift: float, leak: float) -> tuple[SoakPoint, ...]:
     )
 
 
+def test_the_trend_of_an_interrupted_test_is_not_extrapolated() -> None:
+    """It is over the time for which it lasted."""
+    lines = soak_lines(Soak(0, 7200.0, points(0.0, 0.0)[:10]))
+    assert lines[0] == "The soak test was interrupted after 19 min of 2 h."
+    assert " in 19 min [" in lines[1]
+    assert soak_lines(Soak(0, 5.0)) == ["Nothing could be counted in the soak test; make --soak longer."]
+
+
 def test_a_drift_is_told_from_noise() -> None:
     """Each with its trend per hour and the interval."""
     steady = soak_lines(Soak(0, 7200.0, points(0.0, 0.0)))
