@@ -149,8 +149,8 @@ def throughput(args: argparse.Namespace) -> int:
     soaked = search.found.soak
     if args.soak is not None and soaked is None:
         raise UsageError(
-            "--soak: no configuration is known to meet the bound, so none was kept busy; relax --slo, or measure longer "
-            "with --seconds"
+            "--soak: no configuration is known to meet the bound, so none was kept busy; relax --slo, or "
+            "measure longer with --seconds"
         )
     return 1 if soaked is not None and soaked.error is not None else 0
 
