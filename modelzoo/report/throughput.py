@@ -168,6 +168,7 @@ def command(result: Result, rows: Sequence[Row], workload: str) -> Optional[str]
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price", "--soak"}
 _OWN |= {"--rounds", "--seconds"}
+_OWN |= {"--json-dir", "--store", "--bind"}  # of a fleet
 
 
 def _setting_words(given: Sequence[str], workload: str) -> list[str]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import shlex
 from dataclasses import replace
 
 from instances import configuration, placement, ran, result
 
+from modelzoo.cli.app import make_parser
+from modelzoo.cli.parser import Parser, explicit_bf16
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Dropped, MachinePrice
@@ -84,6 +88,32 @@ def test_the_workload_need_not_come_first() -> None:
     assert throughput.command(found, results.rows(found), "toy") == (
         "modelzoo throughput toy --instances 4 --cores-per-instance 1 --batch 1 --bf16 --option width=8"
     )
+
+
+def test_a_host_of_a_fleet_gets_a_command_for_itself() -> None:
+    """'throughput' accepts it: no option that only 'fleet throughput' has is repeated."""
+    known = commands(make_parser())
+    fleet, alone = (options(parser) for parser in (commands(known["fleet"])["throughput"], known["throughput"]))
+    only = sorted(fleet - alone)
+    assert "--json-dir" in only
+    given = ["modelzoo", "fleet", "throughput", *(word for name in only for word in (name, "x")), "toy", "--bf16"]
+    found = replace(measured(), command=tuple(given))
+    line = throughput.command(found, results.rows(found), "toy")
+    assert line is not None
+    args = make_parser().parse_args(explicit_bf16(shlex.split(line)[1:]))
+    assert (args.workload, args.instances, args.bf16) == ("toy", (4,), "auto")
+
+
+def commands(parser: Parser) -> dict[str, Parser]:
+    """The parsers of the commands of ``parser``."""
+    parser.complete()
+    return next(dict(each.choices) for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+
+
+def options(parser: Parser) -> set[str]:
+    """The options of ``parser``, such as ``--json``."""
+    parser.complete()
+    return set(parser._option_string_actions)
 
 
 def test_one_round_has_no_intervals() -> None:
