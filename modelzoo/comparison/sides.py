@@ -23,10 +23,12 @@ def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Ob
         allowed: what may differ between the sessions: weights or inputs.
 
     Raises:
-        InputError: nothing was measured, or the results are not sessions of the same work by the same software on one
-            machine.
+        InputError: nothing was measured, or not by 'modelzoo run', or the results are not sessions of the same work by
+            the same software on one machine.
     """
     side = Side(name, tuple(sorted(results, key=lambda each: each.result.created)))
+    for stored in side.results:
+        _check_timed_alone(name, stored)
     if not any(stored.result.runs for stored in side.results):
         raise InputError(f"{name}: nothing was measured in {_paths(side)}; give results of 'modelzoo run'")
     for number, stored in enumerate(side.results):
@@ -37,6 +39,20 @@ def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Ob
     if len(machines_of(side)) > 1:
         raise InputError(f"{name}: {_paths(side)} were measured on different machines; compare them as sides")
     return side
+
+
+def _check_timed_alone(name: str, stored: StoredResult) -> None:
+    """Refuse what instances measured together: their runs tell what they were, without timing."""
+    if stored.result.throughput is not None:
+        command, hint = "throughput", "; for the cost per million, give --price to 'modelzoo throughput'"
+    elif stored.result.load is not None:
+        command, hint = "load", ""
+    else:
+        return
+    raise InputError(
+        f"{name}: {stored.path} is a result of 'modelzoo {command}', and only those of 'modelzoo run' can be compared; "
+        f"'modelzoo report' shows it{hint}"
+    )
 
 
 Key = tuple[str, tuple[tuple[str, str], ...], int]

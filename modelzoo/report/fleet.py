@@ -130,7 +130,10 @@ def comparison_notes(found: FleetComparison) -> list[str]:
                 "settings (Holm); * marks a setting in which a host is odd."
             )
     if len(found.kinds) > 1:
-        notes.append("Hosts of different kinds are not compared with each other; 'modelzoo compare' does that.")
+        notes.append(
+            "Hosts of different kinds are not compared with each other; 'modelzoo compare' compares results of "
+            "'modelzoo fleet run'."
+        )
     notes += [
         f"host {host.host} was restarted by torchrun {host.restarts} times; its measurement began anew."
         for host in found.hosts

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 from fake_runs import MACHINE, WEIGHTS, make, result_of
+from instances import configuration
+from instances import result as throughput_result
+from load_results import load
+from load_results import result as load_result
 from proven_results import BF16, FP32, proven, session, session_of, side
 
 from modelzoo.comparison.model import Obstacle, StoredResult
@@ -68,6 +72,16 @@ def test_results_without_measurements_are_refused() -> None:
     """'modelzoo validate' stores such results."""
     with pytest.raises(InputError, match="nothing was measured"):
         side("a", result_of())
+
+
+def test_what_instances_measured_together_is_refused() -> None:
+    """The line names the command that shows it; that the instances saw different CPUs is not the reason."""
+    found = throughput_result([configuration(1), configuration(2)], [])
+    with pytest.raises(InputError, match="a/1.json is a result of 'modelzoo throughput', .*--price") as caught:
+        side("a", found)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="'modelzoo load'.*'modelzoo report' shows it$"):
+        side("a", load_result(load()))
 
 
 def test_settings_are_found_in_all_sessions_whatever_their_order() -> None:
