@@ -6,9 +6,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from fake_docker import FakeDocker, install
 from places import ROOT
+
+# Another program that takes the CPU, or an import inside the first example, may make an example take longer than the
+# 200 ms that hypothesis allows by default.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from fake_runs import MACHINE
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stored_sides import common, history, session, side_setting
 
@@ -292,7 +292,6 @@ def test_the_mean_of_rows_is_as_certain_as_a_row() -> None:
 # Properties
 
 
-@settings(deadline=None)
 @given(SESSIONS, HISTORIES, st.booleans(), st.sampled_from(list(Metric)))
 def test_a_side_is_never_faster_than_itself(
     sessions: list[list[float]], kept: list[SessionLevel], same_machine: bool, metric: Metric
@@ -304,7 +303,6 @@ def test_a_side_is_never_faster_than_itself(
     assert outcome(found, metric=metric) in (Outcome.SAME, Outcome.AMBIGUOUS)
 
 
-@settings(deadline=None)
 @given(SESSIONS, SESSIONS, HISTORIES, st.booleans(), st.sampled_from(ESTIMATED))
 def test_swapped_sides_have_the_inverse_ratio_and_the_opposite_verdict(
     mine: list[list[float]], theirs: list[list[float]], kept: list[SessionLevel], same_machine: bool, metric: Metric
@@ -321,7 +319,6 @@ def test_swapped_sides_have_the_inverse_ratio_and_the_opposite_verdict(
         assert found[1] is MIRRORED[found[0]]
 
 
-@settings(deadline=None)
 @given(SESSIONS, SESSIONS, st.floats(0.01, 100))
 def test_a_slower_clock_on_both_sides_changes_nothing(
     mine: list[list[float]], theirs: list[list[float]], scale: float
@@ -334,7 +331,6 @@ def test_a_slower_clock_on_both_sides_changes_nothing(
     assert scaled.base.value.value == pytest.approx(scale * plain.base.value.value)
 
 
-@settings(deadline=None)
 @given(SESSIONS, SESSIONS, st.randoms())
 def test_the_order_of_sessions_and_processes_changes_nothing(
     mine: list[list[float]], theirs: list[list[float]], random: Random

@@ -18,7 +18,7 @@ from modelzoo.records.validity import Validity, ValidityRequest
 
 @pytest.mark.parametrize("kind", [Exhibit, PartialResult, Validity, ValidityRequest])
 @given(data=st.data())
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 def test_records_survive_json(kind: type[Any], data: st.DataObject) -> None:
     """Written and read again, a record is equal, whatever its values."""
     record = data.draw(st.from_type(kind))

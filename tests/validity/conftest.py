@@ -12,17 +12,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable
 
-import hypothesis
 import pytest
 
 from modelzoo.records import codec
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.validity import Predictor
 from modelzoo.workload import discovery
-
-# Importing torch inside the first example, and other load, take longer than hypothesis allows an example.
-hypothesis.settings.register_profile("no deadline", deadline=None)
-hypothesis.settings.load_profile("no deadline")
 
 WORKLOADS = Path(__file__).resolve().parent.parent / "workloads"
 DATA = Path(os.environ.get("MODELZOO_TEST_DATA") or WORKLOADS.parent.parent.parent / "shared")
