@@ -112,7 +112,7 @@ def caption(result: Result) -> str:
 
 
 def answer(result: Result, rows: Sequence[Row]) -> str:
-    """The best configuration in one sentence."""
+    """The best configuration in one sentence, to be put after the name of the workload."""
     found = results.of(result)
     bound = found.bound
     best = results.best(rows, bound)
@@ -138,16 +138,16 @@ def answer(result: Result, rows: Sequence[Row]) -> str:
 def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
     bound = found.bound
     if bound is None or not any(row.throughput is not None for row in rows):
-        return "No configuration could be measured."
+        return "no configuration could be measured."
     known = [row for row in rows if row.bounded is not None]
     if not known:
         return (
-            f"No configuration has enough samples for {bound.name}, which takes more than "
+            f"no configuration has enough samples for {bound.name}, which takes more than "
             f"{round(100 / (100 - bound.percentile))}; give --seconds or --rounds a larger value."
         )
     nearest = min(known, key=lambda row: row.bounded or math.inf)
     return (
-        f"No configuration meets {bound.text}; the nearest is {nearest.configuration.name} with a {bound.name} of "
+        f"no configuration meets {bound.text}; the nearest is {nearest.configuration.name} with a {bound.name} of "
         f"{_time(nearest.bounded)}."
     )
 

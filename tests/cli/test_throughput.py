@@ -93,7 +93,7 @@ def test_a_soak_test_without_a_configuration_is_refused_after_the_table(
     words = ["--instances", "4", "--rounds", "1", "--slo", "p90=1ms", "--soak", "10s"]
     assert call(tmp_path / "r.json", *words) == 2
     error = capsys.readouterr().err
-    assert "No configuration meets p90=1ms" in error or "no configuration meets p90=1ms" in error
+    assert "mlp: no configuration meets p90=1ms" in error
     assert "--soak: no configuration is known to meet the bound" in error
 
 

@@ -63,12 +63,12 @@ def test_without_an_answer_the_reason_is_given() -> None:
     """Nothing meets the bound, the sample is too small for it, or nothing ran."""
     found = measured(LatencyBound(90, 0.01))
     assert throughput.answer(found, results.rows(found)) == (
-        "No configuration meets p90=10ms; the nearest is 1 × 1 core, batch 1 with a p90 of 101 ms."
+        "no configuration meets p90=10ms; the nearest is 1 × 1 core, batch 1 with a p90 of 101 ms."
     )
     found = measured(LatencyBound(99.99, 1.0))
     assert "which takes more than 10000" in throughput.answer(found, results.rows(found))
     found = result([ONE], [])
-    assert throughput.answer(found, results.rows(found)) == "No configuration could be measured."
+    assert throughput.answer(found, results.rows(found)) == "no configuration could be measured."
     assert throughput.command(found, results.rows(found), "toy") is None
 
 

@@ -20,7 +20,7 @@ def blocks(result: Result, mark: str, widths: figures.Widths) -> tuple[Block, ..
         widths: in which the plot is drawn.
     """
     found, rows = results.of(result), results.rows(result)
-    shown: list[Block] = [Paragraphs((throughput.answer(result, rows),))]
+    shown: list[Block] = [Paragraphs((capitalized(throughput.answer(result, rows)),))]
     data = plot.of_result(result)
     if data is not None:
         shown.append(figures.frontier(data, f"{mark}-frontier", widths))

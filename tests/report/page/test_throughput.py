@@ -21,6 +21,8 @@ def test_the_answer_comes_before_the_plot_and_the_table() -> None:
     assert [type(block) for block in found] == [Paragraphs, Figure, Table, Details]
     assert isinstance(found[0], Paragraphs)
     assert found[0].texts[0].startswith("4 × 1 core, batch 1 has the highest throughput")
+    (none, *_) = throughput.blocks(result(OWN, []), "r-instances", ONE)
+    assert none == Paragraphs(("No configuration could be measured.",))
 
 
 def test_a_soak_test_has_its_table_and_trends() -> None:
