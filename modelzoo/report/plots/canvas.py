@@ -7,11 +7,13 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable
 
+from modelzoo.files import write_atomically
 from modelzoo.formatting import printable
 from modelzoo.report.plots import theme
-from modelzoo.report.plots.svg import HALO, svg_element
+from modelzoo.report.plots.svg import HALO, svg_element, svg_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 NARROW, WIDE = 360.0, 960.0
 """Widths in CSS pixels: of a phone's page, and of a desktop's."""
+FILE_WIDTH = 720.0
+"""Width of the files that commands write beside a result, in CSS pixels."""
 WIDE_FROM = 600.0
 """From this width on, text stands beside what it belongs to, below it above."""
 TEXT, SMALL = 12.5, 11.5
@@ -131,6 +135,27 @@ def element(figure: Figure, name: str, title: str, description: str) -> str:
     is_wide = figure.get_size_inches()[0] * 72 >= WIDE_FROM
     classes = f"plot plot-{'wide' if is_wide else 'narrow'}"
     return svg_element(drawn(figure), name, printable(title), printable(description), classes)
+
+
+def write_file(draw: Callable[[float], Figure], path: Path, title: str, description: str) -> Path:
+    """Write a plot as an SVG file of its own; see ``svg_file``.
+
+    Args:
+        draw: makes the figure, of the width that it is given.
+        path: of the file.
+        title: what the plot shows.
+        description: what can be seen in it.
+
+    Returns:
+        ``path``.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with drawing():
+        text = drawn(draw(FILE_WIDTH))
+    write_atomically(path, svg_file(text, title, description))
+    return path
 
 
 def drawn(figure: Figure) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from modelzoo.files import write_atomically
 from modelzoo.formatting import MISSING, rounded_down, seconds, significant
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
 from modelzoo.report.plots import canvas, theme
-from modelzoo.report.plots.svg import svg_file
 from modelzoo.report.plots.ticks import log_ticks
 from modelzoo.report.table import Column
 from modelzoo.results import load as results
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FILE_WIDTH = 720.0
 _LEFT, _RIGHT, _TOP, _AREA, _AXIS = 58.0, 20.0, 26.0, 300.0, 44.0
 _MARGIN = 1.15
 """The axes end this factor beyond the outermost marks."""
@@ -102,10 +100,7 @@ def write_file(result: Result, path: Path) -> Optional[Path]:
     data = of_result(result)
     if data is None:
         return None
-    with canvas.drawing():
-        drawn = canvas.drawn(_figure(data, FILE_WIDTH))
-    write_atomically(path, svg_file(drawn, _title(data), _description(data)))
-    return path
+    return canvas.write_file(partial(_figure, data), path, _title(data), _description(data))
 
 
 def columns(data: LoadCurve) -> list[Column]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.files import write_atomically
 from modelzoo.formatting import MISSING, significant
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.run import Result
 from modelzoo.report.plots import canvas, theme
-from modelzoo.report.plots.svg import HALO, svg_file
+from modelzoo.report.plots.numbered import number_offsets, write_number
 from modelzoo.report.plots.ticks import log_ticks
 from modelzoo.report.table import Column
 from modelzoo.results.summary import labels_as_run
@@ -27,11 +27,7 @@ _MARKERS = {"fp32": "o", "bf16": "s", "tf32": "^", "fp16": "v"}
 _DASHES: dict[str, tuple[float, ...]] = {"fp32": (), "bf16": (5, 2), "tf32": (2, 1), "fp16": (8, 2, 1, 2)}
 _MEMORY_DASHES = (1.5, 1.5)
 _TALLEST = 320.0
-_OFFSET = 13.0
-"""Distance of a number from its mark in CSS pixels."""
 _LEFT, _RIGHT, _TOP, _AXIS, _ENTRY = 50.0, 14.0, 22.0, 48.0, 19.0
-FILE_WIDTH = 640.0
-"""Of the file that ``modelzoo run`` writes, in CSS pixels."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +91,7 @@ def write_file(result: Result, path: Path) -> Path | None:
     data = of_result(result)
     if data is None:
         return None
-    with canvas.drawing():
-        drawn = canvas.drawn(_figure(data, FILE_WIDTH))
-    write_atomically(path, svg_file(drawn, _title(data), _description(data)))
-    return path
+    return canvas.write_file(partial(_figure, data), path, _title(data), _description(data))
 
 
 def columns(data: Roofline) -> list[Column]:
@@ -278,30 +271,4 @@ def _draw_points(axes: Axes, points: Sequence[RooflinePoint], limits: _Limits, l
         colour, marker = _mark(point.precision)
         place = (point.intensity, point.gflops)
         axes.plot(*place, marker=marker, color=colour, ms=8, mec=theme.PAGE, zorder=4)
-        axes.annotate(
-            str(number),
-            place,
-            xytext=offset,
-            textcoords="offset points",
-            ha="center",
-            va="center",
-            fontweight="bold",
-            gid=HALO,
-            zorder=5,
-        )
-
-
-def number_offsets(places: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Where the number of each mark stands beside it: on the side that is farthest from marks and other numbers.
-
-    Args:
-        places: of the marks, in CSS pixels.
-    """
-    taken, found = list(places), []
-    for index, (x, y) in enumerate(places):
-        others = [place for number, place in enumerate(taken) if number != index]
-        sides = ((_OFFSET, 0.0), (-_OFFSET, 0.0), (0.0, _OFFSET), (0.0, -_OFFSET))
-        best = max(sides, key=lambda side: min((math.dist((x + side[0], y + side[1]), o) for o in others), default=0.0))
-        found.append(best)
-        taken.append((x + best[0], y + best[1]))
-    return found
+        write_number(axes, number, place, offset)

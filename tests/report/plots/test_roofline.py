@@ -12,7 +12,7 @@ from fake_runs import make, result_of
 
 from modelzoo.records.roofline import Bound, BoundBy
 from modelzoo.report.plots import canvas, roofline
-from modelzoo.report.plots.roofline import Roofline, RooflinePoint, number_offsets
+from modelzoo.report.plots.roofline import Roofline, RooflinePoint
 
 POINTS = (
     RooflinePoint("resnet50 fp32", "fp32", 40, 146, 0.49),
@@ -45,13 +45,6 @@ def test_the_limits_can_be_drawn_without_settings_and_without_bandwidth() -> Non
     assert len(roofline.columns(flat)[0].cells) == 6
 
 
-def test_numbers_of_neighbours_are_on_different_sides() -> None:
-    """Even if two marks are at the same place, their numbers are not."""
-    first, second = number_offsets([(100, 100), (100, 100)])
-    assert first != second
-    assert number_offsets([(100, 100), (110, 100)])[1] != (-13.0, 0.0)
-
-
 def test_a_result_has_one_point_per_setting() -> None:
     """Two processes of a setting share a point, a failed one has none, and without any there is no plot."""
     runs = [make([1.0], round=number, bound=BOUND, ceilings=TWO_CORES) for number in range(2)]
@@ -69,7 +62,7 @@ def test_the_file_of_a_result_can_be_opened_anywhere(tmp_path: Path) -> None:
     assert roofline.write_file(result, path) == path
     first = path.read_bytes()
     root = parsed(first.decode())
-    assert root.get("width") == "640" and b"var(" not in first and b"date" not in first
+    assert root.get("width") == "720" and b"var(" not in first and b"date" not in first
     roofline.write_file(result, path)
     assert path.read_bytes() == first
     assert roofline.write_file(result_of(make([1.0])), tmp_path / "none.svg") is None
