@@ -12,6 +12,7 @@ from modelzoo.cli.output import new_result, print_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.errors import ModelzooError, UsageError
+from modelzoo.formatting import printable
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import Workload
 
@@ -84,7 +85,7 @@ class _Call:
         """Take part in judging one setting; the exit code is that of the judgement on the host of the store."""
         from modelzoo.fleet.shard_files import ShardFiles
         from modelzoo.fleet.store import StoreLostError
-        from modelzoo.fleet.validation import judge_together
+        from modelzoo.fleet.validation import cannot_judge, judge_together
         from modelzoo.measure.request import Request
         from modelzoo.measure.shard_calls import Shards
         from modelzoo.records.run import ValidityEntry, now
@@ -105,8 +106,10 @@ class _Call:
         except StoreLostError:
             raise
         except ModelzooError as error:
-            if stored is None:
-                raise
+            if stored is None:  # the other settings may be judged all the same
+                print(f"modelzoo: error: {work.name} {setting.label}: {printable(str(error))}", file=sys.stderr)
+                return 2
+            cannot_judge(self._store, group, str(error))
             entry = ValidityEntry(
                 work.name, group, setting, exit_code=2, error=str(error), started=started, ended=now()
             )

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Callable, Optional, Protocol, Union
 
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, InputError
 from modelzoo.fleet.member import beat_of, to_host, to_member
 from modelzoo.fleet.store import Connection
 from modelzoo.records.fleet import (
@@ -39,7 +39,12 @@ class Work(Protocol):
         """A member has come. Return why it cannot take part; empty if it can."""
 
     def receive(self, member: int, message: Union[Finished, Measured]) -> None:
-        """A member has sent what it found."""
+        """A member has sent what it found.
+
+        Raises:
+            InputError: it cannot be used. The member cannot take part any more; the others go on.
+            ModelzooError: nothing can go on, because this disk is full for example.
+        """
 
     def next(self, member: int) -> Optional[ToMember]:
         """What a member that waits is to do; ``None`` if there is nothing that it could do at present."""
@@ -100,10 +105,13 @@ class Collector:
             self._welcome()
             for number, member in self._members.items():
                 while member.present and self._connection.has(to_host(number, member.heard)):
-                    message = self._connection.take(to_host(number, member.heard), decode_to_host)
-                    member.heard += 1
                     member.alive = time.monotonic()
-                    self._hear(number, member, message)
+                    try:
+                        message = self._connection.take(to_host(number, member.heard), decode_to_host)
+                        member.heard += 1
+                        self._hear(number, member, message)
+                    except InputError as error:
+                        self._refuse(number, member, str(error))
             self._check_lives()
             done = self._work.complete(self._present(), self._absent())
             self._answer(done)
@@ -143,8 +151,7 @@ class Collector:
             member.joined = message
             reason = self._work.join(number, message) if message.protocol == FLEET_PROTOCOL else "another protocol"
             if reason:
-                self._tell(number, member, Refused(reason))
-                self._end(number, member, reason)
+                self._refuse(number, member, reason)
             else:
                 self._on_event(f"host {message.host} (rank {message.rank}) has joined")
             return
@@ -172,7 +179,12 @@ class Collector:
             if beats != member.beats:
                 member.beats, member.alive = beats, now
             elif member.present and now - member.alive > self._lost_seconds:
-                self._end(number, member, f"it was not heard of for {self._lost_seconds:g} s")
+                # If it is heard of again, it learns that others do its work.
+                self._refuse(number, member, f"it was not heard of for {self._lost_seconds:g} s")
+
+    def _refuse(self, number: int, member: _Member, reason: str) -> None:
+        self._tell(number, member, Refused(reason))
+        self._end(number, member, reason)
 
     def _end(self, number: int, member: _Member, problem: str) -> None:
         member.present, member.waits, member.problem = False, False, problem

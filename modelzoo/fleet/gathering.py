@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Optional, Union
 
-from modelzoo.errors import InputError, ModelzooError, UsageError
+from modelzoo.errors import EnvironmentProblem, InputError, ModelzooError, UsageError
 from modelzoo.files import write_atomically
 from modelzoo.fleet.kinds import HostResult
 from modelzoo.fleet.meeting import Times, collect, joined
-from modelzoo.fleet.member import facts_differ
+from modelzoo.fleet.member import INTERRUPTED, Link, facts_differ
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.store import StoreLostError
-from modelzoo.records.fleet import Finished, Joined, Left, Measured, ToMember
+from modelzoo.records.fleet import Done, Finished, Joined, Left, Measure, Measured, Refused, ToMember
 from modelzoo.records.sharding import FleetHost
 from modelzoo.results import store
 
@@ -24,7 +24,7 @@ RUN_TIMES = Times(look=LOOK_SECONDS)
 
 
 class Gathering:
-    """The ``Work`` of measuring: nothing is handed out; every rank sends one result.
+    """The ``Work`` of measuring: every rank measures once, and sends its result.
 
     Args:
         directory: where the results are written, as ``host-RANK.json``.
@@ -45,6 +45,7 @@ class Gathering:
     ) -> None:
         self._directory, self._size, self._facts, self._on_result = directory, size, facts, on_result
         self._ranks: dict[int, Joined] = {}
+        self._sent: set[int] = set()
         self.results: dict[int, HostResult] = {}
         self.paths: dict[int, Path] = {}
 
@@ -67,15 +68,20 @@ class Gathering:
             raise UsageError(
                 f"cannot write {path}: {error.strerror}; name another directory, --json-dir DIR"
             ) from error
-        self.results[who.rank] = HostResult(who.rank, who.host, store.read(path))
+        try:
+            self.results[who.rank] = HostResult(who.rank, who.host, store.read(path))
+        except InputError:
+            path.unlink()  # else nothing could be done with the directory as a whole
+            raise
         self.paths[who.rank] = path
+        self._sent.add(member)
         self._on_result(f"host {who.host} (rank {who.rank}) has measured: {path}")
 
     def next(self, member: int) -> Optional[ToMember]:
-        return None
+        return Done() if member in self._sent else Measure()
 
     def lose(self, member: int) -> None:
-        """Nothing was handed out."""
+        """Nobody else can measure its host."""
 
     def complete(self, members: Collection[int], absent: Collection[int]) -> bool:
         """Whether every rank has sent its result, or has nobody any more who could."""
@@ -120,17 +126,15 @@ def measure_together(
     collecting = collect(store_address, "run/", here.size, work, say, times) if here.has_store else None
     problem: Optional[ModelzooError] = None
     with joined(store_address, "run/", f"results are kept in {directory}", times) as link:
-        link.say(Joined(rank=here.rank, host=here.host, restarts=here.restarts, facts=dict(facts)))
         try:
-            link.say(Measured(measure().read_bytes()))
-            link.say(Left())
+            _take_part(link, Joined(here.rank, here.host, here.restarts, dict(facts)), measure)
         except StoreLostError:
             raise
         except ModelzooError as error:
-            link.say(Left(str(error)))
+            link.leave(str(error))
             problem = error
         except KeyboardInterrupt:
-            link.say(Left("it was interrupted"))
+            link.leave(INTERRUPTED)
             raise
     if collecting is None:
         if problem is not None:
@@ -138,3 +142,21 @@ def measure_together(
         return None
     collecting.wait()
     return work, work.hosts(collecting.collector.hosts())
+
+
+def _take_part(link: Link, joined: Joined, measure: Callable[[], Path]) -> None:
+    """Measure when the host of the store says so, and send the result.
+
+    Raises:
+        EnvironmentProblem: the host of the store does not want it.
+    """
+    _check(link.ask(joined), Measure)
+    _check(link.ask(Measured(measure().read_bytes())), Done)
+    link.say(Left())
+
+
+def _check(answer: ToMember, expected: type[ToMember]) -> None:
+    if isinstance(answer, Refused):
+        raise EnvironmentProblem(f"the host of the store refuses this host: {answer.reason}")
+    if not isinstance(answer, expected):
+        raise EnvironmentProblem("the others have measured without this host; run the same command on all hosts")

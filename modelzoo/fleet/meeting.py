@@ -12,7 +12,7 @@ from modelzoo.errors import ModelzooError
 from modelzoo.fleet.collector import BEAT_SECONDS, LOOK_SECONDS, LOST_SECONDS, Collector, Work
 from modelzoo.fleet.member import CLOSED, Link
 from modelzoo.fleet.membership import Address, Membership
-from modelzoo.fleet.store import ANSWER_SECONDS, Connection, Heartbeat, Server
+from modelzoo.fleet.store import ANSWER_SECONDS, Connection, Heartbeat, Server, StoreLostError
 from modelzoo.records.fleet import Left
 
 _EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -51,12 +51,13 @@ class Collecting:
             raise self._problem
 
     def _run(self) -> None:
+        reason = ""
         try:
             self.collector.run()
-        except BaseException as problem:  # raised by ``wait``; members must not wait for answers that never come
-            self._problem = problem
-            with suppress(ModelzooError):
-                self._connection.put(CLOSED, Left(str(problem) or type(problem).__name__))
+        except BaseException as problem:  # raised by ``wait``
+            self._problem, reason = problem, str(problem) or type(problem).__name__
+        with suppress(ModelzooError):  # nobody waits for answers that never come
+            self._connection.put(CLOSED, Left(reason))
 
 
 @contextmanager
@@ -86,6 +87,12 @@ def joined(store: Address, prefix: str, kept: str, times: Times) -> Iterator[Lin
     link = Link(Connection(store, prefix, kept, times.answer))
     with Heartbeat(Connection(store, prefix, kept, times.answer), link.beat, times.beat):
         yield link
+
+
+def give_up(store: Address, prefix: str, reason: str, times: Times) -> None:
+    """Tell the members, on the host of the store, that there is nothing to take part in."""
+    with suppress(StoreLostError):
+        Connection(store, prefix, seconds=times.answer).put(CLOSED, Left(reason))
 
 
 def collect(

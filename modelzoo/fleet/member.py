@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Callable, Protocol
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError
@@ -19,12 +20,14 @@ from modelzoo.records.fleet import (
     SendShard,
     ToHost,
     ToMember,
+    decode_left,
     decode_to_member,
 )
 from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 
 CLOSED = "closed"
-"""The record that says that the host of the store gives no more answers."""
+"""The record, a ``Left``, that says that the host of the store gives no more answers, with the reason if it failed."""
+INTERRUPTED = "it was interrupted"
 SHORTEST_WAIT, LONGEST_WAIT = 0.01, 0.5
 """Seconds between two looks for an answer; the wait grows from the first to the second."""
 
@@ -68,12 +71,20 @@ class Link:
         self.say(message)
         name, wait = to_member(self.member, self._heard), SHORTEST_WAIT
         while not self._connection.has(name):
-            if self._connection.has(CLOSED):
-                raise EnvironmentProblem("the host of the store has given up; its output says why")
+            if self._connection.has(CLOSED) and not self._connection.has(name):
+                reason = self._connection.read(CLOSED, decode_left).error
+                if not reason:
+                    return Done()  # the others have done everything
+                raise EnvironmentProblem(f"the host of the store has given up: {reason}")
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)
         self._heard += 1
         return self._connection.take(name, decode_to_member)
+
+    def leave(self, reason: str) -> None:
+        """Say why this member ends, if anybody listens."""
+        with suppress(StoreLostError):
+            self.say(Left(reason))
 
 
 def to_host(member: int, number: int) -> str:
@@ -130,7 +141,10 @@ def take_part(
     except StoreLostError:  # it cannot be told anything
         raise
     except ModelzooError as error:
-        link.say(Left(str(error)))
+        link.leave(str(error))
+        raise
+    except KeyboardInterrupt:
+        link.leave(INTERRUPTED)
         raise
     link.say(Left())
     return count
@@ -144,7 +158,8 @@ def _result(answer: ToMember, judging: Judging, files: ShardFiles) -> ShardResul
         if stored is None:
             raise EnvironmentProblem(f"shard {answer.number} has been removed from {files.directory}")
         return stored
-    assert isinstance(answer, Judge)
+    if not isinstance(answer, Judge):
+        raise EnvironmentProblem("the host of the store does something else; run the same command on all hosts")
     result = judging.judge(judging.plan.shards[answer.number])
     if not answer.again:
         files.write(result)

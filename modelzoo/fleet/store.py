@@ -6,6 +6,7 @@ the port can read and write the store, so it belongs on a trusted network.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
@@ -57,11 +58,7 @@ class Server:
             family = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM)[0][0]
             listening = socket.create_server((bind, port), family=family, backlog=128)
         except OSError as error:
-            raise EnvironmentProblem(
-                f"cannot listen on {Address(bind, port)}: {error.strerror}; rank 0 must run on the host of the store: "
-                "name an address of that host with --store HOST:PORT, or with --bind ADDRESS if others reach it by "
-                "another name"
-            ) from error
+            raise EnvironmentProblem(f"cannot listen on {Address(bind, port)}: {_advice(error)}") from error
         self.port = int(listening.getsockname()[1])
         with listening, _quiet():
             self._store: Any = _tcp_store()(
@@ -127,13 +124,23 @@ class Connection:
         """
         data = encode_json(record)
         if len(data) > LARGEST:
-            raise InputError(f"a record of {len(data) >> 20} MiB is too large for the store; use smaller --shard-items")
+            raise InputError(
+                f"a record of {len(data) >> 20} MiB is too large for the store, which takes {LARGEST >> 20} MiB; a "
+                "shard is smaller with smaller --shard-items"
+            )
         for number, start in enumerate(range(0, len(data), PART)):
             self._set(f"{name}/{number}", data[start : start + PART])
         self._set(name, encode_json(RecordHead(len(data), hashlib.sha256(data).hexdigest())))
 
     def take(self, name: str, decode: Callable[[bytes], T]) -> T:
-        """Remove a record, which must be there, from the store and return it.
+        """Remove a record, which must be there, from the store and return it; arguments and errors as of ``read``."""
+        found, parts = self._read(name, decode)
+        for key in (name, *(f"{name}/{number}" for number in range(parts))):
+            self._delete(key)
+        return found
+
+    def read(self, name: str, decode: Callable[[bytes], T]) -> T:
+        """Return a record, which must be there, and leave it in the store.
 
         Args:
             decode: from JSON; raises ``msgspec.DecodeError`` for anything that is not expected.
@@ -141,20 +148,21 @@ class Connection:
         Raises:
             InputError: it is larger than it may be, incomplete, altered or not what ``decode`` expects.
         """
+        return self._read(name, decode)[0]
+
+    def _read(self, name: str, decode: Callable[[bytes], T]) -> tuple[T, int]:
+        """The record, and the number of its parts."""
         try:
             head = msgspec.json.decode(self._get(name), type=RecordHead)
             if not 0 <= head.size <= LARGEST:
                 raise ValueError(f"has {head.size} bytes, and at most {LARGEST} are allowed")
-            parts = [self._get(f"{name}/{number}") for number in range(-(-head.size // PART))]
+            parts = [self._part(f"{name}/{number}") for number in range(-(-head.size // PART))]
             data = b"".join(parts)
             if len(data) != head.size or hashlib.sha256(data).hexdigest() != head.sha256:
                 raise ValueError("is incomplete or was altered")
-            found = decode(data)
+            return decode(data), len(parts)
         except (msgspec.MsgspecError, ValueError) as error:
             raise InputError(f"a record in the store of the fleet ({name}) cannot be used: {error}") from error
-        for key in (name, *(f"{name}/{number}" for number in range(len(parts)))):
-            self._delete(key)
-        return found
 
     def _set(self, key: str, value: bytes) -> None:
         self._ask(lambda: self._store.set(self._prefix + key, value))
@@ -166,6 +174,12 @@ class Connection:
         if not self.has(key):  # else ``get`` would wait for it
             raise ValueError(f"{key} is missing")
         return bytes(self._ask(lambda: self._store.get(self._prefix + key)))
+
+    def _part(self, key: str) -> bytes:
+        found = self._get(key)
+        if len(found) > PART:
+            raise ValueError(f"{key} has {len(found)} bytes, and at most {PART} are allowed")
+        return found
 
     def _wait_for_host(self) -> None:
         """Wait until somebody listens; torch's own attempts print their call stacks."""
@@ -201,6 +215,18 @@ class Connection:
     def _lost(self, reason: str) -> StoreLostError:
         kept = f"; {self._kept}, run the same command again" if self._kept else "; run the same command again"
         return StoreLostError(f"the host of the store, {self._address}, does not answer ({reason}){kept}")
+
+
+def _advice(error: OSError) -> str:
+    """What a socket's error says, and what to do about it."""
+    code = error.errno or 0  # below 0 if a name could not be resolved
+    reason = os.strerror(code) if code > 0 else error.strerror or str(error)
+    if error.errno == errno.EADDRINUSE:
+        return f"{reason}; give all hosts another port with --store HOST:PORT"
+    return (
+        f"{reason}; rank 0 must run on the host of the store: name an address of that host with --store HOST:PORT, or "
+        "with --bind ADDRESS if others reach it by another name"
+    )
 
 
 def _tcp_store() -> Any:

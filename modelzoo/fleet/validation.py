@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Callable, Optional
 
 from modelzoo.errors import ModelzooError
-from modelzoo.fleet.meeting import Times, collect, joined
+from modelzoo.fleet.meeting import Times, collect, give_up, joined
 from modelzoo.fleet.member import Judging, take_part, usable
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.shard_files import ShardFiles
@@ -76,7 +76,7 @@ def judge_together(
         shards=len(judging.plan.shards),
         finished=finished,
     )
-    prefix = f"{group}/"
+    prefix = _prefix(group)
     if not here.has_store:
         with joined(store, prefix, kept, times) as link:
             take_part(link, hello, judging, files)
@@ -91,6 +91,16 @@ def judge_together(
     collecting.wait()
     collector = collecting.collector
     return Judged(work.report(group, collector.numbers(), collector.hosts()), work.judges())
+
+
+def cannot_judge(store: Address, group: int, reason: str, times: Times = Times()) -> None:  # noqa: B008 - frozen
+    """Tell all others, on the host of the store, that this setting is not judged; they would wait for it."""
+    give_up(store, _prefix(group), reason, times)
+
+
+def _prefix(group: int) -> str:
+    """Of the names in the store, which several settings share."""
+    return f"{group}/"
 
 
 def report_of(judged: Judged, validity: Validity, shards: Shards) -> ValidityReport:

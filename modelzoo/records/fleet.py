@@ -8,7 +8,7 @@ import msgspec
 
 from modelzoo.records.shards import ShardResult
 
-FLEET_PROTOCOL = 1
+FLEET_PROTOCOL = 2
 """Changes whenever members with different versions of the suite would no longer understand each other."""
 
 
@@ -58,6 +58,10 @@ class Judge(msgspec.Struct, frozen=True, tag="judge"):
     again: bool = False
 
 
+class Measure(msgspec.Struct, frozen=True, tag="measure"):
+    """Measure now, and send the result."""
+
+
 class SendShard(msgspec.Struct, frozen=True, tag="send"):
     """Send the shard of this number, which is on the member's disk."""
 
@@ -76,7 +80,7 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
 
 ToHost = Union[Joined, Finished, Measured, Left]
 """What a member sends to the host of the store."""
-ToMember = Union[Judge, SendShard, Done, Refused]
+ToMember = Union[Judge, SendShard, Measure, Done, Refused]
 """The answer to each message, but for the last."""
 
 
@@ -99,5 +103,11 @@ def decode_to_member(data: bytes) -> ToMember:
     return message
 
 
+def decode_left(data: bytes) -> Left:
+    """Raises ``msgspec.DecodeError`` for anything else."""
+    return _LEFT.decode(data)
+
+
+_LEFT: msgspec.json.Decoder[Left] = msgspec.json.Decoder(Left)
 _TO_HOST: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ToHost)
 _TO_MEMBER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ToMember)

@@ -86,14 +86,33 @@ def test_the_host_of_the_store_keeps_the_results_of_others_if_it_fails_itself(tm
 
 
 def test_a_host_that_measured_something_else_is_refused(tmp_path: Path) -> None:
-    """Another list of settings, for example."""
-    outcomes = fleet(
-        tmp_path,
-        [lambda r=r: measured(tmp_path, r) for r in range(2)],  # type: ignore[misc]
-        [FACTS, {"settings": "toy bf16"}],
-    )
+    """Another list of settings, for example; it says so itself, before it measures."""
+
+    def never() -> Path:
+        raise AssertionError("it measures")
+
+    outcomes = fleet(tmp_path, [lambda: measured(tmp_path, 0), never], [FACTS, {"settings": "toy bf16"}])
     _, hosts = outcomes[0].value  # type: ignore[misc]
     assert "would measure something else (settings: toy bf16 instead of toy fp32)" in hosts[1].problem
+    assert isinstance(outcomes[1].error, EnvironmentProblem)
+    assert "(settings: toy bf16 instead of toy fp32)" in str(outcomes[1].error)
+
+
+def test_a_host_that_sends_no_result_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+    """Its file is damaged, or of a newer version of the suite."""
+
+    def damaged() -> Path:
+        path = measured(tmp_path, 1)
+        path.write_bytes(path.read_bytes()[:100])
+        return path
+
+    outcomes = fleet(tmp_path, [lambda: measured(tmp_path, 0), damaged], [FACTS] * 2)
+    gathered, hosts = outcomes[0].value  # type: ignore[misc]
+    assert list(gathered.results) == [0]
+    assert [host.result is None for host in hosts] == [False, True]
+    assert "is not JSON" in hosts[1].problem
+    assert "is not JSON" in str(outcomes[1].error)
+    assert not (directory(tmp_path, 0) / "host-1.json").exists()
 
 
 @pytest.mark.parametrize("rank", [1])

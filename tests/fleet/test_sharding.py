@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Optional
 
@@ -23,10 +24,12 @@ from fleet_members import (
 
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.fleet.meeting import store_of
+from modelzoo.fleet.member import Link
 from modelzoo.fleet.shard_files import ShardFiles
-from modelzoo.fleet.store import StoreLostError
-from modelzoo.fleet.validation import Judged, judge_together
-from modelzoo.records.shards import ShardPlan, ShardResult
+from modelzoo.fleet.store import Connection, StoreLostError
+from modelzoo.fleet.validation import Judged, cannot_judge, judge_together
+from modelzoo.records.fleet import Joined
+from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 from modelzoo.validity.judging import merge
 
 
@@ -206,3 +209,87 @@ def test_nobody_waits_for_a_host_that_cannot_keep_shards(tmp_path: Path, monkeyp
     outcomes = fleet(tmp_path, [FakeJudge(f"host-{rank}", divided, meets=barrier) for rank in range(2)])
     assert "No space left on device" in str(outcomes[0].error)
     assert isinstance(outcomes[1].error, EnvironmentProblem)
+
+
+@pytest.mark.parametrize("message", [{"type": "left", "error": 7}, {"type": "measured", "result": ""}, {}])
+def test_a_member_that_sends_nonsense_is_named_and_the_others_go_on(tmp_path: Path, message: object) -> None:
+    """Whatever it sends, it cannot end the fleet."""
+    divided, port = plan(), free_port()
+    here = member(0, 2, port)
+    judge = FakeJudge("host-0", divided)
+    with store_of(here) as store:
+        connection = Connection(store, "0/", seconds=10.0)
+        link = Link(connection)
+        link.say(Joined(rank=1, host="host-1", facts=divided.facts, shards=len(divided.shards)))
+        connection.put(f"to-host/{link.member}/1", message)
+        judged_here = judge_together(here, store, judge, ShardFiles(directory(tmp_path, 0)), times=QUICK)
+    assert judged_here is not None
+    assert judge.done == list(range(6))
+    assert {each.host for each in judged_here.sharding.hosts if each.problem} == {"host-1"}
+    check_whole(tmp_path, divided)
+
+
+def test_a_member_that_was_taken_for_lost_learns_it(tmp_path: Path) -> None:
+    """It was suspended, say: what it judged meanwhile does not count, and stays on its disk."""
+    divided, port, both, lost = plan(), free_port(), threading.Barrier(2), threading.Event()
+
+    class Suspended(FakeJudge):
+        def judge(self, shard: Shard) -> ShardResult:
+            if not self.done:
+                both.wait(30.0)
+                self.done.append(shard.number)
+                assert lost.wait(30.0)
+            return judged(shard, self.host)
+
+    class Waiting(FakeJudge):
+        def judge(self, shard: Shard) -> ShardResult:
+            if not self.done:
+                both.wait(30.0)
+            found = super().judge(shard)
+            if len(self.done) == 6:
+                lost.set()
+                suspended.wait(30.0)
+            return found
+
+    suspended = threading.Event()
+    judges = [Waiting("host-0", divided), Suspended("host-1", divided)]
+
+    def call(rank: int) -> Optional[Judged]:
+        here = member(rank, 2, port)
+        times = replace(QUICK, lost=0.5, beat=0.1 if rank == 0 else 600.0)
+        with store_of(here) as store:
+            files = ShardFiles(directory(tmp_path, rank))
+            try:
+                return judge_together(here, store, judges[rank], files, times=times)
+            finally:
+                suspended.set()
+
+    outcomes = together([lambda rank=rank: call(rank) for rank in range(2)])  # type: ignore[misc]
+    found = collected(outcomes).sharding
+    assert sorted(judges[0].done) == list(range(6))
+    assert {each.host: each.items for each in found.hosts} == {"host-0": 24, "host-1": 0}
+    assert isinstance(outcomes[1].error, EnvironmentProblem)
+    assert "not heard of for 0.5 s" in str(outcomes[1].error)
+    check_whole(tmp_path, divided)
+
+
+def test_a_member_that_comes_when_all_is_done_has_nothing_to_do(tmp_path: Path) -> None:
+    """It does not wait for ever while the host of the store goes on with other settings."""
+    divided, port = plan(), free_port()
+    here = member(0, 1, port)
+    with store_of(here) as store:
+        judge_together(here, store, FakeJudge("host-0", divided), ShardFiles(directory(tmp_path, 0)), times=QUICK)
+        late = FakeJudge("host-1", divided)
+        judge_together(member(1, 2, port), store, late, ShardFiles(directory(tmp_path, 1)), times=QUICK)
+    assert not late.done
+
+
+def test_nobody_waits_for_a_setting_that_the_host_of_the_store_cannot_judge(tmp_path: Path) -> None:
+    """They are told why, and the next setting is judged."""
+    divided, port = plan(), free_port()
+    with store_of(member(0, 2, port)) as store:
+        cannot_judge(store, 0, "no such device", QUICK)
+        with pytest.raises(EnvironmentProblem, match="has given up: no such device"):
+            judge_together(
+                member(1, 2, port), store, FakeJudge("a", divided), ShardFiles(directory(tmp_path, 1)), times=QUICK
+            )

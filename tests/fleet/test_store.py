@@ -41,7 +41,10 @@ def test_an_address_of_another_host_is_an_error_that_says_what_to_do() -> None:
         EnvironmentProblem, match=r"cannot listen on 192\.0\.2\.1:29501: .*name an address of that host"
     ):
         Server("192.0.2.1", 29501)
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(EnvironmentProblem, match="cannot listen on"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(EnvironmentProblem, match="already in use; give all hosts another port with --store HOST:PORT"),
+    ):
         Server("127.0.0.1", taken.getsockname()[1])
 
 
@@ -61,7 +64,7 @@ def test_what_is_too_large_is_not_sent(connection: Connection, monkeypatch: pyte
     """The receiver does not take it either."""
     connection.put("name", Left("x" * 100))
     monkeypatch.setattr(store, "LARGEST", 50)
-    with pytest.raises(InputError, match="too large for the store; use smaller --shard-items"):
+    with pytest.raises(InputError, match="too large for the store, .* smaller with smaller --shard-items"):
         connection.put("other", Left("x" * 100))
     with pytest.raises(InputError, match="at most 50 are allowed"):
         connection.take("name", decode_to_host)
@@ -74,6 +77,7 @@ def test_what_is_too_large_is_not_sent(connection: Connection, monkeypatch: pyte
         ("name", b"no JSON", "cannot be used"),
         ("name", b'{"size":-1,"sha256":""}', "cannot be used"),
         ("name", b'{"size":9000000,"sha256":""}', "name/1 is missing"),
+        ("name/0", b"x" * (store.PART + 1), f"at most {store.PART} are allowed"),
     ],
 )
 def test_what_others_put_into_the_store_is_checked(
