@@ -30,6 +30,8 @@ BEAT_SECONDS = 5.0
 """Seconds between two signs of life."""
 LOOK_SECONDS = 0.1
 """Seconds between two looks at the store; a look takes one request for each member that is present, and one more."""
+REFUSED_SECONDS = 5.0
+"""How long a member that is refused may take to read why, before the store may be closed."""
 
 
 class Work(Protocol):
@@ -66,6 +68,7 @@ class _Member:
     problem: str = ""
     beats: int = 0
     alive: float = 0.0
+    refused: float = 0.0
 
 
 class Collector:
@@ -115,7 +118,7 @@ class Collector:
             self._check_lives()
             done = self._work.complete(self._present(), self._absent())
             self._answer(done)
-            if not self._present() and not self._awaited():
+            if not self._present() and not self._awaited() and not self._reading():
                 if done:
                     return
                 self._check_hopeless()
@@ -185,6 +188,7 @@ class Collector:
     def _refuse(self, number: int, member: _Member, reason: str) -> None:
         self._tell(number, member, Refused(reason))
         self._end(number, member, reason)
+        member.refused = time.monotonic()
 
     def _end(self, number: int, member: _Member, problem: str) -> None:
         member.present, member.waits, member.problem = False, False, problem
@@ -199,6 +203,14 @@ class Collector:
         """Whether a rank has not come yet, and still may."""
         joined = {each.joined.rank for each in self._members.values() if each.joined is not None}
         return len(joined) < self._size and time.monotonic() - self._began < self._lost_seconds
+
+    def _reading(self) -> bool:
+        """Whether a member that has just been refused has not yet read why."""
+        since = time.monotonic() - min(REFUSED_SECONDS, self._lost_seconds)
+        return any(
+            each.refused > since and self._connection.has(to_member(number, each.told - 1))
+            for number, each in self._members.items()
+        )
 
     def _absent(self) -> list[int]:
         """Ranks that nobody has any more, or never had within the time that a member may be silent."""

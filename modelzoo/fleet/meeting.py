@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Callable, Optional
 
 from modelzoo.errors import ModelzooError
 from modelzoo.fleet.collector import BEAT_SECONDS, LOOK_SECONDS, LOST_SECONDS, Collector, Work
-from modelzoo.fleet.member import CLOSED, Link
+from modelzoo.fleet.member import CLOSED, LONGEST_WAIT, Link
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.store import ANSWER_SECONDS, Connection, Heartbeat, Server, StoreLostError
 from modelzoo.records.fleet import Left
@@ -57,7 +58,7 @@ class Collecting:
         except BaseException as problem:  # raised by ``wait``
             self._problem, reason = problem, str(problem) or type(problem).__name__
         with suppress(ModelzooError):  # nobody waits for answers that never come
-            self._connection.put(CLOSED, Left(reason))
+            _close(self._connection, reason)
 
 
 @contextmanager
@@ -89,10 +90,17 @@ def joined(store: Address, prefix: str, kept: str, times: Times) -> Iterator[Lin
         yield link
 
 
+def _close(connection: Connection, reason: str) -> None:
+    """Say that there are no more answers; after a failure, which ends the store, with time to read why."""
+    connection.put(CLOSED, Left(reason))
+    if reason:
+        time.sleep(2 * LONGEST_WAIT)
+
+
 def give_up(store: Address, prefix: str, reason: str, times: Times) -> None:
     """Tell the members, on the host of the store, that there is nothing to take part in."""
     with suppress(StoreLostError):
-        Connection(store, prefix, seconds=times.answer).put(CLOSED, Left(reason))
+        _close(Connection(store, prefix, seconds=times.answer), reason)
 
 
 def collect(
