@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from modelzoo.cli import fleet_run, fleet_throughput, fleet_validate, options, setting_options, throughput
-from modelzoo.cli.output import add_details
+from modelzoo.cli import fleet_run, fleet_throughput, fleet_validate, options, run, setting_options, throughput
 from modelzoo.cli.parser import Parser
 
 PURPOSES = {
@@ -25,13 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    setting_options.add_workloads(parser, "fp32,bf16, but fp32 with --vary and --setting")
-    setting_options.add_setting(parser)
-    setting_options.add_comparison(parser)
-    options.add_plan(parser)
-    options.add_validity(parser)
-    add_details(parser)
-    parser.add_argument("--validate", action="store_true", help="judge the predictions of each setting as well")
+    run.add_measurement(parser)
     _add_json_dir(parser)
     _add_store(parser)
     parser.set_defaults(command_function=fleet_run.run_command, json=None)

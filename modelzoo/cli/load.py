@@ -6,19 +6,17 @@ import argparse
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
-from modelzoo.cli import options, setting_options
+from modelzoo.cli import options, serving, setting_options
 from modelzoo.cli.bounds import latency_bound
 from modelzoo.cli.output import new_result, result_path
-from modelzoo.cli.selection import select_settings
+from modelzoo.cli.selection import select_one
 from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.values import duration, short_time
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.records.load import Load, LoadPlan, LoadRun, LoadSession, Scenario
-from modelzoo.setting import Plan, Setting
-from modelzoo.workload import Workload
+from modelzoo.setting import Plan
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,14 +33,7 @@ QUEUE = 1000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo load``."""
-    parser.add_argument("workload", metavar="WORKLOAD", help="the workload's name or directory")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set an option of the workload, such as sequence=128 for bert; may be repeated",
-    )
+    setting_options.add_workload(parser)
     _add_load(parser.add_argument_group("load"))
     group = parser.add_argument_group("instances")
     group.add_argument("--instances", type=int, metavar="N", help="number of instances (default 1)")
@@ -63,11 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--queue", type=int, default=QUEUE, metavar="N", help=f"reject requests if N wait already (default {QUEUE})"
     )
-    group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")
-    group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
+    options.add_warmup(group)
+    options.add_no_audit(group)
     setting_options.add_setting(parser)
     options.add_json(parser)
-    parser.add_argument("--plot", metavar="FILE", help="write the plot to FILE (default: beside the result, as .svg)")
+    serving.add_plot(parser)
     parser.set_defaults(command_function=load)
 
 
@@ -105,6 +96,7 @@ def load(args: argparse.Namespace) -> int:
     """
     from modelzoo.report import load as report
     from modelzoo.report import terminal
+    from modelzoo.report.plots import load as plots
     from modelzoo.results import load as results
 
     _check(args)
@@ -119,7 +111,7 @@ def load(args: argparse.Namespace) -> int:
         found = results.of(stored.result)
         if found.runs:
             terminal.show_load(stored.result, out)
-            _end(args, stored, out)
+            serving.end(args.plot, stored, plots.write_file, out)
     if interrupted:
         print(f"modelzoo: interrupted; {len(found.runs)} finished runs are stored in {stored.path}", file=sys.stderr)
         return INTERRUPTED
@@ -133,10 +125,7 @@ def _check(args: argparse.Namespace) -> None:
     """Raise ``UsageError`` for what makes no sense, before anything is started."""
     _check_scenario(args)
     _check_numbers(args)
-    if args.threads is not None:
-        raise UsageError("--threads follows from the cores of an instance; give --cores-per-instance N instead")
-    if args.device != "cpu":
-        raise UsageError(f"instances share the cores of this machine; --device {args.device} is not supported")
+    serving.check_setting(args)
     if args.loadgen:
         _check_loadgen(args)
 
@@ -178,21 +167,18 @@ def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
     """Plan everything, resolve the setting, and write the file of the result."""
     from modelzoo.load.place import generator_place
     from modelzoo.load.session import Site, fixed_size
-    from modelzoo.machine.facts import read_machine
     from modelzoo.machine.linux import allowed_cpus
-    from modelzoo.machine.topology import read_topology
     from modelzoo.measure import calls
     from modelzoo.measure.request import Request
     from modelzoo.results.store import ResultFile
     from modelzoo.throughput import plan as planning
 
-    machine, topology = read_machine(), read_topology()
-    if machine.emulator:
-        raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
+    machine, topology = serving.read_host()
     instances = args.instances or 1
     cores = args.cores_per_instance or max(1, planning.most_cores(topology, instances))
     places = planning.plan(topology, instances, cores)
-    work, setting = _setting(args, len(places[0].cpus))
+    batch = 1 if Scenario(args.scenario) is Scenario.SINGLE_STREAM else args.batch
+    work, (setting,) = select_one(args, batch=batch, threads=len(places[0].cpus))
     request = Request(work, (setting,), Plan(args.warmup), audit=not args.no_audit)
     (prepared,) = calls.prepare(request, lambda event: None)
     resolved, _ = calls.required(prepared)
@@ -216,15 +202,6 @@ def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
     stored = ResultFile(result_path(args.json, result.created), result)
     place = generator_place(topology, places, allowed_cpus())
     return Site(request, prepared, places, place, lambda event: None), stored
-
-
-def _setting(args: argparse.Namespace, threads: int) -> tuple[Workload, Setting]:
-    empty: dict[str, object] = {"precision": None, "vary": [], "setting": [], "baseline": None}
-    values = {**vars(args), **empty, "workloads": [args.workload], "threads": threads}
-    if Scenario(args.scenario) is Scenario.SINGLE_STREAM:
-        values["batch"] = 1
-    ((work, (setting,)),) = select_settings(argparse.Namespace(**values), "fp32")
-    return work, setting
 
 
 def _measure(args: argparse.Namespace, site: Site, stored: ResultFile, out: Console) -> None:
@@ -263,17 +240,3 @@ def _measure(args: argparse.Namespace, site: Site, stored: ResultFile, out: Cons
         on_run(checked.replayed)
         keep(replace(results.of(stored.result), loadgen=checked.record))
     keep(replace(results.of(stored.result), is_complete=True))
-
-
-def _end(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
-    """Write the plot of a search, and say where everything is."""
-    from modelzoo.report.plots import load as plots
-
-    path = Path(args.plot) if args.plot else stored.path.with_suffix(".svg")
-    try:
-        plot: Optional[Path] = plots.write_file(stored.result, path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --plot FILE") from error
-    if plot is not None:
-        out.print(f"plot: {plot}", soft_wrap=True, markup=False)
-    out.print(f"result: {stored.path}", soft_wrap=True, markup=False)

@@ -20,6 +20,16 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="write the result to FILE (default: results/TIME.json)")
 
 
+def add_warmup(group: argparse._ArgumentGroup) -> None:
+    """Add the option that fixes the length of the warm-up."""
+    group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")
+
+
+def add_no_audit(group: argparse._ArgumentGroup) -> None:
+    """Add the option that leaves the kernels unproven."""
+    group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
+
+
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide how long to measure, and what is recorded besides the time."""
     group = parser.add_argument_group("measurement")
@@ -59,7 +69,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         metavar="MHZ",
         help="lock the clocks of the NVIDIA GPUs while the call runs, and set them back afterwards (needs root)",
     )
-    group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")
+    add_warmup(group)
     group.add_argument(
         "--max-seconds",
         type=float,
@@ -83,7 +93,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write a Chrome/Perfetto trace, recorded after the timing; of the pipeline, with --stages",
     )
-    group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
+    add_no_audit(group)
     group.add_argument(
         "--strict",
         action="store_true",

@@ -26,15 +26,20 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo run``."""
+    add_measurement(parser)
+    options.add_json(parser)
+    parser.set_defaults(command_function=run)
+
+
+def add_measurement(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what is measured, and how; ``modelzoo fleet run`` has the same."""
     setting_options.add_workloads(parser, "fp32,bf16, but fp32 with --vary and --setting")
     setting_options.add_setting(parser)
     setting_options.add_comparison(parser)
     options.add_plan(parser)
-    options.add_json(parser)
     options.add_validity(parser)
     add_details(parser)
     parser.add_argument("--validate", action="store_true", help="judge the predictions of each setting as well")
-    parser.set_defaults(command_function=run)
 
 
 def run(args: argparse.Namespace) -> int:

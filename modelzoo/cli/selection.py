@@ -23,8 +23,9 @@ from modelzoo.setting import CONVERTING, PRECISIONS, OptionValue, Setting, label
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
 
-Jobs = Sequence[tuple[Workload, tuple[Setting, ...]]]
-"""Workloads with the settings to run them under; the first setting of each is its baseline."""
+Job = tuple[Workload, tuple[Setting, ...]]
+"""A workload with the settings to run it under; the first of them is its baseline."""
+Jobs = Sequence[Job]
 _NUMBERS = ("batch", "threads", "seed", "primitive-cache", "in-flight")
 _SWITCHES = ("channels-last", "include-copies")
 _SWITCH = {"off": False, "on": True}
@@ -59,6 +60,23 @@ def select_settings(args: argparse.Namespace, default: str) -> Jobs:
         (work, _Selection(args, work, _options_for(work, known, args.option), known).settings(default))
         for work in works
     ]
+
+
+def select_one(args: argparse.Namespace, vary: Sequence[str] = (), **fixed: object) -> Job:
+    """Return the workload of a command that takes one, with its setting, or with all that ``vary`` combines.
+
+    Args:
+        args: of the command.
+        vary: the values of ``--vary``.
+        fixed: values of options that the command decides itself.
+
+    Raises:
+        UsageError: as ``select_settings``.
+    """
+    lists: dict[str, object] = {"precision": None, "vary": vary, "setting": [], "baseline": None}
+    values = {**vars(args), **lists, **fixed, "workloads": [args.workload]}
+    (found,) = select_settings(argparse.Namespace(**values), "fp32")
+    return found
 
 
 def settings_of(args: argparse.Namespace, work: Workload) -> tuple[Setting, ...]:

@@ -35,12 +35,22 @@ def add_workloads(parser: argparse.ArgumentParser, precision: str) -> None:
         metavar="LIST",
         help=f"comma-separated list of fp32, tf32 (CUDA devices), bf16 and fp16 (default: {precision})",
     )
+    _add_option(parser)
+
+
+def add_workload(parser: argparse.ArgumentParser) -> None:
+    """Add the options that select one workload, and the workload's own options."""
+    parser.add_argument("workload", metavar="WORKLOAD", help="the workload's name or directory")
+    _add_option(parser)
+
+
+def _add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--option",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="set an option of a workload, such as sequence=128 for bert; may be repeated",
+        help="set an option of the workload, such as sequence=128 for bert; may be repeated",
     )
 
 

@@ -7,15 +7,14 @@ import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Optional
 
-from modelzoo.cli import options, setting_options
+from modelzoo.cli import options, serving, setting_options
 from modelzoo.cli.bounds import latency_bound
 from modelzoo.cli.output import new_result, result_path
 from modelzoo.cli.prices import machine_price
-from modelzoo.cli.selection import select_settings
+from modelzoo.cli.selection import select_one
 from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.values import duration, whole_numbers
 from modelzoo.errors import UsageError
@@ -41,14 +40,7 @@ Split = tuple[int, int, int]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo throughput``."""
-    parser.add_argument("workload", metavar="WORKLOAD", help="the workload's name or directory")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set an option of the workload, such as sequence=128 for bert; may be repeated",
-    )
+    setting_options.add_workload(parser)
     group = parser.add_argument_group("instances")
     group.add_argument(
         "--instances",
@@ -90,17 +82,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="how long all instances run in each round: 10s, 1m (default: as long as 50 batches of each take, but 5 s)",
     )
-    group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")
+    options.add_warmup(group)
     group.add_argument(
         "--soak",
         type=duration,
         metavar="TIME",
         help="afterwards keep the best configuration busy for this long, 2h for example: do latency or memory drift?",
     )
-    group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
+    options.add_no_audit(group)
     setting_options.add_setting(parser, several_batches=True)
     options.add_json(parser)
-    parser.add_argument("--plot", metavar="FILE", help="write the plot to FILE (default: beside the result, as .svg)")
+    serving.add_plot(parser)
     parser.set_defaults(command_function=throughput)
 
 
@@ -174,10 +166,7 @@ class _Expectation:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise ``UsageError`` for what makes no sense, before anything is started."""
-    if args.threads is not None:
-        raise UsageError("--threads follows from the cores of an instance; give --cores-per-instance N instead")
-    if args.device != "cpu":
-        raise UsageError(f"instances share the cores of this machine; --device {args.device} is not supported")
+    serving.check_setting(args)
     if args.rounds < 1:
         raise UsageError(f"--rounds must be 1 or more, not {args.rounds}")
     if args.seconds is not None and not args.seconds > 0:
@@ -193,16 +182,13 @@ def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
         UsageError: none fits into this machine.
     """
     from modelzoo.machine.ceilings import kept_ceilings
-    from modelzoo.machine.facts import read_machine
-    from modelzoo.machine.topology import read_topology
     from modelzoo.results.store import ResultFile
     from modelzoo.throughput.plan import plan
 
-    machine, topology = read_machine(), read_topology()
-    if machine.emulator:
-        raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
+    machine, topology = serving.read_host()
     batches: Sequence[Optional[int]] = args.batch or (None,)
-    work, base = _setting(args, batches[0])
+    # Batch and threads are those of a configuration.
+    work, (base,) = select_one(args, batch=batches[0], threads=1)
     wanted = splits(args, topology, [batch or work.batch for batch in batches])
     smt = Smt(args.smt)
     settings: list[Setting] = []
@@ -228,14 +214,6 @@ def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
     )
     result = replace(new_result([(work, tuple(settings))]), throughput=found)
     return work, ResultFile(result_path(args.json, result.created), result)
-
-
-def _setting(args: argparse.Namespace, batch: Optional[int]) -> tuple[Workload, Setting]:
-    """The workload and its setting; batch and threads are those of a configuration."""
-    empty: dict[str, object] = {"precision": None, "vary": [], "setting": [], "baseline": None}
-    values = {**vars(args), **empty, "workloads": [args.workload], "batch": batch, "threads": 1}
-    ((work, (setting,)),) = select_settings(argparse.Namespace(**values), "fp32")
-    return work, setting
 
 
 def splits(args: argparse.Namespace, topology: Topology, batches: Sequence[int]) -> list[Split]:
@@ -285,11 +263,4 @@ def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
     line = report.command(stored.result, results.rows(stored.result), args.workload)
     if line is not None:
         out.print(f"command: {line}", soft_wrap=True, markup=False)
-    path = Path(args.plot) if args.plot else stored.path.with_suffix(".svg")
-    try:
-        plot = plots.write_file(stored.result, path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --plot FILE") from error
-    if plot is not None:
-        out.print(f"plot: {plot}", soft_wrap=True, markup=False)
-    out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
+    serving.end(args.plot, stored, plots.write_file, out)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import new_result, print_lines, result_lines, result_path
-from modelzoo.cli.selection import select_settings
+from modelzoo.cli.selection import select_one
 from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.validate import judge_setting
 from modelzoo.cli.values import duration
@@ -31,14 +31,7 @@ BUDGET = 20 * 60.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo tune``."""
-    parser.add_argument("workload", metavar="WORKLOAD", help="the workload's name or directory")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set an option of the workload, such as sequence=128 for bert; may be repeated",
-    )
+    setting_options.add_workload(parser)
     group = parser.add_argument_group("search")
     group.add_argument(
         "--goal",
@@ -79,7 +72,7 @@ def tune(args: argparse.Namespace) -> int:
     from modelzoo.report.progress import LiveProgress
     from modelzoo.tuning.search import Search
 
-    work, base = _settings(args, [])
+    work, base = select_one(args)
     judging = options.make_judging(args, work)
     stored = _resumed(args, work, base[0]) if args.resume else _new(args, work, base[0])
     out = terminal.console()
@@ -107,13 +100,6 @@ def tune(args: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(args: argparse.Namespace, varied: list[str]) -> tuple[Workload, tuple[Setting, ...]]:
-    """The workload, with the default setting or all combinations of what is varied."""
-    values = {"workloads": [args.workload], "precision": None, "vary": varied, "setting": [], "baseline": None}
-    ((work, settings),) = select_settings(argparse.Namespace(**{**vars(args), **values}), "fp32")
-    return work, settings
-
-
 def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
     """Begin a search: declare the grid, and write the file."""
     from modelzoo.machine.facts import read_machine
@@ -126,7 +112,7 @@ def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run tune on the machine itself")
     conditions, batch = read_conditions(machine, base), base.batch or work.batch
     if args.vary:
-        found = grid.exact(base, _settings(args, args.vary)[1], conditions, batch)
+        found = grid.exact(base, select_one(args, args.vary)[1], conditions, batch)
     else:
         found = grid.declared(base, goal, conditions, batch)
     budget = BUDGET if args.budget is None else args.budget

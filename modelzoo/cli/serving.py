@@ -1,0 +1,69 @@
+"""What the commands that start instances share: ``throughput`` and ``load``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable, Optional
+
+from modelzoo.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from modelzoo.records.machine import Machine
+    from modelzoo.records.run import Result
+    from modelzoo.records.topology import Topology
+    from modelzoo.results.store import ResultFile
+
+
+def add_plot(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the plot's file."""
+    parser.add_argument("--plot", metavar="FILE", help="write the plot to FILE (default: beside the result, as .svg)")
+
+
+def check_setting(args: argparse.Namespace) -> None:
+    """Refuse options of a setting that instances cannot have; raises ``UsageError``."""
+    if args.threads is not None:
+        raise UsageError("--threads follows from the cores of an instance; give --cores-per-instance N instead")
+    if args.device != "cpu":
+        raise UsageError(f"instances share the cores of this machine; --device {args.device} is not supported")
+
+
+def read_host() -> tuple[Machine, Topology]:
+    """Return this machine, and the cores that instances may use.
+
+    Raises:
+        UsageError: nothing can be timed on it.
+    """
+    from modelzoo.machine.facts import read_machine
+    from modelzoo.machine.topology import read_topology
+
+    machine, topology = read_machine(), read_topology()
+    if machine.emulator:
+        raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
+    return machine, topology
+
+
+def end(
+    named: Optional[str], stored: ResultFile, write_plot: Callable[[Result, Path], Optional[Path]], out: Console
+) -> None:
+    """Write the plot, and say where it and the result are.
+
+    Args:
+        named: the plot's file; ``None`` stands for one beside the result.
+        stored: the result.
+        write_plot: writes the plot of a result; returns ``None`` if there is nothing to draw.
+        out: printed to.
+
+    Raises:
+        UsageError: the plot cannot be written.
+    """
+    path = Path(named) if named else stored.path.with_suffix(".svg")
+    try:
+        plot = write_plot(stored.result, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --plot FILE") from error
+    if plot is not None:
+        out.print(f"plot: {plot}", soft_wrap=True, markup=False)
+    out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
