@@ -12,6 +12,8 @@ from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import Asked, EnvironmentChanges, Result, Run, RunReport
 from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.report.differences import ShownRow, shown_rows
+from modelzoo.results import summary
 from modelzoo.setting import Plan, ResolvedSetting, Setting
 from modelzoo.warning import WarningMessage
 
@@ -168,3 +170,9 @@ def result_of(*runs: Run, asked: Sequence[Asked] | None = None) -> Result:
             groups.append(entry)
         placed.append(replace(run, group=groups.index(entry)))
     return Result(("modelzoo", "run"), STARTED, tuple(groups), tuple(placed))
+
+
+def shown(*runs: Run) -> list[ShownRow]:
+    """The rows of these runs."""
+    result = result_of(*runs)
+    return shown_rows(result, summary.rows(result))

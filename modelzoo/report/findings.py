@@ -1,58 +1,28 @@
-"""What a call found, in sentences, and the conditions that may distort it. Pure.
-
-A workload gets one sentence, which answers the question that its settings ask. Conditions are grouped by their code:
-each is said once, with the rows it concerns and its hint, the most harmful first.
-"""
+"""What a call found, in sentences: one per workload, which answers the question that its settings ask. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
-from functools import reduce
 
 from modelzoo import formatting, stats
+from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.report.accelerators import LAUNCH_HINT
+from modelzoo.report.conditions import NAMED_SETTINGS, merged
 from modelzoo.report.differences import ShownRow, by_workload, short_names
 from modelzoo.report.results_table import interval, is_proven, timed_unit
 from modelzoo.results.adjustment import Adjustment
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import SpeedVerdict
-from modelzoo.warning import Severity, WarningMessage, rank
 
-NAMED_SETTINGS = 4
-"""A condition names the settings of a workload that it concerns up to this many, then only counts them."""
-_PLACES = re.compile(r" \(in \d+ of \d+ processes\)$")
-"""What the summary adds to the warning of some processes; grouped, it would be read as that of all rows."""
-_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
-_TOKEN = re.compile(r"[()]|\s+|[^\s()]+")
-
-
-_DIFFERS = {True: "computes what torch does", False: "does NOT compute what torch does", None: "differs from fp32"}
-"""What is said of an engine by ``OutputAgreement.is_same``."""
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A condition that may distort results.
-
-    Attributes:
-        code: of the warning.
-        severity: what it does to the result.
-        concerns: the rows that it concerns, as text; empty if it concerns all.
-        message: what it is; numbers that differ between rows are merged to a range.
-        hint: how to fix it.
-    """
-
-    code: str
-    severity: Severity
-    concerns: str
-    message: str
-    hint: str
+_DIFFERS = {
+    True: ("computes what torch does", "compute what torch does"),
+    False: ("does NOT compute what torch does", "do NOT compute what torch does"),
+    None: ("differs from fp32", "differ from fp32"),
+}
+"""What is said of one setting and of several, by ``OutputAgreement.is_same``."""
 
 
 def sentences(shown: Sequence[ShownRow]) -> dict[str, str]:
@@ -202,11 +172,20 @@ def _how_it_ran(row: SummaryRow) -> str:
 
 
 def _agreement(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
-    """How far the outputs of other engines are from torch's; empty if there are none."""
-    found = [(name, row.agreement) for name, row in zip(names, rows) if row.agreement is not None]
-    parts = [f"{name} {_DIFFERS[each.is_same]} ({each.summary})" for name, each in found[:NAMED_SETTINGS]]
-    more = len(found) - len(parts)
-    return ", ".join(parts) + (f", and {more} more (--details)" if more else "")
+    """How far the outputs of other engines and modes are from torch's in eager mode; empty if there are none."""
+    found: dict[bool | None, list[tuple[str, OutputAgreement]]] = {}
+    for name, row in zip(names, rows):
+        if row.agreement is not None:
+            found.setdefault(row.agreement.is_same, []).append((name, row.agreement))
+    return ", ".join(_outputs(is_same, each) for is_same, each in found.items())
+
+
+def _outputs(is_same: bool | None, found: Sequence[tuple[str, OutputAgreement]]) -> str:
+    """Say once what holds for several settings, with the range of their errors."""
+    few = len(found) <= NAMED_SETTINGS
+    names = ", ".join(name for name, _ in found) if few else f"{len(found)} settings"
+    alone, several = _DIFFERS[is_same]
+    return f"{names} {alone if len(found) == 1 else several} ({merged([each.summary for _, each in found])})"
 
 
 def _predictions(rows: Sequence[SummaryRow]) -> str:
@@ -241,84 +220,3 @@ def _ratio(found: stats.Interval) -> str:
 def inverse(found: stats.Interval) -> stats.Interval:
     """Return the interval of 1 / x; an infinite bound becomes 0."""
     return stats.Interval(1 / found.value, 1 / found.high, 1 / found.low if found.low else float("inf"))
-
-
-# Conditions
-
-
-def conditions(shown: Sequence[ShownRow]) -> list[Condition]:
-    """Return what may distort these rows, each code once, the most harmful first."""
-    found: dict[str, list[tuple[ShownRow, WarningMessage]]] = {}
-    for each in shown:
-        for warning in each.row.warnings:
-            found.setdefault(warning.code, []).append((each, warning))
-    return [_condition(code, found[code], shown) for code in sorted(found, key=rank)]
-
-
-def _condition(code: str, found: Sequence[tuple[ShownRow, WarningMessage]], shown: Sequence[ShownRow]) -> Condition:
-    messages = [_PLACES.sub("", warning.message) for _, warning in found]
-    hints = [warning.hint for _, warning in found]
-    concerned = list({id(each): each for each, _ in found}.values())
-    return Condition(code, rank(code)[0], concerns(concerned, shown), merged(messages), merged(hints))
-
-
-def failures(shown: Sequence[ShownRow]) -> list[tuple[str, str]]:
-    """Return which rows failed, with the reason; rows with the same reason together."""
-    found: dict[str, list[ShownRow]] = {}
-    for each in shown:
-        for error in each.row.errors:
-            found.setdefault(error, []).append(each)
-    return [
-        (", ".join(f"{each.row.workload} {each.row.label}" for each in rows), error) for error, rows in found.items()
-    ]
-
-
-def concerns(rows: Sequence[ShownRow], shown: Sequence[ShownRow]) -> str:
-    """Name ``rows`` among all that are ``shown``: ``resnet50, ssd bf16``; empty if they are all of them."""
-    if len(rows) == len(shown):
-        return ""
-    every = by_workload(shown)
-    parts = []
-    for workload, concerned in by_workload(rows).items():
-        names = dict(zip(map(id, every[workload]), short_names(every[workload])))
-        if len(concerned) == len(every[workload]):
-            parts.append(workload)
-        elif len(concerned) > NAMED_SETTINGS:
-            of = f" of {workload}" if len(every) > 1 else ""
-            parts.append(f"{len(concerned)} of {len(every[workload])} settings{of}")
-        else:
-            listed = ", ".join(names[id(each)] for each in concerned)
-            parts.append(f"{workload} {listed}" if len(every) > 1 else listed)
-    return "; ".join(parts)
-
-
-def merged(texts: Sequence[str]) -> str:
-    """Return one text for several: a number that differs becomes a range, other words that differ an ellipsis.
-
-    >>> merged(["used 0.96 cores", "used 0.17 cores"])
-    'used 0.17 to 0.96 cores'
-    """
-    different = list(dict.fromkeys(texts))
-    shapes = {_NUMBER.sub("#", text) for text in different}
-    if len(shapes) > 1:
-        return reduce(_common, different)
-    numbers = [_NUMBER.findall(text) for text in different]
-    ranges = iter([_range(column) for column in zip(*numbers)])
-    return _NUMBER.sub(lambda _: next(ranges), different[0])
-
-
-def _range(numbers: Sequence[str]) -> str:
-    ordered = sorted(numbers, key=lambda number: float(number.replace(",", "")))
-    return ordered[0] if ordered[0] == ordered[-1] else f"{ordered[0]} to {ordered[-1]}"
-
-
-def _common(first: str, second: str) -> str:
-    """What two texts share, with an ellipsis for each stretch in which they differ."""
-    a, b = _TOKEN.findall(first), _TOKEN.findall(second)
-    parts: list[str] = []
-    for kind, start, end, _, _ in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if kind == "equal":
-            parts.append("".join(a[start:end]))
-        elif not parts or parts[-1] != "…":
-            parts.append("…")
-    return "".join(parts)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.report import findings, kernel_tables, load, results_table, stages, table, throughput, tuning, validity
+from modelzoo.report.conditions import Condition, grouped_conditions, grouped_failures
 from modelzoo.report.details import detail_lines
 from modelzoo.report.differences import ShownRow, machine, shared, shown_rows
 from modelzoo.results import load as results_load
@@ -61,8 +62,8 @@ def show(result: Result, rows: Sequence[SummaryRow], out: Console, *, details: b
     for about, sentence in said.items():
         if sentence:
             _print_wrapped(out, "  ", f"{about}: {sentence}", bold=len(about) + 1, indent=4)
-    failures = findings.failures(shown)
-    conditions = [each for each in findings.conditions(shown) if details or each.severity < Severity.NOTE]
+    failures = grouped_failures(shown)
+    conditions = [each for each in grouped_conditions(shown) if details or each.severity < Severity.NOTE]
     if failures or conditions:
         out.print()
     for names, error in failures:
@@ -92,7 +93,7 @@ def _width(out: Console) -> int:
     return min(WIDTH, out.width)
 
 
-def _print_condition(out: Console, condition: findings.Condition) -> None:
+def _print_condition(out: Console, condition: Condition) -> None:
     prefix = f"{SEVERITY_WORD[condition.severity]}: "
     concerns = f"{condition.concerns}: " if condition.concerns else ""
     _print_wrapped(out, prefix, concerns + condition.message, style=SEVERITY_STYLE[condition.severity])
@@ -174,7 +175,7 @@ def show_tuning(result: Result, out: Console) -> None:
         _print_wrapped(out, "", tuning.ties(result), indent=2)
     part = results_tuning.confirmation(result)
     shown = shown_rows(part, summary.rows(part)) if part is not None else []
-    for condition in findings.conditions(shown):
+    for condition in grouped_conditions(shown):
         if condition.severity < Severity.NOTE:
             _print_condition(out, condition)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from modelzoo.formatting import capitalized
 from modelzoo.records.run import Result
 from modelzoo.report import findings, results_table
+from modelzoo.report.conditions import grouped_conditions, grouped_failures
 from modelzoo.report.differences import ShownRow, shared
 from modelzoo.report.page.content import Block, Fact, Facts, Notice, Notices, Paragraphs, Table
 from modelzoo.report.table import Column
@@ -55,8 +56,8 @@ def _rank(column: Column) -> int:
 
 def conditions(shown: Sequence[ShownRow]) -> list[Notice]:
     """Return what failed, and what may distort these rows, the most harmful first."""
-    found = [Notice(Severity.INVALIDATES, "failed", names, error) for names, error in findings.failures(shown)]
-    for each in findings.conditions(shown):
+    found = [Notice(Severity.INVALIDATES, "failed", names, error) for names, error in grouped_failures(shown)]
+    for each in grouped_conditions(shown):
         word = SEVERITY_WORD[each.severity]
         found.append(Notice(each.severity, word, each.concerns, each.message, each.hint))
     return found
