@@ -113,7 +113,9 @@ def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Diffe
     for row, pair in values.items():
         by_pair.setdefault(pair, []).append(row)
     return [
-        Difference(name, _text(base), _text(other), () if len(concerned) == rows else tuple(concerned))
+        Difference(
+            name, _text(base), _text(other), () if len(concerned) == rows else tuple(concerned), not base & other
+        )
         for (base, other), concerned in by_pair.items()
     ]
 

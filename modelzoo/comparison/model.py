@@ -209,12 +209,14 @@ class Difference:
         base: the baseline's value as text.
         other: the other side's.
         rows: names of the rows that it concerns; empty if it concerns all.
+        is_apart: whether no process of one side has a value of the other.
     """
 
     name: str
     base: str
     other: str
     rows: tuple[str, ...] = ()
+    is_apart: bool = True
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from modelzoo.stats import VERDICT_CONFIDENCE, Interval, LogRatio, Variance, hol
 
 LEAST_HOSTS = 3
 """With two hosts, neither is the odd one."""
+Levels = Sequence[Optional[float]]
+"""Log seconds by setting, or by host; ``None`` if it was not timed."""
 
 
 @dataclass(frozen=True)
@@ -36,36 +38,58 @@ class Standing:
     odd: bool
 
 
-def standings(levels: Sequence[Sequence[float]], known: Optional[Variance] = None) -> list[list[Standing]]:
+def standings(levels: Sequence[Levels], known: Optional[Variance] = None) -> list[list[Optional[Standing]]]:
     """Compare each host with the others: in the mean over all settings, and in each setting.
 
     The first finds what slows a host as a whole, the second what concerns one setting. The p-values of each are
     corrected by Holm's method for all hosts, or all hosts and settings, and doubled because there are two such tables;
-    so all verdicts hold together.
+    so all verdicts hold together. The mean is over the settings that all hosts have. In each setting, the hosts that
+    have it are compared if there are at least three.
 
     Args:
-        levels: log seconds by host and setting; every host has all settings.
+        levels: by host and setting.
         known: variance of a host's level as earlier sessions show it, if that is known.
 
     Returns:
-        one list per host: the mean over the settings first, then each setting. With one setting there is only the
-        mean.
+        one list per host: the mean over the settings first, then each setting; ``None`` if it was not compared. With
+        one setting there is only the mean.
 
     Raises:
         ValueError: fewer than three hosts.
     """
     if len(levels) < LEAST_HOSTS:
         raise ValueError(f"{len(levels)} hosts cannot be told apart")
-    means = [[fmean(each)] for each in levels]
-    tables = [means] if len(levels[0]) == 1 else [means, [list(each) for each in levels]]
-    found: list[list[Standing]] = [[] for _ in levels]
-    for table in tables:
-        ratios = [[_against_others(column, host, known) for column in zip(*table)] for host in range(len(table))]
-        corrected = iter(holm([each.p_value for row in ratios for each in row]))
-        for standing, row in zip(found, ratios):
-            for each in row:
-                p_value = min(1.0, len(tables) * next(corrected))
-                standing.append(Standing(each.interval(), p_value, p_value <= 1 - VERDICT_CONFIDENCE))
+    settings: list[Levels] = list(zip(*levels))
+    whole = [number for number, column in enumerate(settings) if None not in column]
+    means = [_mean([row[number] for number in whole]) for row in levels]
+    tables = [[means]] if len(settings) == 1 else [[means], settings]
+    compared = [[_compared(column, known) for column in table] for table in tables]
+    corrections = sum(any(each is not None for column in table for each in column) for table in compared)
+    found: list[list[Optional[Standing]]] = [[] for _ in levels]
+    for table in compared:
+        p_values = iter(holm([each.p_value for column in table for each in column if each is not None]))
+        for column in table:
+            for row, each in zip(found, column):
+                row.append(None if each is None else _standing(each, min(1.0, corrections * next(p_values))))
+    return found
+
+
+def _mean(levels: Levels) -> Optional[float]:
+    known = [level for level in levels if level is not None]
+    return fmean(known) if known else None
+
+
+def _standing(ratio: LogRatio, p_value: float) -> Standing:
+    return Standing(ratio.interval(), p_value, p_value <= 1 - VERDICT_CONFIDENCE)
+
+
+def _compared(column: Levels, known: Optional[Variance]) -> list[Optional[LogRatio]]:
+    """Each host that has a level against the others that have one."""
+    timed = [(host, level) for host, level in enumerate(column) if level is not None]
+    found: list[Optional[LogRatio]] = [None] * len(column)
+    if len(timed) >= LEAST_HOSTS:
+        for position, (host, _) in enumerate(timed):
+            found[host] = _against_others([level for _, level in timed], position, known)
     return found
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Optional
 
 from modelzoo.comparison.basis import Histories, known, machine_of
 from modelzoo.comparison.conditions import UNKNOWN, conditions
-from modelzoo.comparison.model import Outcome, Row, Side, SideSetting, StoredResult
+from modelzoo.comparison.model import Difference, Outcome, Row, Side, SideSetting, StoredResult
 from modelzoo.comparison.sides import settings_of
 from modelzoo.fleet.hosts import LEAST_HOSTS, Standing, pooled, standings
 from modelzoo.machine.fingerprint import fingerprint
@@ -24,6 +25,8 @@ UNBOUNDED = 1e9
 """Stands for an infinite end of an interval, which JSON cannot express."""
 MOST_DIFFERENCES = 5
 """Differences of an odd host that are kept."""
+MOST_UNLIKE = 3
+"""Differences between two kinds that are named."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,19 @@ def kinds(hosts: Sequence[HostResult], histories: Histories = Histories()) -> tu
         histories: what machines keep of earlier sessions.
     """
     by_kind: dict[str, list[HostResult]] = {}
-    for each in sorted(hosts, key=lambda each: each.rank):
+    for each in sorted(_named_apart(hosts), key=lambda each: each.rank):
         machine = machine_in(each.result)
         by_kind.setdefault("" if machine is None else kind_of(machine), []).append(each)
-    found = [_kind(members, histories) for members in by_kind.values()]
-    return tuple(sorted(found, key=lambda each: -len(each.hosts)))
+    # What was not measured comes last: nothing is known of it.
+    ordered = sorted(by_kind, key=lambda key: (not key, -len(by_kind[key])))
+    largest = by_kind[ordered[0]] if ordered else []
+    return tuple(replace(_kind(by_kind[key], histories), unlike=_unlike(largest, by_kind[key])) for key in ordered)
+
+
+def _named_apart(hosts: Sequence[HostResult]) -> list[HostResult]:
+    """The hosts, with their ranks in their names if several have the same one (``localhost``, for example)."""
+    count = Counter(each.host for each in hosts)
+    return [replace(each, host=f"{each.host} (rank {each.rank})") if count[each.host] > 1 else each for each in hosts]
 
 
 def kind_of(machine: Machine) -> str:
@@ -57,8 +68,18 @@ def kind_of(machine: Machine) -> str:
     and the difference explains what is found.
     """
     limits = replace(machine.threads, affinity=machine.logical, quota=None)
-    memory = machine.memory
+    memory = None if machine.memory is None else installed(machine.memory)
     return fingerprint(replace(machine, governor=None, max_mhz=None, threads=limits, memory_limit=memory))
+
+
+def installed(memory: int) -> int:
+    """Return about how much memory is installed, in bytes: what the kernel shows is up to an eighth less.
+
+    Kernels reserve amounts that depend on their version and their options. Sizes are rounded up to four steps per power
+    of two, so that 503 and 504 GiB both are 512, and 377 GiB are 384.
+    """
+    step = 1 << max(0, (memory - 1).bit_length() - 3)
+    return -(-memory // step) * step
 
 
 def machine_in(result: Result) -> Optional[Machine]:
@@ -77,28 +98,65 @@ def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
     if len(members) < LEAST_HOSTS:
         few = "one host" if len(members) == 1 else "two hosts"
         return HostKind(name, names, problem=f"{few} of this kind: it takes three to say which one is odd")
-    subjects_of = [_subjects(each.host, each.result) for each in members]
-    common = [key for key in subjects_of[0] if all(key in each for each in subjects_of)]
-    if not common:
-        return HostKind(name, names, problem="no setting was timed on all of these hosts")
-    levels = [[each[key].level for key in common] for each in subjects_of]
-    sides = [{key: each[key].side for key in common} for each in subjects_of]
-    past = _history(sides[0][common[0]], histories)
+    of_members = [(each, _subjects(each.host, each.result)) for each in members]
+    timed = [_Timed(each, found) for each, found in of_members if found]
+    keys = list(dict.fromkeys(key for each in timed for key in each.subjects))
+    missing = tuple(_missing(of_members, keys))
+    if len(timed) < LEAST_HOSTS:
+        return HostKind(name, names, problem="fewer than three of these hosts timed anything", missing=missing)
+    levels = [[each.level(key) for key in keys] for each in timed]
+    past = _history(timed, histories)
     found = standings(levels, past[0] if past else None)
-    subjects = ["", *common] if len(common) > 1 else [""]
     compared = [
-        _host_level(each, subject, standing)
-        for number, subject in enumerate(subjects)
-        for each, standing in zip(members, (row[number] for row in found))
+        _host_level(each.host, subject, standing)
+        for number, subject in enumerate(["", *keys] if len(keys) > 1 else [""])
+        for each, standing in zip(timed, (row[number] for row in found))
+        if standing is not None
     ]
-    odd = [index for index, row in enumerate(found) if any(standing.odd for standing in row)]
+    if not compared:
+        return HostKind(name, names, problem="no setting was timed on three of these hosts", missing=missing)
+    odd = [index for index, row in enumerate(found) if any(each is not None and each.odd for each in row)]
+    whole = [key for key in keys if all(key in each.subjects for each in timed)]
     return HostKind(
         name,
         names,
         levels=tuple(compared),
-        differences=tuple(each for index in odd for each in _differences(members, sides, index, common)),
-        spread=_spread([fmean(each) for each in levels], past),
+        differences=tuple(each for index in odd for each in _differences(timed, index)),
+        spread=_spread([fmean(each.subjects[key].level for key in whole) for each in timed], past) if whole else "",
+        missing=missing,
     )
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A host, and what it was timed in, of which there is something."""
+
+    host: HostResult
+    subjects: Mapping[str, _Subject]
+
+    def level(self, key: str) -> Optional[float]:
+        return self.subjects[key].level if key in self.subjects else None
+
+
+def _missing(members: Sequence[tuple[HostResult, Mapping[str, _Subject]]], keys: Sequence[str]) -> Iterator[str]:
+    """Say which hosts lack what others have."""
+    empty = [each.host for each, found in members if not found]
+    if empty:
+        yield f"Nothing was timed on {', '.join(empty)}."
+    for key in keys:
+        lacking = [each.host for each, found in members if found and key not in found]
+        if lacking:
+            yield f"On {', '.join(lacking)}, {key} was not timed to the end."
+
+
+def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> str:
+    """What tells hosts of one kind from those of the largest kind."""
+    sides = [_subjects(each[0].host, each[0].result) for each in (largest, members)]
+    key = next((key for key in sides[0] if key in sides[1]), None)
+    if members is largest or key is None:
+        return ""
+    found = _apart(_row(key, sides[0][key].side, sides[1][key].side))
+    return "; ".join(f"{each.name} {each.other} instead of {each.base}" for each in found[:MOST_UNLIKE])
 
 
 @dataclass(frozen=True)
@@ -130,9 +188,11 @@ def _levels(side: SideSetting) -> list[float]:
     return [math.log(median(run.steady)) for runs in side.sessions for run in runs if run.steady]
 
 
-def _history(side: SideSetting, histories: Histories) -> Optional[tuple[Variance, str]]:
-    """How much sessions of this machine differed before, and what that comes from."""
-    found = known(side, histories.besides(machine_of(side), {result.created for result in side.results}))
+def _history(hosts: Sequence[_Timed], histories: Histories) -> Optional[tuple[Variance, str]]:
+    """How much sessions of this kind of machine differed before, and what that comes from."""
+    side = next(iter(hosts[0].subjects.values())).side
+    compared = {each.host.result.created for each in hosts}  # hosts may share the directory of the history
+    found = known(side, histories.besides(machine_of(side), compared))
     return None if found is None else (found.sessions, found.text)
 
 
@@ -149,20 +209,20 @@ def _host_level(host: HostResult, subject: str, standing: Standing) -> HostLevel
     return HostLevel(host.host, host.rank, subject, ratio.value, ratio.low, high, standing.p_value, standing.odd)
 
 
-def _differences(
-    members: Sequence[HostResult], sides: Sequence[Mapping[str, SideSetting]], index: int, common: Sequence[str]
-) -> list[HostDifference]:
+def _differences(hosts: Sequence[_Timed], index: int) -> list[HostDifference]:
     """The conditions of one host that none of the others has, the most decisive first."""
-    pairs = []
-    for key in common:
-        others = [side[key] for number, side in enumerate(sides) if number != index]
-        pairs.append(_row(key, _joined(others), sides[index][key]))
-    found = [
-        HostDifference(members[index].host, each.name, each.other, each.base)
-        for each in conditions(pairs).differing
-        if UNKNOWN not in (each.base, each.other) and not set(each.other.split(", ")) & set(each.base.split(", "))
-    ]
+    here, pairs = hosts[index], []
+    for key, subject in here.subjects.items():
+        others = [each.subjects[key].side for each in hosts if each is not here and key in each.subjects]
+        if others:
+            pairs.append(_row(key, _joined(others), subject.side))
+    found = [HostDifference(here.host.host, each.name, each.other, each.base) for each in _apart(*pairs)]
     return found[:MOST_DIFFERENCES]
+
+
+def _apart(*pairs: Row) -> list[Difference]:
+    """The conditions that both sides of the rows know, and of which they share no value."""
+    return [each for each in conditions(pairs).differing if each.is_apart and UNKNOWN not in (each.base, each.other)]
 
 
 def _joined(sides: Sequence[SideSetting]) -> SideSetting:

@@ -47,9 +47,11 @@ class HostKind:
     Attributes:
         name: the processor and its cores.
         hosts: their names, by rank.
-        levels: each host against the others: first the means over all settings, then each setting; empty if there are
-            fewer than three hosts.
+        levels: each host against the others: first the means over the settings that all hosts have, then each setting;
+            empty if there are fewer than three hosts.
         differences: of the odd hosts, the most decisive first.
+        missing: what was not timed on all of these hosts, a sentence each.
+        unlike: what tells these hosts from those of the largest kind; empty for that kind.
         spread: standard deviation by which hosts of this kind differ, as a fraction, and what it comes from.
         problem: why the hosts were not compared; empty if they were.
     """
@@ -60,6 +62,8 @@ class HostKind:
     differences: tuple[HostDifference, ...] = ()
     spread: str = ""
     problem: str = ""
+    missing: tuple[str, ...] = ()
+    unlike: str = ""
 
 
 @dataclass(frozen=True)

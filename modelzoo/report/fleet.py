@@ -100,16 +100,16 @@ def host_columns(hosts: Sequence[FleetHost]) -> list[Column]:
 
 def kind_columns(kind: HostKind) -> list[Column]:
     """Return one row per host of a kind: its latency against the others', in the mean and in each setting."""
-    means = [each for each in kind.levels if not each.subject]
-    columns = [
-        Column("host", tuple(each.host for each in means)),
-        Column("time ÷ the others'", tuple(_ratio(each) for each in means), is_number=True),
-        Column("p", tuple(f"{each.p_value:.2g}" for each in means), is_number=True),
-    ]
+    found = {(each.host, each.subject): each for each in kind.levels}
+    hosts = [host for host in kind.hosts if any(host == each.host for each in kind.levels)]
+    columns = [Column("host", tuple(hosts))]
+    if any(not each.subject for each in kind.levels):
+        means = [found[host, ""] for host in hosts]
+        columns.append(Column("time ÷ the others'", tuple(_ratio(each) for each in means), is_number=True))
+        columns.append(Column("p", tuple(f"{each.p_value:.2g}" for each in means), is_number=True))
     for subject in dict.fromkeys(each.subject for each in kind.levels if each.subject):
-        cells = tuple(
-            f"{each.ratio:.3f}" + (" *" if each.odd else "") for each in kind.levels if each.subject == subject
-        )
+        levels = [found.get((host, subject)) for host in hosts]
+        cells = tuple(MISSING if each is None else f"{each.ratio:.3f}" + (" *" if each.odd else "") for each in levels)
         columns.append(Column(subject, cells, is_number=True, order=0))
     return columns
 
@@ -123,7 +123,10 @@ def comparison_notes(found: FleetComparison) -> list[str]:
         if kind.problem:
             notes.append(f"{kind.name} ({', '.join(kind.hosts)}): {kind.problem}.")
         elif not odd:
-            notes.append(f"{kind.name}: none of {len(kind.hosts)} hosts is odd.")
+            notes.append(f"{kind.name}: none of {len(dict.fromkeys(each.host for each in kind.levels))} hosts is odd.")
+        notes += kind.missing
+        if kind.unlike:
+            notes.append(f"What makes {', '.join(kind.hosts)} another kind: {kind.unlike}.")
         if kind.spread:
             notes.append(
                 f"{kind.name}: hosts differ by {kind.spread}, standard deviation. p is corrected for all hosts and "
@@ -151,7 +154,11 @@ def total_line(results: Sequence[Result]) -> str:
         results: of ``modelzoo throughput``, one per host, at least one.
     """
     by_host = [
-        {row.configuration.name: row.throughput.value for row in rows(result) if _serves(row) and row.throughput}
+        {
+            row.configuration.name: row.throughput.value
+            for row in rows(result)
+            if _serves(row, result) and row.throughput
+        }
         for result in results
     ]
     totals = {name: sum(host[name] for host in by_host) for name in by_host[0] if all(name in host for host in by_host)}
@@ -163,19 +170,21 @@ def total_line(results: Sequence[Result]) -> str:
     return f"{hosts}: {significant(totals[best])} {unit}/s, the sum of {best} on each."
 
 
-def _serves(row: Row) -> bool:
-    return row.is_final and row.meets is not False
+def _serves(row: Row, result: Result) -> bool:
+    """Whether it was measured to the end, and is known to meet the bound if there is one."""
+    return row.is_final and (of(result).bound is None or row.meets is True)
 
 
 def odd_line(kind: HostKind, host: str) -> str:
-    """Say how odd a host is and what is different: "host 3 is 6 % slower [4, 8]; governor powersave instead of …"."""
+    """Say how odd a host is, and why: "host 3 is 6.1 % slower [4.2, 8.0]; governor powersave instead of …"."""
     levels = [each for each in kind.levels if each.host == host and each.odd]
     worst = next((each for each in levels if not each.subject), levels[0])
     direction = "slower" if worst.ratio > 1 else "faster"
     ends = sorted(_percent_of(end, worst.ratio > 1) for end in (worst.low, worst.high))
     amount = _percent_of(worst.ratio, worst.ratio > 1)
     where = f" in {worst.subject}" if worst.subject else ""
-    text = f"host {host} is {amount:.2g} % {direction}{where} [{ends[0]:.2g}, {ends[1]:.2g}]"
+    interval = ", ".join(significant(each, 2) for each in ends)
+    text = f"host {host} is {significant(amount, 2)} % {direction}{where} [{interval}]"
     differences = [
         f"{each.name} {each.here} instead of {each.others}" for each in kind.differences if each.host == host
     ]

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import instances
 from fake_runs import MACHINE, make, result_of
 
-from modelzoo.fleet.kinds import HostResult, kind_of, kinds
+from modelzoo.comparison.basis import Histories
+from modelzoo.fleet.kinds import HostResult, installed, kind_of, kinds
+from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.history import SessionLevel
 from modelzoo.records.hosts import FleetComparison
 from modelzoo.records.machine import Machine
 from modelzoo.records.sharding import FleetHost
 from modelzoo.report.fleet import comparison_notes, host_columns, kind_columns, total_line
+from modelzoo.results.throughput import of
+from modelzoo.setting import Setting
 
+GIB = 2**30
 PERFORMANCE = replace(MACHINE, governor="performance")
 
 
@@ -23,9 +31,24 @@ def host(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> HostResul
     return HostResult(rank, f"host-{rank}", result_of(*runs))
 
 
+def timed(rank: int, seconds: Mapping[str, float], machine: Machine = PERFORMANCE) -> HostResult:
+    """A host that was timed in several precisions."""
+    runs = [
+        make([value * (1 + 0.001 * number)] * 3, round=number, machine=machine, group=group, setting=Setting(name))
+        for group, (name, value) in enumerate(seconds.items())
+        for number in range(3)
+    ]
+    return HostResult(rank, f"host-{rank}", result_of(*runs))
+
+
+def wobble(rank: int, seconds: float = 0.1) -> float:
+    """Equal hosts differ by half a per cent."""
+    return seconds * math.exp(0.005 * math.sin(3 * rank))
+
+
 def fleet(slow: HostResult) -> list[HostResult]:
     """Nine equal hosts, which differ by half a per cent, and one more."""
-    return [*(host(rank, 0.1 * math.exp(0.005 * math.sin(3 * rank))) for rank in range(9)), slow]
+    return [*(host(rank, wobble(rank)) for rank in range(9)), slow]
 
 
 def test_the_odd_host_is_named_with_what_is_different() -> None:
@@ -89,7 +112,7 @@ def instances_of(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> H
 
 def test_instances_of_hosts_are_compared_and_added_up() -> None:
     """By the time per item of each configuration; the sum is that of the best one."""
-    hosts = [instances_of(rank, 0.01 * math.exp(0.005 * math.sin(3 * rank))) for rank in range(9)]
+    hosts = [instances_of(rank, wobble(rank, 0.01)) for rank in range(9)]
     slow = instances_of(9, 0.013, replace(PERFORMANCE, governor="powersave"))
     (kind,) = kinds([*hosts, slow])
     (line, *_) = comparison_notes(FleetComparison((), (kind,)))
@@ -111,3 +134,77 @@ def test_hosts_that_measured_nothing_are_a_kind_of_their_own() -> None:
     """They are not compared."""
     empty = HostResult(0, "a", result_of())
     assert kinds([empty])[0].problem == "nothing was measured on these hosts"
+
+
+def test_a_setting_that_failed_on_one_host_is_compared_on_the_others() -> None:
+    """And the host is named; so is one on which nothing was timed, which takes nothing from the others."""
+    both = [timed(rank, {"fp32": wobble(rank), "bf16": wobble(rank, 0.05)}) for rank in range(8)]
+    failed = HostResult(9, "host-9", result_of(make(None, machine=PERFORMANCE)))
+    (kind,) = kinds([*both, timed(8, {"fp32": wobble(8)}), failed])
+    assert not kind.problem
+    assert {each.host for each in kind.levels} == {f"host-{rank}" for rank in range(9)}
+    assert {each.host for each in kind.levels if each.subject == "toy bf16"} == {f"host-{rank}" for rank in range(8)}
+    notes = comparison_notes(FleetComparison((), (kind,)))
+    assert "none of 9 hosts is odd" in notes[0]
+    assert "Nothing was timed on host-9." in notes
+    assert "On host-8, toy bf16 was not timed to the end." in notes
+    assert {column.title: column.cells for column in kind_columns(kind)}["toy bf16"][8] == "–"
+
+
+def test_hosts_of_the_same_name_are_told_apart_by_their_ranks() -> None:
+    """Nobody has named them, or they are containers on one machine."""
+    (kind,) = kinds([replace(each, host="localhost") for each in fleet(host(9, 0.12))])
+    assert [each.host for each in kind.levels if each.odd] == ["localhost (rank 9)"]
+    assert kind_columns(kind)[0].cells == tuple(f"localhost (rank {rank})" for rank in range(10))
+    assert comparison_notes(FleetComparison((), (kind,)))[0].startswith("host localhost (rank 9) is ")
+
+
+def test_a_condition_that_another_host_has_as_well_explains_nothing() -> None:
+    """However many values the others have of it."""
+    hosts = [host(rank, wobble(rank), replace(PERFORMANCE, kernel=f"6.1.{rank}")) for rank in range(9)]
+    (kind,) = kinds([*hosts, host(9, 0.12, replace(PERFORMANCE, kernel="6.1.7", governor="powersave"))])
+    assert [each.name for each in kind.differences] == ["governor"]
+
+
+def test_a_host_that_takes_more_than_twice_as_long_is_said_to_be_so_in_plain_digits() -> None:
+    """150 %, not 1.5e+02 %."""
+    (kind,) = kinds(fleet(host(9, 0.25)))
+    assert comparison_notes(FleetComparison((), (kind,)))[0].startswith("host host-9 is 150 % slower [")
+
+
+def test_what_a_kernel_reserves_makes_no_kind_of_its_own() -> None:
+    """503.4 and 503.6 GiB are two machines with 512; 377 are others."""
+    found = [kind_of(replace(MACHINE, memory=int(size * GIB))) for size in (503.4, 503.6, 511.9, 377.0)]
+    assert len(set(found[:3])) == 1
+    assert found[3] != found[0]
+    assert [installed(int(size * GIB)) / GIB for size in (503.4, 512, 377.0, 15.6, 62.4)] == [512, 512, 384, 16, 64]
+
+
+def test_kinds_say_what_tells_them_apart() -> None:
+    """One server of ten has less memory; the names of both kinds are the same."""
+    large, small = (replace(PERFORMANCE, memory=size * GIB) for size in (512, 256))
+    found = kinds([*(host(rank, wobble(rank), large) for rank in range(9)), host(9, 0.1, small)])
+    assert [(len(each.hosts), each.unlike) for each in found] == [(9, ""), (1, "memory 256 GiB instead of 512 GiB")]
+    notes = comparison_notes(FleetComparison((), found))
+    assert "What makes host-9 another kind: memory 256 GiB instead of 512 GiB." in notes
+
+
+def test_sessions_that_are_compared_are_no_history() -> None:
+    """Hosts may keep their histories in one directory."""
+    dates = [f"2026-01-{number:02}T00:00:00+00:00" for number in range(1, 21)]
+    hosts = [replace(each, result=replace(each.result, created=dates[each.rank])) for each in fleet(host(9, 0.1))]
+    level = SessionLevel("", "toy", "fp32", "work", 0.1, 3, 1.0, 1e-4, 1e-4, 1.0)
+    machine = fingerprint(PERFORMANCE)
+    for count, is_known in ((14, False), (15, True)):
+        history = tuple(replace(level, created=each, level=wobble(day)) for day, each in enumerate(dates[:count]))
+        (kind,) = kinds(hosts, Histories({machine: history}))
+        assert ("5 earlier sessions" in kind.spread) == is_known
+
+
+def test_a_configuration_that_may_miss_the_bound_is_not_added_up() -> None:
+    """Neither one that misses it, nor one with too few samples to tell."""
+    results = [instances_of(rank, 0.01).result for rank in range(3)]
+    bounds = {LatencyBound(99.0, 1.0): True, LatencyBound(99.0, 0.001): False, LatencyBound(99.999, 1.0): False}
+    for bound, is_met in bounds.items():
+        bounded = [replace(each, throughput=replace(of(each), bound=bound)) for each in results]
+        assert total_line(bounded).startswith("3 hosts together: ") == is_met
