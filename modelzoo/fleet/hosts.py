@@ -62,7 +62,7 @@ def standings(levels: Sequence[Levels], known: Optional[Variance] = None) -> lis
     settings: list[Levels] = list(zip(*levels))
     whole = [number for number, column in enumerate(settings) if None not in column]
     means = [_mean([row[number] for number in whole]) for row in levels]
-    tables = [[means]] if len(settings) == 1 else [[means], settings]
+    tables: list[Sequence[Levels]] = [[means]] if len(settings) == 1 else [[means], settings]
     compared = [[_compared(column, known) for column in table] for table in tables]
     corrections = sum(any(each is not None for column in table for each in column) for table in compared)
     found: list[list[Optional[Standing]]] = [[] for _ in levels]
