@@ -9,15 +9,14 @@ Operation", https://github.com/mlcommons/inference_policies).
 
 from __future__ import annotations
 
-import gc
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional
 
 from modelzoo.load.dispatcher import Batch, Batching, Dispatcher
 from modelzoo.load.server import Server
+from modelzoo.measure.garbage import without_collection
 
 LEAD = 0.02
 """Seconds from the call to the start of the schedule, so that the first arrival is not late."""
@@ -83,7 +82,7 @@ def serve(
         give_up: end early if this happens.
         lead: seconds until the schedule starts.
     """
-    with _without_collection():
+    with without_collection():  # its pauses would make the loop late
         return _Run(server, arrivals, batching, give_up, lead).run()
 
 
@@ -94,7 +93,7 @@ def stream(server: Server, queries: int, seconds: float) -> Served:
     (``TestScenario`` in ``test_settings.h``: "The next query is only issued once the previous one has completed"; "a
     percentile of the latency" is its result).
     """
-    with _without_collection():
+    with without_collection():  # its pauses would make the loop late
         dispatcher = Dispatcher(server, Batching(1, 0.0, 1))
         found = Served([], [], [], [], 0, dispatcher, server.now(), server.now(), False)
         while (len(found.due) < queries or found.ended - found.begun < seconds) and not dispatcher.errors:
@@ -170,15 +169,3 @@ class _Run:
             found.dispatcher.drop()
             return True
         return False
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Keep the garbage collector, whose pauses would make the loop late, from running."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

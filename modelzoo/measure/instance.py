@@ -9,15 +9,12 @@ import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
-from pathlib import Path
 from statistics import median
-from time import monotonic, perf_counter, sleep
+from time import monotonic, sleep
 from typing import Any, Callable, Optional
 
 import msgspec
 
-from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import AsynchronousDevice, Engine, Session
 from modelzoo.errors import UsageError
 from modelzoo.machine.facts import read_machine
@@ -26,7 +23,8 @@ from modelzoo.machine.placement import prefer_own_node, read_placement, resident
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import clock_for
-from modelzoo.measure.loading import Built, build, no_garbage_collection
+from modelzoo.measure.garbage import without_collection
+from modelzoo.measure.loading import Built, build, imported
 from modelzoo.measure.observing import Wanted, audit_passes, observe, peak_memory
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import Timed, make_report
@@ -47,7 +45,6 @@ from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import InstanceJob, Message, Progress
 from modelzoo.workload import Workload
 from modelzoo.workload.batches import make_inputs
-from modelzoo.workload.discovery import load_workload
 
 Send = Callable[[Message], None]
 Read = Callable[[], Command]
@@ -71,15 +68,8 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
     machine = read_machine()
     if machine.emulator:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
-    started = perf_counter()
-    with no_garbage_collection():
-        engine = create_engine(job.resolved.engine)
-        engine.load()
-        work = load_workload(Path(job.directory))
-        with engine.explained_errors():
-            for name in work.libraries if job.export is None else ():
-                import_module(name)
-    import_seconds = perf_counter() - started
+    found = imported(job)
+    engine, work = found.engine, found.workload
     check_resolution(engine, work, job, machine.threads.count)
     session = engine.open(job.resolved)
     send(Progress("load" if job.resolved.mode == "eager" else "load and compile"))
@@ -97,7 +87,7 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
     context = None
     if job.extras:
         context = make_report(job, engine, work, machine, own, Timed(None, usage, ()), observed)
-        context = replace(context, import_seconds=import_seconds, switches=switches, cpus=tuple(sorted(cpus)))
+        context = replace(context, import_seconds=found.seconds, switches=switches, cpus=tuple(sorted(cpus)))
         context = replace(context, warnings=run_warnings(context), peak_memory=peak)
     canary = observed.canary
     return Served(
@@ -110,7 +100,7 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
             evidence_problem=observed.evidence_problem,
             peak_memory=peak,
             usage=usage,
-            import_seconds=import_seconds,
+            import_seconds=found.seconds,
             build_seconds=own.seconds,
             cold_start=warmed.cold,
             warmup=tuple(warmed.values),
@@ -194,6 +184,9 @@ def _obey(
 ) -> CpuUsage:
     """Do what is commanded until the command to finish; return how busy the CPUs were meanwhile.
 
+    Garbage is never collected while a batch runs, as in ``modelzoo.measure.sampler``. Between the batches of
+    ``RunBatch`` Python decides when to collect it, after the answer has been sent.
+
     Raises:
         UsageError: a batch size was not prepared.
     """
@@ -205,24 +198,22 @@ def _obey(
             if command.size not in batches:
                 prepared = ", ".join(map(str, batches))
                 raise UsageError(f"the instance has batches of {prepared} items, none of {command.size}")
-            send(BatchDone(*batches[command.size].run(device)))
+            with without_collection():
+                send(BatchDone(*batches[command.size].run(device)))
         else:
             send(_window(batches[size], device, command))
     return monitor.stop()
 
 
 def _window(batch: _Batch, device: Optional[AsynchronousDevice], command: RunUntil) -> Window:
-    """Run batches back to back; garbage is collected before, not in between, as in ``modelzoo.measure.sampler``."""
+    """Run batches back to back; garbage is collected before, not in between."""
     started: list[float] = []
     ended: list[float] = []
     gc.collect()
-    gc.disable()
-    try:
+    with without_collection():
         sleep(max(0.0, command.start - monotonic()))
         while not ended or ended[-1] < command.end:
             begun, done = batch.run(device)
             started.append(begun)
             ended.append(done)
-    finally:
-        gc.enable()
     return Window(tuple(started), tuple(ended), resident_memory())

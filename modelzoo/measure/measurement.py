@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from statistics import median
 from time import perf_counter, time
 from typing import Any, Callable, Optional
 
-from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Accelerator, Session
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
@@ -19,7 +17,7 @@ from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.accelerator_watch import Watch, on_host, time_copies, watch
 from modelzoo.measure.clock import Clock, clock_for
-from modelzoo.measure.loading import Built, build, no_garbage_collection
+from modelzoo.measure.loading import Built, build, imported
 from modelzoo.measure.observing import Wanted, audit_passes, observe
 from modelzoo.measure.pipeline_trace import TracedBatch, write_trace
 from modelzoo.measure.preparation import check_resolution
@@ -32,7 +30,6 @@ from modelzoo.records.protocol import Measured, MeasureJob, Message, Paused, Pro
 from modelzoo.records.run import Turn
 from modelzoo.records.timing import Timing
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload.discovery import load_workload
 
 Send = Callable[[Message], None]
 
@@ -49,16 +46,8 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     """
     # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
     machine, cpus = read_machine(), allowed_cpus()
-    started = perf_counter()
-    with no_garbage_collection():
-        engine = create_engine(job.resolved.engine)
-        engine.load()
-        work = load_workload(Path(job.directory))
-        with engine.explained_errors():
-            # An exported model needs nothing of what the workload's torch module is made of, and not its inputs either.
-            for name in work.libraries if job.export is None or job.resolved.in_flight is not None else ():
-                import_module(name)
-    import_seconds = perf_counter() - started
+    found = imported(job)
+    engine, work = found.engine, found.workload
     # Workers import at the same time, which takes one core each; from here on each is alone.
     send(Paused())
     take_turn()
@@ -74,7 +63,7 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
         send(Progress("audit"))
         observed = observe(built, session, _wanted(job, timed.timing), send)
     report = make_report(job, engine, work, machine, built, timed, observed)
-    report = replace(report, import_seconds=import_seconds, switches=switches, cpus=tuple(sorted(cpus)))
+    report = replace(report, import_seconds=found.seconds, switches=switches, cpus=tuple(sorted(cpus)))
     return Measured(replace(report, warnings=run_warnings(report)))
 
 

@@ -23,6 +23,7 @@ from typing import Any, Callable
 
 from modelzoo import stats
 from modelzoo.measure.clock import Clock, Timed
+from modelzoo.measure.garbage import without_collection
 from modelzoo.records.pipeline import role_of
 from modelzoo.records.timing import LATENCY, SECONDS, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.setting import Plan
@@ -85,14 +86,9 @@ def measure(
         raise ValueError("the plan has no end: it gives neither iterations nor seconds")
     cold, warmup, warmup_end = warm_up(call, clock, plan, progress, watched=watched)
     gc.collect()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with without_collection():
         latency = warmup[-1] if warmup else cold
         samples, stop = _sample(call, clock, plan, progress, pause, latency)
-    finally:
-        if was_enabled:
-            gc.enable()
     return Timing(cold, tuple(warmup), _series(samples), watched, warmup_end, stop)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -89,6 +90,27 @@ def test_a_window_begins_at_its_start() -> None:
     (window,) = [message for message in sent if isinstance(message, Window)]
     assert window.started[0] >= start
     assert len(window.started) == 1
+
+
+def test_no_garbage_is_collected_while_a_batch_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether one batch is commanded or many; Python collects it while the instance waits for commands."""
+    running: list[bool] = []
+    waiting: list[bool] = []
+    run = instance._Batch.run
+
+    def watched(self: Any, device: Any) -> tuple[float, float]:
+        running.append(gc.isenabled())
+        return run(self, device)
+
+    def read() -> Command:
+        waiting.append(gc.isenabled())
+        return next(commands)
+
+    commands: Iterator[Command] = iter([RunBatch(16), RunUntil(0.0, 0.0), RunBatch(16), Finish()])
+    monkeypatch.setattr(instance._Batch, "run", watched)
+    instance.serve(job_for(audit=False), lambda message: None, read)
+    assert running == [False] * 3
+    assert waiting == [True] * 4
 
 
 def test_an_instance_proves_what_it_ran_like_a_run() -> None:
