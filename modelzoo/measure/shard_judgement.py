@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -22,6 +22,7 @@ from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.judgement import side_report
 from modelzoo.measure.preparation import check_resolution
+from modelzoo.measure.shard_facts import shard_facts
 from modelzoo.records.machine import Machine
 from modelzoo.records.protocol import (
     Concluded,
@@ -37,20 +38,15 @@ from modelzoo.records.protocol import (
     ShardTurn,
 )
 from modelzoo.records.shards import JudgedBy, Shard, ShardResult
-from modelzoo.setting import ResolvedSetting, value_text
 from modelzoo.validity import shards
 from modelzoo.validity.judging import bind_task, compare, conclude, merge
 from modelzoo.validity.predictors import Pair, declared, load_pair, task_context
 from modelzoo.validity.protocol import JudgingTask
-from modelzoo.version import __version__
 from modelzoo.workload import Workload
 from modelzoo.workload.batches import make_inputs
-from modelzoo.workload.checkpoints import file_sha256
 from modelzoo.workload.discovery import load_workload
 
 Send = Callable[[Message], None]
-LOCAL = ("weights", "input", "python", "image")
-"""Fields of a setting that name files of a host; the weights' checksum and the versions say what they are."""
 
 
 def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> ShardsEnded:
@@ -68,7 +64,7 @@ def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> Shard
     with engine.explained_errors():
         send(Progress("plan"))
         task = _task(job, work)
-        send(ShardsPlanned(shards.plan(task, _facts(job, work, engine), job.shard_items)))
+        send(ShardsPlanned(shards.plan(task, shard_facts(job, work, engine), job.shard_items)))
         judging = _Judging(job, work, engine, task, machine, frozenset(cpus), send)
         send(Paused())
         for turn in turns:
@@ -95,19 +91,6 @@ def conclude_shards(job: ConcludeJob, send: Send, results: Iterable[ShardResult]
 def _task(job: ShardJob | ConcludeJob, work: Workload) -> JudgingTask:
     context = task_context(work, job.resolved, job.weights, job.request)
     return bind_task(declared(work, job.resolved), context)
-
-
-def _facts(job: ShardJob, work: Workload, engine: Engine) -> Mapping[str, str]:
-    """What all predictions depend on, as text. Not the host: its processor is recorded with each shard."""
-    setting = job.resolved
-    found = {"modelzoo": __version__, "workload file": file_sha256(work.directory / "workload.py")[:12]}
-    found["weights"] = f"{job.weights.name} ({job.weights.sha256[:12]})"
-    found.update({name: version for name, version in engine.versions().items() if name != "python"})
-    for field in fields(ResolvedSetting):
-        if field.name not in (*LOCAL, "options"):
-            found[field.name.replace("_", "-")] = value_text(getattr(setting, field.name))
-    found.update({f"option {name}": value_text(value) for name, value in setting.options.items()})
-    return found
 
 
 @dataclass

@@ -75,3 +75,19 @@ def test_data_that_cannot_be_judged_is_an_error_before_anything_is_loaded(
     missing = replace(validity, data=f"{validity.data}/missing")
     with pytest.raises(InputError, match="no such file or directory"), Shards(request, missing, 2, nothing, nothing):
         pass
+
+
+def test_shards_depend_on_the_code_that_judges_and_on_every_file_of_the_workload(
+    asked: tuple[Request, ValidityRequest],
+) -> None:
+    """A module that the workload imports counts as well, and so do the sources of the suite."""
+    request, validity = asked
+    identities = []
+    for text in ("FACTOR = 1", "FACTOR = 2"):
+        (request.workload.directory / "factors.py").write_text(text)
+        with Shards(request, validity, 3, nothing, nothing) as shards:
+            identities.append([each.identity for each in shards.plan.shards])
+            facts = shards.plan.facts
+    assert not set(identities[0]) & set(identities[1])
+    assert len(facts["source code of modelzoo"]) == 12
+    assert "files beside the weights" not in facts
