@@ -21,6 +21,7 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from time import perf_counter
+from types import SimpleNamespace
 from typing import Any
 
 import common  # noqa: F401 - puts the checkout on the path
@@ -55,10 +56,11 @@ def load_normally(workload: Workload, options: Mapping[str, Any], weights: Weigh
 def run_old_worker() -> int:
     """Be a worker that starts and ends the old way."""
     from modelzoo.engines.torch import engine
-    from modelzoo.measure import measurement, worker
+    from modelzoo.measure import loading, worker
 
     engine.load_model = load_normally  # type: ignore[attr-defined]
-    measurement.no_garbage_collection = nullcontext  # type: ignore[assignment, attr-defined]
+    loading.without_collection = nullcontext  # type: ignore[assignment, attr-defined]
+    loading.gc = SimpleNamespace(freeze=lambda: None)  # type: ignore[assignment, attr-defined]
     return worker.main()
 
 
