@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.output import new_result, print_lines, result_lines, result_path
+from modelzoo.cli.run import exit_code
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import InterruptedSessionError, measure_session
 from modelzoo.cli.sessions import INTERRUPTED
@@ -31,8 +32,8 @@ def run_command(args: argparse.Namespace) -> int:
     """Run ``modelzoo fleet run`` as the member that torchrun has made of this process; return the exit code.
 
     Returns:
-        0 if this host measured, and on the host of the store if all did; 1 if one did not; 2 if the command line was
-        invalid or this host cannot measure; 130 if the user interrupted it.
+        as ``modelzoo run`` for this host, and 2 if the host of the store refuses it; on the host of the store also 1
+        if another host did not measure.
     """
     from modelzoo.report import terminal
 
@@ -42,13 +43,13 @@ def run_command(args: argparse.Namespace) -> int:
     return measure_on_all(args, _facts(jobs), lambda path: _measure(jobs, args, path, out))
 
 
-def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Callable[[Path], object]) -> int:
+def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Callable[[Path], int]) -> int:
     """Measure on this host, and compare all hosts on the one that has the store; return the exit code.
 
     Args:
         args: where the store and the results are.
         facts: what all hosts must measure alike, by name.
-        measure: measures, and writes the complete result to a file.
+        measure: measures, writes the complete result to a file, and returns the exit code for this host.
     """
     from modelzoo.fleet.gathering import measure_together
     from modelzoo.fleet.meeting import store_of
@@ -63,19 +64,21 @@ def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Cal
 
     if here.restarts:
         say(f"torchrun has restarted this host's process {here.restarts} times: its measurement begins anew")
-    own = directory / HOSTS / f"host-{here.rank}.json"
+    own, codes = directory / HOSTS / f"host-{here.rank}.json", [0]
 
     def measured() -> Path:
-        measure(own)
+        codes.append(measure(own))
         return own
 
     try:
         with store_of(here) as store:
+            if here.has_store:
+                _clear(directory)
             found = measure_together(here, store, facts, measured, directory / HOSTS, say)
     except KeyboardInterrupt:
-        print(f"modelzoo: interrupted; finished runs are in {own}", file=sys.stderr)
+        print("modelzoo: interrupted" + (f"; finished runs are in {own}" if own.exists() else ""), file=sys.stderr)
         return INTERRUPTED
-    return 0 if found is None else _compare(*found, directory, out)
+    return max(codes) if found is None else max(*codes, _compare(*found, directory, out))
 
 
 def _directory(args: argparse.Namespace) -> Path:
@@ -85,6 +88,21 @@ def _directory(args: argparse.Namespace) -> Path:
 
     default = result_path(None, now())
     return default.with_name(f"fleet-{default.stem}")
+
+
+def _clear(directory: Path) -> None:
+    """Remove what an earlier call has left: the results of hosts that do not measure now would count as new ones.
+
+    Raises:
+        UsageError: it cannot be removed.
+    """
+    for path in (directory / COMPARISON, *(directory / HOSTS).glob("host-*.json")):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"cannot replace {path}: {error.strerror}; name another directory with --json-dir DIR"
+            ) from error
 
 
 def _facts(jobs: Jobs) -> dict[str, str]:
@@ -99,8 +117,8 @@ def _facts(jobs: Jobs) -> dict[str, str]:
     return facts
 
 
-def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> None:
-    """Measure as ``modelzoo run`` does, and write the complete result.
+def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> int:
+    """Measure as ``modelzoo run`` does, write the complete result, and return the exit code.
 
     Raises:
         ModelzooError: it is not complete, or nothing could be timed.
@@ -124,6 +142,7 @@ def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> 
     rows = summary.rows(stored.result)
     terminal.show(stored.result, rows, out, details=args.details)
     print_lines(result_lines(stored.result, rows))
+    return exit_code(stored.result, rows, args.strict)
 
 
 def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path, out: Console) -> int:

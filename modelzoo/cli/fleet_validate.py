@@ -34,16 +34,17 @@ def validate_command(args: argparse.Namespace) -> int:
     """
     from modelzoo.fleet.meeting import store_of
     from modelzoo.fleet.membership import membership
+    from modelzoo.fleet.shard_files import ShardFiles
 
     if args.data is None:
         raise UsageError("'modelzoo fleet validate' divides a data set: name it with --data PATH")
     if args.recheck < 0:
         raise UsageError(f"--recheck must be 0 or more, not {args.recheck}")
-    jobs = select_settings(args, "bf16")
+    jobs, files = select_settings(args, "bf16"), ShardFiles(args.shards_dir)
     here = membership(os.environ, args.store, args.bind)
     try:
         with store_of(here) as store:
-            return _Call(jobs, args, here, store).judge()
+            return _Call(jobs, args, here, store, files).judge()
     except KeyboardInterrupt:
         print(
             f"modelzoo: interrupted; finished shards are kept in {args.shards_dir}, run the same command again",
@@ -55,11 +56,13 @@ def validate_command(args: argparse.Namespace) -> int:
 class _Call:
     """The settings of one call, judged one after the other."""
 
-    def __init__(self, jobs: Jobs, args: argparse.Namespace, here: Membership, store: Address) -> None:
+    def __init__(
+        self, jobs: Jobs, args: argparse.Namespace, here: Membership, store: Address, files: ShardFiles
+    ) -> None:
         from modelzoo.report import terminal
         from modelzoo.results.store import ResultFile
 
-        self._jobs, self._args, self._here, self._store = jobs, args, here, store
+        self._jobs, self._args, self._here, self._store, self._files = jobs, args, here, store, files
         self._out = terminal.console()
         self._stored: Optional[ResultFile] = None
         if here.has_store:
@@ -83,7 +86,6 @@ class _Call:
 
     def _judge_setting(self, work: Workload, setting: Setting, group: int) -> int:
         """Take part in judging one setting; the exit code is that of the judgement on the host of the store."""
-        from modelzoo.fleet.shard_files import ShardFiles
         from modelzoo.fleet.store import StoreLostError
         from modelzoo.fleet.validation import cannot_judge, judge_together
         from modelzoo.measure.request import Request
@@ -98,11 +100,10 @@ class _Call:
         request = Request(work, (setting,), Plan())
         try:
             with Shards(request, judging.request, args.shard_items, lambda event: None, writer.write) as shards:
-                files = ShardFiles(args.shards_dir)
-                judged = judge_together(self._here, self._store, shards, files, group, args.recheck, self._say)
+                judged = judge_together(self._here, self._store, shards, self._files, group, args.recheck, self._say)
                 if judged is None or stored is None:
                     return 0
-                entry = self._conclude(work, setting, group, started, shards, judged, files, writer)
+                entry = self._conclude(work, setting, group, started, shards, judged, writer)
         except StoreLostError:
             raise
         except ModelzooError as error:
@@ -126,7 +127,6 @@ class _Call:
         started: str,
         shards: Shards,
         judged: Judged,
-        files: ShardFiles,
         writer: ExhibitWriter,
     ) -> ValidityEntry:
         """Judge the merged results of all shards, and store who judged what."""
@@ -135,7 +135,7 @@ class _Call:
 
         assert self._stored is not None
         self._stored.add_sharding(judged.sharding)
-        validity = shards.conclude(files.lines(shards.plan))
+        validity = shards.conclude(self._files.lines(shards.plan))
         return ValidityEntry(
             work.name,
             group,

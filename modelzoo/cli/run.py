@@ -94,7 +94,7 @@ def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Co
     _show(stored, rows, out, args)
     if ended is not None:
         return _ended_early(ended, stored), None
-    return _exit_code(stored, rows, args.strict), stored.result
+    return exit_code(stored.result, rows, args.strict), stored.result
 
 
 def _ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:
@@ -127,13 +127,14 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
     print_lines(result_lines(stored.result, rows))
 
 
-def _exit_code(stored: ResultFile, rows: Sequence[SummaryRow], strict: bool) -> int:
+def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
+    """Return the exit code of a session that was not interrupted, see ``run_settings``."""
     from modelzoo.results import summary
 
     unproven = summary.unproven(rows) if strict else []
     for reason in unproven:
         print(f"modelzoo: --strict: {reason}", file=sys.stderr)
-    failed = [run for run in stored.result.runs if run.error]
+    failed = [run for run in result.runs if run.error]
     if failed:
         return 1 if any(run.error_kind == WorkerError.__name__ for run in failed) else 2
-    return max([1 if unproven else 0, *(entry.exit_code for entry in stored.result.validity)])
+    return max([1 if unproven else 0, *(entry.exit_code for entry in result.validity)])

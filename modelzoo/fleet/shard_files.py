@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
@@ -19,7 +20,7 @@ class ShardFiles:
     """The shards in one directory, which hosts may share. Files of other data sets and settings do no harm.
 
     Raises:
-        UsageError: the directory cannot be created.
+        UsageError: the directory cannot be created or written to.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -28,6 +29,8 @@ class ShardFiles:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"cannot write to {directory}: {error.strerror}; name another --shards-dir DIR") from error
+        if not os.access(directory, os.W_OK | os.X_OK):  # or the first finished shard would show it
+            raise UsageError(f"cannot write to {directory}: no permission; name another --shards-dir DIR")
 
     def write(self, result: ShardResult) -> None:
         """Store a finished shard.

@@ -356,7 +356,9 @@ def test_hosts_that_measured_the_same_are_compared(tmp_path: Path, command: str)
     [
         (["validate", "resnet50", "--shards-dir", "x"], "name it with --data PATH"),
         (["validate", "resnet50", "--data", ".", "--shards-dir", "x", "--recheck", "-1"], "0 or more, not -1"),
-        (["validate", "resnet50", "--data", ".", "--shards-dir", "x"], "must be started by torchrun on every host"),
+        (["validate", "resnet50", "--data", ".", "--shards-dir", "/proc/none"], "name another --shards-dir DIR"),
+        (["validate", "resnet50", "--data", ".", "--shards-dir", "."], "must be started by torchrun on every host"),
+        (["throughput", "resnet50", "--json", "x"], "with --json-dir DIR"),
         (["run", "resnet50", "--sessions", "2"], "are for one host"),
         (["run", "resnet50"], "must be started by torchrun on every host"),
     ],
