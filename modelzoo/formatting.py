@@ -60,13 +60,13 @@ def duration(value: float) -> str:
     return " ".join(f"{number} {unit}" for number, unit in parts if number) or "0 s"
 
 
-def seconds(value: float | None) -> str:
+def seconds(value: float | None, digits: int = 4) -> str:
     """Format a time in seconds with a suitable unit: ``56.12 ms``, ``4.912 s``, ``812.0 µs``."""
     if value is None:
         return MISSING
     if value < 1e-3:
-        return f"{significant(value * 1e6)} µs"
-    return f"{significant(value * 1e3)} ms" if value < 1 else f"{significant(value)} s"
+        return f"{significant(value * 1e6, digits)} µs"
+    return f"{significant(value * 1e3, digits)} ms" if value < 1 else f"{significant(value, digits)} s"
 
 
 def percent(fraction: float) -> str:

@@ -17,17 +17,15 @@ from dataclasses import replace
 from datetime import date
 from typing import Optional
 
-from modelzoo import stats
 from modelzoo.comparison.machines import RATED, multiplied, row_rates
 from modelzoo.comparison.model import Cost, Metric, Price, Row, Side
 from modelzoo.errors import UsageError
+from modelzoo.results.cost import per_million
 
 COLUMNS = ("name", "per_hour", "currency", "date")
 """The columns of a price list, in any order; others are ignored."""
 ROLES = ("BASE", "OTHER")
 """Names that stand for the baseline, and for the other side if there is only one."""
-MILLION = 1e6
-SECONDS_PER_HOUR = 3600.0
 
 
 def parse_price(text: str) -> Price:
@@ -108,8 +106,6 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
 def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tuple[Cost, ...]:
     """Return what a million inferences cost in each of the rows that were compared.
 
-    Cost = price per hour ÷ 3600 s × 10⁶ ÷ throughput of the whole machine.
-
     Raises:
         UsageError: ``metric`` says nothing about throughput.
     """
@@ -122,7 +118,8 @@ def _cost(row: Row, metric: Metric, base: Price, other: Price) -> Optional[Cost]
     rates = row_rates(row, metric)
     if rates is None or row.estimate is None:
         return None
-    base_cost, other_cost = _per_million(base, rates.base.machine), _per_million(other, rates.other.machine)
+    base_cost = per_million(base.per_hour, rates.base.machine)
+    other_cost = per_million(other.per_hour, rates.other.machine)
     # The interval of the ratio contains what changes between sessions; the costs' own intervals do not.
     times_cheaper = base_cost.value / other_cost.value / row.estimate.ratio.value
     return Cost(
@@ -137,12 +134,6 @@ def _cost(row: Row, metric: Metric, base: Price, other: Price) -> Optional[Cost]
         base_extrapolated=rates.base.extrapolated,
         other_extrapolated=rates.other.extrapolated,
     )
-
-
-def _per_million(price: Price, rate: stats.Interval) -> stats.Interval:
-    numerator = price.per_hour / SECONDS_PER_HOUR * MILLION
-    high = numerator / rate.low if rate.low > 0 else math.inf
-    return stats.Interval(numerator / rate.value, numerator / rate.high, high)
 
 
 def _price_of(side: Side, role: str, prices: Sequence[Price]) -> Optional[Price]:

@@ -13,7 +13,7 @@ from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadgenRun, LoadRu
 from modelzoo.records.run import Result
 from modelzoo.report.table import Column
 from modelzoo.results import load as results
-from modelzoo.stats import percentiles
+from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
 
 _MOST_SIZES = 8
@@ -80,7 +80,7 @@ def run_line(run: LoadRun, load: Load) -> str:
     """One run as it ends."""
     percent = results.shown_percent(load)
     asked = "" if run.rate is None else f"{significant(run.rate, 3)} requests/s: "
-    shown = results.percentile(run.latencies, percent)
+    shown = percentile(run.latencies, percent)
     answered = f"{len(run.latencies):,} requests in {seconds(run.seconds)}"
     if load.plan.scenario is Scenario.OFFLINE:
         return f"  {answered}, {significant(results.achieved(run), 3)} requests/s: {verdict(run)}"
@@ -128,7 +128,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
     }
     if load.plan.scenario is not Scenario.OFFLINE:
         found.update({each: seconds(known.get(each)) for each in ("p50", "p90", "p95", "p99")})
-        found.update({name: seconds(results.percentile(run.latencies, percent))})
+        found.update({name: seconds(percentile(run.latencies, percent))})
         upper = results.upper_bound(run, percent)
         found[f"{name} at most (99 %)"] = MISSING if run.given_up else seconds(upper)
     found.update(
@@ -285,7 +285,7 @@ def _figure(run: LoadRun, name: str) -> Optional[float]:
         return results.achieved(run)
     if name == "mean":
         return sum(run.latencies) / len(run.latencies) if run.latencies else None
-    return results.percentile(run.latencies, float(name[1:]))
+    return percentile(run.latencies, float(name[1:]))
 
 
 def _shown(name: str, value: float) -> str:

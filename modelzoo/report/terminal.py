@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.run import Result, ValidityEntry
-from modelzoo.report import findings, kernel_tables, load, results_table, stages, table, throughput, tuning, validity
+from modelzoo.report import (
+    findings,
+    kernel_tables,
+    load,
+    results_table,
+    soak,
+    stages,
+    table,
+    throughput,
+    tuning,
+    validity,
+)
 from modelzoo.report.conditions import Condition, grouped_conditions, grouped_failures
 from modelzoo.report.details import detail_lines
 from modelzoo.report.differences import ShownRow, machine, shared, shown_rows
@@ -196,8 +207,8 @@ def show_throughput(result: Result, out: Console) -> None:
         index = found.soak.configuration
         out.print(f"soak test of {found.configurations[index].name}", style="bold", markup=False)
         if found.soak.points:
-            out.print(table.rich_table(throughput.soak_columns(found.soak)))
-        for line in throughput.soak_lines(found.soak):
+            out.print(table.rich_table(soak.columns(found.soak)))
+        for line in soak.lines(found.soak):
             _print_wrapped(out, "  ", line, indent=4)
     notes = throughput.notes(result, rows)
     if notes:

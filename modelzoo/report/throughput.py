@@ -8,19 +8,16 @@ from collections.abc import Sequence
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.formatting import MISSING, capitalized, duration, rounded, significant
+from modelzoo.formatting import MISSING, rounded, seconds, significant
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Smt, Soak, SoakPoint, Throughput
+from modelzoo.records.throughput import Smt, Throughput
 from modelzoo.report.results_table import ratio
 from modelzoo.report.table import Column
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST
+from modelzoo.results.instance_proof import kernels_sentence, placement_sentence
 from modelzoo.results.throughput import Row
-from modelzoo.stats.trend import Trend, linear_trend
 
-HOUR = 3600.0
-_WHOLE = 0.9
-"""A soak test that lasted less than this share of its time was interrupted; the ends of its stretches take the rest."""
 _NAMED = 4
 """Stragglers that are named one by one."""
 
@@ -49,10 +46,10 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "rounds": str(row.rounds or MISSING),
         f"{found.unit}/s": "failed" if row.throughput is None and row.failed else rate(row.throughput),
         "counting": MISSING if math.isinf(row.off) else f"±{100 * row.off:.1f} %",
-        "p50": _time(row.percentiles.get("p50")),
-        "p90": _time(row.percentiles.get("p90")),
-        "p95": _time(row.percentiles.get("p95")),
-        "p99": _time(row.percentiles.get("p99")),
+        "p50": seconds(row.percentiles.get("p50"), 3),
+        "p90": seconds(row.percentiles.get("p90"), 3),
+        "p95": seconds(row.percentiles.get("p95"), 3),
+        "p99": seconds(row.percentiles.get("p99"), 3),
         "bound": MISSING if bound is None else _bound(row),
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
         "efficiency": MISSING if row.efficiency is None else f"{row.efficiency:.0%}",
@@ -62,7 +59,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "cost per million": MISSING if cost is None else money(found, cost),
     }
     if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):
-        shown[bound.name] = _time(row.bounded)
+        shown[bound.name] = seconds(row.bounded, 3)
     return shown
 
 
@@ -84,12 +81,6 @@ def money(found: Throughput, cost: stats.Interval) -> str:
 def _ratio(found: stats.Interval) -> str:
     """``3.92× [3.88, 3.96]``; without the interval if there was only one round."""
     return ratio(found) if math.isfinite(found.high) else f"{found.value:.2f}×"
-
-
-def _time(value: Optional[float]) -> str:
-    if value is None:
-        return MISSING
-    return f"{significant(1e3 * value, 3)} ms" if value < 1 else f"{significant(value, 3)} s"
 
 
 def _bound(row: Row) -> str:
@@ -123,7 +114,7 @@ def answer(result: Result, rows: Sequence[Row]) -> str:
     if best.latency is not None:
         shown = best.bounded if bound is not None and best.bounded is not None else best.latency
         name = bound.name if bound is not None and best.bounded is not None else "median"
-        said += f" with a {name} latency of {_time(shown)}"
+        said += f" with a {name} latency of {seconds(shown, 3)}"
     if best.scaling is not None:
         said += f", {_ratio(best.scaling)} that of one instance"
     cost = results.cost_per_million(found, best)
@@ -148,7 +139,7 @@ def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
     nearest = min(known, key=lambda row: row.bounded or math.inf)
     return (
         f"no configuration meets {bound.text}; the nearest is {nearest.configuration.name} with a {bound.name} of "
-        f"{_time(nearest.bounded)}."
+        f"{seconds(nearest.bounded, 3)}."
     )
 
 
@@ -204,8 +195,8 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
         said += [f"{name}: failed: {error}" for error in row.errors]
         if row.dropped:
             said.append(f"{name}: {row.dropped}")
-    said += _per_row(rows, [results.kernels_sentence(result, row) for row in rows], "every configuration")
-    said += _per_row(rows, [results.placement_sentence(found, row) for row in rows], "every configuration")
+    said += _per_row(rows, [kernels_sentence(result, row) for row in rows], "every configuration")
+    said += _per_row(rows, [placement_sentence(found, row) for row in rows], "every configuration")
     said += _usage_lines(found)
     return said
 
@@ -245,68 +236,3 @@ def _usage_lines(found: Throughput) -> list[str]:
     if steal and max(steal) > 1:
         lines.append(f"the hypervisor took up to {max(steal):.0f} % of the CPU time away during a round")
     return lines
-
-
-# Soak
-
-
-def soak_columns(soak: Soak) -> list[Column]:
-    """The stretches of a soak test as a table, at most 12 of them."""
-    step = max(1, math.ceil(len(soak.points) / 12))
-    points = soak.points[::step]
-    return [
-        Column("after", tuple(duration(point.at) for point in points), True),
-        Column("batches/s", tuple(significant(point.batches / point.seconds, 3) for point in points), True),
-        Column("p50", tuple(_time(point.latency) for point in points), True),
-        Column("p99", tuple(_time(point.tail) for point in points), True),
-        Column("memory", tuple(_gigabytes(point.memory) for point in points), True),
-    ]
-
-
-def _gigabytes(value: Optional[int]) -> str:
-    return MISSING if value is None else f"{value / 1e9:.3f} GB"
-
-
-def soak_lines(soak: Soak) -> list[str]:
-    """Whether latency, throughput and memory drift, each with its trend and the 95 % interval.
-
-    The trend is per hour, or over the whole test if that was shorter: a longer one is not foretold.
-    """
-    points = soak.points
-    lasted = points[-1].at + points[-1].seconds / 2 if points else 0.0
-    is_short = lasted < _WHOLE * soak.planned
-    lines = []
-    if soak.error:
-        lines.append(f"The soak test ended early: {soak.error}")
-    elif not points:
-        lines.append("Nothing could be counted in the soak test; make --soak longer.")
-    elif is_short:
-        lines.append(f"The soak test was interrupted after {duration(lasted)} of {duration(soak.planned)}.")
-    return [*lines, *(_trend_lines(points, lasted if is_short else soak.planned) if points else [])]
-
-
-def _trend_lines(points: Sequence[SoakPoint], lasted: float) -> list[str]:
-    unit, per = (HOUR, "per hour") if lasted >= HOUR else (lasted, f"in {duration(lasted)}")
-    times = [point.at / unit for point in points]
-    latency = linear_trend(times, [math.log(point.latency) for point in points])
-    speed = linear_trend(times, [math.log(max(1, point.batches) / point.seconds) for point in points])
-    memory = [point.memory for point in points if point.memory is not None]
-    size = linear_trend(times, [each / 1e6 for each in memory]) if len(memory) == len(points) else None
-    if latency is None or speed is None:
-        return [f"{len(points)} stretches are too few for a trend; make --soak longer."]
-    lines = [
-        _percent_line("median latency", latency, per),
-        _percent_line("throughput", speed, per),
-    ]
-    if size is not None:
-        verdict = "drifts" if size.is_proven else "no drift is proven"
-        text = f"{size.slope:+.1f} MB {per} [{size.low:+.1f}, {size.high:+.1f}]"
-        lines.append(f"Memory of all instances: {verdict}, {text}.")
-    return lines
-
-
-def _percent_line(name: str, found: Trend, per: str) -> str:
-    """``found`` is of logarithms."""
-    verdict = "drifts" if found.is_proven else "no drift is proven"
-    slope, low, high = (100 * math.expm1(max(-50.0, min(50.0, each))) for each in (found.slope, found.low, found.high))
-    return f"{capitalized(name)}: {verdict}, {slope:+.2f} % {per} [{low:+.2f}, {high:+.2f}]."

@@ -89,11 +89,3 @@ def stragglers(run: ConfigurationRun) -> dict[int, float]:
         for number, value in enumerate(counts)
         if value < STRAGGLER * middle and middle - value > STRAGGLER_BATCHES
     }
-
-
-def percentile(samples: Sequence[float], percent: float) -> Optional[float]:
-    """Return a percentile by nearest rank; ``None`` unless there are more than 1 ÷ (1 − p) samples."""
-    if len(samples) * (100 - percent) <= 100:
-        return None
-    ordered = sorted(samples)
-    return ordered[min(len(ordered) - 1, math.ceil(len(ordered) * percent / 100) - 1)]

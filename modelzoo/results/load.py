@@ -12,6 +12,7 @@ from modelzoo.formatting import seconds as time_text
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import OVERLOAD, Flaw, Lateness, Load, LoadRun, Reason, Scenario
 from modelzoo.records.run import Result
+from modelzoo.stats import percentile
 from modelzoo.stats.early_stopping import most_over, queries_for, shows, upper_estimate
 from modelzoo.stats.intervals import Interval, level_interval
 
@@ -24,17 +25,6 @@ RESOLUTION = 0.05
 """A search ends when the lowest rate that failed is at most this much above the highest that passed."""
 SINGLE_STREAM_PERCENT = 90.0
 """The percentile that MLPerf reports of SingleStream (``TestSettings::single_stream_target_latency_percentile``)."""
-
-
-def percentile(values: Sequence[float], percent: float) -> Optional[float]:
-    """Compute a percentile by nearest rank; ``None`` unless there are more than 1 / (1 - p) values.
-
-    The same rule as ``modelzoo.stats.samples.percentiles``, for any percentile.
-    """
-    if not values or (len(values) * (100 - percent) <= 100 and percent > 50):
-        return None
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(len(ordered) * percent / 100 - 1e-9) - 1)]
 
 
 def shown_percent(load: Load) -> float:

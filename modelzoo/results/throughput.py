@@ -14,8 +14,9 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result, RunReport
-from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun, Throughput
-from modelzoo.results.counting import LEAST, percentile, rate, stragglers, uncertainty
+from modelzoo.records.throughput import Configuration, ConfigurationRun, Throughput
+from modelzoo.results.cost import per_million
+from modelzoo.results.counting import LEAST, rate, stragglers, uncertainty
 
 NO_WINDOW = "a batch took as long as the whole run, so nothing could be counted; give --seconds a larger value"
 """Why a round failed in which nothing went wrong."""
@@ -145,7 +146,7 @@ def _row(result: Result, found: Throughput, index: int, by_round: Sequence[Mappi
     complete = [run for run in runs if run.round in rates]
     samples = [value for run in complete for each in run.instances for value in each.latencies]
     throughput = stats.level_interval(list(rates.values())) if rates else None
-    bounded = None if found.bound is None else percentile(samples, found.bound.percentile)
+    bounded = None if found.bound is None else stats.percentile(samples, found.bound.percentile)
     reference = single(found, index)
     scaling = None if reference is None else _scaling(rates, by_round[reference])
     alike = reference is not None and found.configurations[reference].cores == own.cores
@@ -253,17 +254,6 @@ def _shares(
 # Choosing
 
 
-def frontier(found: Sequence[Row]) -> list[Row]:
-    """The rows that no other row beats in both throughput and median latency, by ascending latency."""
-    known = [row for row in found if row.throughput is not None and row.latency is not None]
-    ordered = sorted(known, key=lambda row: (row.latency or 0.0, -_value(row)))
-    best: list[Row] = []
-    for row in ordered:
-        if not best or _value(row) > _value(best[-1]):
-            best.append(row)
-    return best
-
-
 def best(found: Sequence[Row], bound: Optional[LatencyBound]) -> Optional[Row]:
     """The row with the highest throughput among those that meet the bound; ``None`` if there is none.
 
@@ -295,55 +285,7 @@ def _value(row: Row) -> float:
 
 
 def cost_per_million(found: Throughput, row: Row) -> Optional[stats.Interval]:
-    """What a million items cost: price per hour ÷ 3600 s × 10⁶ ÷ throughput of the whole machine."""
+    """What a million items cost; ``None`` if no price was given or nothing was measured."""
     if found.price is None or row.throughput is None:
         return None
-    numerator = found.price.per_hour / 3600.0 * 1e6
-    rate = row.throughput
-    high = numerator / rate.low if rate.low > 0 else math.inf
-    return stats.Interval(numerator / rate.value, numerator / rate.high, high)
-
-
-# Proof
-
-
-def kernels_sentence(result: Result, row: Row) -> str:
-    """Say whether every instance ran the kernels of the one that was audited in full."""
-    found = of(result)
-    report = context(result, row.configuration.group)
-    instances = [each for run in runs_of(found, row.index) for each in run.instances if each.error is None]
-    if not instances:
-        return ""
-    if report is None or report.kernels is None:
-        return "it is not known which kernels the instances ran"
-    wanted, verdict = report.kernels.sha256, report.canary_verdict
-    unknown = [each for each in instances if each.kernels is None]
-    others = [each for each in instances if each.kernels not in (None, wanted) or each.canary_verdict != verdict]
-    if others:
-        numbers = ", ".join(_cpus(each) for each in others[:4])
-        return f"{len(others)} of {len(instances)} instances ran other kernels than the audited one ({numbers})"
-    if unknown:
-        return f"the kernels of {len(unknown)} of {len(instances)} instances are not known"
-    return f"the same kernels ran in all {len(instances)} instances"
-
-
-def placement_sentence(found: Throughput, row: Row) -> str:
-    """Say whether every instance ran on its CPUs and had its memory on their node."""
-    instances = [each for run in runs_of(found, row.index) for each in run.instances if each.error is None]
-    if not instances:
-        return ""
-    wrong = [each for each in instances if each.placement is None or each.placement.cpus != each.place.cpus]
-    if wrong:
-        return f"{len(wrong)} of {len(instances)} instances did not run on the CPUs that they were given"
-    unproven = [each for each in instances if each.placement is not None and not each.placement.is_proven]
-    if not unproven:
-        return "every instance ran on its own cores of one NUMA node, with its memory there (proven by numa_maps)"
-    placement = unproven[0].placement
-    assert placement is not None
-    share = placement.local_share
-    reason = placement.problem or (f"{share:.0%} of its memory was on its node" if share is not None else "unknown")
-    return f"placement unproven for {len(unproven)} of {len(instances)} instances: {reason}"
-
-
-def _cpus(each: InstanceRun) -> str:
-    return f"CPUs {'+'.join(map(str, each.place.cpus[:4]))}{'…' if len(each.place.cpus) > 4 else ''}"
+    return per_million(found.price.per_hour, row.throughput)

@@ -43,7 +43,7 @@ from modelzoo.stats.intervals import (
 )
 from modelzoo.stats.log_ratio import LogRatio, Variance, total
 from modelzoo.stats.looks import Look, Looks, planned_looks, spending
-from modelzoo.stats.samples import is_settled, outliers, percentiles
+from modelzoo.stats.samples import is_settled, outliers, percentile, percentiles
 
 __all__ = [
     "CONFIDENCE",
@@ -75,6 +75,7 @@ __all__ = [
     "level_interval",
     "odd_process",
     "outliers",
+    "percentile",
     "percentiles",
     "planned_looks",
     "pooled",

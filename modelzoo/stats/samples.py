@@ -5,19 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
+from typing import Optional
 
 OUTLIER = 1.5
 """A sample above this multiple of its process's median is reported as an outlier. None is dropped."""
 
 
+def percentile(samples: Sequence[float], percent: float) -> Optional[float]:
+    """Compute a percentile by nearest rank; ``None`` unless there are more than 1 / (1 - p) samples.
+
+    Of any samples there is a median.
+
+    Args:
+        samples: in any order.
+        percent: 99 for p99.
+    """
+    if not samples or (percent > 50 and len(samples) * (100 - percent) <= 100):
+        return None
+    # The difference is for percentages like 99.9, which are not exact.
+    rank = math.ceil(len(samples) * percent / 100 - 1e-9)
+    return sorted(samples)[max(1, rank) - 1]
+
+
 def percentiles(samples: Sequence[float]) -> dict[str, float]:
-    """Compute p50, p90, p95 and p99 by nearest rank, each only if there are more than 1 / (1 - p) samples."""
+    """Compute p50, p90, p95 and p99, those that there are; see ``percentile``."""
     ordered = sorted(samples)
-    found = {}
-    for percent in (50, 90, 95, 99):
-        if len(ordered) * (100 - percent) > 100 or (percent == 50 and ordered):
-            found[f"p{percent}"] = ordered[min(len(ordered) - 1, math.ceil(len(ordered) * percent / 100) - 1)]
-    return found
+    found = {f"p{percent}": percentile(ordered, percent) for percent in (50, 90, 95, 99)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def outliers(samples: Sequence[float]) -> int:

@@ -12,7 +12,8 @@ from typing import Callable
 from modelzoo.measure.request import OnEvent
 from modelzoo.records.instance import Window
 from modelzoo.records.throughput import Soak, SoakPoint
-from modelzoo.results.counting import Series, count, percentile
+from modelzoo.results.counting import Series, count
+from modelzoo.stats import percentile
 from modelzoo.throughput.round import Crew, Task
 
 POINTS = 60

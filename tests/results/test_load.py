@@ -10,7 +10,7 @@ from load_results import BOUND, load, measured, result
 from modelzoo.records.load import Flaw, InstanceUse, LoadRun, Scenario
 from modelzoo.records.run import Result
 from modelzoo.results import load as results
-from modelzoo.results.load import lateness, percentile, reasons
+from modelzoo.results.load import lateness, reasons
 
 
 def run(*latencies: float, **changes: object) -> LoadRun:
@@ -88,16 +88,6 @@ def test_slow_batches_allow_more_lateness() -> None:
     assert lateness([0.0], 0.01).limit == 1e-3
     assert lateness([0.0], 1.0).limit == 0.02
     assert lateness([], 0.01).p99 == 0.0
-
-
-def test_a_percentile_needs_enough_requests() -> None:
-    """More than 1 / (1 - p), by nearest rank."""
-    values = [float(number) for number in range(1, 102)]
-    assert percentile(values, 99.0) == 100.0
-    assert percentile(values[:100], 99.0) is None
-    assert percentile(values[:3], 50.0) == 2.0
-    assert percentile([], 50.0) is None
-    assert percentile(values, 99.9) is None
 
 
 def test_rates_and_shares_are_of_the_whole_run() -> None:

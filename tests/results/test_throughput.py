@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from instances import FOUR, configuration, placement, ran, result
+from instances import FOUR, configuration, ran, result
 
 from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.placement import Placement
 from modelzoo.records.throughput import Dropped, MachinePrice, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST
@@ -78,15 +77,6 @@ def test_the_best_configuration_meets_the_bound() -> None:
     assert [row.meets for row in rows] == [False, False], "few samples suffice if all are over it"
 
 
-def test_the_frontier_has_what_no_other_beats() -> None:
-    """More throughput at no more latency."""
-    own = [configuration(1), configuration(2), configuration(4), configuration(4, batch=4)]
-    seconds = [0.10, 0.11, 0.5, 0.3]
-    runs = [ran(i, each, n, [seconds[i]] * each.instances) for i, each in enumerate(own) for n in range(2)]
-    rows = results.rows(result(own, runs))
-    assert [row.index for row in results.frontier(rows)] == [0, 1, 3]
-
-
 def test_of_a_search_only_the_last_stage_counts_for_what_was_in_it() -> None:
     """The rounds before decided that it was; what was dropped there keeps its own."""
     own = [configuration(2), configuration(4)]
@@ -109,26 +99,6 @@ def test_the_cost_follows_from_the_price() -> None:
     assert cost is not None
     assert cost.value == pytest.approx(50, rel=0.02)
     assert results.cost_per_million(replace(results.of(found), price=None), row) is None
-
-
-def test_the_proof_is_of_every_instance() -> None:
-    """Kernels as audited, own CPUs, memory on their node; otherwise it is said of how many."""
-    own = configuration(2)
-    run = ran(0, own, 0, [0.1, 0.1])
-    found = result([own], [run])
-    (row,) = results.rows(found)
-    assert results.kernels_sentence(found, row) == "it is not known which kernels the instances ran"
-    assert results.placement_sentence(results.of(found), row).endswith("with its memory there (proven by numa_maps)")
-    first, second = run.instances
-    far = replace(second, placement=placement(second.place, elsewhere=400_000))
-    found = result([own], [replace(run, instances=(first, far))])
-    assert (
-        results.placement_sentence(results.of(found), row)
-        == "placement unproven for 1 of 2 instances: 60% of its memory was on its node"
-    )
-    lost = replace(second, placement=Placement((3,), (0,)))
-    found = result([own], [replace(run, instances=(first, lost))])
-    assert results.placement_sentence(results.of(found), row).startswith("1 of 2 instances did not run on the CPUs")
 
 
 def test_a_result_of_another_command_has_no_rows() -> None:

@@ -35,6 +35,17 @@ def test_percentiles_are_samples() -> None:
 def test_no_samples_have_no_percentiles() -> None:
     """No samples, no percentiles."""
     assert stats.percentiles([]) == {}
+    assert stats.percentile([], 50) is None
+
+
+def test_any_percentile_needs_enough_samples() -> None:
+    """More than 1 / (1 - p), also if it is not whole."""
+    values = [float(number) for number in range(1, 1002)]
+    assert stats.percentile(values[:101], 99.0) == 100.0
+    assert stats.percentile(values[:100], 99.0) is None
+    assert stats.percentile(values[:3], 50.0) == 2.0
+    assert stats.percentile(values, 99.9) == 1000.0
+    assert stats.percentile(values[:1000], 99.9) is None
 
 
 def test_outliers_are_counted() -> None:

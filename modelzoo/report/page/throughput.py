@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modelzoo.formatting import capitalized
 from modelzoo.records.run import Result
-from modelzoo.report import throughput
+from modelzoo.report import soak, throughput
 from modelzoo.report.page import figures
 from modelzoo.report.page.content import Block, Details, Paragraphs, Table
 from modelzoo.report.plots import throughput as plot
@@ -27,8 +27,8 @@ def blocks(result: Result, mark: str, widths: figures.Widths) -> tuple[Block, ..
     shown.append(Table("Configurations", tuple(throughput.columns(result, rows)), throughput.caption(result)))
     if found.soak is not None:
         name = found.configurations[found.soak.configuration].name
-        said = Paragraphs(tuple(throughput.soak_lines(found.soak)))
-        table = [Table(f"Soak test of {name}", tuple(throughput.soak_columns(found.soak)))] if found.soak.points else []
+        said = Paragraphs(tuple(soak.lines(found.soak)))
+        table = [Table(f"Soak test of {name}", tuple(soak.columns(found.soak)))] if found.soak.points else []
         shown += [*table, said]
     notes = throughput.notes(result, rows)
     if notes:

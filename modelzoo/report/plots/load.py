@@ -15,6 +15,7 @@ from modelzoo.report.plots import canvas, theme
 from modelzoo.report.plots.ticks import log_ticks
 from modelzoo.report.table import Column
 from modelzoo.results import load as results
+from modelzoo.stats import percentile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,13 +77,13 @@ def of_result(result: Result) -> Optional[LoadCurve]:
         LoadPoint(
             rate=run.rate,
             median=middle,
-            tail=results.percentile(run.latencies, percent),
+            tail=percentile(run.latencies, percent),
             is_valid=run.is_valid,
             given_up=run.given_up,
         )
         for run in load.runs
         if run.rate is not None and not run.replayed
-        if (middle := results.percentile(run.latencies, 50.0)) is not None
+        if (middle := percentile(run.latencies, 50.0)) is not None
     ]
     if len({point.rate for point in points}) < 2:
         return None
