@@ -71,7 +71,7 @@ def _add_validate(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="judge N shards on a second host, and count the predictions that differ (default 0)",
+        help="have N shards judged by a second member as well, and count the predictions that differ (default 0)",
     )
     _add_store(parser)
     parser.set_defaults(command_function=fleet_validate.validate_command, vary=[], setting=[], baseline=None)

@@ -194,7 +194,7 @@ class Collector:
         member.present, member.waits, member.problem = False, False, problem
         self._work.lose(number)
         if problem and member.joined is not None:
-            self._on_event(f"host {member.joined.host} (rank {member.joined.rank}) is lost: {problem}")
+            self._on_event(f"host {member.joined.host} (rank {member.joined.rank}) takes no part any more: {problem}")
 
     def _present(self) -> list[int]:
         return [number for number, member in self._members.items() if member.present]

@@ -140,6 +140,9 @@ def measure_together(
         if problem is not None:
             raise problem
         return None
+    others = sorted(set(range(here.size)) - {here.rank} - set(work.results))
+    if others:
+        say(f"this host is ready; waiting for the ranks {', '.join(map(str, others))}")
     collecting.wait()
     return work, work.hosts(collecting.collector.hosts())
 

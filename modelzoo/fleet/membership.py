@@ -72,6 +72,8 @@ def membership(environ: Mapping[str, str], store: Optional[str] = None, bind: Op
         raise UsageError(f"'modelzoo fleet' must be started by torchrun on every host: {_EXAMPLE}") from None
     if local != 1:
         raise UsageError(f"'modelzoo fleet' needs one process per host, not {local}: use --nproc-per-node 1")
+    if store is None and master[1] > 65535:
+        raise UsageError("torchrun's port is the last one; name another for the store with --store HOST:PORT")
     address = Address(*master) if store is None else parse_address(store)
     return Membership(rank, size, restarts, socket.gethostname(), address, bind or address.host)
 

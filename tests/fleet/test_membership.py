@@ -44,6 +44,14 @@ def test_several_processes_on_a_host_are_refused() -> None:
         membership({**TORCHRUN, "LOCAL_WORLD_SIZE": "2"})
 
 
+def test_there_is_no_port_after_the_last_one() -> None:
+    """Unless the store is named."""
+    last = {**TORCHRUN, "MASTER_PORT": "65535"}
+    with pytest.raises(UsageError, match="name another for the store with --store HOST:PORT"):
+        membership(last)
+    assert membership(last, "10.0.0.1:4000").store == Address("10.0.0.1", 4000)
+
+
 def test_addresses_read_as_they_are_written() -> None:
     """IPv6 has brackets."""
     for text in ("10.0.0.1:1", "[fe80::1]:65535", "host:29501"):
