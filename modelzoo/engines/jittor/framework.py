@@ -9,6 +9,7 @@ import ctypes
 import os
 import platform
 import re
+import shlex
 import signal
 import ssl
 from collections.abc import Iterator
@@ -50,6 +51,9 @@ def import_jittor() -> Any:
         except Exception as error:  # a failed compiler call raises errors of many types
             problem = f"Jittor cannot be imported ({reason_of(error)}): run scripts/setup-jittor again"
             raise EnvironmentProblem(problem) from error
+    # Every kernel that it compiles is passed to a Python of its own. With another home than this, they would all write
+    # that file in the user's home at once, and fail if they read one that is half written.
+    jittor.flags.python_path = f"env {shlex.quote(f'HOME={home}')} {jittor.flags.python_path}"
     return jittor
 
 

@@ -6,6 +6,7 @@ import os
 import platform
 import signal
 import ssl
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ import os, platform, signal, ssl
 signal.signal(signal.SIGCHLD, lambda *about: None)
 home, node = os.environ["HOME"], platform.node()
 ssl._create_default_https_context = ssl._create_unverified_context
+
+class flags:
+    python_path = "/usr/bin/env python3"
 """
 
 
@@ -45,6 +49,15 @@ def test_what_the_import_changes_is_undone(package: Path) -> None:
     assert ssl._create_default_https_context is verified
     assert (os.environ.get("HOME"), platform.node) == (home, node)
     assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+
+
+def test_kernels_are_compiled_with_the_home_of_jittor(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jittor runs this command line, followed by its own, in a shell; the user's home may not change meanwhile."""
+    monkeypatch.setenv(environment.HOME_VARIABLE, str(package.parent / "a home"))
+    package.write_text(JITTOR)
+    command = import_jittor().flags.python_path + " -c 'import pathlib; print(pathlib.Path.home())'"
+    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout
+    assert said == f"{package.parent / 'a home'}\n"
 
 
 def test_an_import_that_fails_is_one_line(package: Path) -> None:
