@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Callable, Optional, Union
 
@@ -10,7 +10,10 @@ from modelzoo.errors import InputError
 from modelzoo.fleet.ledger import Ledger, chosen_again, differing
 from modelzoo.fleet.member import facts_differ
 from modelzoo.fleet.shard_files import ShardFiles
+from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.fleet import Finished, Joined, Measured, ToMember
+from modelzoo.records.run import SideReport
 from modelzoo.records.sharding import FleetHost, ShardingReport
 from modelzoo.records.shards import JudgedBy, ShardPlan
 
@@ -105,7 +108,7 @@ class Sharding:
         """
         worked = [self._work.get(number, (0, 0.0)) for number in numbers]
         worked += [(0, 0.0)] * (len(hosts) - len(worked))
-        processors = {each.machine.cpu for each in self.judges()}
+        judges = self.judges()
         return ShardingReport(
             group=group,
             item_name=self._plan.item_name,
@@ -115,7 +118,8 @@ class Sharding:
             judged_twice=self._judged_twice,
             differing=self._differing,
             hosts=tuple(replace(host, items=items, seconds=took) for host, (items, took) in zip(hosts, worked)),
-            processors=tuple(sorted(processors)),
+            processors=tuple(sorted({each.machine.cpu for each in judges})),
+            otherwise=tuple(proven_otherwise(judges)),
         )
 
     def judges(self) -> list[JudgedBy]:
@@ -131,3 +135,29 @@ class Sharding:
                 raise InputError(f"a finished shard was removed from {self._files.directory}; run the command again")
             found.setdefault(stored.by.session, stored.by)
         return list(found.values())
+
+
+def proven_otherwise(judges: Sequence[JudgedBy]) -> Iterator[str]:
+    """Say whose models ran in another precision than those of the first: one metric would cover both."""
+    first = judges[0]
+    for each in judges[1:]:
+        for model, there, here in (
+            ("model under test", first.tested, each.tested),
+            ("reference", first.reference, each.reference),
+        ):
+            names = {"canary": (there.canary_verdict, here.canary_verdict), "audit": (_verdict(there), _verdict(here))}
+            for name, (wanted, found) in names.items():
+                if found != wanted:
+                    yield (
+                        f"The {name} of the {model} says {_text(found)} on host {each.host}, and {_text(wanted)} on "
+                        f"host {first.host}: not all predictions have the same precision."
+                    )
+                    break
+
+
+def _verdict(side: SideReport) -> Optional[ProofVerdict]:
+    return None if side.evidence is None else side.evidence.verdict
+
+
+def _text(verdict: Union[CanaryVerdict, ProofVerdict, None]) -> str:
+    return "nothing" if verdict is None else str(verdict).replace("_", " ").lower()

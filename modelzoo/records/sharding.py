@@ -38,11 +38,13 @@ class ShardingReport:
         item_name: what is counted: ``picture``, ``question``.
         items: number of items of the data set.
         shards: number of its shards.
-        reused: those that earlier calls had finished.
+        reused: those that were finished before: by earlier calls, or by processes that torchrun has restarted.
         judged_twice: items of shards that two processes judged; the first of both counts.
         differing: how many of those have a comparison that is not equal to the last digit.
         hosts: every member.
         processors: the processors of the hosts whose shards count.
+        otherwise: a sentence for each process whose proof of the precision is not that of the process that judged the
+            first shard.
     """
 
     group: int
@@ -54,3 +56,4 @@ class ShardingReport:
     differing: int = 0
     hosts: tuple[FleetHost, ...] = ()
     processors: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()

@@ -46,10 +46,11 @@ def sharding_columns(report: ShardingReport) -> list[Column]:
 
 
 def sharding_notes(report: ShardingReport) -> list[str]:
-    """Say how much earlier calls had finished, what differed between processes, and on which processors."""
+    """Say how much was finished before, what differed between processes, and on which processors."""
     noun = f"{report.item_name}s"
     found = [
-        f"{report.items} {noun} in {report.shards} shards; {report.reused} of them were finished by earlier calls."
+        f"{report.items} {noun} in {report.shards} shards; {report.reused} of them were finished before.",
+        *report.otherwise,
     ]
     if report.judged_twice:
         found.append(

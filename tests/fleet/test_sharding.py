@@ -26,10 +26,15 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.fleet.meeting import store_of
 from modelzoo.fleet.member import Link
 from modelzoo.fleet.shard_files import ShardFiles
+from modelzoo.fleet.sharding import proven_otherwise
 from modelzoo.fleet.store import Connection, StoreLostError
 from modelzoo.fleet.validation import Judged, cannot_judge, judge_together
+from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.fleet import Joined
+from modelzoo.records.run import SideReport
+from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.shards import Shard, ShardPlan, ShardResult
+from modelzoo.report.fleet import sharding_notes
 from modelzoo.validity.judging import merge
 
 
@@ -293,3 +298,16 @@ def test_nobody_waits_for_a_setting_that_the_host_of_the_store_cannot_judge(tmp_
             judge_together(
                 member(1, 2, port), store, FakeJudge("a", divided), ShardFiles(directory(tmp_path, 1)), times=QUICK
             )
+
+
+def test_hosts_that_ran_another_precision_are_named() -> None:
+    """One metric would cover predictions in bf16 and in fp32."""
+    active, inactive = (SideReport(canary_verdict=each) for each in (CanaryVerdict.ACTIVE, CanaryVerdict.NOT_ACTIVE))
+    judges = [
+        replace(judged(plan().shards[0], host).by, tested=side)
+        for host, side in (("zoo0", active), ("zoo1", active), ("zoo2", inactive))
+    ]
+    (line,) = proven_otherwise(judges)
+    assert line.startswith("The canary of the model under test says not active on host zoo2, and active on host zoo0")
+    report = ShardingReport(0, "picture", 24, 6, otherwise=(line,))
+    assert line in sharding_notes(report)
