@@ -171,9 +171,11 @@ def show_tuning(result: Result, out: Console) -> None:
     found, rungs = results_tuning.candidates(result), results_tuning.ladder(result)
     out.print()
     _print_wrapped(out, "", tuning.caption(result))
-    if found:
+    if any(each.speed for each in found):
         out.print()
         out.print(table.rich_table(tuning.candidate_columns(found)))
+    for line in tuning.excluded_lines(found):
+        _print_wrapped(out, "", line, indent=2)
     left_out = tuning.left_out_lines(result)
     for number, line in enumerate(left_out):
         _print_wrapped(out, "" if number else "left out: ", line, indent=10, style="dim")

@@ -69,14 +69,24 @@ def ladder_columns(rungs: Sequence[Rung]) -> list[Column]:
 
 
 def candidate_columns(found: Sequence[Candidate]) -> list[Column]:
-    """The candidates as a table, the fastest first, with the reasons of those that are out."""
-    order = sorted(found, key=lambda each: -each.speed.value if each.speed is not None else 0.0)
+    """The candidates that were measured as a table, the fastest first; ``excluded_lines`` has the reasons."""
+    timed = [(each, each.speed) for each in found if each.speed is not None]
+    order = [each for each, _ in sorted(timed, key=lambda both: -both[1].value)]
     return [
         Column("candidate", tuple(each.label for each in order)),
-        Column("rounds", tuple(str(each.rounds or MISSING) for each in order), True),
+        Column("rounds", tuple(str(each.rounds) for each in order), True),
         Column("in the search", tuple(_search_speed(each) for each in order), True),
         Column("out", tuple(_out(each) for each in order)),
     ]
+
+
+def excluded_lines(found: Sequence[Candidate]) -> list[str]:
+    """Why candidates are out, unless they are only slower; each reason is said once."""
+    reasons: dict[str, list[str]] = {}
+    for each in found:
+        if each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER:
+            reasons.setdefault(f"{each.exclusion.kind} ({each.exclusion.reason})", []).append(each.label)
+    return [f"{reason}: {', '.join(labels)}" for reason, labels in reasons.items()]
 
 
 def _search_speed(each: Candidate) -> str:
@@ -88,9 +98,7 @@ def _search_speed(each: Candidate) -> str:
 def _out(each: Candidate) -> str:
     if each.exclusion is None:
         return "tie" if each.is_tie else ""
-    if each.exclusion.kind is ExclusionKind.SLOWER:
-        return "slower"
-    return f"{each.exclusion.kind}: {each.exclusion.reason}"
+    return "slower" if each.exclusion.kind is ExclusionKind.SLOWER else str(each.exclusion.kind)
 
 
 def left_out_lines(result: Result) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from modelzoo.engines.jittor import environment as jittor
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import huge_pages
 from modelzoo.machine.allocator import LIBRARIES, find_library
@@ -37,6 +38,10 @@ def read_conditions(machine: Machine, base: Setting) -> Conditions:
     for name, package in PACKAGES.items():
         if installed_version(package) is None:
             missing[f"engine={name}"] = f"it is not installed: pip install 'modelzoo[{name}]'"
+    try:
+        jittor.interpreter()
+    except EnvironmentProblem as problem:
+        missing["engine=jittor"] = _reason(problem)
     return Conditions(machine.threads.count, len(allowed_cpus() or range(os.cpu_count() or 1)), missing)
 
 

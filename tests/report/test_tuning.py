@@ -56,14 +56,23 @@ def test_ties_are_named() -> None:
 
 
 def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_out() -> None:
-    """One round has no interval, which says so."""
-    reason = Exclusion(1, ExclusionKind.WRONG_OUTPUTS, "mean error 1e-2")
-    columns = tuning.candidate_columns(results.candidates(searched(excluded=(*TUNING.excluded, reason))))
+    """One round has no interval, which says so. What was not measured is not in the table."""
+    wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS, "mean error 1e-2")
+    found = results.candidates(searched(excluded=(*TUNING.excluded, wrong)))
+    late = [
+        replace(found[0], label=label, speed=None, rounds=0, exclusion=Exclusion(9, ExclusionKind.NOT_MEASURED, "late"))
+        for label in ("fp32 a", "fp32 b")
+    ]
+    columns = tuning.candidate_columns([*late, *found])
     rows = list(zip(*(column.cells for column in columns)))
     assert [row[0] for row in rows] == [SETTINGS[group].label for group in (1, 2, 3)]
-    assert rows[0][3] == "wrong outputs: mean error 1e-2"
+    assert rows[0][3] == "wrong outputs"
     assert rows[1][3] == "tie"
     assert rows[2][1:] == ("1", "0.80×", "slower")
+    assert tuning.excluded_lines([*late, *found]) == [
+        "not measured (late): fp32 a, fp32 b",
+        f"wrong outputs (mean error 1e-2): {SETTINGS[1].label}",
+    ]
 
 
 def test_the_ladder_shows_each_step() -> None:

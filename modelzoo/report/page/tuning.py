@@ -29,7 +29,8 @@ def section(result: Result, mark: str, widths: figures.Widths) -> Section:
         note = "In the search, each candidate was compared with the default in the same rounds; the best of many looks "
         note += "faster than it is. Only the confirmation says how fast the winner is."
         table = Table("Candidates", tuple(tuning.candidate_columns(candidates)), note)
-        found.append(Details(f"{capitalized(tuning.caption(result))}", (table,)))
+        reasons = Paragraphs(tuple(f"{capitalized(line)}." for line in tuning.excluded_lines(candidates)))
+        found.append(Details(capitalized(tuning.caption(result)), (table, reasons) if reasons.texts else (table,)))
     left_out = tuning.left_out_lines(result)
     if left_out:
         found.append(Details("Left out", (Paragraphs(tuple(left_out)),)))
