@@ -148,6 +148,8 @@ class Collector:
             return
         member.waits = True
         if isinstance(message, Joined):
+            if not 0 <= message.rank < self._size:
+                raise InputError(f"a host has joined as rank {message.rank}, and the ranks are 0 to {self._size - 1}")
             for other, former in self._members.items():  # it cannot say itself that it has ended
                 if former.present and other != number and former.joined and former.joined.rank == message.rank:
                     self._end(other, former, "torchrun has restarted it")
@@ -158,6 +160,8 @@ class Collector:
             else:
                 self._on_event(f"host {message.host} (rank {message.rank}) has joined")
             return
+        if member.joined is None:
+            raise InputError("a host has sent something before it joined")
         self._work.receive(number, message)
 
     def _answer(self, done: bool) -> None:

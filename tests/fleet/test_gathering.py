@@ -8,11 +8,14 @@ from typing import Callable
 
 import pytest
 from fake_runs import make, result_of
-from fleet_members import QUICK, Killed, Outcome, directory, free_port, member, together
+from fleet_members import QUICK, Killed, Outcome, directory, free_port, judged, member, plan, together
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.fleet.gathering import measure_together
 from modelzoo.fleet.meeting import store_of
+from modelzoo.fleet.member import Link
+from modelzoo.fleet.store import Connection
+from modelzoo.records.fleet import Finished, Joined, Measured, ToHost
 from modelzoo.results import store
 
 FACTS = {"settings": "toy fp32"}
@@ -113,6 +116,25 @@ def test_a_host_that_sends_no_result_is_named_and_the_others_are_kept(tmp_path: 
     assert "is not JSON" in hosts[1].problem
     assert "is not JSON" in str(outcomes[1].error)
     assert not (directory(tmp_path, 0) / "host-1.json").exists()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Measured(b"{}"), Joined(rank=7, host="x"), Joined(rank=-1, host="x"), Finished(judged(plan().shards[0], "x"))],
+)
+def test_who_does_not_join_as_a_member_does_is_left_out(tmp_path: Path, message: ToHost) -> None:
+    """It has no rank, or none of this fleet; the others are not disturbed."""
+    port = free_port()
+    here = member(0, 1, port)
+    with store_of(here) as reached:
+        link = Link(Connection(reached, "run/", seconds=10.0))
+        link.say(message)
+        found = measure_together(
+            here, reached, FACTS, lambda: measured(tmp_path, 0), directory(tmp_path, 0), times=QUICK
+        )
+    assert found is not None
+    assert [(host.rank, host.problem) for host in found[1]] == [(0, "")]
+    assert [path.name for path in directory(tmp_path, 0).iterdir()] == ["host-0.json"]
 
 
 @pytest.mark.parametrize("rank", [1])
