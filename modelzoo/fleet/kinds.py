@@ -97,7 +97,7 @@ def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
     name = f"{machine.cpu}, {machine.cores} cores"
     if len(members) < LEAST_HOSTS:
         few = "one host" if len(members) == 1 else "two hosts"
-        return HostKind(name, names, problem=f"{few} of this kind: it takes three to say which one is odd")
+        return HostKind(name, names, problem=f"{few} of this kind, and it takes three to say which one is odd")
     of_members = [(each, _subjects(each.host, each.result)) for each in members]
     timed = [_Timed(each, found) for each, found in of_members if found]
     keys = list(dict.fromkeys(key for each in timed for key in each.subjects))
