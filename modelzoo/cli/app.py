@@ -27,10 +27,10 @@ from modelzoo.version import __version__
 COMMANDS = {
     "run": "time workloads, each setting in fresh processes that alternate with the others",
     "validate": "compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 could not be judged",
-    "throughput": "find how many instances, on how many cores each, serve most under a latency bound",
-    "load": "find how many requests a second are answered under a latency bound, in a queue with dynamic batches",
+    "throughput": "find the number of instances, and of cores for each, with the highest throughput",
+    "load": "find how many requests per second are answered within a latency bound, with dynamic batching",
     "tune": "find the fastest setting that is valid and proven on this machine",
-    "fleet": "run, throughput and validate on many hosts, under torchrun",
+    "fleet": "run, throughput and validate on many hosts, started by torchrun",
     "report": "show stored results as they were printed, or as a page with plots",
     "compare": "compare stored results: other machines, images, builds or days",
     "weights": "list, fetch and verify the checkpoints",

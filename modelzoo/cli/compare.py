@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "base", metavar="BASE", help="the baseline: a result, a directory of its sessions, or NAME=PATH"
     )
-    parser.add_argument("others", nargs="+", metavar="OTHER", help="what is compared with it, likewise; a table each")
-    parser.add_argument("--metric", choices=METRICS, default="latency", help="what is compared (default: latency)")
+    parser.add_argument("others", nargs="+", metavar="OTHER", help="what to compare with it; one table for each")
+    parser.add_argument("--metric", choices=METRICS, default="latency", help="what to compare (default: latency)")
     parser.add_argument(
         "--pair",
         action="append",
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHAT",
-        help="compare rows although this speaks against it: weights, inputs, batch, work, unproven, inactive, "
-        "emulator, invalid or unrecorded; may be repeated",
+        help="compare rows in spite of this: weights, inputs, batch, work, outputs, unproven, inactive, emulator, "
+        "invalid or unrecorded; may be repeated",
     )
     parser.add_argument(
         "--assume-spread",
@@ -67,13 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CONDITION",
-        help="exit with code 1 if a row meets this: slower:3%%, more:3%% (memory), ambiguous, not-comparable, or what "
-        "--allow can name; may be repeated",
+        help="exit with code 1 if a row meets this condition: slower:3%%, more:3%% (memory), ambiguous, "
+        "not-comparable, or what --allow can name; may be repeated",
     )
     parser.add_argument(
         "--details", action="store_true", help="also print all that both sides share, and what explains every row"
     )
-    parser.add_argument("--format", choices=FORMATS, default="terminal", help="of the output (default: terminal)")
+    parser.add_argument("--format", choices=FORMATS, default="terminal", help="output format (default: terminal)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout")
     parser.set_defaults(command_function=compare_command)
 

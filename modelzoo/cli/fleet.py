@@ -9,14 +9,22 @@ from modelzoo.cli import fleet_run, fleet_throughput, fleet_validate, options, r
 from modelzoo.cli.parser import Parser
 
 PURPOSES = {
-    "run": "time the same settings on every host, and name hosts that are slower than the others",
-    "throughput": "find how many instances serve most on every host, and name hosts that are slower than the others",
+    "run": "time the same settings on every host, and name the hosts that are slower than the others",
+    "throughput": "find the number of instances with the highest throughput on every host, and name slower hosts",
     "validate": "judge predictions on a whole data set, divided among the hosts",
 }
 
 
+USAGE = """
+
+On every host, torchrun starts the same command, with a rank of its own (docs/scale.md):
+  torchrun --nnodes N --node-rank RANK --nproc-per-node 1 --master-addr HOST --master-port 29500 \\
+    -m modelzoo fleet COMMAND ..."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the commands of ``modelzoo fleet``."""
+    parser.description = (parser.description or "") + USAGE
     commands = parser.add_subparsers(dest="fleet_command", metavar="COMMAND", required=True, parser_class=Parser)
     for name, purpose in PURPOSES.items():
         command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
@@ -31,7 +39,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_throughput(parser: argparse.ArgumentParser) -> None:
-    throughput.add_arguments(parser)
+    throughput.add_measurement(parser)
+    parser.add_argument("--json", help=argparse.SUPPRESS)  # the error says what to give instead
     _add_json_dir(parser)
     _add_store(parser)
     parser.set_defaults(command_function=fleet_throughput.throughput_command)
@@ -57,7 +66,7 @@ def _add_validate(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         metavar="DIR",
-        help="directory for finished shards, on each host its own or shared; another call goes on with them",
+        help="directory for finished shards, one on each host or shared by all; a later call uses them again",
     )
     group.add_argument(
         "--shard-items",
@@ -82,11 +91,11 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--store",
         metavar="HOST:PORT",
-        help="where rank 0 has the store, the same on every host (default: torchrun's master address, and the port "
-        "after its own)",
+        help="address of the store, which rank 0 keeps; the same on every host (default: torchrun's master address, "
+        "and the port after its own)",
     )
     group.add_argument(
         "--bind",
         metavar="ADDRESS",
-        help="address that the store listens on, of the host of rank 0 (default: the host of --store)",
+        help="address of the host of rank 0 that the store listens on (default: the host of --store)",
     )

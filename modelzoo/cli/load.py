@@ -41,47 +41,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cores-per-instance",
         type=int,
         metavar="N",
-        help="physical cores of each instance, all of one NUMA node (default: as many as there are for it)",
+        help="physical cores of each instance, all of one NUMA node (default: as many as fit)",
     )
     group.add_argument(
         "--max-wait",
         type=short_time,
         default=0.0,
         metavar="TIME",
-        help="how long a request waits for others to share its batch of at most --batch while an instance is idle: 5ms "
-        "(default 0ms: a batch has what came while all instances were busy)",
+        help="how long a request may wait for others to fill its batch of at most --batch while an instance is "
+        "idle: 5ms (default 0ms: a batch holds what arrived while all instances were busy)",
     )
     group.add_argument(
-        "--queue", type=int, default=QUEUE, metavar="N", help=f"reject requests if N wait already (default {QUEUE})"
+        "--queue", type=int, default=QUEUE, metavar="N", help=f"reject requests while N are waiting (default {QUEUE})"
     )
     options.add_warmup(group)
     options.add_no_audit(group)
-    setting_options.add_setting(parser)
+    setting_options.add_setting(parser, for_instances=True)
     options.add_json(parser)
     serving.add_plot(parser)
     parser.set_defaults(command_function=load)
 
 
 def _add_load(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--rate", type=float, metavar="R", help="requests per second, as a Poisson process")
+    group.add_argument("--rate", type=float, metavar="R", help="requests per second, with Poisson arrivals")
     group.add_argument(
-        "--find", action="store_true", help="search the highest rate that meets the bound of --slo, in several repeats"
+        "--find", action="store_true", help="search for the highest rate that meets the bound of --slo, several times"
     )
     group.add_argument("--slo", type=latency_bound, metavar="BOUND", help="bound on the latency: p99=50ms, p90=1.5s")
     group.add_argument(
         "--scenario",
         choices=[str(each) for each in Scenario],
         default=str(Scenario.SERVER),
-        help="server (default): requests arrive at random times; offline: all are there at the start; single-stream: "
-        "the next one is sent when the last one was answered",
+        help="server (default): requests arrive at random times; offline: all of them are there at the start; "
+        "single-stream: each is sent when the one before has been answered",
     )
-    group.add_argument("--queries", type=int, metavar="N", help="at least so many requests in a run")
+    group.add_argument("--queries", type=int, metavar="N", help="at least this many requests per run")
     group.add_argument("--duration", type=duration, metavar="TIME", help="requests arrive for at least this long: 60s")
     group.add_argument(
-        "--repeats", type=int, metavar="N", help=f"repeat with new instances (default {REPEATS} with --find, else 1)"
+        "--repeats",
+        type=int,
+        metavar="N",
+        help=f"repeats, each with new instances (default {REPEATS} with --find, else 1)",
     )
     group.add_argument(
-        "--loadgen", action="store_true", help="let MLPerf LoadGen drive the same instances too, as a cross-check"
+        "--loadgen", action="store_true", help="let MLPerf LoadGen drive such instances as well, as a cross-check"
     )
 
 

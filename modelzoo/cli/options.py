@@ -58,7 +58,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         help="time from the start of one session to that of the next: 30m (default: at once)",
     )
     group.add_argument(
-        "--processes", type=int, metavar="N", help="fresh processes per setting (default: as many as --margin takes)"
+        "--processes", type=int, metavar="N", help="fresh processes per setting (default: as many as --margin requires)"
     )
     group.add_argument(
         "--iterations", type=int, metavar="N", help="steady-state samples per process (default: see --max-seconds)"

@@ -34,7 +34,10 @@ def machine_price(given: str, instance_type: Optional[str]) -> MachinePrice:
         InputError: the file cannot be read.
     """
     if not given.startswith("@"):
-        price = parse_price(given if "=" in given else f"this machine={given}")
+        try:
+            price = parse_price(given if "=" in given else f"this machine={given}")
+        except UsageError:
+            raise UsageError(f"--price must be a price per hour over 0, or @FILE, not {given!r}") from None
         return MachinePrice(price.per_hour, price.currency)
     found = next((price for price in _listed(given[1:]) if price.name == instance_type), None)
     if found is None:

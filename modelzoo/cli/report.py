@@ -1,4 +1,4 @@
-"""``modelzoo report``: show stored results as ``run`` and ``validate`` printed them, or as a page."""
+"""``modelzoo report``: show stored results as the commands printed them, or as a page."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "results",
         nargs="+",
         metavar="RESULT",
-        help="a file that 'run' or 'validate' wrote, or a directory of such files; of a directory, a page shows the "
-        "latest result and the history of all",
+        help="a stored result, or a directory of them; for a directory, a page shows the latest result and the history "
+        "of all",
     )
     parser.add_argument(
         "-o",
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with -o: leave out paths, values of environment variables, and names of users, hosts and files",
     )
     parser.add_argument(
-        "--kernels", action="store_true", help="of the details, print only kernel evidence, profiles and judgements"
+        "--kernels", action="store_true", help="print only the kernel evidence, profiles and judgements of --details"
     )
     add_details(parser)
     parser.set_defaults(command_function=report)

@@ -28,6 +28,8 @@ def check_setting(args: argparse.Namespace) -> None:
         raise UsageError("--threads follows from the cores of an instance; give --cores-per-instance N instead")
     if args.device != "cpu":
         raise UsageError(f"instances share the cores of this machine; --device {args.device} is not supported")
+    if args.include_copies:
+        raise UsageError("--include-copies is for accelerators, and instances run on CPUs; leave it out")
 
 
 def read_host() -> tuple[Machine, Topology]:

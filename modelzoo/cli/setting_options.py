@@ -54,13 +54,19 @@ def _add_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = False) -> None:
-    """Add the options that decide what runs; ``run`` and ``validate`` share them.
+def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = False, for_instances: bool = False) -> None:
+    """Add the options that decide what runs, which most commands share.
 
     Args:
         parser: receives them.
         several_batches: whether ``--batch`` takes a list.
+        for_instances: whether instances run on cores of their own. What follows from that is not in the help; it can be
+            given, so that ``serving.check_setting`` says what to give instead.
     """
+
+    def unless_for_instances(text: str) -> str:
+        return argparse.SUPPRESS if for_instances else text
+
     group = parser.add_argument_group("setting")
     group.add_argument(
         "--bf16",
@@ -87,7 +93,8 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
         metavar="BACKEND",
         help="auto, onednn, or blas (oneDNN switched off: OpenBLAS or MKL); default: MODELZOO_BACKEND, else auto",
     )
-    group.add_argument("--device", default="cpu", metavar="DEVICE", help="cpu (default), cuda, cuda:1, npu or xpu")
+    devices = unless_for_instances("cpu (default), cuda, cuda:1, npu or xpu")
+    group.add_argument("--device", default="cpu", metavar="DEVICE", help=devices)
     if several_batches:
         text = "items per forward pass, one number or several (default: the workload's)"
         group.add_argument("--batch", type=whole_numbers, metavar="N1,N2,…", help=text)
@@ -97,14 +104,16 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
         "--threads",
         type=int,
         metavar="N",
-        help="intra-operator threads (default: OMP_NUM_THREADS, else the smallest of CPU affinity, cgroup quota "
-        "and physical cores)",
+        help=unless_for_instances(
+            "intra-operator threads (default: OMP_NUM_THREADS, else the smallest of CPU affinity, cgroup quota and "
+            "physical cores)"
+        ),
     )
     group.add_argument("--channels-last", action="store_true", help="use the channels-last memory format")
     group.add_argument(
         "--include-copies",
         action="store_true",
-        help="time the copies of the inputs to an accelerator and of the outputs back as well",
+        help=unless_for_instances("time the copies of the inputs to an accelerator and of the outputs back as well"),
     )
     group.add_argument(
         "--weights",
@@ -129,7 +138,7 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
         "--primitive-cache",
         type=int,
         metavar="N",
-        help="primitives that oneDNN keeps for reuse, 0 for none (default: as many as it does by itself, 1024)",
+        help="primitives that oneDNN keeps for reuse, 0 for none (default: what oneDNN does by itself, 1024)",
     )
     group.add_argument(
         "--python",
@@ -142,7 +151,7 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
 def add_comparison(parser: argparse.ArgumentParser) -> None:
     """Add the options that name several settings."""
     group = parser.add_argument_group(
-        "comparison", "Settings that are compared run in turns. The first is the baseline of the speedups."
+        "comparison", "The settings that are compared take turns. The first is the baseline of the speedups."
     )
     group.add_argument(
         "--vary",

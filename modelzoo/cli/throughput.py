@@ -40,20 +40,27 @@ Split = tuple[int, int, int]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo throughput``."""
+    add_measurement(parser)
+    options.add_json(parser)
+    parser.set_defaults(command_function=throughput)
+
+
+def add_measurement(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say what is measured, and how; ``modelzoo fleet throughput`` has the same."""
     setting_options.add_workload(parser)
     group = parser.add_argument_group("instances")
     group.add_argument(
         "--instances",
         type=_instances,
         metavar="N1,N2,…",
-        help="numbers of instances, or auto (default): try the splits that use the whole machine, and keep the faster "
-        "half after each stage",
+        help="numbers of instances, or auto (default): as many as fit with --cores-per-instance; else search the ways "
+        "to divide the whole machine, and keep the faster half after each stage",
     )
     group.add_argument(
         "--cores-per-instance",
         type=whole_numbers,
         metavar="N1,N2,…",
-        help="physical cores of each instance, all of one NUMA node (default: as many as there are for it)",
+        help="physical cores of each instance, all of one NUMA node (default: as many as fit)",
     )
     group.add_argument(
         "--smt",
@@ -65,35 +72,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--slo",
         type=latency_bound,
         metavar="BOUND",
-        help="the latency of a batch that has to be met: p99=50ms, p90=1.5s (default: none)",
+        help="bound on the latency of a batch: p99=50ms, p90=1.5s (default: none)",
     )
     group.add_argument(
         "--price",
         metavar="PRICE",
-        help="price of the machine per hour, or @FILE with prices of instance types: shows the cost per million items",
+        help="price of the machine per hour, or @FILE for a price list: adds the cost per million items",
     )
     group = parser.add_argument_group("measurement")
     group.add_argument(
-        "--rounds", type=int, default=ROUNDS, metavar="N", help=f"rounds of fresh processes (default {ROUNDS})"
+        "--rounds", type=int, default=ROUNDS, metavar="N", help=f"rounds, each with fresh processes (default {ROUNDS})"
     )
     group.add_argument(
         "--seconds",
         type=duration,
         metavar="TIME",
-        help="how long all instances run in each round: 10s, 1m (default: as long as 50 batches of each take, but 5 s)",
+        help="how long all instances run in each round: 10s, 1m (default: as long as each of them needs for 50 "
+        "batches, at least 5 s)",
     )
     options.add_warmup(group)
     group.add_argument(
         "--soak",
         type=duration,
         metavar="TIME",
-        help="afterwards keep the best configuration busy for this long, 2h for example: do latency or memory drift?",
+        help="then keep the best configuration under full load for this long, 2h for example, to see whether latency "
+        "or memory drifts",
     )
     options.add_no_audit(group)
-    setting_options.add_setting(parser, several_batches=True)
-    options.add_json(parser)
+    setting_options.add_setting(parser, several_batches=True, for_instances=True)
     serving.add_plot(parser)
-    parser.set_defaults(command_function=throughput)
 
 
 def _instances(text: str) -> Optional[tuple[int, ...]]:

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=str(Goal.LATENCY),
         help="latency of a batch (default), or throughput: larger batches are tried too, and the time per item decides",
     )
-    group.add_argument("--budget", type=duration, metavar="TIME", help="take this long: 20m (default), 1h")
+    group.add_argument("--budget", type=duration, metavar="TIME", help="how long the search takes: 20m (default), 1h")
     group.add_argument(
         "--vary",
         action="append",
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let a bf16 setting win although its predictions cannot be judged, as with random weights",
     )
-    group.add_argument("--resume", metavar="FILE", help="go on with the interrupted search that FILE holds")
+    group.add_argument("--resume", metavar="FILE", help="continue the interrupted search that FILE holds")
     setting_options.add_setting(parser)
     options.add_validity(parser)
     options.add_json(parser)
@@ -94,7 +94,7 @@ def tune(args: argparse.Namespace) -> int:
             interrupted = True
     _show(stored, args.workload, work.script, out)
     if interrupted:
-        hint = f"go on with: modelzoo tune {args.workload} --resume {stored.path}"
+        hint = f"continue with: modelzoo tune {args.workload} --resume {stored.path}"
         print(f"modelzoo: interrupted; {len(stored.result.runs)} finished runs are stored; {hint}", file=sys.stderr)
         return INTERRUPTED
     return 0

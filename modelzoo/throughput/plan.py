@@ -32,14 +32,14 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
     largest = max(map(len, free.values()), default=0)
     if cores > largest:
         raise UsageError(
-            f"{instances} × {cores} cores: no NUMA node has more than {largest} cores ({topology.text})"
+            f"{instances} × {_cores(cores)}: no NUMA node has more than {_cores(largest)} ({topology.text})"
             f"; give --cores-per-instance {largest} or fewer"
         )
     most = most_instances(topology, cores)
     if instances > most:
         raise UsageError(
-            f"{instances} × {cores} cores: only {most} instances of {cores} cores fit into the NUMA nodes "
-            f"({topology.text}); give fewer instances or fewer cores"
+            f"{instances} × {_cores(cores)}: the NUMA nodes have room for only {most} "
+            f"instance{'s' if most > 1 else ''} of {_cores(cores)} ({topology.text}); give fewer instances or cores"
         )
     _check_quota(topology, instances, cores)
     places = []
@@ -49,6 +49,10 @@ def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> 
         places.append(InstancePlace(_cpus(chosen, smt), node))
     _check_threads(places, cores, smt)
     return tuple(places)
+
+
+def _cores(number: int) -> str:
+    return f"{number} core{'s' if number != 1 else ''}"
 
 
 def most_instances(topology: Topology, cores: int) -> int:
@@ -93,7 +97,7 @@ def _cpus(cores: Sequence[Core], smt: Smt) -> tuple[int, ...]:
 def _check_quota(topology: Topology, instances: int, cores: int) -> None:
     if topology.quota is not None and instances * cores > topology.quota:
         raise UsageError(
-            f"{instances} × {cores} cores: the control group's quota allows {topology.quota:g} CPUs, so instances "
+            f"{instances} × {_cores(cores)}: the control group's quota allows {topology.quota:g} CPUs, so instances "
             "would be stopped in turns; give fewer instances or cores, or raise the quota"
         )
 

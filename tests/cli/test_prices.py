@@ -51,5 +51,5 @@ def test_the_price_of_this_machine_is_a_number_or_in_a_list(tmp_path: Path) -> N
         machine_price(f"@{path}", "c7g.metal")
     with pytest.raises(UsageError, match="whose type the firmware does not tell"):
         machine_price(f"@{path}", None)
-    with pytest.raises(UsageError, match="with a price per hour over 0"):
+    with pytest.raises(UsageError, match="must be a price per hour over 0, or @FILE, not '-1'"):
         machine_price("-1", None)

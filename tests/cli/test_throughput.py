@@ -102,13 +102,14 @@ def test_a_soak_test_without_a_configuration_is_refused_after_the_table(
     [
         (["--threads", "2"], "--threads follows from the cores of an instance"),
         (["--device", "cuda"], "--device cuda is not supported"),
+        (["--include-copies"], "--include-copies is for accelerators"),
         (["--rounds", "0"], "--rounds must be 1 or more, not 0"),
-        (["--instances", "5"], "5 × 1 cores: only 4 instances of 1 cores fit"),
+        (["--instances", "5"], "5 × 1 core: the NUMA nodes have room for only 4 instances of 1 core ("),
         (["--instances", "1", "--cores-per-instance", "8"], "no NUMA node has more than 4 cores"),
         (["--smt", "on"], "--smt on: these cores have no second hardware thread"),
         (["--instances", "0"], "is not a list of whole numbers over 0, such as 1,2,4"),
         (["--slo", "50ms"], "write a percentile and a time, such as p99=50ms"),
-        (["--price", "free"], "--price must be NAME=PRICE with a price per hour over 0"),
+        (["--price", "free"], "--price must be a price per hour over 0, or @FILE, not 'free'"),
         (["--batch", "1,x"], "is not a list of whole numbers"),
     ],
 )

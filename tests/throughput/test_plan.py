@@ -38,7 +38,7 @@ def test_uneven_nodes_are_filled_from_the_largest() -> None:
     assert Counter(place.node for place in places) == {0: 3, 1: 1}
     assert most_instances(machine, 2) == 4
     assert most_instances(machine, 3) == 2
-    with pytest.raises(UsageError, match=r"3 × 3 cores: only 2 instances of 3 cores fit into the NUMA nodes"):
+    with pytest.raises(UsageError, match=r"3 × 3 cores: the NUMA nodes have room for only 2 instances of 3 cores"):
         plan(machine, 3, 3)
 
 
