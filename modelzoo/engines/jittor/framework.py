@@ -9,7 +9,6 @@ import ctypes
 import os
 import platform
 import re
-import shlex
 import signal
 import ssl
 from collections.abc import Iterator
@@ -44,6 +43,7 @@ def import_jittor() -> Any:
         EnvironmentProblem: it cannot be imported or compiled.
     """
     home = Path(os.environ[environment.HOME_VARIABLE])
+    python = environment.compiling_python()
     environment.link_onednn(home)
     with _contained(home):
         try:
@@ -51,9 +51,8 @@ def import_jittor() -> Any:
         except Exception as error:  # a failed compiler call raises errors of many types
             problem = f"Jittor cannot be imported ({reason_of(error)}): run scripts/setup-jittor again"
             raise EnvironmentProblem(problem) from error
-    # Every kernel that it compiles is passed to a Python of its own. With another home than this, they would all write
-    # that file in the user's home at once, and fail if they read one that is half written.
-    jittor.flags.python_path = f"env {shlex.quote(f'HOME={home}')} {jittor.flags.python_path}"
+    # One word, because Jittor takes the others for files that it compiles.
+    jittor.flags.python_path = str(python)
     return jittor
 
 
