@@ -17,6 +17,7 @@ from stored_results import FORMAT_1, FORMAT_2, name, unpacked
 from modelzoo.cli import app
 from modelzoo.cli.compare import FORMATS, fail_on
 from modelzoo.comparison.gate import FailOn
+from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.errors import UsageError
 from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.evidence import ProofVerdict
@@ -310,3 +311,11 @@ def test_neither_torch_nor_the_models_are_imported() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
     assert found.returncode == 0, found.stderr
+
+
+def test_the_help_names_all_that_can_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is written out, because the help must not read the comparison's modules."""
+    with pytest.raises(SystemExit):
+        app.main(["compare", "--help"])
+    words = capsys.readouterr().out.replace(",", " ").split()
+    assert {str(each) for each in ALLOWABLE} <= set(words)
