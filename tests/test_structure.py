@@ -12,9 +12,7 @@ MODULES = sorted(
     if path.name not in ("__init__.py", "__main__.py")
 )
 TESTED_ELSEWHERE = {
-    "cli/fleet_run": "under torchrun, in cli/test_fleet.py",
     "cli/fleet_throughput": "under torchrun, in cli/test_fleet.py; what it compares, in fleet/test_kinds.py",
-    "cli/fleet_validate": "under torchrun, in cli/test_fleet.py",
     "cli/run": "through the command line, in cli/test_app.py",
     "cli/validate": "through the command line, in validity/test_commands.py and cli/test_app.py",
     "comparison/model": "plain data: comparison/test_compare.py makes every record",
