@@ -14,6 +14,7 @@ from modelzoo.cli import options
 from modelzoo.cli.selection import Jobs
 from modelzoo.cli.validate import judge_setting
 from modelzoo.errors import UsageError
+from modelzoo.formatting import duration
 from modelzoo.records.design import Design, Ending
 from modelzoo.setting import Effort, Setting
 
@@ -109,7 +110,12 @@ def _judge(
         for index in indices:
             setting, group = request.settings[index], request.first_group + index
             stored.add_validity(judge_setting(request.workload, setting, group, how, progress.judging))
-    return perf_counter() - started if effort.budget is not None else 0.0
+    spent = perf_counter() - started
+    if effort.budget is None:
+        return 0.0
+    if requests:
+        progress.say(f"judging took {duration(spent)} of the budget of {duration(effort.budget)}")
+    return spent
 
 
 def to_judge(settings: Sequence[Setting], args: argparse.Namespace) -> list[int]:

@@ -150,6 +150,10 @@ class LiveProgress:
         """Show what a worker does that judges the predictions of a setting."""
         self._show(event, 0)
 
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        self._out.print(text, markup=False)
+
     def finished(self, run: Run) -> None:
         """Take note of a run that has ended."""
         self._ended[run.group] += 1

@@ -272,6 +272,7 @@ def test_a_budget_that_was_given_is_for_judging_too(
     simulated: Simulate,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Predictions are judged first; the time that it took is not there for the timing. The default is for timing."""
     asked, now = simulated(rounds(1)), [100.0]
@@ -288,6 +289,7 @@ def test_a_budget_that_was_given_is_for_judging_too(
     assert run(tmp_path / "r.json", "--validate", "--output", str(tmp_path), *options) == 0
     assert judged == ["bf16"]
     assert asked[0][-1] == (45.0 if includes_judging else 0.0)
+    assert ("judging took 45 s of the budget of 1 min" in capsys.readouterr().err) is includes_judging
     assert len(store.read(tmp_path / "r.json").validity) == 1
 
 
