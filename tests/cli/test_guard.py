@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
+import subprocess
+import sys
 
 import pytest
 
@@ -24,18 +23,24 @@ def test_missing_package_is_one_line(capsys: pytest.CaptureFixture[str]) -> None
     assert "./scripts/run" in error
 
 
-def test_a_request_to_end_is_handled_like_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
-    """So that what was started is ended too; afterwards the signal is what it was before."""
-    before = signal.getsignal(signal.SIGTERM)
+ENDED = """
+import os, signal, time
+from modelzoo.cli.app import guard
 
-    def do() -> int:
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(10)
-        return 0
+def do():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)
+    return 0
 
-    assert cli.guard(do) == 130
-    assert capsys.readouterr().err == "modelzoo: interrupted\n"
-    assert signal.getsignal(signal.SIGTERM) is before
+print(guard(do), signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+"""
+
+
+def test_a_request_to_end_is_handled_like_ctrl_c() -> None:
+    """So that what was started is ended too; afterwards the signal is what it was before. In a process of its own."""
+    done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "130 True\n"
+    assert done.stderr == "modelzoo: interrupted\n"
 
 
 def test_own_missing_module_is_a_bug() -> None:
