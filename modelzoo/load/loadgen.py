@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -289,5 +289,13 @@ def read_log(path: Path) -> Log:
         for key, name in _FIGURES.items()
         if isinstance(entries.get(key), (int, float))
     ]
-    reason = str(entries.get("result_invalid_reason", "")).strip()
-    return Log(entries["result_validity"] == "VALID", reason, tuple(values))
+    is_valid = entries["result_validity"] == "VALID"
+    return Log(is_valid, "" if is_valid else _reason(entries), tuple(values))
+
+
+def _reason(entries: Mapping[str, object]) -> str:
+    """Why LoadGen calls a run INVALID; it gives no reason if that is only too short to show its percentile."""
+    given = str(entries.get("result_invalid_reason", "")).strip()
+    if given or entries.get("early_stopping_met", True):
+        return given
+    return " ".join(str(entries.get("early_stopping_result", "")).replace(" * ", " ").split())

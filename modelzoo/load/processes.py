@@ -13,10 +13,6 @@ from modelzoo.load.server import Reply
 from modelzoo.measure.instances import Instance
 from modelzoo.records.instance import BatchDone, RunBatch
 
-SPIN = 2e-4
-"""Seconds before a deadline from which on the loop polls instead of sleeping, if it has a core of its own: the timer
-slack of Linux is 50 µs, and waking up takes about as long again (``man 2 prctl``, PR_SET_TIMERSLACK)."""
-
 
 class ProcessServer:
     """Running instances that are ready. It neither starts nor ends them.
@@ -24,7 +20,8 @@ class ProcessServer:
     Args:
         instances: by their numbers.
         fixed_size: as in ``Server``.
-        spins: whether to poll before deadlines.
+        polls: never sleep. That is for a loop that has a core of its own: a virtual CPU that has gone to sleep wakes up
+            milliseconds late, and so would the loop and any other thread on it.
         wake: a file descriptor that also ends ``wait`` when it is readable; the caller reads it.
     """
 
@@ -33,10 +30,10 @@ class ProcessServer:
         instances: Sequence[Instance],
         fixed_size: Optional[int],
         *,
-        spins: bool,
+        polls: bool,
         wake: Optional[int] = None,
     ) -> None:
-        self._instances, self._fixed_size, self._spin = tuple(instances), fixed_size, SPIN if spins else 0.0
+        self._instances, self._fixed_size, self._polls = tuple(instances), fixed_size, polls
         self._by_descriptor = {each.fileno(): number for number, each in enumerate(instances)}
         self._wake = () if wake is None else (wake,)
         self._watched = [*self._by_descriptor, *self._wake]
@@ -58,7 +55,7 @@ class ProcessServer:
     def wait(self, until: float) -> Sequence[Reply]:
         while True:
             left = until - time.monotonic()
-            timeout = None if math.isinf(left) else max(0.0, left - self._spin)
+            timeout = 0.0 if self._polls else None if math.isinf(left) else max(0.0, left)
             ready = select.select(self._watched, (), (), timeout)[0]
             if ready:
                 return [reply for each in ready if each in self._by_descriptor for reply in self._read(each)]

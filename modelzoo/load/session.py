@@ -78,7 +78,7 @@ def open_session(
         started = now()
         ready = [each.wait(Ready) for each in instances]
         place = stack.enter_context(settled(site.generator))
-        server = ProcessServer(instances, load.fixed_size, spins=site.generator.is_own, wake=site.wake)
+        server = ProcessServer(instances, load.fixed_size, polls=site.generator.is_own, wake=site.wake)
         calibration = calibrate(server, batch)
         cpus = tuple(place.cpus for place in site.places)
         session = LoadSession(repeat, started, cpus, place, calibration)

@@ -68,6 +68,19 @@ def test_the_log_has_the_verdict_and_the_figures(tmp_path: Path) -> None:
     )
 
 
+def test_a_run_that_is_too_short_has_a_reason(tmp_path: Path) -> None:
+    """LoadGen 6.0.17 gives none in that case, but says elsewhere what it takes."""
+    lines = (
+        '{"key": "result_validity", "value": "INVALID"}',
+        '{"key": "early_stopping_met", "value": false}',
+        '{"key": "result_invalid_reason", "value": ""}',
+        '{"key": "early_stopping_result", "value": " * Run unsuccessful.  * Processed 101 queries."}',
+    )
+    path = tmp_path / "log.txt"
+    path.write_text("".join(f":::MLLOG {line}\n" for line in lines))
+    assert read_log(path).reason == "Run unsuccessful. Processed 101 queries."
+
+
 def test_a_log_without_a_verdict_is_an_error(tmp_path: Path) -> None:
     """So is none at all."""
     path = tmp_path / "log.txt"

@@ -52,10 +52,10 @@ def pipes() -> Iterator[list[Pipe]]:
         each.close()
 
 
-def server(pipes: Sequence[Pipe], *, spins: bool = False, wake: int | None = None) -> ProcessServer:
+def server(pipes: Sequence[Pipe], *, polls: bool = False, wake: int | None = None) -> ProcessServer:
     """They serve."""
     instances: Sequence[Instance] = pipes  # type: ignore[assignment]
-    return ProcessServer(instances, 4, spins=spins, wake=wake)
+    return ProcessServer(instances, 4, polls=polls, wake=wake)
 
 
 def test_batches_are_sent_and_replies_are_read(pipes: list[Pipe]) -> None:
@@ -68,10 +68,10 @@ def test_batches_are_sent_and_replies_are_read(pipes: list[Pipe]) -> None:
     assert [tuple(reply) for reply in found.wait(math.inf)] == [(1, 1.0, 3.0, None)]
 
 
-@pytest.mark.parametrize("spins", [False, True])
-def test_a_wait_ends_at_its_deadline_and_not_before(pipes: list[Pipe], spins: bool) -> None:
+@pytest.mark.parametrize("polls", [False, True])
+def test_a_wait_ends_at_its_deadline_and_not_before(pipes: list[Pipe], polls: bool) -> None:
     """Without replies."""
-    found = server(pipes, spins=spins)
+    found = server(pipes, polls=polls)
     until = found.now() + 0.01
     assert found.wait(until) == ()
     assert time.monotonic() >= until
