@@ -18,8 +18,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from time import monotonic
 from typing import Optional
@@ -34,6 +36,7 @@ from modelzoo.measure.instances import start_instance
 from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.records.instance import Ready, RunUntil, Window
+from modelzoo.records.run_report import Turn
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
 from modelzoo.results.counting import Series, count
 from modelzoo.setting import Plan, Setting
@@ -64,7 +67,8 @@ def measured(request: Request, instances: int, cores: int, number: int) -> Confi
 def agreement(request: Request, cores: int, number: int) -> float:
     """Throughput of an instance ÷ throughput of a process of ``modelzoo run``, whose turns alternate.
 
-    Both are items by the time that their batches took.
+    Both are items by the time that their batches took, without the first batch of each turn: it finds the caches as the
+    other process left them, and the counted window of an instance begins when it ends.
     """
     prepared = prepare(request, lambda event: None)
     (place,) = plan(read_topology(), 1, cores)
@@ -90,7 +94,13 @@ def agreement(request: Request, cores: int, number: int) -> float:
         ended = run.finish()
     if ended.report is None or not seconds:
         raise SystemExit(ended.error or "a batch takes longer than a turn")
-    return batches / seconds * statistics.fmean(ended.steady)
+    return batches / seconds * statistics.fmean(warm(ended.steady, ended.report.turns or ()))
+
+
+def warm(latencies: Sequence[float], turns: Sequence[Turn]) -> list[float]:
+    """Return the latencies without the first one of each turn."""
+    ends = list(accumulate(turn.samples or 0 for turn in turns))
+    return [each for start, end in zip([0, *ends], ends) for each in latencies[start + 1 : end]]
 
 
 def main(argv: Optional[list[str]] = None) -> int:
