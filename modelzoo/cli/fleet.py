@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    run.add_measurement(parser)
+    run.add_measurement(parser, in_fleet=True)
     _add_json_dir(parser)
     _add_store(parser)
     parser.set_defaults(command_function=fleet_run.run_command, json=None)

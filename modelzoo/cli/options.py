@@ -30,8 +30,17 @@ def add_no_audit(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
 
 
-def add_plan(parser: argparse.ArgumentParser) -> None:
-    """Add the options that decide how long to measure, and what is recorded besides the time."""
+def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None:
+    """Add the options that decide how long to measure, and what is recorded besides the time.
+
+    Args:
+        parser: of the command.
+        in_fleet: leave those out of the help that a host of a fleet refuses.
+    """
+
+    def on_one_host(text: str) -> str:
+        return argparse.SUPPRESS if in_fleet else text
+
     group = parser.add_argument_group("measurement")
     group.add_argument(
         "--margin",
@@ -48,14 +57,18 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
         "judging)",
     )
     group.add_argument(
-        "--sessions", type=int, default=1, metavar="N", help="repeat the whole call and keep each session (default 1)"
+        "--sessions",
+        type=int,
+        default=1,
+        metavar="N",
+        help=on_one_host("repeat the whole call and keep each session (default 1)"),
     )
     group.add_argument(
         "--every",
         type=duration,
         default=0.0,
         metavar="TIME",
-        help="time from the start of one session to that of the next: 30m (default: at once)",
+        help=on_one_host("time from the start of one session to that of the next: 30m (default: at once)"),
     )
     group.add_argument(
         "--processes", type=int, metavar="N", help="fresh processes per setting (default: as many as --margin requires)"
@@ -91,7 +104,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--trace",
         metavar="FILE",
-        help="write a Chrome/Perfetto trace, recorded after the timing; of the pipeline, with --stages",
+        help=on_one_host("write a Chrome/Perfetto trace, recorded after the timing; of the pipeline, with --stages"),
     )
     add_no_audit(group)
     group.add_argument(

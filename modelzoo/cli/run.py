@@ -31,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command_function=run)
 
 
-def add_measurement(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that say what is measured, and how; ``modelzoo fleet run`` has the same."""
+def add_measurement(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None:
+    """Add the arguments that say what is measured, and how; ``modelzoo fleet run`` has the same (``in_fleet``)."""
     setting_options.add_workloads(parser, "fp32,bf16, but fp32 with --vary and --setting")
     setting_options.add_setting(parser)
     setting_options.add_comparison(parser)
-    options.add_plan(parser)
+    options.add_plan(parser, in_fleet=in_fleet)
     options.add_validity(parser)
     add_details(parser)
     parser.add_argument("--validate", action="store_true", help="judge the predictions of each setting as well")

@@ -351,6 +351,17 @@ def test_hosts_that_measured_the_same_are_compared(tmp_path: Path, command: str)
     assert ("3 hosts together: " in printed[0]) == (command == "throughput")
 
 
+def test_the_help_offers_nothing_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Sessions and traces are for one host."""
+    texts = []
+    for words in (["run"], ["fleet", "run"]):
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        texts.append(capsys.readouterr().out)
+    for name in ("--sessions", "--every", "--trace"):
+        assert [name in text for text in texts] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
