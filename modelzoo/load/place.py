@@ -12,8 +12,8 @@ from modelzoo.records.throughput import InstancePlace
 from modelzoo.records.topology import Topology
 
 FIRST = -10
-"""Niceness of a generator that shares cores. It sleeps most of the time; when a request is due it must not wait for the
-time slice of an instance to end."""
+"""Niceness of the generator. When a request is due it must not wait for the time slice of an instance to end, or, on a
+core of its own, for that of any other program."""
 
 
 def generator_place(topology: Topology, places: Sequence[InstancePlace], allowed: frozenset[int]) -> GeneratorPlace:
@@ -35,19 +35,13 @@ def generator_place(topology: Topology, places: Sequence[InstancePlace], allowed
 
 @contextmanager
 def settled(place: GeneratorPlace) -> Iterator[GeneratorPlace]:
-    """Keep this process on the core that is its own; if it has none, let it go before the instances if that is allowed.
+    """Keep this process on the core that is its own, if it has one, and let it go before others if that is allowed.
 
     Afterwards everything is as it was before. Yields the place with the niceness that it has.
     """
+    cpus, usual = os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0)
     if place.is_own:
-        before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, place.cpus)
-        try:
-            yield place
-        finally:
-            os.sched_setaffinity(0, before)
-        return
-    usual = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(PermissionError):  # it takes CAP_SYS_NICE
         os.setpriority(os.PRIO_PROCESS, 0, FIRST)
     try:
@@ -55,3 +49,4 @@ def settled(place: GeneratorPlace) -> Iterator[GeneratorPlace]:
     finally:
         with suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, 0, usual)
+        os.sched_setaffinity(0, cpus)

@@ -99,7 +99,7 @@ class GeneratorPlace:
         cpus: the logical CPUs of the generator's process.
         is_own: whether no instance uses the cores of these CPUs.
         problem: why it has no core of its own; ``None`` if it has.
-        nice: its niceness; negative if it shares cores with instances and the system let it go first.
+        nice: its niceness; negative if the system lets it go before other programs.
     """
 
     cpus: tuple[int, ...]

@@ -40,10 +40,11 @@ def test_a_pinned_process_may_run_elsewhere_afterwards() -> None:
     assert os.sched_getaffinity(0) == before
 
 
-def test_a_generator_that_shares_cores_goes_first_if_it_may() -> None:
+@pytest.mark.parametrize("is_own", [True, False])
+def test_the_generator_goes_first_if_it_may(is_own: bool) -> None:
     """Only within the block."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    with settled(GeneratorPlace((0,), False, "no core is free")) as found:
+    with settled(GeneratorPlace((min(os.sched_getaffinity(0)),), is_own)) as found:
         assert found.nice == os.getpriority(os.PRIO_PROCESS, 0) <= before
     if os.geteuid() == 0:
         assert os.getpriority(os.PRIO_PROCESS, 0) == before

@@ -84,9 +84,9 @@ def test_rejections_lateness_and_deaths_make_a_run_invalid() -> None:
 
 
 def test_slow_batches_allow_more_lateness() -> None:
-    """A millisecond, or 2 % of a batch."""
+    """A millisecond, or 5 % of a batch."""
     assert lateness([0.0], 0.01).limit == 1e-3
-    assert lateness([0.0], 1.0).limit == 0.02
+    assert lateness([0.0], 1.0).limit == 0.05
     assert lateness([], 0.01).p99 == 0.0
 
 
