@@ -19,8 +19,8 @@ from modelzoo.stats.intervals import Interval, level_interval
 LATE = 1e-3
 """Seconds of lateness that a run may have in any case (its p99) …"""
 LATE_SHARE = 0.05
-"""… or this share of the time that a batch takes, if that is more. One request in a hundred may then find the queue as it
-would have been that much later, which is no more than the resolution of a search; its latency contains the delay."""
+"""… or this share of the time that a batch takes, if that is more. One request in a hundred may then find the queue as
+it would have been that much later, which is no more than the resolution of a search; its latency contains the delay."""
 RESOLUTION = 0.05
 """A search ends when the lowest rate that failed is at most this much above the highest that passed."""
 SINGLE_STREAM_PERCENT = 90.0
