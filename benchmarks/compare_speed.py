@@ -18,7 +18,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -27,6 +27,7 @@ import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
 from claims import Claim, conclude
 
+from modelzoo.frozen import replace
 from modelzoo.records.run import Asked, Result, Run
 from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.results import store

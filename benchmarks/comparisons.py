@@ -30,7 +30,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Optional
 
@@ -44,6 +44,7 @@ from modelzoo import stats
 from modelzoo.comparison import basis
 from modelzoo.comparison.estimate import Context, estimate, outcomes
 from modelzoo.comparison.model import Metric, Outcome, SideSetting
+from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.run import Result, Run, RunReport

@@ -18,7 +18,7 @@ import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, log, sqrt
 from time import perf_counter
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, percent
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.measure.calls import prepare
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.request import Request

@@ -24,7 +24,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -39,6 +39,7 @@ from modelzoo.comparison.levels import LEAST_OWN
 from modelzoo.comparison.model import Basis, Comparison, Metric, Outcome, Row, StoredResult
 from modelzoo.comparison.sides import make_side
 from modelzoo.errors import ModelzooError
+from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.results import store

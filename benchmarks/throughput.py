@@ -20,7 +20,6 @@ import statistics
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from time import monotonic
@@ -30,6 +29,7 @@ import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.machine.topology import read_topology
 from modelzoo.measure.calls import prepare
 from modelzoo.measure.instances import start_instance

@@ -17,7 +17,6 @@ import argparse
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 
@@ -26,6 +25,7 @@ from claims import Claim, conclude, table
 
 from modelzoo import stats
 from modelzoo.errors import ModelzooError
+from modelzoo.frozen import replace
 from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.records.run import Result, Run

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from pathlib import PurePath
 from typing import Any, Optional, Union
 
+import msgspec
+from msgspec.structs import fields
+
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 CONVERTING = ("bf16", "fp16")
@@ -42,8 +45,7 @@ OptionValue = Union[bool, int, float, str, None]
 
 
 # The annotations are evaluated on Python 3.9 when a stored setting is read, hence Optional.
-@dataclass(frozen=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """What the user asks for. ``None`` means "to be decided"; see ``ResolvedSetting``.
 
     Attributes:
@@ -85,7 +87,7 @@ class Setting:
     weights: str = "auto"
     seed: int = 0
     input: Optional[str] = None
-    options: dict[str, OptionValue] = field(default_factory=dict)
+    options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     malloc: str = "default"
     thp: str = "default"
     python: Optional[str] = None
@@ -160,8 +162,7 @@ class Setting:
         return replace(self, **changes)
 
 
-@dataclass(frozen=True)
-class ResolvedSetting(Setting):
+class ResolvedSetting(Setting, frozen=True):
     """A setting in which nothing is left to decide.
 
     It is made once, in the ``prepare`` process. The parent derives the workers' environment from it, and a worker
@@ -284,8 +285,7 @@ def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
         raise UsageError(f"{option} must be one of {', '.join(allowed)}, not {value!r}")
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """How long to measure in one process.
 
     Attributes:
@@ -307,8 +307,7 @@ class Plan:
             raise UsageError(f"--max-seconds must be a number over 0, not {self.max_seconds:g}")
 
 
-@dataclass(frozen=True)
-class Effort:
+class Effort(msgspec.Struct, frozen=True):
     """How many processes may be spent, and on what precision.
 
     Attributes:
@@ -331,8 +330,7 @@ class Effort:
             raise UsageError(f"--budget must be over 0, not {self.budget:g} s")
 
 
-@dataclass(frozen=True)
-class Sessions:
+class Sessions(msgspec.Struct, frozen=True):
     """How often a whole call is repeated.
 
     Attributes:

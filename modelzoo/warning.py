@@ -5,8 +5,9 @@ Warnings never stop a run. They are stored in the result and shown with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+
+import msgspec
 
 
 class Severity(IntEnum):
@@ -229,8 +230,7 @@ EARLIER_NOTES = ("TIME_LIMIT",)
 """Codes in results of earlier versions that say nothing of importance."""
 
 
-@dataclass(frozen=True)
-class WarningMessage:
+class WarningMessage(msgspec.Struct, frozen=True):
     """One warning of one run.
 
     Attributes:

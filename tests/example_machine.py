@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+from modelzoo.frozen import replace
 from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
 from modelzoo.records.libraries import Build, Libraries, Library
 from modelzoo.records.machine import Cache, CpuUsage, Machine, Threads
@@ -100,4 +99,4 @@ TWO_CORES = Ceilings(
 
 def machine_with(**changes: object) -> Machine:
     """Return the good machine with ``changes``."""
-    return dataclasses.replace(SERVER, **changes)  # type: ignore[arg-type]
+    return replace(SERVER, **changes)  # type: ignore[arg-type]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from modelzoo.frozen import replace
 from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
 from modelzoo.records.export import Conversion, Export
 

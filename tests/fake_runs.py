@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import asdict
+
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, ProofSource, ProofVerdict
 from modelzoo.records.machine import Machine, Threads
@@ -144,7 +146,7 @@ def make(
 
 def resolved(setting: Setting, bf16_method: str) -> ResolvedSetting:
     """``setting`` as a worker would resolve it."""
-    values = {**vars(setting), "batch": setting.batch or 4, "threads": setting.threads or 1}
+    values = {**asdict(setting), "batch": setting.batch or 4, "threads": setting.threads or 1}
     if setting.precision == "bf16":
         values["bf16_method"] = setting.bf16_method or bf16_method
     return ResolvedSetting(**values)

@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -14,6 +14,7 @@ from fake_runs import MACHINE
 
 from modelzoo.fleet.meeting import Times
 from modelzoo.fleet.membership import Address, Membership
+from modelzoo.frozen import replace
 from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses
 from modelzoo.records.run import SideReport
 from modelzoo.records.shards import JudgedBy, Shard, ShardPlan, ShardResult

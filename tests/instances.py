@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Optional
 
 from example_machine import SERVER
 from topologies import topology
 
+from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.placement import NodeMemory, Placement
 from modelzoo.records.run import Asked, Result

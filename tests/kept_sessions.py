@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from modelzoo.frozen import replace
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import Run

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from fake_runs import MACHINE
 
+from modelzoo.frozen import replace
 from modelzoo.load import search
 from modelzoo.load.measuring import calibrate
 from modelzoo.load.search import Opened

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Callable
 
 from fake_runs import make
 from simulated_device import SimulatedDevice
 
+from modelzoo.frozen import replace
 from modelzoo.measure.pipeline import Step, steps_of
 from modelzoo.records.pipeline import MODEL, Pipeline, PipelineStage, Place, role_of
 from modelzoo.records.run import Run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from fake_runs import evidence, make, result_of
 
 from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.comparison.sides import make_side
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Asked, Result, Run
 from modelzoo.results import store

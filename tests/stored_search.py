@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fake_runs import evidence, make
 
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Asked, Result, Run
 from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, Goal, Stage, StageKind, Tuning

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Optional
 
 from fake_runs import MACHINE, make, result_of
@@ -13,6 +12,7 @@ from kept_sessions import beside, kept
 from modelzoo.comparison.basis import Histories
 from modelzoo.comparison.estimate import Context, context
 from modelzoo.comparison.model import Side, SideSetting, StoredResult
+from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.run import Result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from proven_results import BF16, FP32, session_of, written
 from modelzoo.cli import app
 from modelzoo.cli.parser import explicit_bf16
 from modelzoo.comparison.refusals import ALLOWABLE
+from modelzoo.frozen import replace
 from modelzoo.results import store
 from modelzoo.setting import Setting
 

@@ -35,8 +35,8 @@ def docker(
 
 
 USABLE = (
-    "import dataclasses, json; from modelzoo.machine import limits; "
-    "print(json.dumps({**dataclasses.asdict(limits.usable_threads()), 'memory': limits.memory_limit()}))"
+    "import json, msgspec; from modelzoo.machine import limits; "
+    "print(json.dumps({**msgspec.structs.asdict(limits.usable_threads()), 'memory': limits.memory_limit()}))"
 )
 
 

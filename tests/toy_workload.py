@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from modelzoo.frozen import replace
 from modelzoo.workload import Checkpoint, InputRequest, Inputs, Option, Workload
 
 

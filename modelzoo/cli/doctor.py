@@ -7,12 +7,12 @@ import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import write_atomically
+from modelzoo.frozen import replace
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, serving, setting_options
@@ -15,6 +14,7 @@ from modelzoo.cli.selection import select_one
 from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.values import duration, short_time
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.load import Load, LoadPlan, LoadRun, LoadSession, Scenario
 from modelzoo.setting import Plan
 

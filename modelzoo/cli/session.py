@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Optional
@@ -15,6 +14,7 @@ from modelzoo.cli.selection import Jobs
 from modelzoo.cli.validate import judge_setting
 from modelzoo.errors import UsageError
 from modelzoo.formatting import duration
+from modelzoo.frozen import replace
 from modelzoo.records.design import Design, Ending
 from modelzoo.setting import Effort, Setting
 

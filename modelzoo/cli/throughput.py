@@ -6,7 +6,6 @@ import argparse
 import itertools
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Optional
 
@@ -18,6 +17,7 @@ from modelzoo.cli.selection import select_one
 from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.values import duration, whole_numbers
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt, Throughput
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import Workload

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.validate import judge_setting
 from modelzoo.cli.values import duration
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.tuning import Goal, Tuning
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload

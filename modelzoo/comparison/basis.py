@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Optional
 
+import msgspec
+
 from modelzoo.comparison.model import SideSetting
+from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.history import history_path, read_history
 from modelzoo.records.history import SessionLevel
@@ -31,11 +33,10 @@ LEAST_STORED = 5
 """Sessions that a machine must have kept, besides those that are compared."""
 
 
-@dataclass(frozen=True)
-class Histories:
+class Histories(msgspec.Struct, frozen=True):
     """What machines keep of their sessions, by the machines' fingerprints."""
 
-    by_machine: Mapping[str, Sequence[SessionLevel]] = field(default_factory=dict)
+    by_machine: Mapping[str, Sequence[SessionLevel]] = msgspec.field(default_factory=dict)
 
     def besides(self, machine: str, compared: Collection[str]) -> tuple[SessionLevel, ...]:
         """The sessions of a machine without those that are compared, by when they began."""
@@ -48,8 +49,7 @@ def read_histories(results: Iterable[Result]) -> Histories:
     return Histories({name: _history(machine) for name, machine in machines.items()})
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """What a machine's earlier sessions say.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison import refusals
@@ -29,12 +30,12 @@ from modelzoo.comparison.pairing import Pair, Pairing, pairs
 from modelzoo.comparison.prices import costs
 from modelzoo.comparison.sides import settings_of
 from modelzoo.comparison.stages import stage_rows
+from modelzoo.frozen import replace
 from modelzoo.records.design import Ending
 from modelzoo.records.run import Result
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """What is to be compared, and how.
 
     Attributes:
@@ -49,7 +50,7 @@ class Question:
     pairings: tuple[Pairing, ...] = ()
     allowed: frozenset[Obstacle] = frozenset()
     assumed: float = ASSUMED_SPREAD
-    histories: Histories = field(default_factory=Histories)
+    histories: Histories = msgspec.field(default_factory=Histories)
 
 
 def compare(base: Side, other: Side, question: Question, prices: Sequence[Price] = ()) -> Comparison:

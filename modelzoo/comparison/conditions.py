@@ -7,8 +7,9 @@ of its values. Facts that neither side knows are left out; those that only one s
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo.comparison.facts import IMPORTANCE, NONE, FactGroup
 from modelzoo.comparison.model import Conditions, Difference, Row, SideSetting
@@ -29,8 +30,7 @@ _UNKNOWN: frozenset[str] = frozenset()
 _NONE = frozenset({NONE})
 
 
-@dataclass(frozen=True)
-class _Compared:
+class _Compared(msgspec.Struct, frozen=True):
     """The facts of one group in one row; ``None`` if a side did not record them."""
 
     row: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.basis import Histories, Known, known, machine_of
@@ -32,8 +33,7 @@ FEW_PROCESSES = 6
 """With fewer processes on a side, their own spread is not trusted alone."""
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """What the estimates of one comparison have in common; see ``context``.
 
     Attributes:
@@ -122,8 +122,7 @@ def mean_ratio(estimates: Sequence[Estimate]) -> Optional[stats.Interval]:
     return stats.scaled(value, sum(halves) / len(halves))
 
 
-@dataclass(frozen=True)
-class _Spread:
+class _Spread(msgspec.Struct, frozen=True):
     """How much the sessions of one side differ, and what that makes of its variance.
 
     Attributes:

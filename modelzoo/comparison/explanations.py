@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.machines import RATED, reports_of
@@ -34,8 +35,7 @@ _DISPATCH = "dispatch of products"
 _BETWEEN = "between operators"
 
 
-@dataclass(frozen=True)
-class _Time:
+class _Time(msgspec.Struct, frozen=True):
     """Seconds of one pass that belong to an operation, and the kernel if it is known."""
 
     operation: str
@@ -43,8 +43,7 @@ class _Time:
     kernel: str = ""
 
 
-@dataclass(frozen=True)
-class _Passes:
+class _Passes(msgspec.Struct, frozen=True):
     """The mean of all passes of one side."""
 
     count: int

@@ -6,9 +6,10 @@ What is different in every run is no condition: process ids, dates, frequencies 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Callable, Optional
+
+import msgspec
 
 from modelzoo.machine.environment import THREAD_VARIABLES
 from modelzoo.records.evidence import Evidence
@@ -23,8 +24,7 @@ DIGITS = 12
 """Hexadecimal digits of a digest or a commit that are shown."""
 
 
-@dataclass(frozen=True)
-class FactGroup:
+class FactGroup(msgspec.Struct, frozen=True):
     """Facts of one kind.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo.comparison.estimate import worse_by_more
 from modelzoo.comparison.model import Comparison, Metric, Obstacle, Outcome
@@ -17,8 +18,7 @@ PASSED, FAILED, NOTHING = 0, 1, 2
 """Exit codes: every row passed, at least one did not, or a comparison has no comparable row at all."""
 
 
-@dataclass(frozen=True)
-class FailOn:
+class FailOn(msgspec.Struct, frozen=True):
     """A condition that no row may meet.
 
     Attributes:
@@ -33,8 +33,7 @@ class FailOn:
         return self.name if self.fraction is None else f"{self.name}:{100 * self.fraction:g}%"
 
 
-@dataclass(frozen=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """What became of a comparison's rows.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, median, variance
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.model import Metric, SideSetting
@@ -20,8 +21,7 @@ LEAST_OWN = 3
 """Sessions from which on their own variance says how much sessions differ."""
 
 
-@dataclass(frozen=True)
-class SessionLevels:
+class SessionLevels(msgspec.Struct, frozen=True):
     """The level of one setting in each session of a side.
 
     Attributes:

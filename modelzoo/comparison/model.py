@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import Enum
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.stage_row import StageRow
@@ -70,24 +71,21 @@ class Obstacle(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why the two sides of a row are not comparable, in one sentence."""
 
     obstacle: Obstacle
     text: str
 
 
-@dataclass(frozen=True)
-class StoredResult:
+class StoredResult(msgspec.Struct, frozen=True):
     """A result with the path that it was read from."""
 
     path: str
     result: Result
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(msgspec.Struct, frozen=True):
     """One side of a comparison: the sessions that were measured in the same way on one machine.
 
     Attributes:
@@ -99,8 +97,7 @@ class Side:
     results: tuple[StoredResult, ...]
 
 
-@dataclass(frozen=True)
-class SideSetting:
+class SideSetting(msgspec.Struct, frozen=True):
     """One workload under one setting, as one side has it.
 
     Attributes:
@@ -122,8 +119,7 @@ class SideSetting:
     validity: Optional[ValidityEntry] = None
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(msgspec.Struct, frozen=True):
     """What one side of a row measured.
 
     Attributes:
@@ -140,8 +136,7 @@ class Measured:
     is_adjusted: bool = False
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True):
     """The ratio of two sides, before it is judged together with the other rows.
 
     Attributes:
@@ -166,8 +161,7 @@ class Estimate:
     freedom: float
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One workload and setting of both sides.
 
     Attributes:
@@ -200,8 +194,7 @@ class Row:
     allowed: tuple[Refusal, ...] = ()
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """A condition that differs between the sides.
 
     Attributes:
@@ -219,16 +212,14 @@ class Difference:
     is_apart: bool = True
 
 
-@dataclass(frozen=True)
-class Conditions:
+class Conditions(msgspec.Struct, frozen=True):
     """What the sides have in common, and what differs, the most decisive first."""
 
     shared: tuple[tuple[str, str], ...]
     differing: tuple[Difference, ...]
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """What one kind of operation contributes to a difference.
 
     Attributes:
@@ -251,8 +242,7 @@ class Part:
         return self.other - self.base
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """Where the difference of a row comes from.
 
     Attributes:
@@ -286,8 +276,7 @@ class Explanation:
         return math.fsum(part.other for part in self.parts)
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(msgspec.Struct, frozen=True):
     """The throughput of one side of a row, in items per second, with 95 % intervals.
 
     Attributes:
@@ -305,8 +294,7 @@ class Rates:
     assumed: str = ""
 
 
-@dataclass(frozen=True)
-class RowRates:
+class RowRates(msgspec.Struct, frozen=True):
     """The throughput of both sides of a row; ``unit`` is what is counted (``images`` …)."""
 
     workload: str
@@ -316,8 +304,7 @@ class RowRates:
     other: Rates
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(msgspec.Struct, frozen=True):
     """What a machine costs.
 
     Attributes:
@@ -335,8 +322,7 @@ class Price:
     source: str = "--price"
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(msgspec.Struct, frozen=True):
     """What a million inferences cost on both sides of a row, in the currency of the prices, with 95 % intervals.
 
     Attributes:
@@ -365,8 +351,7 @@ class Cost:
     other_extrapolated: str = ""
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """A baseline and another side.
 
     Attributes:

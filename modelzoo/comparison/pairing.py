@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
 from typing import Optional
 
+import msgspec
+from msgspec.structs import fields
+
 from modelzoo.comparison.model import SideSetting
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.setting import CONVERTING, OptionValue, Setting, labels, parse_words, value_text
 
 Words = Mapping[str, str]
@@ -23,8 +26,7 @@ _SEPARATOR = re.compile(r":(?=\s*[\w-]+=)")
 """The colon of ``--pair``; one within a value (``cuda:1``) is not followed by a name."""
 
 
-@dataclass(frozen=True)
-class Pairing:
+class Pairing(msgspec.Struct, frozen=True):
     """Settings that are paired on purpose although they differ.
 
     Attributes:
@@ -36,8 +38,7 @@ class Pairing:
     after: Words
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """One row: a setting of each side, or of one of them only.
 
     Attributes:
@@ -122,8 +123,7 @@ def pairs(base: Sequence[SideSetting], other: Sequence[SideSetting], on_purpose:
     ]
 
 
-@dataclass(frozen=True)
-class _Key:
+class _Key(msgspec.Struct, frozen=True):
     """Equal for two settings that are paired; unique on each side.
 
     Attributes:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Optional
 
 from modelzoo.comparison.machines import RATED, multiplied, row_rates
 from modelzoo.comparison.model import Cost, Metric, Price, Row, Side
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.results.cost import per_million
 
 COLUMNS = ("name", "per_hour", "currency", "date")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import Optional
 
 from modelzoo.comparison.machines import machines_of
 from modelzoo.comparison.model import Obstacle, Side, SideSetting, StoredResult
 from modelzoo.comparison.pairing import words
 from modelzoo.errors import InputError
+from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.results.session_levels import work_key
 

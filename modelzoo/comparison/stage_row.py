@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 
 
-@dataclass(frozen=True)
-class StageRow:
+class StageRow(msgspec.Struct, frozen=True):
     """One stage of a row's pipelines; ``row`` is the row's index.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Optional
 
 from modelzoo import stats
@@ -12,6 +11,7 @@ from modelzoo.comparison.levels import interval, session_levels
 from modelzoo.comparison.machines import reports_of
 from modelzoo.comparison.model import Metric, Row, SideSetting
 from modelzoo.comparison.stage_row import StageRow
+from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 
 

@@ -17,7 +17,7 @@ the time of the audited passes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
@@ -35,6 +35,7 @@ from modelzoo.evidence.matching import classify, is_gemm, match_primitives
 from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import Primitive
 from modelzoo.evidence.precision_proof import PrecisionProver
+from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Shape

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Optional
 
 from modelzoo.evidence.onednn_log import BlasCall, OneDnnLog, parse_mkl, parse_onednn
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource
 from modelzoo.records.profile import Shape
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Optional, Union
 
@@ -14,6 +13,7 @@ from modelzoo.fleet.meeting import Times, collect, joined
 from modelzoo.fleet.member import INTERRUPTED, Link, facts_differ
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.store import StoreLostError
+from modelzoo.frozen import replace
 from modelzoo.records.fleet import Done, Finished, Joined, Left, Measure, Measured, Refused, ToMember
 from modelzoo.records.sharding import FleetHost
 from modelzoo.results import store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Optional
 
@@ -14,6 +14,7 @@ from modelzoo.comparison.conditions import UNKNOWN, conditions
 from modelzoo.comparison.model import Difference, Outcome, Row, Side, SideSetting, StoredResult
 from modelzoo.comparison.sides import settings_of
 from modelzoo.fleet.hosts import LEAST_HOSTS, Standing, pooled, standings
+from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.records.hosts import HostDifference, HostKind, HostLevel
 from modelzoo.records.machine import Machine

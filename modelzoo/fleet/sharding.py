@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Callable, Optional, Union
 
 from modelzoo.errors import InputError
 from modelzoo.fleet.ledger import Ledger, chosen_again, differing
 from modelzoo.fleet.member import facts_differ
 from modelzoo.fleet.shard_files import ShardFiles
+from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.fleet import Finished, Joined, Measured, ToMember

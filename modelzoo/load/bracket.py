@@ -9,9 +9,10 @@ processes differ from each other by more than the runs of one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Callable, Optional
 
+from modelzoo.frozen import replace
 from modelzoo.results.load import RESOLUTION
 
 STEP = 1.15

@@ -18,11 +18,12 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.load.dispatcher import Batching, Dispatcher
 from modelzoo.load.loop import Served, serve, stream
 from modelzoo.load.measuring import SERVER_SECONDS, arrivals, batching, record

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Optional
 
 from modelzoo.errors import WorkerError
+from modelzoo.frozen import replace
 from modelzoo.load.dispatcher import Batching
 from modelzoo.load.loop import GiveUp, Served, serve, stream
 from modelzoo.load.schedule import poisson

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 
+from modelzoo.frozen import replace
 from modelzoo.records.load import GeneratorPlace
 from modelzoo.records.throughput import InstancePlace
 from modelzoo.records.topology import Topology

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from statistics import fmean, median
 from typing import Optional
 
+from modelzoo.frozen import replace
 from modelzoo.load.bracket import highest
 from modelzoo.load.measuring import measure
 from modelzoo.load.virtual import VirtualServer

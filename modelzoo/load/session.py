@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Callable, Optional
 
+from modelzoo.frozen import replace
 from modelzoo.load.measuring import calibrate
 from modelzoo.load.place import settled
 from modelzoo.load.processes import ProcessServer

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from time import monotonic, sleep
@@ -17,6 +17,7 @@ import msgspec
 
 from modelzoo.engines.protocol import AsynchronousDevice, Engine, Session
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.placement import prefer_own_node, read_placement, resident_memory

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter, time
 from typing import Any, Callable, Optional
 
 from modelzoo.engines.protocol import Accelerator, Session
+from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.usage import CpuUsageMonitor

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
 from modelzoo.engines.protocol import Session, value_and_problem
+from modelzoo.frozen import replace
 from modelzoo.measure.agreement import eager_agreement, output_agreement
 from modelzoo.measure.loading import Built
 from modelzoo.records.agreement import OutputAgreement

@@ -8,11 +8,12 @@ measured. A copy to the host waits for the device by itself, because the next st
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Callable, Optional, Union
 
 from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
+from modelzoo.frozen import replace
 from modelzoo.records.pipeline import MODEL, TO_DEVICE, TO_HOST, PipelineStage, Place
 from modelzoo.workload.stages import ModelInput, ModelOutput, Stage, Stages
 

@@ -163,7 +163,7 @@ def check_resolution(engine: Engine, work: Workload, job: MeasureJob | ValidateJ
     """
     asked, resolved = job.asked, job.resolved
     here = resolve(engine, work, asked, threads, job.math_mode)
-    for name in resolved.__dataclass_fields__:
+    for name in resolved.__struct_fields__:
         expected, found = getattr(resolved, name), getattr(here, name)
         if expected != found:
             raise EnvironmentProblem(

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
 from modelzoo.errors import ModelzooError, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.machine.limits import available_memory
 from modelzoo.measure.blocks import blocks, capacity
 from modelzoo.measure.calls import prepare, required

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import fmean, median
 from time import perf_counter
@@ -17,6 +17,7 @@ from typing import Callable, Optional, Union
 
 from modelzoo import stats
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.measure.budget import FEWEST, MINIMUM, SECONDS_PER_SETTING, State, needed_rounds, next_workload
 from modelzoo.measure.reference import Reference
 from modelzoo.measure.request import OnEvent, Request

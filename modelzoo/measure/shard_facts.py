@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import fields
 from pathlib import Path
+
+from msgspec.structs import fields
 
 from modelzoo.engines.protocol import Engine
 from modelzoo.records.protocol import ShardJob

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from modelzoo.engines.protocol import AsynchronousDevice, Model, Session
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.measure import sampler
 from modelzoo.measure.in_flight import InFlight
 from modelzoo.measure.pipeline import Step, steps_of

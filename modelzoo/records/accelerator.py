@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Optional
+
+import msgspec
 
 LAUNCH_BOUND_SHARE = 0.8
 """From this ratio of issue time to device time on, a call is bound by launching.
@@ -26,8 +27,7 @@ class Phase(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Accelerator:
+class Accelerator(msgspec.Struct, frozen=True):
     """An accelerator, as its driver describes it; ``None`` if it does not.
 
     Attributes:
@@ -53,8 +53,7 @@ class Accelerator:
     lacks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """What the device's sensors showed at one moment; ``None`` if they do not show it.
 
     Attributes:
@@ -81,8 +80,7 @@ class Reading:
     begins_turn: bool = False
 
 
-@dataclass(frozen=True)
-class Copies:
+class Copies(msgspec.Struct, frozen=True):
     """Copying the inputs to the device and the outputs back: a stage of its own, outside the latency.
 
     Attributes:
@@ -96,8 +94,7 @@ class Copies:
     included: bool = False
 
 
-@dataclass(frozen=True)
-class AcceleratorUse:
+class AcceleratorUse(msgspec.Struct, frozen=True):
     """How one process used an accelerator.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 FP32_BOUND = 1e-5
 """Largest mean error ÷ mean |output| at which an engine in fp32 computes the same as torch. Rounding in another order
@@ -22,8 +23,7 @@ MATCHED_BOUND = 0.95
 another of two boxes with nearly equal scores if rounding swaps them. One detection on each side may always differ."""
 
 
-@dataclass(frozen=True)
-class OutputError:
+class OutputError(msgspec.Struct, frozen=True):
     """The error of one array of the output.
 
     Attributes:
@@ -63,8 +63,7 @@ class OutputError:
         return self.relative is not None and self.relative <= self.bound(usual)
 
 
-@dataclass(frozen=True)
-class MatchedDetections:
+class MatchedDetections(msgspec.Struct, frozen=True):
     """The detections of torch and of an engine in the same pictures. Those of one class and nearly one box match.
 
     Attributes:
@@ -91,8 +90,7 @@ class MatchedDetections:
         return self.matched / total if total else 1.0
 
 
-@dataclass(frozen=True)
-class OutputAgreement:
+class OutputAgreement(msgspec.Struct, frozen=True):
     """How far the outputs of an engine are from those of torch in fp32, eager, in one batch.
 
     Attributes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True)
-class LatencyBound:
+class LatencyBound(msgspec.Struct, frozen=True):
     """A percentile of the latencies must not be over a limit.
 
     Attributes:

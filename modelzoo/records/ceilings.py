@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo.records.machine import QUIET_CORES
 
@@ -11,8 +12,7 @@ CEILINGS_VERSION = 2
 """Changes when ceilings are measured in another way, so that stored ones are not compared with new ones."""
 
 
-@dataclass(frozen=True)
-class Gemm:
+class Gemm(msgspec.Struct, frozen=True):
     """Speed of a square matrix product.
 
     Attributes:
@@ -30,8 +30,7 @@ class Gemm:
     gflops: float
 
 
-@dataclass(frozen=True)
-class Bandwidth:
+class Bandwidth(msgspec.Struct, frozen=True):
     """Speed of a copy in memory.
 
     Attributes:
@@ -46,8 +45,7 @@ class Bandwidth:
     gb_per_second: float
 
 
-@dataclass(frozen=True)
-class Ceilings:
+class Ceilings(msgspec.Struct, frozen=True):
     """The measured limits of a machine or of one of its accelerators, for one version of torch.
 
     Attributes:

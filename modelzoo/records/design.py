@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Optional
+
+import msgspec
 
 
 class Ending(str, Enum):
@@ -26,8 +27,7 @@ class Ending(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Design:
+class Design(msgspec.Struct, frozen=True):
     """The plan of one workload's rounds, and how it ended.
 
     Attributes:

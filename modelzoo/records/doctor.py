@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.ceilings import Ceilings
@@ -15,8 +16,7 @@ from modelzoo.warning import WarningMessage
 DOCTOR_SCHEMA = "modelzoo-doctor/2.2"
 
 
-@dataclass(frozen=True)
-class AcceleratorReport:
+class AcceleratorReport(msgspec.Struct, frozen=True):
     """An accelerator and its measured limits.
 
     Attributes:
@@ -30,8 +30,7 @@ class AcceleratorReport:
     ceilings_kept: bool
 
 
-@dataclass(frozen=True)
-class DoctorReport:
+class DoctorReport(msgspec.Struct, frozen=True):
     """What ``modelzoo doctor`` found.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Optional
+
+import msgspec
 
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
@@ -69,8 +70,7 @@ class LogSource(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class TimeShare:
+class TimeShare(msgspec.Struct, frozen=True):
     """One line of a table.
 
     Attributes:
@@ -86,8 +86,7 @@ class TimeShare:
     count: int
 
 
-@dataclass(frozen=True)
-class OperatorUse:
+class OperatorUse(msgspec.Struct, frozen=True):
     """One operator that multiplies matrices, with one set of shapes and one kernel.
 
     Attributes:
@@ -113,8 +112,7 @@ class OperatorUse:
     kernel_seconds: float
 
 
-@dataclass(frozen=True)
-class ClassVerdict:
+class ClassVerdict(msgspec.Struct, frozen=True):
     """How one class of operators ran.
 
     Attributes:
@@ -136,8 +134,7 @@ class ClassVerdict:
     canary_level: Optional[CanaryLevel]
 
 
-@dataclass(frozen=True)
-class KernelCalls:
+class KernelCalls(msgspec.Struct, frozen=True):
     """How often one pass called a kernel that multiplies matrices.
 
     Attributes:
@@ -151,8 +148,7 @@ class KernelCalls:
     count: int
 
 
-@dataclass(frozen=True)
-class KernelDigest:
+class KernelDigest(msgspec.Struct, frozen=True):
     """Which kernels multiplied matrices in one pass, according to the logs of the libraries that contain them.
 
     Equal in processes that ran the same kernels equally often on the same shapes. The number of items is not part of
@@ -167,8 +163,7 @@ class KernelDigest:
     kernels: tuple[KernelCalls, ...]
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """The verdict on one audit, and what it is based on.
 
     Seconds are sums over all audited passes. Shares are from 0 to 1.

@@ -5,14 +5,14 @@ A judge hands over one ``Exhibit`` at a time while it works, so that they are ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo.records.partial import LayerError, Matches
 
 
-@dataclass(frozen=True)
-class CsvRows:
+class CsvRows(msgspec.Struct, frozen=True):
     """Rows of a CSV file; exhibits of the same name append to the same file.
 
     ``columns`` is the header, the same in each of them.
@@ -22,8 +22,7 @@ class CsvRows:
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True)
-class PictureSource:
+class PictureSource(msgspec.Struct, frozen=True):
     """How to read a picture again, pixel for pixel.
 
     Attributes:
@@ -41,8 +40,7 @@ class PictureSource:
     longest: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class DrawnDetections:
+class DrawnDetections(msgspec.Struct, frozen=True):
     """Detections of one model that are drawn, best first; K of them.
 
     Attributes:
@@ -59,8 +57,7 @@ class DrawnDetections:
     mask_size: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True)
-class DetectionPicture:
+class DetectionPicture(msgspec.Struct, frozen=True):
     """The detections of both models in one picture.
 
     Attributes:
@@ -81,8 +78,7 @@ class DetectionPicture:
     tested_name: str
 
 
-@dataclass(frozen=True)
-class LayerErrorPlot:
+class LayerErrorPlot(msgspec.Struct, frozen=True):
     """The error of each layer with what rounding explains.
 
     Attributes:
@@ -98,8 +94,7 @@ class LayerErrorPlot:
     first_suspect: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class Exhibit:
+class Exhibit(msgspec.Struct, frozen=True):
     """One file or picture to write; exactly one of the optional parts is present.
 
     Attributes:

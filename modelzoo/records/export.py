@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Optional, Union
+
+import msgspec
 
 ExportOption = Union[bool, int, float, str]
 
 
-@dataclass(frozen=True)
-class Conversion:
+class Conversion(msgspec.Struct, frozen=True):
     """How a torch module is converted. Equal conversions of equal weights give equal exports.
 
     Attributes:
@@ -22,11 +22,10 @@ class Conversion:
     exporter: str
     version: str
     opset: Optional[int] = None
-    options: dict[str, ExportOption] = field(default_factory=dict)
+    options: dict[str, ExportOption] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Export:
+class Export(msgspec.Struct, frozen=True):
     """A workload's model with its weights, converted once for all processes of a call.
 
     Attributes:

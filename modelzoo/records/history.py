@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 
 HISTORY_VERSION = 1
 
 
-@dataclass(frozen=True)
-class SessionLevel:
+class SessionLevel(msgspec.Struct, frozen=True):
     """One setting in one session. Times in seconds, variances of log times.
 
     Attributes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from modelzoo.records.sharding import FleetHost
 
 
-@dataclass(frozen=True)
-class HostLevel:
+class HostLevel(msgspec.Struct, frozen=True):
     """How the latency of one host relates to that of the other hosts of its kind.
 
     Attributes:
@@ -30,8 +29,7 @@ class HostLevel:
     odd: bool
 
 
-@dataclass(frozen=True)
-class HostDifference:
+class HostDifference(msgspec.Struct, frozen=True):
     """A condition of an odd host that no other host of its kind has: ``governor``, ``powersave``, ``performance``."""
 
     host: str
@@ -40,8 +38,7 @@ class HostDifference:
     others: str
 
 
-@dataclass(frozen=True)
-class HostKind:
+class HostKind(msgspec.Struct, frozen=True):
     """The hosts of one kind: processor, cores, caches, memory.
 
     Attributes:
@@ -66,8 +63,7 @@ class HostKind:
     unlike: str = ""
 
 
-@dataclass(frozen=True)
-class FleetComparison:
+class FleetComparison(msgspec.Struct, frozen=True):
     """What ``modelzoo fleet run`` found: every host, and those of each kind compared.
 
     Attributes:

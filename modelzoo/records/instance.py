@@ -5,7 +5,6 @@ All times are seconds of ``time.monotonic``, one clock for all processes of a ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 import msgspec
@@ -17,8 +16,7 @@ from modelzoo.records.placement import Placement
 from modelzoo.records.run_report import RunReport
 
 
-@dataclass(frozen=True)
-class InstanceReport:
+class InstanceReport(msgspec.Struct, frozen=True):
     """What an instance reports at its end.
 
     Attributes:
@@ -78,8 +76,7 @@ class Finish(msgspec.Struct, frozen=True, tag="finish"):
 Command = Union[RunUntil, RunBatch, Finish]
 
 
-@dataclass(frozen=True)
-class BatchTime:
+class BatchTime(msgspec.Struct, frozen=True):
     """What a batch of ``size`` items takes, in seconds."""
 
     size: int

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
 
+import msgspec
 
-@dataclass(frozen=True)
-class Library:
+
+class Library(msgspec.Struct, frozen=True):
     """One loaded BLAS or OpenMP library.
 
     Attributes:
@@ -31,8 +31,7 @@ class Library:
     file: str
 
 
-@dataclass(frozen=True)
-class Build:
+class Build(msgspec.Struct, frozen=True):
     """How torch was built, from ``torch.__config__.show()``; ``None`` if it does not say.
 
     Attributes:
@@ -70,8 +69,7 @@ class Build:
         return ", ".join(part for part in parts if part)
 
 
-@dataclass(frozen=True)
-class Libraries:
+class Libraries(msgspec.Struct, frozen=True):
     """Versions of the installed packages, torch's build, and what is loaded in a process.
 
     Attributes:

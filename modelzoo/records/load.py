@@ -6,10 +6,12 @@ Scenarios and verdicts have the meaning and the names of MLPerf Inference (``Tes
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Optional
 
+import msgspec
+
+from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.instance import InstanceReport
 from modelzoo.records.machine import Machine
@@ -48,16 +50,14 @@ OVERLOAD = (Flaw.BOUND, Flaw.REJECTED)
 """The flaws of a run under too high a load."""
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """One reason why a run is INVALID: its kind, and the same in a sentence with the figures."""
 
     flaw: Flaw
     text: str
 
 
-@dataclass(frozen=True)
-class LoadPlan:
+class LoadPlan(msgspec.Struct, frozen=True):
     """What was asked for. Times in seconds.
 
     Attributes:
@@ -91,8 +91,7 @@ class LoadPlan:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class GeneratorPlace:
+class GeneratorPlace(msgspec.Struct, frozen=True):
     """Where the generator and the queue run.
 
     Attributes:
@@ -108,8 +107,7 @@ class GeneratorPlace:
     nice: int = 0
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(msgspec.Struct, frozen=True):
     """What full batches take while all instances are busy, measured before the first run. Times in seconds.
 
     Attributes:
@@ -123,8 +121,7 @@ class Calibration:
     rate: float
 
 
-@dataclass(frozen=True)
-class LoadSession:
+class LoadSession(msgspec.Struct, frozen=True):
     """The instances of one repeat.
 
     Attributes:
@@ -144,16 +141,14 @@ class LoadSession:
     reports: tuple[InstanceReport, ...] = ()
 
 
-@dataclass(frozen=True)
-class BatchCount:
+class BatchCount(msgspec.Struct, frozen=True):
     """How many batches had so many requests."""
 
     size: int
     count: int
 
 
-@dataclass(frozen=True)
-class InstanceUse:
+class InstanceUse(msgspec.Struct, frozen=True):
     """What one instance did in a run.
 
     Attributes:
@@ -167,8 +162,7 @@ class InstanceUse:
     error: Optional[str] = None
 
 
-@dataclass(frozen=True)
-class Lateness:
+class Lateness(msgspec.Struct, frozen=True):
     """How late the generator took requests after their scheduled arrivals, in seconds.
 
     Attributes:
@@ -184,8 +178,7 @@ class Lateness:
     limit: float
 
 
-@dataclass(frozen=True)
-class LoadRun:
+class LoadRun(msgspec.Struct, frozen=True):
     """One run under load. Times in seconds.
 
     Attributes:
@@ -234,16 +227,14 @@ class LoadRun:
         return bool(self.reasons) and all(each.flaw in OVERLOAD for each in self.reasons)
 
 
-@dataclass(frozen=True)
-class NamedValue:
+class NamedValue(msgspec.Struct, frozen=True):
     """One figure of LoadGen's summary, as it names it; times in seconds."""
 
     name: str
     value: float
 
 
-@dataclass(frozen=True)
-class LoadgenRun:
+class LoadgenRun(msgspec.Struct, frozen=True):
     """A run in which MLPerf LoadGen drove the same instances, as a cross-check.
 
     Attributes:
@@ -261,8 +252,7 @@ class LoadgenRun:
     run: LoadRun
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(msgspec.Struct, frozen=True):
     """A measurement under load, as far as it has come.
 
     Attributes:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 QUIET_CORES = 0.1
 """Cores kept busy by other programs up to which a machine counts as quiet."""
 
 
-@dataclass(frozen=True)
-class Threads:
+class Threads(msgspec.Struct, frozen=True):
     """How many threads a run uses by default, and why.
 
     Attributes:
@@ -30,8 +30,7 @@ class Threads:
     cpus_allowed: Optional[str] = None
 
 
-@dataclass(frozen=True)
-class Cache:
+class Cache(msgspec.Struct, frozen=True):
     """The caches of one level.
 
     Attributes:
@@ -45,8 +44,7 @@ class Cache:
     instances: int
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True):
     """Facts about a machine; ``None`` if the system does not report them.
 
     Attributes:
@@ -123,8 +121,7 @@ class Machine:
     image_id: Optional[str] = None
 
 
-@dataclass(frozen=True)
-class ClockFrequency:
+class ClockFrequency(msgspec.Struct, frozen=True):
     """Current frequencies of the CPUs in the affinity mask, read when a period began and when it ended, in MHz.
 
     Attributes:
@@ -138,8 +135,7 @@ class ClockFrequency:
     max_mhz: float
 
 
-@dataclass(frozen=True)
-class CpuUsage:
+class CpuUsage(msgspec.Struct, frozen=True):
     """How busy the CPUs were during a period; ``None`` if the system does not report it.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
 
+import msgspec
 
-@dataclass(frozen=True)
-class WorkloadNoise:
+
+class WorkloadNoise(msgspec.Struct, frozen=True):
     """The noise of one workload, all of its settings together. Standard deviations are fractions of the latency.
 
     Attributes:
@@ -31,8 +31,7 @@ class WorkloadNoise:
     detectable: Optional[float] = None
 
 
-@dataclass(frozen=True)
-class MachineNoise:
+class MachineNoise(msgspec.Struct, frozen=True):
     """What the sessions that are kept of a machine say about its noise.
 
     Attributes:

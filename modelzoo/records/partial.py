@@ -6,15 +6,15 @@ judging all items at once (``modelzoo.validity.judging.merge``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional, Union
+
+import msgspec
 
 MOVED_IOU = 0.9
 """Below this IoU a matched box counts as moved."""
 
 
-@dataclass(frozen=True)
-class LayerError:
+class LayerError(msgspec.Struct, frozen=True):
     """The output of one layer under test, compared with the reference's.
 
     Attributes:
@@ -53,8 +53,7 @@ class LayerError:
         return max(0.0, abs(self.scale - self.baseline_scale) - 3 * self.scale_error)
 
 
-@dataclass(frozen=True)
-class TopClasses:
+class TopClasses(msgspec.Struct, frozen=True):
     """The five most likely classes of one picture, most likely first; empty if the logits are not finite."""
 
     classes: tuple[int, ...]
@@ -62,8 +61,7 @@ class TopClasses:
     finite: bool
 
 
-@dataclass(frozen=True)
-class ClassifiedPicture:
+class ClassifiedPicture(msgspec.Struct, frozen=True):
     """One picture classified by both models.
 
     Attributes:
@@ -99,8 +97,7 @@ class ClassifiedPicture:
         return self.finite and self.reference.classes[0] == self.tested.classes[0]
 
 
-@dataclass(frozen=True)
-class MatchedPair:
+class MatchedPair(msgspec.Struct, frozen=True):
     """One object that both models detected.
 
     Attributes:
@@ -129,8 +126,7 @@ class MatchedPair:
         return self.iou < MOVED_IOU
 
 
-@dataclass(frozen=True)
-class UnmatchedObject:
+class UnmatchedObject(msgspec.Struct, frozen=True):
     """A detection of one model without a counterpart in the other: its rank, class label and score."""
 
     row: int
@@ -138,8 +134,7 @@ class UnmatchedObject:
     score: float
 
 
-@dataclass(frozen=True)
-class Matches:
+class Matches(msgspec.Struct, frozen=True):
     """The objects of one picture: detected by both models, by the reference only (lost), by the tested only (new)."""
 
     pairs: tuple[MatchedPair, ...] = ()
@@ -152,8 +147,7 @@ class Matches:
         return len(self.pairs) + len(self.lost) + len(self.new)
 
 
-@dataclass(frozen=True)
-class CocoDetections:
+class CocoDetections(msgspec.Struct, frozen=True):
     """All detections of one model in one picture, in COCO's terms, column by column; K of them.
 
     Attributes:
@@ -169,8 +163,7 @@ class CocoDetections:
     mask_size: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True)
-class DetectedPicture:
+class DetectedPicture(msgspec.Struct, frozen=True):
     """One picture processed by both detectors.
 
     Attributes:
@@ -194,8 +187,7 @@ class DetectedPicture:
     tested_coco: Optional[CocoDetections] = None
 
 
-@dataclass(frozen=True)
-class ScoredAnswer:
+class ScoredAnswer(msgspec.Struct, frozen=True):
     """One model's answer to a question: text (empty: no answer), softmax probability, exact match and F1 (0 to 1)."""
 
     text: str
@@ -205,8 +197,7 @@ class ScoredAnswer:
     finite: bool
 
 
-@dataclass(frozen=True)
-class AnsweredQuestion:
+class AnsweredQuestion(msgspec.Struct, frozen=True):
     """One question answered by both models.
 
     Attributes:
@@ -243,8 +234,7 @@ class AnsweredQuestion:
         return self.finite and self.reference.text == self.tested.text
 
 
-@dataclass(frozen=True)
-class PartialResult:
+class PartialResult(msgspec.Struct, frozen=True):
     """What judging some items of a data set gave, in the order of their ``index``.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, Timing
 
@@ -51,8 +52,7 @@ class Place(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class PipelineStage:
+class PipelineStage(msgspec.Struct, frozen=True):
     """One stage, in the order in which they run.
 
     Attributes:
@@ -67,8 +67,7 @@ class PipelineStage:
     timed_by_events: bool = False
 
 
-@dataclass(frozen=True)
-class Pipeline:
+class Pipeline(msgspec.Struct, frozen=True):
     """The pipeline that a process timed.
 
     Attributes:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 LOCAL_SHARE = 0.99
 """Of a process's private memory, how much must be on the NUMA nodes of its CPUs for its placement to be proven."""
 
 
-@dataclass(frozen=True)
-class NodeMemory:
+class NodeMemory(msgspec.Struct, frozen=True):
     """The memory of a process on one NUMA node, in bytes.
 
     Attributes:
@@ -24,8 +24,7 @@ class NodeMemory:
     files: int
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Where an instance runs and where its memory is.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Optional
+
+import msgspec
 
 Shape = tuple[int, ...]
 
@@ -13,8 +14,7 @@ OTHERS = "(others)"
 """Name of the row for the operators that are not listed."""
 
 
-@dataclass(frozen=True)
-class Flops:
+class Flops(msgspec.Struct, frozen=True):
     """The floating-point operations of one pass.
 
     Attributes:
@@ -27,12 +27,11 @@ class Flops:
 
     total: int
     bytes: int
-    by_operator: dict[str, int] = field(default_factory=dict)
+    by_operator: dict[str, int] = msgspec.field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class OperatorRow:
+class OperatorRow(msgspec.Struct, frozen=True):
     """One operator with one set of shapes, over all passes.
 
     Attributes:
@@ -73,8 +72,7 @@ class OperatorRow:
         return self.flop / self.bytes if self.flop and self.bytes else None
 
 
-@dataclass(frozen=True)
-class LayerRow:
+class LayerRow(msgspec.Struct, frozen=True):
     """One module of the model, over all passes.
 
     Attributes:
@@ -96,8 +94,7 @@ class LayerRow:
     flop: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """The profile of some passes.
 
     Attributes:

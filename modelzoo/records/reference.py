@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from modelzoo import stats
 
 
-@dataclass(frozen=True)
-class ReferenceTurn:
+class ReferenceTurn(msgspec.Struct, frozen=True):
     """One turn of the reference load, between the turns of the workers.
 
     Attributes:
@@ -24,8 +23,7 @@ class ReferenceTurn:
     version: int
 
 
-@dataclass(frozen=True)
-class LoadEvidence:
+class LoadEvidence(msgspec.Struct, frozen=True):
     """How the latency of a workload followed the reference load in earlier sessions on the machine.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Optional
+
+import msgspec
 
 
 class BoundBy(str, Enum):
@@ -14,8 +15,7 @@ class BoundBy(str, Enum):
     MEMORY = "memory"
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True):
     """A run's position under the roofline; ``None`` if the ceilings or the bytes are unknown.
 
     Attributes:

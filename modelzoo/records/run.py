@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Optional
 
+import msgspec
+
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.design import Design
 from modelzoo.records.evidence import Evidence
@@ -44,8 +46,7 @@ def now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One process that measured one workload under one setting.
 
     Attributes:
@@ -79,8 +80,7 @@ class Run:
         return self.report.timing.steady if self.report is not None and self.report.timing is not None else ()
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """One workload under one setting, as asked for.
 
     Attributes:
@@ -92,8 +92,7 @@ class Asked:
     setting: Setting
 
 
-@dataclass(frozen=True)
-class SideReport:
+class SideReport(msgspec.Struct, frozen=True):
     """One of the two models of a judgement: how it ran, and what proves its precision.
 
     Attributes:
@@ -113,8 +112,7 @@ class SideReport:
     evidence_problem: Optional[str] = None
 
 
-@dataclass(frozen=True)
-class ValidityReport:
+class ValidityReport(msgspec.Struct, frozen=True):
     """What a worker reports of a judgement.
 
     Attributes:
@@ -139,7 +137,7 @@ class ValidityReport:
     tested: SideReport
     reference: Optional[SideReport] = None
     engine: str = "torch"
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
     digest: Optional[str] = None
     machine: Optional[Machine] = None
     libraries: Optional[Libraries] = None
@@ -148,8 +146,7 @@ class ValidityReport:
     export: Optional[Export] = None
 
 
-@dataclass(frozen=True)
-class Thumbnail:
+class Thumbnail(msgspec.Struct, frozen=True):
     """A small copy of a written picture, so that a report can show it anywhere.
 
     Attributes:
@@ -161,8 +158,7 @@ class Thumbnail:
     jpeg: bytes
 
 
-@dataclass(frozen=True)
-class ValidityEntry:
+class ValidityEntry(msgspec.Struct, frozen=True):
     """One setting's judgement, or the reason why there is none.
 
     Attributes:
@@ -190,8 +186,7 @@ class ValidityEntry:
     thumbnails: tuple[Thumbnail, ...] = ()
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """Everything that one call of the suite measured and judged, with the call itself.
 
     Attributes:

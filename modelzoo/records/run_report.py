@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Optional
+
+import msgspec
 
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.agreement import OutputAgreement
@@ -22,8 +23,7 @@ from modelzoo.setting import Plan, ResolvedSetting
 from modelzoo.warning import WarningMessage
 
 
-@dataclass(frozen=True)
-class EnvironmentChanges:
+class EnvironmentChanges(msgspec.Struct, frozen=True):
     """What was done to a worker's environment variables.
 
     Attributes:
@@ -31,12 +31,11 @@ class EnvironmentChanges:
         applied: variables that were set.
     """
 
-    removed: dict[str, str] = field(default_factory=dict)
-    applied: dict[str, str] = field(default_factory=dict)
+    removed: dict[str, str] = msgspec.field(default_factory=dict)
+    applied: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """A stretch in which this worker sampled while the other workers of its round waited.
 
     Attributes:
@@ -50,8 +49,7 @@ class Turn:
     samples: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class RunReport:
+class RunReport(msgspec.Struct, frozen=True):
     """What a worker reports of the setting that it ran. Times in seconds, memory in bytes.
 
     Attributes:
@@ -132,7 +130,7 @@ class RunReport:
     profile: Optional[Profile] = None
     profile_problem: Optional[str] = None
     engine: str = "torch"
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
     digest: Optional[str] = None
     inputs_digest: Optional[str] = None
     machine_fingerprint: Optional[str] = None

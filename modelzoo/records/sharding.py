@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
 
+import msgspec
 
-@dataclass(frozen=True)
-class FleetHost:
+
+class FleetHost(msgspec.Struct, frozen=True):
     """One member of a fleet. A host that was restarted is a member each time.
 
     Attributes:
@@ -29,8 +29,7 @@ class FleetHost:
     result: Optional[str] = None
 
 
-@dataclass(frozen=True)
-class ShardingReport:
+class ShardingReport(msgspec.Struct, frozen=True):
     """How a data set was judged by several hosts.
 
     Attributes:

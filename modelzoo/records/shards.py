@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Optional
+
+import msgspec
 
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import Machine
@@ -11,8 +12,7 @@ from modelzoo.records.partial import PartialResult
 from modelzoo.records.run import SideReport
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(msgspec.Struct, frozen=True):
     """Consecutive items of a data set, cut between batches.
 
     Attributes:
@@ -34,8 +34,7 @@ class Shard:
         return self.stop - self.start
 
 
-@dataclass(frozen=True)
-class ShardPlan:
+class ShardPlan(msgspec.Struct, frozen=True):
     """How a data set is divided. Every host makes the plan by itself, and all must agree.
 
     Attributes:
@@ -55,8 +54,7 @@ class ShardPlan:
         return self.shards[-1].stop
 
 
-@dataclass(frozen=True)
-class JudgedBy:
+class JudgedBy(msgspec.Struct, frozen=True):
     """The process that judged a shard, with the proof of what both of its models ran.
 
     Attributes:
@@ -78,8 +76,7 @@ class JudgedBy:
     cpus: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class ShardResult:
+class ShardResult(msgspec.Struct, frozen=True):
     """What judging one shard gave; a file of its own on the disk of the host.
 
     Attributes:
@@ -92,4 +89,4 @@ class ShardResult:
     content: str
     result: PartialResult
     by: JudgedBy
-    seconds: float = field(default=0.0)
+    seconds: float = 0.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Optional
 
+import msgspec
+
+from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.ceilings import Ceilings
@@ -24,8 +26,7 @@ class Smt(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class InstancePlace:
+class InstancePlace(msgspec.Struct, frozen=True):
     """The CPUs of one instance.
 
     Attributes:
@@ -37,8 +38,7 @@ class InstancePlace:
     node: int
 
 
-@dataclass(frozen=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True):
     """So many instances of one setting, each on cores of its own.
 
     Attributes:
@@ -64,8 +64,7 @@ class Configuration:
         return f"{self.instances} × {self.cores} core{'s' if self.cores != 1 else ''}{smt}, batch {self.batch}"
 
 
-@dataclass(frozen=True)
-class InstanceRun:
+class InstanceRun(msgspec.Struct, frozen=True):
     """What one instance did in one round. Times in seconds, memory in bytes.
 
     Attributes:
@@ -97,8 +96,7 @@ class InstanceRun:
     error_kind: Optional[str] = None
 
 
-@dataclass(frozen=True)
-class ConfigurationRun:
+class ConfigurationRun(msgspec.Struct, frozen=True):
     """One configuration in one round, in processes of its own.
 
     Attributes:
@@ -133,8 +131,7 @@ class ConfigurationRun:
         return max(starts) - min(starts) if starts else None
 
 
-@dataclass(frozen=True)
-class Dropped:
+class Dropped(msgspec.Struct, frozen=True):
     """A configuration that is measured no further.
 
     Attributes:
@@ -148,8 +145,7 @@ class Dropped:
     is_slower: bool = False
 
 
-@dataclass(frozen=True)
-class SoakPoint:
+class SoakPoint(msgspec.Struct, frozen=True):
     """A stretch of a soak test.
 
     Attributes:
@@ -169,8 +165,7 @@ class SoakPoint:
     memory: Optional[int]
 
 
-@dataclass(frozen=True)
-class Soak:
+class Soak(msgspec.Struct, frozen=True):
     """A configuration under full load for a long time.
 
     Attributes:
@@ -186,8 +181,7 @@ class Soak:
     error: Optional[str] = None
 
 
-@dataclass(frozen=True)
-class MachinePrice:
+class MachinePrice(msgspec.Struct, frozen=True):
     """What the machine costs.
 
     Attributes:
@@ -203,8 +197,7 @@ class MachinePrice:
     source: str = ""
 
 
-@dataclass(frozen=True)
-class Throughput:
+class Throughput(msgspec.Struct, frozen=True):
     """What ``modelzoo throughput`` measured of one workload.
 
     Attributes:

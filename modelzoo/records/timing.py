@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Optional
+
+import msgspec
 
 LATENCY, ISSUE, DEVICE = "latency", "issue", "device"
 """Names of the series that a clock records; see ``modelzoo.measure.clock``."""
@@ -59,8 +60,7 @@ class StopReason(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """Raw samples of one quantity, in the order in which they were taken; outliers are kept.
 
     Attributes:
@@ -76,8 +76,7 @@ class Series:
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """Everything that was timed in one process.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
 
+import msgspec
 
-@dataclass(frozen=True)
-class Core:
+
+class Core(msgspec.Struct, frozen=True):
     """A physical core.
 
     Attributes:
@@ -23,8 +23,7 @@ class Core:
     node: int
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(msgspec.Struct, frozen=True):
     """The cores that may be used, node by node, and why others may not.
 
     Attributes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Optional
+
+import msgspec
+
+from modelzoo.frozen import replace
 
 
 class Goal(str, Enum):
@@ -29,8 +32,7 @@ class StageKind(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     """One stage of a search.
 
     Attributes:
@@ -64,8 +66,7 @@ class ExclusionKind(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Exclusion:
+class Exclusion(msgspec.Struct, frozen=True):
     """A candidate that is out.
 
     Attributes:
@@ -79,8 +80,7 @@ class Exclusion:
     reason: str
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(msgspec.Struct, frozen=True):
     """Something that the grid does not contain on this machine.
 
     Attributes:
@@ -92,8 +92,7 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """What was chosen from the search, before it was measured again. All numbers are indices in ``Result.asked``.
 
     Attributes:
@@ -109,8 +108,7 @@ class Choice:
     steps: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Tuning:
+class Tuning(msgspec.Struct, frozen=True):
     """A search, as far as it has come.
 
     Attributes:

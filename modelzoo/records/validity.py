@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Optional
+
+import msgspec
 
 
 class ValidityVerdict(str, Enum):
@@ -29,8 +30,7 @@ class Relation(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class ValidityRequest:
+class ValidityRequest(msgspec.Struct, frozen=True):
     """What to judge on, and by which thresholds.
 
     Attributes:
@@ -49,7 +49,7 @@ class ValidityRequest:
     data: Optional[str] = None
     limit: Optional[int] = None
     seed: int = 0
-    tolerance: dict[str, float] = field(default_factory=dict)
+    tolerance: dict[str, float] = msgspec.field(default_factory=dict)
     batch: int = 1
     explain: bool = False
     weights_are_random: bool = False
@@ -58,8 +58,7 @@ class ValidityRequest:
     pictures: int = 100
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """A value compared with its threshold.
 
     Attributes:
@@ -83,8 +82,7 @@ class Check:
     would_pass_at: Optional[float]
 
 
-@dataclass(frozen=True)
-class MetricChange:
+class MetricChange(msgspec.Struct, frozen=True):
     """How a metric changed from fp32 to the setting under test, over the same items; its values are from 0 to 1.
 
     Attributes:
@@ -117,8 +115,7 @@ class MetricChange:
         return self.tested - self.reference
 
 
-@dataclass(frozen=True)
-class ClassChange:
+class ClassChange(msgspec.Struct, frozen=True):
     """How the items of one class fared: an ImageNet class or group, a COCO category, a kind of question.
 
     Attributes:
@@ -143,8 +140,7 @@ class ClassChange:
         return self.reference - self.tested
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """A table of text.
 
     Attributes:
@@ -160,8 +156,7 @@ class Table:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Validity:
+class Validity(msgspec.Struct, frozen=True):
     """The judgement of one setting of one workload.
 
     Attributes:
@@ -199,8 +194,8 @@ class Validity:
     reason: str
     checks: tuple[Check, ...] = ()
     tables: tuple[Table, ...] = ()
-    counts: dict[str, int] = field(default_factory=dict)
-    figures: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    figures: dict[str, float] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     reference_name: str = "fp32"
     tested_name: str = "tested"

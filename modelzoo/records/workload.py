@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Optional
+
+import msgspec
 
 
 class WeightsKind(str, Enum):
@@ -19,8 +20,7 @@ class WeightsKind(str, Enum):
     PATH = "path"
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(msgspec.Struct, frozen=True):
     """The weights that a run used, on this machine.
 
     Attributes:
@@ -40,8 +40,7 @@ class Weights:
     seed: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(msgspec.Struct, frozen=True):
     """A number that the model's amount of work depends on, with the range observed with trained weights.
 
     Attributes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import PurePath
+
+from msgspec.structs import fields
 
 from modelzoo.records.run import Result, Run
 from modelzoo.records.workload import WeightsKind

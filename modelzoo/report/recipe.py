@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import Optional
 
+from msgspec.structs import fields
+
+from modelzoo.frozen import replace
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.run import RunReport
 from modelzoo.report import recipe_engines

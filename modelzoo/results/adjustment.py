@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from statistics import fmean, median
 from typing import Optional
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run
 
 PRIOR_SLOPE = 1.0

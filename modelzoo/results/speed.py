@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 from typing import Optional, Union
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.records.design import Ending
 from modelzoo.records.run import Result, Run
 from modelzoo.results.comparable import not_comparable

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -16,6 +15,7 @@ import msgspec
 
 from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import write_atomically
+from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.design import Design
 from modelzoo.records.load import Load

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Optional
 
 from modelzoo import stats
 from modelzoo.formatting import significant
+from modelzoo.frozen import replace
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.design import Ending
 from modelzoo.records.evidence import REFERENCE_SHARE, ProofVerdict

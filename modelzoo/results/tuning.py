@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import Optional
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.records.run import Asked, Result, Run
 from modelzoo.records.tuning import Exclusion, Goal, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds

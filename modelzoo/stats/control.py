@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
+
+from modelzoo.frozen import replace
 
 USE_FROM = 0.5
 """A reference load that correlates less than this with the latency is not used. At 0.5 it removes 13 % of the standard

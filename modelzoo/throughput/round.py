@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import connection
 from statistics import median
 from time import monotonic
 from typing import Optional, TypeVar
 
 from modelzoo.errors import ModelzooError, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure.instances import Instance, Reply, start_instance
 from modelzoo.measure.request import Event, OnEvent, Request

@@ -5,10 +5,11 @@ All that is known stands in the stored result, which is written after every conf
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Callable, Optional
 
 from modelzoo.errors import KINDS, ModelzooError, UsageError
+from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.limits import available_memory
 from modelzoo.measure.calls import prepare, required

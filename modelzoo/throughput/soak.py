@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from statistics import median
 from time import monotonic
 from typing import Callable
 
+from modelzoo.frozen import replace
 from modelzoo.measure.request import OnEvent
 from modelzoo.records.instance import Window
 from modelzoo.records.throughput import Soak, SoakPoint

@@ -7,12 +7,13 @@ on from there: which stage it was in, and what is left of it, follows from the r
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean, median
 from time import perf_counter
 from typing import Callable, Optional
 
 from modelzoo.errors import WorkerError
+from modelzoo.frozen import replace
 from modelzoo.measure.request import Event, OnEvent, Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Optional
 
+from modelzoo.frozen import replace
 from modelzoo.records.validity import Check, MetricChange, Table
 from modelzoo.stats import student_t
 from modelzoo.validity import average_precision as ap

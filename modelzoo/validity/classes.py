@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from modelzoo.frozen import replace
 from modelzoo.records.validity import Check, ClassChange, Table
 from modelzoo.stats import holm
 from modelzoo.validity.paired import binomial_tail, lower_bound

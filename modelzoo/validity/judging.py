@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any, Optional
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.partial import PartialResult
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import explain, verdict

@@ -6,13 +6,14 @@ switches (fast math, the backend) are in force while its model runs; a canary ch
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine, Model, Observed, Session, value_and_problem
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.export import Export

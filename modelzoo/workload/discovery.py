@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.workload.declaration import Workload
 from modelzoo.workload.imports import check_imports
 

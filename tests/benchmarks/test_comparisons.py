@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import comparisons
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from modelzoo.comparison.model import Outcome
+from modelzoo.frozen import replace
 
 
 @pytest.mark.parametrize("draw", comparisons.DISTRIBUTIONS)

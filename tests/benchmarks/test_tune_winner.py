@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import tune_winner
 from simulated_search import Machine
 from stored_search import TUNING, searched
 
+from modelzoo.frozen import replace
 from modelzoo.records.run import Asked, Result
 from modelzoo.records.tuning import Exclusion, ExclusionKind
 from modelzoo.results import store

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from modelzoo.cli.compare import FORMATS, fail_on
 from modelzoo.comparison.gate import FailOn
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from modelzoo import cli
 from modelzoo.cli import doctor
 from modelzoo.engines.torch import devices
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.machine import ceilings, device_ceilings, facts, libraries, probes
 from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.ceilings import Ceilings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Optional
@@ -13,6 +12,7 @@ from rich.console import Console
 
 from modelzoo.cli import serving
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.machine import facts
 from modelzoo.records.run import Result
 

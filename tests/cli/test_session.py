@@ -6,7 +6,6 @@ import errno
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Union
 
@@ -19,6 +18,7 @@ from toy_workloads import MLP
 from modelzoo import cli
 from modelzoo.cli import session
 from modelzoo.cli.session import to_judge
+from modelzoo.frozen import replace
 from modelzoo.machine import clock_lock, facts
 from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
 from modelzoo.measure import reference, reference_load, schedule

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from modelzoo.cli.vary import FIELDS, check_names, combine, parse_axis, parse_setting, parse_settings
 from modelzoo.errors import UsageError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from kept_sessions import kept
 from stored_sides import HERE, history, session, side_setting
 
 from modelzoo.comparison.basis import Histories, known, machine_of, read_histories
+from modelzoo.frozen import replace
 from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.history import SessionLevel
 

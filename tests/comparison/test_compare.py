@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from fake_runs import MACHINE, WEIGHTS, make, result_of
@@ -15,6 +14,7 @@ from modelzoo.comparison.compare import Question, compare
 from modelzoo.comparison.model import Basis, Comparison, Metric, Obstacle, Outcome, Price
 from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Result
 

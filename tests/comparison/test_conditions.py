@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Optional
 
 from compared_rows import row_of, setting_of, stored_row
@@ -15,6 +14,7 @@ from record_strategies import values
 
 from modelzoo.comparison.conditions import UNKNOWN, VARIES, conditions
 from modelzoo.comparison.model import Conditions, Difference, Row, SideSetting
+from modelzoo.frozen import replace
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges

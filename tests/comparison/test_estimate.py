@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,6 +13,7 @@ from stored_sides import common, history, session, side_setting
 
 from modelzoo.comparison.estimate import estimate, mean_ratio, outcomes, worse_by_more
 from modelzoo.comparison.model import Basis, Estimate, Metric, Outcome, SideSetting
+from modelzoo.frozen import replace
 from modelzoo.records.history import SessionLevel
 from modelzoo.setting import Setting
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from compared_rows import row_of, setting_of, stored_row
 from fake_runs import evidence, make
@@ -14,6 +12,7 @@ from places import DATA
 from modelzoo.comparison.explanations import EVERYTHING_ELSE, MOST_PARTS, explanation
 from modelzoo.comparison.model import Explanation, Metric, Outcome, Row
 from modelzoo.evidence.operators import PASS_EVENT
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, OperatorRow, Profile
 from modelzoo.setting import Setting

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fake_runs import WEIGHTS
 from proven_results import FP32, session, session_of, sessions, side
@@ -11,6 +9,7 @@ from proven_results import FP32, session, session_of, sessions, side
 from modelzoo.comparison.compare import Question, compare
 from modelzoo.comparison.gate import FAILED, NAMES, NOTHING, PASSED, FailOn, fits, gate
 from modelzoo.comparison.model import Comparison, Metric, Obstacle, Outcome
+from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 
 

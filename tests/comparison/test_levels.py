@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from stored_sides import session, side_setting
 
 from modelzoo.comparison.levels import SessionLevels, can_adjust, interval, log_ratio, session_levels
 from modelzoo.comparison.model import Metric
+from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.results.adjustment import fit
 from modelzoo.setting import Setting

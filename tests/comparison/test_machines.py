@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from modelzoo.comparison.machines import machine_notes, multiplied, rates, row_rates, same_machine
 from modelzoo.comparison.model import Measured, Metric, Outcome, Rates
+from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.machine import Threads
 from modelzoo.setting import Setting

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from compared_rows import row_of, setting_of, side_of
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from modelzoo.comparison.model import Cost, Metric, Outcome, Price
 from modelzoo.comparison.prices import costs, parse_price, parse_price_list, prices_of
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.setting import Setting
 
 LIST = """\

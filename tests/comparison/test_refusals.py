@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from modelzoo.comparison.model import Metric, Obstacle, Refusal
 from modelzoo.comparison.pairing import Pair, pairs, parse_pairing
 from modelzoo.comparison.refusals import divided, refusals
 from modelzoo.comparison.sides import settings_of
+from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result, ValidityEntry, ValidityReport

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from proven_results import BF16, FP32, proven, session, session_of, side
 from modelzoo.comparison.model import Obstacle, StoredResult
 from modelzoo.comparison.sides import make_side, settings_of
 from modelzoo.errors import InputError
+from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.setting import Setting
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fake_runs import result_of
 from pipelines import pipeline_run
@@ -12,6 +10,7 @@ from stored_sides import common, side_setting
 from modelzoo.comparison.compare import Question, compare
 from modelzoo.comparison.model import Metric, Obstacle, Side, StoredResult
 from modelzoo.comparison.stages import stage_rows
+from modelzoo.frozen import replace
 from modelzoo.records.pipeline import MODEL
 from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY

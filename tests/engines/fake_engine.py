@@ -10,11 +10,11 @@ import functools
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
+from msgspec.structs import asdict
 
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import places
 import pytest
@@ -15,6 +14,7 @@ from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import parse_onednn
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.verdict import build_evidence
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource
 
 

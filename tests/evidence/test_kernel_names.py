@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import onednn_recordings as recordings
 import pytest
 from evidence_samples import ALL_BF16, blas_audit, gemm_event
@@ -23,6 +21,7 @@ from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import BlasCall
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.verdict import build_evidence
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, OperatorClass
 
 

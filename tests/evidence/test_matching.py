@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import onednn_recordings as recordings
@@ -13,6 +12,7 @@ from modelzoo.evidence.matching import classify, is_gemm, match_primitives
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import Primitive, parse_onednn
 from modelzoo.evidence.operators import PASS_EVENT
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import OperatorClass
 
 _, LINEAR, MATMUL, ATTENTION = OperatorClass

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 
 from evidence_samples import conv_line
 
 from modelzoo.evidence.observation import Observation, parse_observation
+from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.evidence import LogSource
 

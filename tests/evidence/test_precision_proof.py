@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import onednn_recordings as recordings
@@ -15,6 +14,7 @@ from modelzoo.evidence.onednn_log import parse_onednn
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.precision_proof import NO_PROOF, UNKNOWN, PrecisionProof, PrecisionProver
 from modelzoo.evidence.verdict import build_evidence
+from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import onednn_recordings as recordings
@@ -15,6 +14,7 @@ from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.verdict import build_evidence
+from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.evidence import Evidence, LogSource
 

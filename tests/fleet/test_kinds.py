@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 import instances
 from fake_runs import MACHINE, make, result_of
 
 from modelzoo.comparison.basis import Histories
 from modelzoo.fleet.kinds import HostResult, installed, kind_of, kinds
+from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.history import SessionLevel

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelzoo.fleet.ledger import Ledger, chosen_again, differing
+from modelzoo.frozen import replace
 from modelzoo.records.fleet import Judge, SendShard
 
 SHARDS = plan(5).shards
@@ -51,7 +52,6 @@ def test_what_was_not_asked_for_is_refused(number: int) -> None:
 
 def test_a_result_must_hold_the_items_of_its_shard() -> None:
     """A member cannot put the items of one shard in place of another's."""
-    from dataclasses import replace
 
     ledger = Ledger(SHARDS)
     ledger.next(1)

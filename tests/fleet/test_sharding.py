@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Optional
 
@@ -29,6 +28,7 @@ from modelzoo.fleet.shard_files import ShardFiles
 from modelzoo.fleet.sharding import proven_otherwise
 from modelzoo.fleet.store import Connection, StoreLostError
 from modelzoo.fleet.validation import Judged, cannot_judge, judge_together
+from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.fleet import Joined
 from modelzoo.records.run import SideReport

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from load_results import plan
 
+from modelzoo.frozen import replace
 from modelzoo.load.prediction import START, predicted
 from modelzoo.records.load import Calibration
 
@@ -14,7 +15,7 @@ def test_the_prediction_is_the_answer_of_virtual_time() -> None:
     tight = predicted(plan(is_search=True), known, {1: 0.01}, None)
     assert 40.0 < tight < 100.0
     loose = plan(is_search=True)
-    loose = type(loose)(**{**vars(loose), "bound": type(loose.bound)(99.0, 0.5)})
+    loose = replace(loose, bound=type(loose.bound)(99.0, 0.5))
     assert tight < predicted(loose, known, {1: 0.01}, None) < 105.0
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 from load_results import load, measured, sessions
 
 from modelzoo.errors import WorkerError
+from modelzoo.frozen import replace
 from modelzoo.load import search
 from modelzoo.load.search import MOST_LATE, Opened
 from modelzoo.load.server import Reply

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from load_results import load
 
+from modelzoo.frozen import replace
 from modelzoo.load.measuring import measure
 from modelzoo.load.place import generator_place
 from modelzoo.load.session import Site, fixed_size, open_session

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 
+from modelzoo.frozen import replace
 from modelzoo.machine import ceiling_benchmark
 from modelzoo.machine.ceiling_benchmark import measure_ceilings
 from modelzoo.machine.facts import read_machine
@@ -18,7 +18,7 @@ def test_measuring_for_real_on_small_sizes() -> None:
     import torch
 
     here = read_machine()
-    small = dataclasses.replace(here, memory_limit=1 << 28, caches=())
+    small = replace(here, memory_limit=1 << 28, caches=())
     before = torch.get_num_threads()
     steps: list[str] = []
     found = measure_ceilings(1, small, sizes=(64, 128), seconds=0.05, progress=steps.append)

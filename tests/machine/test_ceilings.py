@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from pathlib import Path
 
 import pytest
 from example_machine import SERVER, TWO_CORES
 
+from modelzoo.frozen import replace
 from modelzoo.machine import ceilings
 from modelzoo.machine.ceilings import ceilings_path, find_ceilings, kept_ceilings, read_ceilings, write_ceilings
 from modelzoo.records.ceilings import Ceilings
@@ -45,7 +45,7 @@ def test_find_keeps_quiet_figures_only(tmp_path: Path, monkeypatch: pytest.Monke
 
     def measure(threads: int, machine: Machine, **_: object) -> Ceilings:
         next(calls)
-        return dataclasses.replace(TWO_CORES, threads=threads, other_cores=next(load))
+        return replace(TWO_CORES, threads=threads, other_cores=next(load))
 
     monkeypatch.setattr(ceilings, "measure_ceilings", measure)
     assert find_ceilings(SERVER, 2)[1] is False

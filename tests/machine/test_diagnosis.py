@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from example_machine import CEILINGS, LIBRARIES, OPENMP, QUIET, SERVER, machine_with
 
+from modelzoo.frozen import replace
 from modelzoo.machine.diagnosis import diagnose, usage_warnings
 from modelzoo.records.ceilings import Gemm
 from modelzoo.records.machine import CpuUsage, Threads
@@ -20,7 +19,7 @@ def codes(**given: object) -> set[str]:
 
 def usage_with(**changes: object) -> CpuUsage:
     """Return the usage of the quiet machine with ``changes``."""
-    return dataclasses.replace(QUIET, **changes)  # type: ignore[arg-type]
+    return replace(QUIET, **changes)  # type: ignore[arg-type]
 
 
 def test_a_good_machine_gets_no_warning() -> None:
@@ -122,21 +121,21 @@ def test_variables_that_force_kernels_are_reported() -> None:
 
 def test_two_openmp_runtimes_and_mismatched_versions_are_reported() -> None:
     """Two thread pools in one process, and torchvision of another release than torch."""
-    iomp = dataclasses.replace(OPENMP, owner="sklearn", file="libiomp5.so")
-    two = dataclasses.replace(LIBRARIES, loaded=(OPENMP, iomp), two_openmp=True)
+    iomp = replace(OPENMP, owner="sklearn", file="libiomp5.so")
+    two = replace(LIBRARIES, loaded=(OPENMP, iomp), two_openmp=True)
     warnings = diagnose(SERVER, two, QUIET)
     assert [warning.code for warning in warnings] == ["TWO_OPENMP"]
     assert "sklearn: libiomp5.so" in warnings[0].message
-    wrong = dataclasses.replace(LIBRARIES, versions={"torch": "2.13.0", "torchvision": "0.25.0"})
+    wrong = replace(LIBRARIES, versions={"torch": "2.13.0", "torchvision": "0.25.0"})
     assert codes(libraries=wrong) == {"MISMATCHED_PAIR"}
     assert codes(torchvision_problem="built for another torch") == {"MISMATCHED_PAIR"}
 
 
 def test_poor_scaling_is_reported_on_a_quiet_machine_only() -> None:
     """Eight threads as fast as three are poor, unless other load explains it."""
-    poor = dataclasses.replace(CEILINGS, gemm=(Gemm("fp32", 1, 2048, "mm", 40.0), Gemm("fp32", 8, 2048, "mm", 120.0)))
+    poor = replace(CEILINGS, gemm=(Gemm("fp32", 1, 2048, "mm", 40.0), Gemm("fp32", 8, 2048, "mm", 120.0)))
     assert codes(ceilings=poor) == {"POOR_SCALING"}
-    assert codes(ceilings=dataclasses.replace(poor, other_cores=1.0)) == set()
+    assert codes(ceilings=replace(poor, other_cores=1.0)) == set()
 
 
 def test_every_hint_says_what_to_do() -> None:

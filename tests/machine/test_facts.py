@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from planted import plant, recorded, topology
 
 from modelzoo.machine.facts import read_machine
+from modelzoo.records.codec import encode
 from modelzoo.records.machine import Cache
 
 
@@ -59,7 +59,7 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
     assert (found.huge_pages, found.sve_bits, found.container) == ("never", 128, "docker")
     assert (found.image, found.image_id) == ("acl-2.10", "sha256:1")
     assert found.environment["MODELZOO_WEIGHTS"] == "~/w"
-    stored = json.dumps(dataclasses.asdict(found))
+    stored = json.dumps(encode(found))
     assert "joe" not in stored
     assert '"x"' not in stored
 
@@ -67,7 +67,7 @@ def test_facts_of_a_planted_server(tmp_path: Path) -> None:
 def test_facts_of_this_machine_are_plain_data() -> None:
     """The real machine can be read, and its facts stored, without its name."""
     found = read_machine()
-    again = json.loads(json.dumps(dataclasses.asdict(found)))
+    again = json.loads(json.dumps(encode(found)))
     assert again["threads"]["count"] >= 1
     assert again["cpu"]
     assert os.uname().nodename not in (found.cpu, found.kernel)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from modelzoo.machine.libraries import (
     package_versions,
     read_libraries,
 )
+from modelzoo.records.codec import encode
 from modelzoo.records.libraries import Library
 
 
@@ -34,7 +34,7 @@ def test_numpys_openblas_is_not_torchs_backend() -> None:
     """A BLAS that another package contains is not used by torch; one of the system is."""
     numpy = library("blas", "openblas", "/home/joe/site-packages/numpy.libs/libscipy_openblas64_-1.so")
     assert numpy.owner == "numpy"
-    assert "joe" not in json.dumps(dataclasses.asdict(numpy))
+    assert "joe" not in json.dumps(encode(numpy))
     assert list_backends(onednn=True, mkl=True, acl=False, bundled={}, loaded=(numpy,), blas="mkl") == ("onednn", "mkl")
     system = library("blas", "openblas", "/usr/lib/x86_64-linux-gnu/libopenblas.so.0")
     assert system.owner == "system"
@@ -55,7 +55,7 @@ def test_facts_of_this_installation_are_plain_data() -> None:
     assert found.versions["torch"]
     assert found.threads >= 1
     assert found.backends
-    json.dumps(dataclasses.asdict(found))
+    json.dumps(encode(found))
 
 
 def test_every_library_that_affects_results_is_recorded() -> None:

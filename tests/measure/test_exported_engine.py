@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Optional
 
@@ -13,6 +12,7 @@ import pytest
 from places import ROOT
 from toy_workloads import SHORT, runs_of
 
+from modelzoo.frozen import replace
 from modelzoo.measure import calls
 from modelzoo.measure.request import Request
 from modelzoo.records.run import Asked, Result, Run, RunReport, now

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from toy_workloads import RANDOM, mlp
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.measure import instance
 from modelzoo.measure.preparation import prepare
 from modelzoo.records.evidence import ProofVerdict

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -14,6 +13,7 @@ import pytest
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
 from modelzoo.errors import UsageError, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.measure.calls import prepare
 from modelzoo.measure.instances import Instance, start_instance
 from modelzoo.measure.request import Request

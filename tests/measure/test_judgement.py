@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from toy_workloads import numpy_classifier
 
 from modelzoo.engines import create_engine
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.frozen import replace
 from modelzoo.measure.judgement import judge
 from modelzoo.records.protocol import Exhibited, Message, Progress, ValidateJob
 from modelzoo.records.run import EnvironmentChanges

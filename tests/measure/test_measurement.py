@@ -6,7 +6,6 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from toy_workloads import BF16, RANDOM, SHORT, mlp, odd
 
 from modelzoo.engines.torch.engine import TorchEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.limits import usable_threads
 from modelzoo.measure import measurement

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 from toy_workloads import BF16, RANDOM, mlp, odd
 
+from modelzoo.frozen import replace
 from modelzoo.measure.preparation import prepare
 from modelzoo.records.protocol import Preparation, Prepared, PrepareJob, Progress
 from modelzoo.setting import ResolvedSetting, Setting

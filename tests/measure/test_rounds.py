@@ -40,7 +40,7 @@ def silent(event: Event) -> None:
 
 def resolved(setting: Setting) -> ResolvedSetting:
     """``setting`` as a worker would resolve it on x86."""
-    values = {name: getattr(setting, name) for name in setting.__dataclass_fields__}
+    values = {name: getattr(setting, name) for name in setting.__struct_fields__}
     method = "autocast" if setting.precision == "bf16" and setting.bf16_method is None else setting.bf16_method
     return ResolvedSetting(**{**values, "bf16_method": method, "batch": setting.batch or 16, "threads": 1})
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from exported_results import IN_BF16, OTHER, SAME, exported
 
+from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.measure.run_warnings import run_warnings
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading

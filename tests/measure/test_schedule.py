@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Callable, Optional
 
 import fake_runs
@@ -12,6 +12,7 @@ import pytest
 from toy_workloads import RANDOM, SHORT, mlp
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.measure import schedule
 from modelzoo.measure.request import Request
 from modelzoo.records.design import Design, Ending

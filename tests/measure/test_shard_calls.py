@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from toy_workloads import numpy_classifier, numpy_setting
 from validity import toys
 
 from modelzoo.errors import InputError, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.measure.calls import validate
 from modelzoo.measure.request import Request
 from modelzoo.measure.shard_calls import Shards

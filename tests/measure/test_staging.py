@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from staged_workload import staged_workload
 from toy_workloads import RANDOM, SHORT, mlp, runs_of
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.measure.request import Request
 from modelzoo.measure.staging import check_stages, declared_stages, require_stages, without_staged_parts
 from modelzoo.records.export import Export

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Optional
 
 import pytest
 
+from modelzoo.frozen import replace
 from modelzoo.records.agreement import FP32_BOUND, MatchedDetections, OutputAgreement, OutputError
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from evidence_samples import ALL_FP32, blas_audit, gemm_event
 
 from modelzoo.evidence.verdict import build_evidence
+from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, ProofVerdict
 

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+import record_strategies
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ from modelzoo.records.validity import Validity, ValidityRequest
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 def test_records_survive_json(kind: type[Any], data: st.DataObject) -> None:
     """Written and read again, a record is equal, whatever its values."""
-    record = data.draw(st.from_type(kind))
+    record = data.draw(record_strategies.values(kind))
     assume(_is_finite(codec.encode(record)))
     assert codec.decode(kind, json.loads(codec.encode_json(record))) == record
 

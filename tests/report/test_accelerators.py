@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fake_runs import make, result_of, timing
 
+from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Copies, Phase, Reading
 from modelzoo.records.run import Run
 from modelzoo.records.timing import DEVICE, ISSUE, SECONDS, Role, Series

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fake_runs import MACHINE
 from proven_results import BF16, FP32, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import Question, compare
 from modelzoo.comparison.gate import FailOn, gate
 from modelzoo.comparison.model import Comparison, Explanation, Metric, Obstacle, Part, Price, Side
+from modelzoo.frozen import replace
 from modelzoo.report.compare import Block, Heading, Items, Tabular, document, footnotes, gate_lines, row_name
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fake_runs import MACHINE
 from proven_results import BF16, FP32, session, session_of, side
@@ -12,6 +10,7 @@ from modelzoo import stats
 from modelzoo.comparison.compare import Question, compare
 from modelzoo.comparison.model import Comparison, Difference, Explanation, Metric, Part, Price
 from modelzoo.comparison.pairing import parse_pairing
+from modelzoo.frozen import replace
 from modelzoo.report import compare_columns
 from modelzoo.report.table import Column
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from PIL import Image, ImageColor
 
+from modelzoo.frozen import replace
 from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, PictureSource
 from modelzoo.records.partial import MatchedPair, Matches, UnmatchedObject
 from modelzoo.report import detections as drawing

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fake_runs import MACHINE, make, result_of
 
+from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.report import differences
 from modelzoo.report.differences import ShownRow

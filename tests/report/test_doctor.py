@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 
 from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, TWO_CORES, machine_with
 from rich.console import Console
 
+from modelzoo.frozen import replace
 from modelzoo.records.doctor import DoctorReport
 from modelzoo.records.noise import MachineNoise, WorkloadNoise
 from modelzoo.report.doctor import library_rows, machine_rows, noise_notes, show_doctor_report, usage_rows
@@ -21,7 +21,7 @@ REPORT = DoctorReport(
 def shown(**changes: object) -> str:
     """Return what is printed for a good machine with ``changes`` to the report."""
     file = io.StringIO()
-    report = dataclasses.replace(REPORT, **changes)  # type: ignore[arg-type]
+    report = replace(REPORT, **changes)  # type: ignore[arg-type]
     show_doctor_report(Console(file=file, width=120), report)
     return file.getvalue()
 
@@ -40,7 +40,7 @@ def test_machine_ceilings_and_scaling_are_shown() -> None:
         assert part in text
     assert "found nothing that would distort a result" in text
     assert "--fresh" in shown(ceilings_kept=True)
-    assert "not kept: other programs used 1.50 cores" in shown(ceilings=dataclasses.replace(TWO_CORES, other_cores=1.5))
+    assert "not kept: other programs used 1.50 cores" in shown(ceilings=replace(TWO_CORES, other_cores=1.5))
 
 
 def test_warnings_are_shown_with_hints_that_can_be_copied() -> None:
@@ -80,9 +80,7 @@ def test_the_noise_of_the_machine_is_shown() -> None:
 
 def test_one_session_does_not_say_how_sessions_differ() -> None:
     """The notes say how many it takes."""
-    once = dataclasses.replace(
-        NOISE, sessions=1, last=NOISE.first, reference_spread=None, workloads=NOISE.workloads[:1]
-    )
+    once = replace(NOISE, sessions=1, last=NOISE.first, reference_spread=None, workloads=NOISE.workloads[:1])
     first, second = noise_notes(once)
     assert "from 1 session of 'modelzoo run', 2026-01-01;" in first
     assert second == "how much sessions differ is known after 3 sessions of the same work, see --sessions of 'run'"
@@ -101,7 +99,7 @@ def test_unknown_facts_are_shown_as_unknown() -> None:
     assert rows["caches"] == rows["clock"] == rows["malloc"] == "unknown"
     assert "? sockets" in rows["cores"]
     assert rows["runs in"] == "bare metal"
-    usage = dataclasses.replace(QUIET, other_cores=None, steal_percent=None)
+    usage = replace(QUIET, other_cores=None, steal_percent=None)
     assert usage_rows(usage) == [("other load", "unknown in 2 s")]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
 from modelzoo.records.partial import LayerError, Matches, UnmatchedObject
 from modelzoo.records.run import THUMBNAIL_BYTES, THUMBNAILS

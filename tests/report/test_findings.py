@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from typing import Any
@@ -12,6 +11,7 @@ from exported_results import IN_BF16, OTHER, SAME, exported
 from fake_runs import evidence, make, shown
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
@@ -42,8 +42,8 @@ def judged(
     found = list(rows)
     ratio = stats.Interval(math.sqrt(low * high) if low else 1.0, low, high)
     speedup = None if outcome is SpeedVerdict.REFUSED else ratio
-    row = dataclasses.replace(found[index].row, verdict=Verdict(outcome, "why", outlook), speedup=speedup)
-    found[index] = dataclasses.replace(found[index], row=row)
+    row = replace(found[index].row, verdict=Verdict(outcome, "why", outlook), speedup=speedup)
+    found[index] = replace(found[index], row=row)
     return found
 
 
@@ -208,11 +208,11 @@ def test_without_an_audit_nothing_is_proven() -> None:
 def test_judged_predictions_are_in_the_sentence() -> None:
     """One with its metric, several by their verdicts; else why they were not judged."""
     rows = shown(proven(Setting()), proven(Setting("bf16"), 1), proven(Setting("bf16", mode="compile"), 2))
-    one = [dataclasses.replace(each, row=dataclasses.replace(each.row, weights="pretrained")) for each in rows]
+    one = [replace(each, row=replace(each.row, weights="pretrained")) for each in rows]
     assert sentence(one).endswith("; predictions not judged (--validate)")
-    one[1] = dataclasses.replace(one[1], row=dataclasses.replace(one[1].row, valid="VALID: f1 88 | 87"))
+    one[1] = replace(one[1], row=replace(one[1].row, valid="VALID: f1 88 | 87"))
     assert sentence(one).endswith("; predictions VALID: f1 88 | 87")
-    one[2] = dataclasses.replace(one[2], row=dataclasses.replace(one[2].row, valid="NOT VALID: f1 88 | 20"))
+    one[2] = replace(one[2], row=replace(one[2].row, valid="NOT VALID: f1 88 | 20"))
     assert sentence(one).endswith("; predictions: 1 VALID, 1 NOT VALID")
 
 
@@ -235,9 +235,7 @@ def test_the_sentence_says_whether_an_engine_computes_the_same(
 
 def test_what_holds_for_several_settings_is_said_once() -> None:
     """With the range of their errors; up to four are named."""
-    worse = dataclasses.replace(
-        SAME, outputs=tuple(dataclasses.replace(each, mean_error=4e-7) for each in SAME.outputs)
-    )
+    worse = replace(SAME, outputs=tuple(replace(each, mean_error=4e-7) for each in SAME.outputs))
     settings = [Setting(engine="onnxruntime", threads=threads) for threads in range(1, 6)]
     others = [proven(each, n + 1, **exported(SAME if n else worse)) for n, each in enumerate(settings)]
     assert "; 5 settings compute what torch does (mean error ÷ mean |output| 2.0e-07 to 4.0e-07, mean" in sentence(

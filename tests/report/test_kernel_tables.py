@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 
+from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import (
     ClassVerdict,

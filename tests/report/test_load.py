@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from load_results import load, measured, result
 
+from modelzoo.frozen import replace
 from modelzoo.records.load import BatchCount, GeneratorPlace, Load, LoadgenRun, NamedValue, Scenario
 from modelzoo.report import load as report
 from modelzoo.stats import Interval

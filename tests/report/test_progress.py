@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fake_runs import make, result_of
 from rich.console import Console
 
+from modelzoo.frozen import replace
 from modelzoo.records.protocol import Progress
 from modelzoo.records.run import Asked, Result
 from modelzoo.report import progress

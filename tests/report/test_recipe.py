@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from fake_runs import WEIGHTS, make
+from msgspec.structs import asdict
 
 from modelzoo.cli import app
 from modelzoo.cli.selection import select_settings
 from modelzoo.engines.torch import switches
+from modelzoo.frozen import replace
 from modelzoo.records.run import EnvironmentChanges, RunReport
 from modelzoo.report import recipe
 from modelzoo.setting import ResolvedSetting, Setting
@@ -117,9 +118,9 @@ def test_words_are_parsed_back_to_the_same_setting(setting: ResolvedSetting, tmp
     for given in (recipe.words(setting), f"@{tmp_path / 'best.setting'}"):
         args = app.make_parser().parse_args(["run", "examples/mlp", "--setting", given])
         ((work, (parsed,)),) = select_settings(args, "fp32")
-        expected = {**vars(setting), "options": work.option_values(setting.options)}
+        expected = {**asdict(setting), "options": work.option_values(setting.options)}
         kind = WEIGHTS.kind.value if given.startswith("@") and setting.weights == "auto" else setting.weights
-        assert vars(parsed) == {**expected, "weights": kind}
+        assert asdict(parsed) == {**expected, "weights": kind}
 
 
 def test_a_path_with_blanks_is_quoted() -> None:

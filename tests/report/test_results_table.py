@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import itertools
 import math
@@ -14,6 +13,7 @@ from fake_runs import evidence, make, result_of
 from rich.console import Console
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.report import results_table, table
@@ -77,7 +77,7 @@ def test_a_table_with_everything_drops_what_is_said_elsewhere() -> None:
     """With adjusted latency, judgements and unproven rows: first the throughput, then the predictions."""
     adjusted = stats.Interval(3.0, 2.9, 3.1)
     changes: dict[str, Any] = {"valid": "NUMERIC ONLY: f1 1 | 2", "proof_verdict": None, "adjusted": adjusted}
-    rows = [dataclasses.replace(each, row=dataclasses.replace(each.row, **changes)) for each in default_call()]
+    rows = [replace(each, row=replace(each.row, **changes)) for each in default_call()]
     found = results_table.columns(rows)
     assert titles(found)[2:] == ["latency", "adjusted", "rows/s", "speedup", "verdict", "ran in", "predictions"]
     kept = table.fitting(found, 100)
@@ -155,7 +155,7 @@ def test_ratios_are_short() -> None:
 def test_the_table_says_what_was_proven(precision: str, verdict: ProofVerdict | None, words: str) -> None:
     """The audit's verdict; without an audit it is the canary's, and says so."""
     (row,) = summary.rows(result_of(make([0.1] * 4)))
-    assert results_table.ran_in(dataclasses.replace(row, proof_verdict=verdict, precision=precision)) == words
+    assert results_table.ran_in(replace(row, proof_verdict=verdict, precision=precision)) == words
 
 
 def test_what_was_not_timed_is_said() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 
 from rich.console import Console
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.report.sessions import show_sessions
 from modelzoo.results.sessions import SessionsRow, SessionsSummary
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from dataclasses import replace
 
 from instances import configuration, placement, ran, result
 
 from modelzoo.cli.app import make_parser
 from modelzoo.cli.parser import Parser, explicit_bf16
+from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Dropped, MachinePrice

@@ -8,6 +8,7 @@ import pytest
 from stored_search import searched
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.report import tuning_files
 
 
@@ -31,6 +32,5 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 def test_a_search_that_measured_nothing_recommends_nothing(tmp_path: Path) -> None:
     """There is no process to repeat."""
-    from dataclasses import replace
 
     assert tuning_files.write(replace(searched(), runs=()), tmp_path / "r.json", "toy", "trace") == []

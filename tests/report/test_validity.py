@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from modelzoo.frozen import replace
 from modelzoo.records.validity import Check, Relation, Validity, ValidityVerdict
 from modelzoo.report.validity import check_table, tables, valid_line, written_lines
 

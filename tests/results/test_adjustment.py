@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from fake_runs import make, result_of
 from kept_sessions import beside
 from simulated import binomial_error
 
+from modelzoo.frozen import replace
 from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import Result, Run
 from modelzoo.results.adjustment import Adjustment, adjustment, adjustments, fit_groups, reference_seconds

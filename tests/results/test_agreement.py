@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from exported_results import DETECTS_SAME, IN_BF16, OTHER, SAME, exported
 from fake_runs import make
 
+from modelzoo.frozen import replace
 from modelzoo.records.run import RunReport
 from modelzoo.results.agreement import agreement_of, bounds, other_outputs
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fake_runs import WEIGHTS, evidence, make
 
+from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run

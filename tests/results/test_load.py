@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from load_results import BOUND, load, measured, result
 
+from modelzoo.frozen import replace
 from modelzoo.records.load import Flaw, InstanceUse, LoadRun, Scenario
 from modelzoo.records.run import Result
 from modelzoo.results import load as results

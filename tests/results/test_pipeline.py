@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fake_runs import result_of as result
 from pipelines import pipeline_run
 
+from modelzoo.frozen import replace
 from modelzoo.records.pipeline import MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
 from modelzoo.records.timing import LATENCY
 from modelzoo.results.pipeline import pipelines

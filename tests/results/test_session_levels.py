@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from statistics import stdev
 
 import pytest
@@ -12,6 +11,7 @@ from fake_runs import WEIGHTS, make, result_of
 from kept_sessions import beside, kept
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.results.session_levels import priors, session_levels, work_key

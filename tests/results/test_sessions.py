@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import stdev
 
 import pytest
@@ -12,6 +11,7 @@ from fake_runs import make, result_of, timing
 from kept_sessions import beside
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.results.sessions import over_sessions
 from modelzoo.setting import Setting

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fake_runs import evidence, make, timing
 
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.timing import DEVICE, ISSUE, SECONDS, Role, Series

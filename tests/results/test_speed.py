@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from fake_runs import make, result_of
 
 from modelzoo import stats
+from modelzoo.frozen import replace
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Asked, Result, Run
 from modelzoo.results.speed import looks, seconds_per_round, speeds

@@ -7,7 +7,6 @@ import json
 import math
 import os
 import stat
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from kept_sessions import beside
 from stored_results import FORMAT_1, FORMAT_2, name, unpacked
 
 from modelzoo.errors import InputError, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.reference import LoadEvidence

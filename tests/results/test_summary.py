@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of, warning
 
+from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.evidence import Evidence, ProofVerdict

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from instances import FOUR, configuration, ran, result
 
+from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.throughput import Dropped, MachinePrice, Throughput
 from modelzoo.results import throughput as results

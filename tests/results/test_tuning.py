@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from stored_search import SETTINGS, STAGES, TUNING, process, searched
 
+from modelzoo.frozen import replace
 from modelzoo.records.tuning import Choice
 from modelzoo.results import tuning
 

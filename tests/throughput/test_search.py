@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -14,6 +13,7 @@ from instances import configuration, ran, result
 from toy_workloads import SHORT, mlp
 
 from modelzoo.errors import UsageError, WorkerError
+from modelzoo.frozen import replace
 from modelzoo.measure.request import Request
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.protocol import Preparation

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from example_machine import SERVER
 
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.frozen import replace
 from modelzoo.machine import huge_pages
 from modelzoo.setting import Setting
 from modelzoo.tuning import conditions

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from fake_runs import make
 
+from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
 from modelzoo.tuning.costs import COMPILED, Costs

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from fake_runs import WEIGHTS, evidence, make
 
+from modelzoo.frozen import replace
 from modelzoo.records.agreement import OutputAgreement, OutputError
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import (

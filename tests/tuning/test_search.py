@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -12,6 +11,7 @@ from simulated_search import BEGIN, Machine, speeds
 from toy_workloads import mlp
 
 from modelzoo.errors import WorkerError
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Asked, Result, ValidityEntry
 from modelzoo.records.tuning import ExclusionKind, Goal, StageKind, Tuning

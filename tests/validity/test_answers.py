@@ -10,6 +10,7 @@ from typing import Any, Callable
 import pytest
 from validity import toys
 
+from modelzoo.frozen import replace
 from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnswer
 from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest, bind, conclude, judge
 from modelzoo.validity.squad import question_kind
@@ -123,7 +124,6 @@ def test_the_limit_on_the_answer_and_the_window_come_from_the_declaration(
     run: Callable[..., Validity], reader: Any
 ) -> None:
     """With windows of 96 tokens the model sees 96 tokens in every call."""
-    import dataclasses
 
     lengths = set()
 
@@ -131,7 +131,7 @@ def test_the_limit_on_the_answer_and_the_window_come_from_the_declaration(
         lengths.add(args[0].shape[1])
         return reader.call(*args)
 
-    run(call, task=dataclasses.replace(reader.task, max_length=96, stride=32), limit=2)
+    run(call, task=replace(reader.task, max_length=96, stride=32), limit=2)
     assert lengths == {96}
 
 

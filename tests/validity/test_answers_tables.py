@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from modelzoo.frozen import replace
 from modelzoo.records.partial import AnsweredQuestion, ScoredAnswer
 from modelzoo.validity import TaskContext, ValidityRequest
 from modelzoo.validity.answers_tables import SHOWN, answers_table, csv_rows, summary_table

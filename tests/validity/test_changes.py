@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from modelzoo.frozen import replace
 from modelzoo.records.validity import MetricChange
 from modelzoo.validity import TaskContext, ValidityRequest
 from modelzoo.validity.average_precision import AP_NAMES, Evaluation

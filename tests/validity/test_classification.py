@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from pathlib import Path
 from typing import Any, Callable
 
@@ -12,6 +11,7 @@ from PIL import Image
 from validity import toys
 
 from modelzoo.errors import InputError, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses
 from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest, bind, conclude, judge
 from modelzoo.validity.changes import interval_text
@@ -94,7 +94,7 @@ def test_swapped_colours_are_not_valid(
 ) -> None:
     """BGR in place of RGB is found in eager mode, and by KL if the layers cannot be observed."""
     swapped = predictor(classifier.model, "bf16", via=lambda x: classifier.model(x[:, [2, 1, 0]]))
-    for tested in (swapped, dataclasses.replace(swapped, model=None)):
+    for tested in (swapped, replace(swapped, model=None)):
         judged = run(tested, data=str(classifier.data), limit=16)
         assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
         assert "KL" in judged.reason
@@ -132,7 +132,7 @@ def test_nothing_in_common_is_not_valid(
 def test_a_reference_far_from_its_published_quality_cannot_judge(run: Callable[..., Validity], classifier: Any) -> None:
     """Class names in another order make fp32 itself wrong: a broken set-up, exit code 2."""
     task = classifier.task
-    shifted = dataclasses.replace(task, wnids=lambda: [*task.wnids()[7:], *task.wnids()[:7]])
+    shifted = replace(task, wnids=lambda: [*task.wnids()[7:], *task.wnids()[:7]])
     judged = run(task=shifted, data=str(classifier.data), limit=20)
     assert (judged.verdict, judged.exit_code) == ("CANNOT JUDGE", 2)
     assert "published" in judged.reason
@@ -189,7 +189,7 @@ def test_progress_shows_the_running_metric(classifier: Any, predictor: Callable[
         yield
 
     predictors = [
-        dataclasses.replace(predictor(classifier.model, precision), active=lambda p=precision: active(p))
+        replace(predictor(classifier.model, precision), active=lambda p=precision: active(p))
         for precision in ("fp32", "bf16")
     ]
     seen: list[tuple[int, int, str]] = []
@@ -229,7 +229,7 @@ def planted(folder: Path, right: Callable[[int], tuple[bool, bool]], *, labelled
         label = item.label if labelled else None
         pictures.append(ClassifiedPicture(index, item.name, label, *tops, 0.0, 0.0, 0.0, 0.0, False))
     if not labelled:
-        bound.items = [dataclasses.replace(item, label=None) for item in bound.items]  # type: ignore[misc]
+        bound.items = [replace(item, label=None) for item in bound.items]  # type: ignore[misc]
     return conclude(bound, PartialResult("classification", classified=tuple(pictures)))
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from modelzoo.frozen import replace
 from modelzoo.records.partial import ClassifiedPicture, TopClasses
 from modelzoo.validity import TaskContext, ValidityRequest
 from modelzoo.validity.classification_tables import changed_tables, csv_rows, summary_table, top5_table

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.validity import TaskContext, ValidityRequest
 from modelzoo.validity.explain import exhibits, first_suspect, layer_table, tables

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from engines.fake_engine import FakeEngine, FakeSession
 from validity import toys
 
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.records.workload import Weights, WeightsKind

@@ -9,6 +9,7 @@ import pytest
 from validity import toys
 
 from modelzoo.errors import InputError, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.shards import ShardPlan
 from modelzoo.validity import shards
 from modelzoo.validity.judging import bind
@@ -65,7 +66,6 @@ def test_the_plan_is_the_same_where_the_data_is_elsewhere(tmp_path: Path) -> Non
 
 def test_whatever_changes_predictions_changes_every_identity(tmp_path: Path) -> None:
     """Facts, annotations, items; but not the size of the shards, as long as they have the same items."""
-    from dataclasses import replace
 
     folder = tmp_path / "one"
     task = task_of("detection", folder, 8)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import pytest
 
+from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.records.validity import Check
 from modelzoo.validity import ValidityRequest
@@ -16,11 +16,11 @@ from modelzoo.validity.verdict import common_check, decide, finite_check, layer_
 GOOD = check_value("accuracy", 1.0, {})
 BAD = check_value("accuracy", 0.5, {})
 LAYER = LayerError("conv", "Conv2d", 0.004, 0.0, 0.001, 0.004, 0.0, True)
-BROKEN = dataclasses.replace(LAYER, name="broken", error=None, scale=None, finite=False)
+BROKEN = replace(LAYER, name="broken", error=None, scale=None, finite=False)
 
 
 def request(**changes: object) -> ValidityRequest:
-    return dataclasses.replace(ValidityRequest(), **changes)  # type: ignore[arg-type]
+    return replace(ValidityRequest(), **changes)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

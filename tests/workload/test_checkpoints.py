@@ -7,7 +7,6 @@ import hashlib
 import http.server
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 from toy_workload import OPTIONS, STATE, hub, publish, toy_with
 
 from modelzoo.errors import WeightsError
+from modelzoo.frozen import replace
 from modelzoo.workload import Checkpoint, checkpoints, weights
 from modelzoo.workload.state import REPOSITORY_WEIGHTS
 

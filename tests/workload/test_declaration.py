@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from toy_workload import TOY
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.workload import Checkpoint, Option, Workload, discovery
 
 

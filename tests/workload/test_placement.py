@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import torch
 from toy_workload import OPTIONS, TOY
 
+from modelzoo.frozen import replace
 from modelzoo.workload import weights
 from modelzoo.workload.placement import file_mappings, lies_in, own_memory
 

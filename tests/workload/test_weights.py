@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from toy_workload import OPTIONS, STATE, TOY, hub, publish, toy_with
 
 from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
+from modelzoo.frozen import replace
 from modelzoo.records.workload import WeightsKind
 from modelzoo.workload import checkpoints, weights
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import ClassVar, Optional
+
+from msgspec.structs import asdict
 
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS

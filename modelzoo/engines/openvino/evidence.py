@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from modelzoo.engines.openvino.runtime_model import Layer
 from modelzoo.evidence.attribution import AttributedTime
@@ -18,6 +18,7 @@ from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.precision_proof import decide_precision
 from modelzoo.evidence.verdict import AttributedAudit, judge_attributed
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.evidence import Evidence, KernelCalls, KernelDigest, LogSource, OperatorClass, ProofSource
 

@@ -6,9 +6,10 @@ import os
 import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
+
+from msgspec.structs import asdict
 
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.engines.torch import compilation, device_audit, devices, execution, switches
@@ -17,6 +18,7 @@ from modelzoo.engines.torch.device_errors import device_problem
 from modelzoo.engines.torch.devices import TorchDevice
 from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of
 from modelzoo.errors import EnvironmentProblem
+from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.worker_environment import MATH_MODE_VARIABLE

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from modelzoo.comparison.compare import Question, compare
 from modelzoo.comparison.gate import gate
 from modelzoo.comparison.model import Basis, Comparison, Estimate, Outcome, Row, StoredResult
 from modelzoo.comparison.sides import make_side
 from modelzoo.errors import InputError
+from modelzoo.frozen import replace
 from modelzoo.report import compare as document
 from modelzoo.report import findings
 from modelzoo.report.page import figures

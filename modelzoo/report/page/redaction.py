@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
+from modelzoo.frozen import field_names, replace
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport, ValidityEntry
 from modelzoo.setting import BACKENDS, BF16_METHODS, MODES, PRECISIONS, Setting
@@ -73,14 +73,13 @@ class _Redactor:
             return value if value and isinstance(value[0], (float, int)) else tuple(map(self.walk, value))
         if isinstance(value, dict):
             return {key: self.walk(each) for key, each in value.items()}
-        if is_dataclass(value) and not isinstance(value, type):
-            return self._record(value)
-        return value
+        names = field_names(value)
+        return self._record(value, names) if names else value
 
-    def _record(self, record: Any) -> Any:
+    def _record(self, record: Any, names: Iterable[str]) -> Any:
         if isinstance(record, Setting):
             return self._setting(record)
-        changes = {each.name: self.walk(getattr(record, each.name)) for each in fields(record)}
+        changes = {name: self.walk(getattr(record, name)) for name in names}
         if isinstance(record, EnvironmentChanges):
             changes = {name: _without_values(value) for name, value in changes.items()}
         elif isinstance(record, Machine):

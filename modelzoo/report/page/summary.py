@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from modelzoo.formatting import capitalized
+from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.report import findings, results_table
 from modelzoo.report.conditions import grouped_conditions, grouped_failures

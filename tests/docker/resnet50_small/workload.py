@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from modelzoo.frozen import replace
 from modelzoo.workload import InputRequest, Inputs, discovery
 
 PIXELS = 64

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from safetensors.torch import save_file
 from modelzoo.engines.export import store
 from modelzoo.engines.export.source import TorchSource
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.export import Conversion, Export
 from modelzoo.records.workload import Weights, WeightsKind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from onnxruntime_recordings import recorded
@@ -13,6 +12,7 @@ from modelzoo.engines.onnxruntime.profile_log import parse_profile
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.precision_proof import UNKNOWN
 from modelzoo.evidence.profiler import nest_spans
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource, ProofVerdict
 

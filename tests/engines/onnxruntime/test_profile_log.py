@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from onnxruntime_recordings import recorded
@@ -21,6 +20,7 @@ from modelzoo.engines.onnxruntime.profile_log import (
 )
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.profiler import nest_spans
+from modelzoo.frozen import replace
 
 
 def test_the_nodes_of_one_call_are_named_by_operator_layout_and_operands() -> None:

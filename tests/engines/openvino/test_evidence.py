@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from openvino_recordings import DEFAULT, F32, recorded
 
 from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest, operator_class
 from modelzoo.engines.openvino.runtime_model import Layer, time_of_passes
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource, ProofVerdict
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import torch
 
 from modelzoo.engines.torch import compilation
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.frozen import replace
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import InputRequest, Inputs, Workload
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import torch
 from modelzoo.engines.torch import execution, switches
 from modelzoo.engines.torch.execution import Executable
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import InputRequest, Inputs, Workload
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from modelzoo.engines.torch import compilation, execution, graphs
 from modelzoo.engines.torch.graphs import GraphedModel
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Inputs, Workload
 

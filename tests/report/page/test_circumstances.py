@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from fake_runs import MACHINE, make, result_of
 
+from modelzoo.frozen import replace
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import EnvironmentChanges, Result
 from modelzoo.records.session import Session
@@ -18,7 +17,7 @@ from modelzoo.setting import Setting
 
 def test_what_differs_between_processes_is_named() -> None:
     """The clock of the moment does not count."""
-    other = dataclasses.replace(MACHINE, huge_pages="always", mhz=2000.0)
+    other = replace(MACHINE, huge_pages="always", mhz=2000.0)
     facts, said = circumstances.machine(result_of(make([1.0]), make([1.0], round=1, machine=other)))
     assert isinstance(facts, Facts)
     assert ("CPU", "Neoverse-N2") in [(fact.name, fact.value) for fact in facts.items]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import pytest
@@ -10,6 +9,7 @@ from fake_runs import MACHINE
 from stored_sides import session
 
 from modelzoo.comparison.model import StoredResult
+from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.report.page import history
 from modelzoo.report.page.content import Figure, Paragraphs, Section, Table
@@ -74,7 +74,7 @@ def test_without_ruptures_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_machines_are_separate_series() -> None:
     """Their levels are not to be compared in time."""
-    other = dataclasses.replace(MACHINE, cpu="Neoverse-V1")
+    other = replace(MACHINE, cpu="Neoverse-V1")
     mixed = [*sessions((1.0, 1.0)), *sessions((2.0, 2.0), machine=other)]
     found = workload(history.section("d", mixed, "h"))
     figure = next(block for block in found.blocks if isinstance(block, Figure))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from fake_runs import evidence, make, result_of
 
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict, TimeShare
 from modelzoo.records.profile import OperatorRow, Profile
 from modelzoo.report.differences import ShownRow, shown_rows
@@ -14,7 +13,7 @@ from modelzoo.report.page.content import Details, Paragraphs, Table
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 
-PROOF = dataclasses.replace(
+PROOF = replace(
     evidence(ProofVerdict.FP32), by_implementation=(TimeShare("gemm:jit", 1.0, 1.0, 4),), problems=("a problem",)
 )
 PROFILE = Profile(2, 0.2, (OperatorRow("aten::mm", ((2, 3), (3, 2)), 4, 0.1, 0.5),), (), None, None, ())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from load_results import load, measured, result
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
+from modelzoo.frozen import replace
 from modelzoo.records.load import LoadgenRun, NamedValue
 from modelzoo.report.page import build, rendering
 from modelzoo.report.page import load as page

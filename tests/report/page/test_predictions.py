@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 
 from places import DATA
 
+from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Thumbnail, ValidityEntry
 from modelzoo.records.validity import ClassChange, MetricChange
 from modelzoo.report.page import predictions
@@ -42,10 +42,10 @@ def test_changes_and_classes_have_their_intervals() -> None:
     [entry] = result.validity
     assert entry.report is not None
     change = MetricChange("top1", 0.8, 0.79, -0.03, 0.01, 0.02, 500, worse=7, better=2, p_value=0.18)
-    judged = dataclasses.replace(
+    judged = replace(
         entry.report.validity, changes=(change,), classes=(ClassChange("cat", 30, 0.9, 0.5, 0.0004, True),)
     )
-    entry = dataclasses.replace(entry, report=dataclasses.replace(entry.report, validity=judged))
+    entry = replace(entry, report=replace(entry.report, validity=judged))
     tables = [block for block in predictions.blocks(result, entry, 0) if isinstance(block, Table)]
     assert tables[0].rows == [("top1", "0.8000", "0.7900", "-0.0100 [-0.0300, +0.0100]", "0.02000", "7", "2", "500")]
     assert tables[1].rows == [("cat", "30", "0.9000", "0.5000", "0.0004", "BROKEN")]
@@ -54,7 +54,7 @@ def test_changes_and_classes_have_their_intervals() -> None:
 def test_what_could_not_be_judged_says_why() -> None:
     """Without a report there is only the reason."""
     result = ssdlite()
-    entry = dataclasses.replace(result.validity[0], report=None, error="no data")
+    entry = replace(result.validity[0], report=None, error="no data")
     found = predictions.blocks(result, entry, 8)
     assert found == [Paragraphs(("The predictions of bf16 could not be judged: no data",))]
 
@@ -63,8 +63,8 @@ def test_pictures_are_limited_for_the_whole_page() -> None:
     """The same number for each judgement, so that all together stay within the limit."""
     result = ssdlite()
     picture = Thumbnail("a.jpg", b"x" * 20_000)
-    entry: ValidityEntry = dataclasses.replace(result.validity[0], thumbnails=(picture,) * 8)
-    many = dataclasses.replace(result, validity=(entry,) * 8)
+    entry: ValidityEntry = replace(result.validity[0], thumbnails=(picture,) * 8)
+    many = replace(result, validity=(entry,) * 8)
     assert predictions.pictures_each([result]) == 3
     most = predictions.pictures_each([many])
     assert 8 * most * 20_000 <= predictions.PICTURE_BYTES < 8 * (most + 1) * 20_000

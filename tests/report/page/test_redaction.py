@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from fake_runs import MACHINE, WEIGHTS, make, result_of, warning
 from hypothesis import given
@@ -12,6 +10,7 @@ from places import DATA
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
+from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.run import EnvironmentChanges, Result, Thumbnail, ValidityEntry
 from modelzoo.records.workload import WeightsKind
@@ -28,14 +27,14 @@ SECRETS = ("joe", "acme", "secret", "cat.jpg", "hostname7", "10.1.2.3")
 def private() -> Result:
     """A result with something private in every place that can hold it."""
     setting = Setting(weights="/srv/acme/secret-model.pt", input="/home/joe/My Pictures/cat.jpg", batch=1)
-    machine = dataclasses.replace(
+    machine = replace(
         MACHINE, environment={"LD_PRELOAD": "/opt/acme/lib.so", "OMP_NUM_THREADS": "4"}, image="registry.acme:5000/x"
     )
     run = make(
         [0.1, 0.1, 0.1],
         setting=setting,
         machine=machine,
-        weights=dataclasses.replace(
+        weights=replace(
             WEIGHTS, kind=WeightsKind.PATH, name="secret-model.pt", path="/srv/acme/secret-model.pt", reason="as asked"
         ),
         items=("cat.jpg",),
@@ -52,8 +51,8 @@ def private() -> Result:
         "toy", 0, setting, 2, error="secret-model.pt is damaged", files=("out/acme/cat_compared.jpg",)
     )
     thumbnail = Thumbnail("cat_compared.jpg", b"jpeg")
-    entry = dataclasses.replace(judged, thumbnails=(thumbnail,))
-    return dataclasses.replace(result, command=command, validity=(entry,))
+    entry = replace(judged, thumbnails=(thumbnail,))
+    return replace(result, command=command, validity=(entry,))
 
 
 def test_nothing_private_is_left_in_result_or_page() -> None:
@@ -79,10 +78,7 @@ def test_what_was_measured_stays() -> None:
     mine, theirs = before.runs[0].report, after.runs[0].report
     assert mine is not None
     assert theirs is not None
-    assert (
-        dataclasses.replace(theirs.machine, environment=mine.machine.environment, image=mine.machine.image)
-        == mine.machine
-    )
+    assert replace(theirs.machine, environment=mine.machine.environment, image=mine.machine.image) == mine.machine
     assert theirs.setting.batch == 1
     assert theirs.weights.sha256 == mine.weights.sha256
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import pytest
@@ -12,6 +11,7 @@ from places import DATA
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict, TimeShare
 from modelzoo.records.run import Result
 from modelzoo.report.page import build, rendering
@@ -117,7 +117,7 @@ def test_a_page_is_the_same_every_time() -> None:
 
 def test_hostile_text_is_text() -> None:
     """In names of workloads, kernels and files, in errors, warnings, commands, and in the text of plots."""
-    proof = dataclasses.replace(
+    proof = replace(
         evidence(ProofVerdict.FP32, HOSTILE), by_implementation=(TimeShare(HOSTILE, 1.0, 1.0, 1),), problems=(HOSTILE,)
     )
     found = (warning("OTHER_LOAD", HOSTILE, HOSTILE),)
@@ -127,8 +127,8 @@ def test_hostile_text_is_text() -> None:
         for i in range(3)
     ]
     runs.append(make(None, workload=f"{HOSTILE}2", group=2, error=HOSTILE))
-    result = dataclasses.replace(result_of(*runs), command=("modelzoo", "run", HOSTILE), created=HOSTILE)
-    sessions = (StoredResult(HOSTILE, result), StoredResult("b", dataclasses.replace(result, created="2026-01-01")))
+    result = replace(result_of(*runs), command=("modelzoo", "run", HOSTILE), created=HOSTILE)
+    sessions = (StoredResult(HOSTILE, result), StoredResult("b", replace(result, created="2026-01-01")))
     given = [Given(HOSTILE, sessions, is_directory=True), Given("b", sessions[1:])]
     html = rendering.html(build.page(given, Question()))
     page = read_page(html)

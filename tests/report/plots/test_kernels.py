@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from drawn import HOSTILE, check, filled, texts
 from fake_runs import evidence
 from stored_results import FORMAT_2
 
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.report.plots import canvas, kernels
 from modelzoo.report.plots.kernels import NO_PRODUCT, KernelBar, Kernels, KernelTime

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from stored_search import STAGES, process, searched
 
+from modelzoo.frozen import replace
 from modelzoo.records.tuning import Choice
 from modelzoo.report.plots import forest, ladder
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from drawn import HOSTILE, check, marks, parsed, texts
 from fake_runs import make
 
+from modelzoo.frozen import replace
 from modelzoo.report.plots import canvas, processes
 from modelzoo.report.plots.processes import Processes, ProcessSeries
 from modelzoo.stats import Interval

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from drawn import HOSTILE, check, marks, parsed, texts
 from example_machine import TWO_CORES
 from fake_runs import make, result_of
 
+from modelzoo.frozen import replace
 from modelzoo.records.roofline import Bound, BoundBy
 from modelzoo.report.plots import canvas, roofline
 from modelzoo.report.plots.roofline import Roofline, RooflinePoint
@@ -38,7 +38,7 @@ def test_every_setting_has_a_numbered_mark_and_every_limit_its_speed(width: floa
 def test_the_limits_can_be_drawn_without_settings_and_without_bandwidth() -> None:
     """Without a measured copy there are only the flat limits."""
     check(roofline.svg(Roofline((), TWO_CORES), "a"))
-    flat = Roofline(POINTS, dataclasses.replace(TWO_CORES, bandwidth=()))
+    flat = Roofline(POINTS, replace(TWO_CORES, bandwidth=()))
     text = roofline.svg(flat, "a")
     check(text)
     assert not any("memory copy" in each for each in texts(text))
