@@ -89,6 +89,13 @@ def test_slow_batches_allow_more_lateness() -> None:
     assert lateness([], 0.01).p99 == 0.0
 
 
+@pytest.mark.parametrize(("late", "of"), [(1, 20), (1, 100), (1, 199), (2, 200)])
+def test_one_request_in_a_hundred_may_be_late(late: int, of: int) -> None:
+    """And a single one of fewer."""
+    assert lateness([*[0.0] * (of - late), *[1.0] * late], 0.01).p99 == 0.0
+    assert lateness([*[0.0] * (of - late - 1), *[1.0] * (late + 1)], 0.01).p99 == 1.0
+
+
 def test_rates_and_shares_are_of_the_whole_run() -> None:
     """From the start of the schedule to the last reply."""
     found = run(*[0.01] * 50)
