@@ -123,7 +123,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
         "repeat": "LoadGen's" if run.replayed else str(run.repeat + 1),
         "asked, requests/s": MISSING if run.rate is None else significant(run.rate, 3),
         "answered/s": significant(results.achieved(run), 3),
-        "requests": f"{run.requests:,}",
+        "requests": f"{len(run.latencies):,} of {run.requests:,}" if run.given_up else f"{run.requests:,}",
         "rejected": f"{run.rejected:,}" if run.rejected else MISSING,
     }
     if load.plan.scenario is not Scenario.OFFLINE:

@@ -38,6 +38,14 @@ def test_a_row_has_rates_percentiles_with_units_and_a_verdict(search: Load) -> N
     assert any(row["verdict"] == "INVALID (bound not met)" for row in table)
 
 
+def test_a_run_that_ended_early_shows_how_many_requests_it_had(search: Load) -> None:
+    """Its percentiles are of those, not of all that were planned."""
+    early = next(run for run in search.runs if run.given_up)
+    (row,) = rows(replace(search, runs=(early,)))
+    assert row["requests"] == f"{len(early.latencies)} of 662"
+    assert len(early.latencies) < 662
+
+
 def test_a_search_is_answered_in_a_sentence_and_as_a_command(search: Load) -> None:
     """The rate that every repeat sustained, with the interval of the level and how it was computed."""
     said = report.headline(search)
