@@ -72,8 +72,7 @@ def _add_validate(parser: argparse.ArgumentParser) -> None:
         "--shard-items",
         type=int,
         metavar="N",
-        help="items per shard, rounded up to whole batches (default: 500 pictures to classify, 50 to detect objects "
-        "in, 100 questions)",
+        help="items per shard, rounded up to whole batches (default: a hundredth of the data set)",
     )
     group.add_argument(
         "--recheck",

@@ -159,6 +159,7 @@ def _cpus(report: RunReport, result: Result) -> Facts:
     yield "number of CPUs allowed", str(limits.affinity)
     yield "CPUs allowed", limits.cpus_allowed
     yield "CPU quota", NONE if limits.quota is None else f"{limits.quota:g} CPUs"
+    yield "niceness", _text(report.machine.niceness)
 
 
 def _variables(report: RunReport, result: Result) -> Facts:

@@ -59,6 +59,8 @@ RECORDED_PREFIXES = (
     "QEMU_",
 )
 """A variable whose name starts with one of these is recorded with each result."""
+_BOOKKEEPING = "TORCHELASTIC_"
+"""Such variables are torchrun's own: ids and paths that are different in every process."""
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)KEY($|_)", re.IGNORECASE)
 
 
@@ -67,7 +69,7 @@ def recorded_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         name: "(hidden)" if _SECRET.search(name) else private_path(environ[name], environ)
         for name in sorted(environ)
-        if name.startswith(RECORDED_PREFIXES)
+        if name.startswith(RECORDED_PREFIXES) and not name.startswith(_BOOKKEEPING)
     }
 
 

@@ -100,6 +100,7 @@ def read_machine(
         instance_type=cloud.instance_type if cloud else None,
         image_id=environ.get(IMAGE_ID_VARIABLE),
         vcpus_per_core=count_vcpus_per_core(hypervisor is not None, threads_per_core, cpu.architecture, cpu.model),
+        niceness=os.getpriority(os.PRIO_PROCESS, 0) if real else None,
     )
 
 

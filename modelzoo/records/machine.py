@@ -83,6 +83,7 @@ class Machine(msgspec.Struct, frozen=True):
         instance_type: the provider's name of this kind of machine. Only some providers put it into the firmware.
         vcpus_per_core: in a virtual machine, how many virtual CPUs share a physical core. ``None`` on bare metal, and
             if the guest cannot know: hypervisors often hide SMT siblings.
+        niceness: of this process; the scheduler prefers programs with a lower one.
     """
 
     cpu: str
@@ -119,6 +120,7 @@ class Machine(msgspec.Struct, frozen=True):
     instance_type: Optional[str] = None
     vcpus_per_core: Optional[int] = None
     image_id: Optional[str] = None
+    niceness: Optional[int] = None
 
 
 class ClockFrequency(msgspec.Struct, frozen=True):

@@ -119,7 +119,7 @@ class ShardJob(ValidateJob, frozen=True, tag="shards"):
     """Divide a data set into shards and compare both models' predictions shard by shard, as each ``ShardTurn`` says.
 
     Attributes:
-        shard_items: items per shard; ``None``: by the kind of task.
+        shard_items: items per shard; ``None``: a hundredth of the data set.
     """
 
     shard_items: Optional[int] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from typing import Optional
 
@@ -13,12 +14,11 @@ from modelzoo.records.shards import Shard, ShardPlan
 from modelzoo.validity.protocol import JudgingTask
 from modelzoo.workload.checkpoints import file_sha256
 
-SHARD_ITEMS = {"classification": 500, "detection": 50, "answers": 100}
-"""Items per shard by the kind of task: 1 % of ImageNet's validation set, COCO's val2017, SQuAD 1.1's development set.
-
-A killed host loses one shard, so a shard should be a small part of the whole; each costs a file and a message."""
-OTHER_TASKS = 100
-"""The same for a task that a workload brings along."""
+SHARDS = 100
+"""How many shards a data set has at most, unless their size is given. A killed host loses one shard, and in the end the
+hosts wait for the last one, so a shard should be a small part of the whole; each costs a file and a message."""
+LEAST_ITEMS = 4
+"""A shard of a small data set has so many items at least."""
 
 
 def plan(task: JudgingTask, facts: Mapping[str, str], size: Optional[int] = None) -> ShardPlan:
@@ -28,7 +28,8 @@ def plan(task: JudgingTask, facts: Mapping[str, str], size: Optional[int] = None
 
     Args:
         facts: what all predictions depend on besides the items, by name.
-        size: items per shard; default ``SHARD_ITEMS``. A shard may be larger, because it ends between two batches.
+        size: items per shard; by default a hundredth of them. A shard may be larger, because it ends between two
+            batches.
 
     Raises:
         UsageError: ``size`` is below 1.
@@ -40,7 +41,7 @@ def plan(task: JudgingTask, facts: Mapping[str, str], size: Optional[int] = None
     # Not the size of the shards: a shard is identified by its first and last item.
     known = {**facts, "annotations": task.data_digest(), "items": f"{len(task.items)} ({items[:12]})"}
     common = _digest(msgspec.json.encode(sorted(known.items())).decode(), items)
-    bounds = list(_bounds(task, size or SHARD_ITEMS.get(task.name, OTHER_TASKS)))
+    bounds = list(_bounds(task, size or max(LEAST_ITEMS, math.ceil(len(task.items) / SHARDS))))
     shards = tuple(
         Shard(number, start, stop, _digest(common, str(start), str(stop)))
         for number, (start, stop) in enumerate(zip(bounds, bounds[1:]))

@@ -50,6 +50,7 @@ def read(report: RunReport, commit: str | None = None) -> dict[str, str | None]:
         ({"instance_type": "c7g.2xlarge"}, "instance type", "c7g.2xlarge"),
         ({"image": "zoo:acl"}, "image", "zoo:acl"),
         ({"threads": Threads(2, 2, 2, 1.5, "quota", "0-1")}, "CPU quota", "1.5 CPUs"),
+        ({"niceness": 5}, "niceness", "5"),
         ({"threads": Threads(2, 2, 2, None, "affinity", "0-1")}, "CPUs allowed", "0-1"),
         ({"environment": {"LD_PRELOAD": "libtcmalloc.so"}}, "variable LD_PRELOAD", "libtcmalloc.so"),
     ],

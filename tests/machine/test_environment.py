@@ -15,7 +15,7 @@ from modelzoo.machine.environment import (
 
 
 def test_recorded_variables_hold_nothing_private() -> None:
-    """Other variables are left out, secrets hidden, and home directories and user names masked."""
+    """Others, and torchrun's own, are left out, secrets hidden, and home directories and user names masked."""
     environ = {
         "HOME": "/home/joe",
         "USER": "joe",
@@ -24,6 +24,7 @@ def test_recorded_variables_hold_nothing_private() -> None:
         "LD_PRELOAD": "/scratch/joe/lib.so:/home/joe2/lib.so",
         "MODELZOO_API_KEY": "secret",
         "OMP_NUM_THREADS": "8",
+        "TORCHELASTIC_RUN_ID": "none",
     }
     assert recorded_environment(environ) == {
         "LD_PRELOAD": "/scratch/USER/lib.so:/home/USER/lib.so",

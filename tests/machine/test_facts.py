@@ -70,4 +70,5 @@ def test_facts_of_this_machine_are_plain_data() -> None:
     again = json.loads(json.dumps(encode(found)))
     assert again["threads"]["count"] >= 1
     assert again["cpu"]
+    assert again["niceness"] == os.getpriority(os.PRIO_PROCESS, 0)
     assert os.uname().nodename not in (found.cpu, found.kernel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from pathlib import Path
 
@@ -44,6 +45,15 @@ def test_shards_hold_every_item_once(kind: str, size: int, tmp_path: Path) -> No
     assert [shard.number for shard in found] == list(range(len(found)))
     assert all(shard.items >= size for shard in found[:-1])
     assert all(shard.items for shard in found)
+
+
+@pytest.mark.parametrize(("count", "items"), [(9, 4), (400, 4), (401, 5)])
+def test_a_shard_is_a_hundredth_of_the_data(count: int, items: int, tmp_path: Path) -> None:
+    """But four items at least; whole batches may make it larger."""
+    task = task_of("detection", tmp_path / "data", count)
+    batch = task.context.request.batch
+    found = shards.plan(task, FACTS).shards
+    assert found[0].items == math.ceil(items / batch) * batch
 
 
 @pytest.mark.parametrize("kind", ["classification", "answers"])
