@@ -15,7 +15,7 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure.request import Request
 from modelzoo.measure.staging import check_stages, declared_stages, require_stages, without_staged_parts
-from modelzoo.records.export import Export
+from modelzoo.records.export import Conversion, Export
 from modelzoo.records.pipeline import MODEL, PER_BATCH, UNDIVIDED
 from modelzoo.records.run import RunReport
 from modelzoo.records.timing import LATENCY, Role
@@ -105,7 +105,7 @@ def test_a_workload_without_stages_is_refused_before_anything_is_made() -> None:
 def test_engines_that_cannot_run_the_stages_are_refused(staged: Workload) -> None:
     """One with an environment of its own, and one that runs the whole model although stages take a part of it over."""
     setting = replace(RESOLVED, engine="onnxruntime")
-    export = object.__new__(Export)
+    export = Export("directory", "batch", Conversion("exporter", "1"), "", "")
     with pytest.raises(UsageError, match="engine onnxruntime runs in an environment of its own"):
         check_stages(staged, setting, WEIGHTS, export, "/env/bin/python")
     with pytest.raises(UsageError, match="engine onnxruntime runs the whole model; leave --stages out"):
