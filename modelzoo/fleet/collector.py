@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ LOST_SECONDS = 60.0
 """A member that has not been heard of for so long is lost; what it was doing is given to others."""
 BEAT_SECONDS = 5.0
 """Seconds between two signs of life."""
+GATHER_SECONDS = 10.0
+"""So long after the first member has joined, the others may join before work is handed out: who comes later may have
+finished on an earlier call what another one would do again."""
 LOOK_SECONDS = 0.1
 """Seconds between two looks at the store; a look takes one request for each member that is present, and one more."""
 REFUSED_SECONDS = 5.0
@@ -81,6 +85,7 @@ class Collector:
         on_event: called with a sentence when a member comes, leaves or is lost.
         lost_seconds: see ``LOST_SECONDS``.
         look_seconds: see ``LOOK_SECONDS``.
+        gather_seconds: see ``GATHER_SECONDS``.
     """
 
     def __init__(
@@ -91,11 +96,13 @@ class Collector:
         on_event: Callable[[str], None] = lambda text: None,
         lost_seconds: float = LOST_SECONDS,
         look_seconds: float = LOOK_SECONDS,
+        gather_seconds: float = GATHER_SECONDS,
     ) -> None:
         self._connection, self._size, self._work = connection, size, work
         self._on_event, self._lost_seconds, self._look_seconds = on_event, lost_seconds, look_seconds
         self._members: dict[int, _Member] = {}
         self._began = self._looked = time.monotonic()
+        self._gather_seconds, self._first_joined = gather_seconds, math.inf
 
     def run(self) -> None:
         """Serve the members.
@@ -154,6 +161,7 @@ class Collector:
                 if former.present and other != number and former.joined and former.joined.rank == message.rank:
                     self._end(other, former, "torchrun has restarted it")
             member.joined = message
+            self._first_joined = min(self._first_joined, time.monotonic())
             reason = self._work.join(number, message) if message.protocol == FLEET_PROTOCOL else "another protocol"
             if reason:
                 self._refuse(number, member, reason)
@@ -165,6 +173,8 @@ class Collector:
         self._work.receive(number, message)
 
     def _answer(self, done: bool) -> None:
+        if not done and self._is_gathering():
+            return
         for number, member in self._members.items():
             if member.present and member.waits:
                 task = Done() if done else self._work.next(number)
@@ -205,8 +215,14 @@ class Collector:
 
     def _awaited(self) -> bool:
         """Whether a rank has not come yet, and still may."""
-        joined = {each.joined.rank for each in self._members.values() if each.joined is not None}
-        return len(joined) < self._size and time.monotonic() - self._began < self._lost_seconds
+        return not self._all_joined() and time.monotonic() - self._began < self._lost_seconds
+
+    def _is_gathering(self) -> bool:
+        """Whether the work waits for ranks that have not come yet."""
+        return not self._all_joined() and time.monotonic() - self._first_joined < self._gather_seconds
+
+    def _all_joined(self) -> bool:
+        return len({each.joined.rank for each in self._members.values() if each.joined is not None}) == self._size
 
     def _reading(self) -> bool:
         """Whether a member that has just been refused has not yet read why."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Callable, Optional
 
 from modelzoo.errors import ModelzooError
-from modelzoo.fleet.collector import BEAT_SECONDS, LOOK_SECONDS, LOST_SECONDS, Collector, Work
+from modelzoo.fleet.collector import BEAT_SECONDS, GATHER_SECONDS, LOOK_SECONDS, LOST_SECONDS, Collector, Work
 from modelzoo.fleet.member import CLOSED, LONGEST_WAIT, Link
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.store import ANSWER_SECONDS, Connection, Heartbeat, Server, StoreLostError
@@ -25,13 +25,14 @@ class Times:
 
     Attributes:
         answer: see ``ANSWER_SECONDS``. lost: see ``LOST_SECONDS``. beat: see ``BEAT_SECONDS``. look: see
-            ``LOOK_SECONDS``.
+            ``LOOK_SECONDS``. gather: see ``GATHER_SECONDS``.
     """
 
     answer: float = ANSWER_SECONDS
     lost: float = LOST_SECONDS
     beat: float = BEAT_SECONDS
     look: float = LOOK_SECONDS
+    gather: float = GATHER_SECONDS
 
 
 class Collecting:
@@ -108,4 +109,4 @@ def collect(
 ) -> Collecting:
     """Start to serve ``size`` members, with a connection of its own."""
     connection = Connection(store, prefix, seconds=times.answer)
-    return Collecting(Collector(connection, size, work, on_event, times.lost, times.look), connection)
+    return Collecting(Collector(connection, size, work, on_event, times.lost, times.look, times.gather), connection)

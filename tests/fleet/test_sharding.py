@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Optional
 
@@ -22,7 +23,7 @@ from fleet_members import (
 )
 
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.fleet.meeting import store_of
+from modelzoo.fleet.meeting import Times, store_of
 from modelzoo.fleet.member import Link
 from modelzoo.fleet.shard_files import ShardFiles
 from modelzoo.fleet.sharding import proven_otherwise
@@ -38,15 +39,18 @@ from modelzoo.report.fleet import sharding_notes
 from modelzoo.validity.judging import merge
 
 
-def fleet(folder: Path, judges: list[FakeJudge], again: int = 0) -> list[Outcome]:
-    """Run all members; the disk of each is a directory of its own."""
+def fleet(
+    folder: Path, judges: list[FakeJudge], again: int = 0, times: Times = QUICK, late: float = 0.0
+) -> list[Outcome]:
+    """Run all members; the disk of each is a directory of its own. The last one comes ``late`` seconds later."""
     port = free_port()
 
     def call(rank: int) -> Optional[Judged]:
         here = member(rank, len(judges), port)
+        time.sleep(late if rank == len(judges) - 1 else 0.0)
         with store_of(here) as store:
             files = ShardFiles(directory(folder, rank))
-            return judge_together(here, store, judges[rank], files, again=again, times=QUICK)
+            return judge_together(here, store, judges[rank], files, again=again, times=times)
 
     return together([lambda rank=rank: call(rank) for rank in range(len(judges))])  # type: ignore[misc]
 
@@ -111,6 +115,21 @@ def test_another_call_goes_on_after_the_host_of_the_store_was_killed(tmp_path: P
     assert sorted([*kept, *second[0].done, *second[1].done]) == list(range(6))
     assert found.reused == len(kept)
     check_whole(tmp_path, divided)
+
+
+def test_what_a_member_that_comes_later_has_finished_is_not_judged_again(tmp_path: Path) -> None:
+    """The others wait for it, but not for ever."""
+    divided = plan()
+    kept = divided.shards[:3]
+    for shard in kept:
+        ShardFiles(directory(tmp_path, 1)).write(judged(shard, "host-1"))
+    judges = [FakeJudge(f"host-{rank}", divided) for rank in range(2)]
+    found = collected(fleet(tmp_path, judges, times=replace(QUICK, gather=60.0), late=0.3)).sharding
+    assert sorted([*judges[0].done, *judges[1].done]) == [3, 4, 5]
+    assert found.reused == len(kept)
+    judges = [FakeJudge(f"host-{rank}", divided) for rank in range(2)]
+    fleet(tmp_path / "new", judges, times=replace(QUICK, gather=0.05), late=0.5)
+    assert judges[0].done == list(range(6))
 
 
 def test_a_third_call_judges_nothing(tmp_path: Path) -> None:
