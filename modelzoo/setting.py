@@ -9,7 +9,6 @@ from pathlib import PurePath
 from typing import Any, Optional, Union
 
 import msgspec
-from msgspec.structs import fields
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -196,7 +195,7 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     """
     shown = {"precision", "bf16_method", "engine", "mode", "backend", "channels_last", "malloc", "thp", *LAUNCHERS}
     shown |= {"primitive_cache", "in_flight", "include_copies", "options"}
-    names = [each.name for each in fields(Setting) if each.name not in shown]
+    names = [name for name in Setting.__struct_fields__ if name not in shown]
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
     options = sorted({name for setting in settings for name in setting.options})
     varied_options = [name for name in options if len({repr(setting.options.get(name)) for setting in settings}) > 1]

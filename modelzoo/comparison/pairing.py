@@ -12,7 +12,6 @@ from pathlib import PurePath
 from typing import Optional
 
 import msgspec
-from msgspec.structs import fields
 
 from modelzoo.comparison.model import SideSetting
 from modelzoo.errors import UsageError
@@ -21,7 +20,7 @@ from modelzoo.setting import CONVERTING, OptionValue, Setting, labels, parse_wor
 
 Words = Mapping[str, str]
 """A setting in the notation of ``--setting``: values as text, by the names of the options."""
-_FIELDS = tuple(each.name for each in fields(Setting) if each.name not in ("bf16_method", "options"))
+_FIELDS = tuple(name for name in Setting.__struct_fields__ if name not in ("bf16_method", "options"))
 _SEPARATOR = re.compile(r":(?=\s*[\w-]+=)")
 """The colon of ``--pair``; one within a value (``cuda:1``) is not followed by a name."""
 

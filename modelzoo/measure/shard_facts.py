@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from msgspec.structs import fields
+from msgspec.structs import asdict
 
 from modelzoo.engines.protocol import Engine
 from modelzoo.records.protocol import ShardJob
-from modelzoo.setting import ResolvedSetting, value_text
+from modelzoo.setting import value_text
 from modelzoo.version import __version__
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import REPOSITORY_FILES, file_sha256
@@ -38,9 +38,9 @@ def shard_facts(job: ShardJob, work: Workload, engine: Engine) -> dict[str, str]
         beside = [weights / name for name in REPOSITORY_FILES if (weights / name).is_file()]
         found["files beside the weights"] = _digest(weights, beside)
     found.update({name: version for name, version in engine.versions().items() if name != "python"})
-    for field in fields(ResolvedSetting):
-        if field.name not in (*LOCAL, "options"):
-            found[field.name.replace("_", "-")] = value_text(getattr(setting, field.name))
+    for name, value in asdict(setting).items():
+        if name not in (*LOCAL, "options"):
+            found[name.replace("_", "-")] = value_text(value)
     found.update({f"option {name}": value_text(value) for name, value in setting.options.items()})
     return found
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Optional
 
-from msgspec.structs import fields
+from msgspec.structs import asdict
 
 from modelzoo.frozen import replace
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
@@ -32,7 +32,7 @@ def words(setting: ResolvedSetting) -> str:
     >>> words(ResolvedSetting(mode="compile", threads=2))[:56]
     'precision=fp32 mode=compile backend=auto device=cpu batc'
     """
-    given = [(each.name, getattr(setting, each.name)) for each in fields(setting) if each.name != "options"]
+    given = [(name, value) for name, value in asdict(setting).items() if name != "options"]
     found = dict(option(f"{name}={value}").split("=", 1) for name, value in given if value is not None)
     found.update({name: str(value) for name, value in setting.options.items() if value is not None})
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in found.items())

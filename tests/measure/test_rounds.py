@@ -11,6 +11,7 @@ from typing import Any, Optional
 import fake_runs
 import pytest
 from example_machine import machine_with
+from msgspec.structs import asdict
 from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
@@ -40,7 +41,7 @@ def silent(event: Event) -> None:
 
 def resolved(setting: Setting) -> ResolvedSetting:
     """``setting`` as a worker would resolve it on x86."""
-    values = {name: getattr(setting, name) for name in setting.__struct_fields__}
+    values = asdict(setting)
     method = "autocast" if setting.precision == "bf16" and setting.bf16_method is None else setting.bf16_method
     return ResolvedSetting(**{**values, "bf16_method": method, "batch": setting.batch or 16, "threads": 1})
 
