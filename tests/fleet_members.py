@@ -19,8 +19,8 @@ from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasse
 from modelzoo.records.run import SideReport
 from modelzoo.records.shards import JudgedBy, Shard, ShardPlan, ShardResult
 
-QUICK = Times(answer=10.0, lost=2.0, beat=0.1, look=0.005, gather=0.0)
-"""Members that wait for each other as briefly as a test allows."""
+QUICK = Times(answer=10.0, lost=2.0, beat=0.1, look=0.005, gather=30.0)
+"""Members that wait for each other as briefly as a test allows: work is handed out as soon as all have joined."""
 
 
 def free_port() -> int:

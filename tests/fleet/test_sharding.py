@@ -124,7 +124,7 @@ def test_what_a_member_that_comes_later_has_finished_is_not_judged_again(tmp_pat
     for shard in kept:
         ShardFiles(directory(tmp_path, 1)).write(judged(shard, "host-1"))
     judges = [FakeJudge(f"host-{rank}", divided) for rank in range(2)]
-    found = collected(fleet(tmp_path, judges, times=replace(QUICK, gather=60.0), late=0.3)).sharding
+    found = collected(fleet(tmp_path, judges, late=0.3)).sharding
     assert sorted([*judges[0].done, *judges[1].done]) == [3, 4, 5]
     assert found.reused == len(kept)
     judges = [FakeJudge(f"host-{rank}", divided) for rank in range(2)]
