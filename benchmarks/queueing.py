@@ -33,3 +33,22 @@ def m_d_1_wait(load: float, service: float) -> float:
     load · service / (2 (1 - load)) (Kleinrock, "Queueing Systems", volume 1, 1975, section 5.6).
     """
     return load * service / (2 * (1 - load))
+
+
+def late_latencies(arrivals: ArrayLike, service: float, p99: float, seed: int) -> NDArray[np.float64]:
+    """Compute latencies, from scheduled arrival, in a FIFO queue with one server behind a generator that is late.
+
+    Args:
+        arrivals: seconds, ascending.
+        service: seconds of each request.
+        p99: 99th percentile of the lateness, in seconds: 2 % of the requests are late, by up to twice as much, and no
+            request overtakes another.
+        seed: of the choice.
+    """
+    import numpy as np
+
+    due, rng = np.asarray(arrivals, dtype=float), np.random.default_rng(seed)
+    delays = np.where(rng.random(due.size) < 0.02, rng.uniform(0.0, 2 * p99, due.size), 0.0)
+    taken = np.maximum.accumulate(due + delays)
+    latencies: NDArray[np.float64] = taken + lindley(taken, np.full(due.size, service)) + service - due
+    return latencies

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import load_generator
 import pytest
-from load_generator import TimedServer, quantile, theory, waits_of
+from load_generator import TimedServer, late, quantile, theory, waits_of
 
 from modelzoo.load.loop import serve
 
@@ -22,6 +22,13 @@ def test_theory_and_loop_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert loop.holds
     assert "90%" in capsys.readouterr().out
     assert recursion.what.startswith("the recursion is within 5 % of M/D/1")
+
+
+def test_the_lateness_of_a_valid_run_changes_little(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its latencies are a little longer, never shorter."""
+    (claim,) = late(0, arrivals=40_000)
+    assert claim.holds
+    assert "-" not in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_a_quantile_is_a_sample() -> None:
