@@ -5,7 +5,8 @@
 The generator of 'modelzoo load' runs on a core of its own, and polls, as it does there.
 
 speed: on a server within its process that answers at once: requests per second that it makes when all are due at once,
-and its lateness at --rate. The claims: at least 20,000 requests a second, and at that rate a p99 lateness below 1 ms.
+and its lateness at --rate, in several runs, because a hypervisor may pause some of them. The claims: at least 20,000
+requests a second, and at that rate a p99 lateness below 1 ms in the median of the runs.
 
 waits: on a server within its process that takes 5 ms for each request, at 50, 80 and 90 % load: the mean wait in the
 queue ÷ that of Lindley's recursion on the same arrivals and service times. The claim: within 2 %.
@@ -27,7 +28,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -43,6 +44,7 @@ from modelzoo.load.server import Reply
 from modelzoo.load.virtual import VirtualServer
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.topology import read_topology
+from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.results.load import LATE_SHARE
 
 ROWS = ("speed", "waits", "theory", "late")
@@ -51,6 +53,8 @@ SERVICE = 5e-3
 """Seconds of a request in the row ``waits``."""
 ARRIVALS = 2_000_000
 """Of the recursion in the row ``theory``: the mean wait at 90 % load then varies by about 1.5 % between seeds."""
+ROUNDS = 9
+"""Runs of the row ``speed``, which share its --seconds."""
 FIFO = Batching(1, 0.0, sys.maxsize)
 
 
@@ -92,16 +96,27 @@ def speed(rate: float, seconds: float, seed: int) -> list[Claim]:
     """Print how fast and how punctual the generator is."""
     found = serve(TimedServer(), [0.0] * 200_000, FIFO)
     most = len(found.due) / (found.ended - found.begun)
-    found = serve(TimedServer(), poisson(rate, 1, seconds, (seed,)).tolist(), FIFO)
-    late = found.lateness()
-    p99 = quantile(late, 0.99)
-    print(
-        f"{most:,.0f} requests a second when all are due at once; at {rate:,.0f} requests a second for {seconds:g} s: "
-        f"lateness p50 {1e6 * quantile(late, 0.5):.1f} µs, p99 {1e6 * p99:.1f} µs, maximum {1e3 * max(late):.2f} ms"
-    )
+    print(f"{most:,.0f} requests a second when all are due at once")
+    rows, quantiles, monitor = [], [], CpuUsageMonitor()
+    for number in range(ROUNDS):
+        monitor.start()
+        late = serve(TimedServer(), poisson(rate, 1, seconds / ROUNDS, (seed, number)).tolist(), FIFO).lateness()
+        stolen = monitor.stop().steal_percent
+        quantiles.append(quantile(late, 0.99))
+        rows.append(
+            (
+                f"{len(late):,}",
+                f"{1e6 * quantile(late, 0.5):.1f} µs",
+                f"{1e3 * quantiles[-1]:.3f} ms",
+                f"{1e3 * max(late):.2f} ms",
+                "not known" if stolen is None else f"{stolen:.1f} %",
+            )
+        )
+    print(table(("requests", "lateness p50", "p99", "maximum", "time stolen by the hypervisor"), rows))
+    p99 = median(quantiles)
     return [
         Claim(f"at least 20,000 requests a second ({most:,.0f})", most >= 20_000),
-        Claim(f"p99 lateness below 1 ms ({1e3 * p99:.3f} ms)", p99 < 1e-3),
+        Claim(f"p99 lateness at {rate:,.0f} requests a second below 1 ms (median {1e3 * p99:.3f} ms)", p99 < 1e-3),
     ]
 
 
@@ -170,7 +185,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default=",".join(ROWS), help="which of %(default)s")
     parser.add_argument("--rate", type=float, default=20_000.0, help="requests a second (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each real run (default %(default)s)")
+    parser.add_argument(
+        "--seconds", type=float, default=30.0, help="of real time for each line of a claim (default %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     rows = args.rows.split(",")

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Optional
 
-import msgspec
-
 from modelzoo.errors import EnvironmentProblem, ModelzooError
+from modelzoo.frozen import replace
 from modelzoo.machine.cgroups import read_cgroup_limits
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import allowed_cpus, format_cpu_list
@@ -80,7 +79,7 @@ class ContainerLauncher:
         """Return the job with the image's own directory of the workload, and without this process's id."""
         if isinstance(job, ReferenceJob):
             raise ValueError("the reference load runs on this machine")
-        return msgspec.structs.replace(job, directory=image_directory(job.directory), parent=None)
+        return replace(job, directory=image_directory(job.directory), parent=None)
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Container:
         if isinstance(job, PrepareJob):  # the image's first container in this call

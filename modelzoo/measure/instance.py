@@ -13,8 +13,6 @@ from statistics import median
 from time import monotonic, sleep
 from typing import Any, Callable, Optional
 
-import msgspec
-
 from modelzoo.engines.protocol import AsynchronousDevice, Engine, Session
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -150,7 +148,7 @@ def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob)
                 f"engine {setting.engine} runs what was exported for batches of {setting.batch}, not of {size}; use "
                 "that batch size alone, or --engine torch"
             )
-        resized = msgspec.structs.replace(job, resolved=replace(setting, batch=size))
+        resized = replace(job, resolved=replace(setting, batch=size))
         if setting.mode == "eager":
             with engine.explained_errors():
                 inputs = make_inputs(work, resized.resolved, job.weights)
