@@ -34,8 +34,9 @@ SETTLING_SECONDS = 1.0
 """How long all instances run together before the counted run."""
 LEAST_SECONDS = 5.0
 """A counted run is no shorter than this."""
-MARGIN = 1.15
-"""The counted run is longer than ``LEAST`` batches of the slowest instance took before by this factor."""
+MARGIN = 1.3
+"""The counted run is longer than ``LEAST`` batches of the slowest instance took before by this factor: the machine may
+slow down meanwhile."""
 LEAD_SECONDS = 0.1
 """How far ahead the common start is: commands to all instances take less than a millisecond each."""
 T = TypeVar("T", Ready, Window, Served)
