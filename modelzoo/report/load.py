@@ -196,10 +196,10 @@ def _search_headline(load: Load) -> str:
             reached = f"{bound} was met at {rounded_down(min(met))} requests/s"
             return f"the search did not come to its end {where}, so there is no answer; {reached} in each{why}"
         return f"no rate was found at which {bound} is met, in {missing} of {len(searches)} repeats{why}"
-    every = f"in each of {len(found.found)} repeats" if len(found.found) > 1 else "in one repeat"
+    every = f"in each of {len(found.found)} repeats" if len(found.found) > 1 else "in a single repeat"
     said = f"up to {rounded_down(found.sustained)} requests/s meet {bound} {every}, on {instances_text(load)}"
     if len(found.found) == 1:
-        return f"{said}; how much another start of the instances would change it is not known (--repeats)"
+        return f"{said}; an interval takes at least two repeats (--repeats)"
     level = interval(found.level, "requests/s")
     return f"{said}; the level of the repeats is {level}"
 
