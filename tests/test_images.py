@@ -55,6 +55,17 @@ def test_limits_are_read_by_code_that_runs() -> None:
 
 
 @pytest.fixture
+def arm_engine() -> None:
+    """Skip a test of the arm64 images, which ``-m slow`` selects as well, if there is nothing to run them."""
+    try:
+        done = subprocess.run(["docker", "version"], capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("the arm64 images need Docker, which is not installed")
+    if done.returncode:
+        pytest.skip("the arm64 images need a Docker engine, and none answers: scripts/container-engine start")
+
+
+@pytest.fixture
 def results(tmp_path: Path) -> Path:
     """Return a directory that the image's user may write to."""
     folder = tmp_path / "results"
@@ -259,6 +270,7 @@ def test_main_job_of_the_image() -> None:
 
 @pytest.mark.arm
 @pytest.mark.slow
+@pytest.mark.usefixtures("arm_engine")
 @pytest.mark.parametrize("tag", ["torch2.10.0_acl_modelzoo", "torch2.10.0_openblas_modelzoo"])
 def test_arm_images_compute_what_x86_does(tag: str) -> None:
     """Under QEMU no time is reported, and ResNet50's and BERT's fp32 outputs equal those of this machine's image."""
@@ -270,6 +282,7 @@ def test_arm_images_compute_what_x86_does(tag: str) -> None:
 
 @pytest.mark.arm
 @pytest.mark.slow
+@pytest.mark.usefixtures("arm_engine")
 @pytest.mark.parametrize(("cpu", "has"), [("neoverse-n2", True), ("neoverse-n1", False)])
 def test_arm_image_detects_whether_the_cpu_has_bf16(cpu: str, has: bool) -> None:
     """On N2 the ACL image proves bf16 ACTIVE for Linear and convolution; on N1 it reports that the CPU has no bf16."""
@@ -280,6 +293,7 @@ def test_arm_image_detects_whether_the_cpu_has_bf16(cpu: str, has: bool) -> None
 
 @pytest.mark.arm
 @pytest.mark.slow
+@pytest.mark.usefixtures("arm_engine")
 @pytest.mark.parametrize(
     ("tag", "line", "kernel"),
     [
