@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
@@ -23,6 +24,18 @@ def conclude(claims: Sequence[Claim]) -> int:
     for claim in claims:
         print(claim)
     return 0 if all(claim.holds for claim in claims) else 1
+
+
+def some_of(known: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """Return the type of an option that names some rows of a benchmark: ``a,b``."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        found = tuple(text.split(","))
+        if unknown := sorted(set(found) - set(known)):
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: choose from {', '.join(known)}")
+        return found
+
+    return parse
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -33,7 +33,7 @@ from typing import Optional
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from claims import Claim, conclude, percent, table
+from claims import Claim, conclude, percent, some_of, table
 from queueing import late_latencies, lindley, m_d_1_wait
 
 from modelzoo.load.dispatcher import Batching
@@ -100,15 +100,15 @@ def speed(rate: float, seconds: float, seed: int) -> list[Claim]:
     rows, quantiles, monitor = [], [], CpuUsageMonitor()
     for number in range(ROUNDS):
         monitor.start()
-        late = serve(TimedServer(), poisson(rate, 1, seconds / ROUNDS, (seed, number)).tolist(), FIFO).lateness()
+        lateness = serve(TimedServer(), poisson(rate, 1, seconds / ROUNDS, (seed, number)).tolist(), FIFO).lateness()
         stolen = monitor.stop().steal_percent
-        quantiles.append(quantile(late, 0.99))
+        quantiles.append(quantile(lateness, 0.99))
         rows.append(
             (
-                f"{len(late):,}",
-                f"{1e6 * quantile(late, 0.5):.1f} µs",
+                f"{len(lateness):,}",
+                f"{1e6 * quantile(lateness, 0.5):.1f} µs",
                 f"{1e3 * quantiles[-1]:.3f} ms",
-                f"{1e3 * max(late):.2f} ms",
+                f"{1e3 * max(lateness):.2f} ms",
                 "not known" if stolen is None else f"{stolen:.1f} %",
             )
         )
@@ -183,22 +183,17 @@ def late(seed: int, arrivals: int = ARRIVALS) -> list[Claim]:
 def main() -> int:
     """Print the rows that were asked for; return 1 if a claim does not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default=",".join(ROWS), help="which of %(default)s")
+    parser.add_argument("--rows", type=some_of(ROWS), default=ROWS, help="default: all")
     parser.add_argument("--rate", type=float, default=20_000.0, help="requests a second (default %(default)s)")
-    parser.add_argument(
-        "--seconds", type=float, default=30.0, help="of real time for each line of a claim (default %(default)s)"
-    )
+    parser.add_argument("--seconds", type=float, default=30.0, help="per row and load (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    rows = args.rows.split(",")
-    if not set(rows) <= set(ROWS):
-        parser.error(f"--rows: choose from {', '.join(ROWS)}")
     claims = []
     with settled(generator_place(read_topology(), (), allowed_cpus())):
-        claims += speed(args.rate, args.seconds, args.seed) if "speed" in rows else []
-        claims += waits(args.seconds, args.seed) if "waits" in rows else []
-    claims += theory(args.seed) if "theory" in rows else []
-    claims += late(args.seed) if "late" in rows else []
+        claims += speed(args.rate, args.seconds, args.seed) if "speed" in args.rows else []
+        claims += waits(args.seconds, args.seed) if "waits" in args.rows else []
+    claims += theory(args.seed) if "theory" in args.rows else []
+    claims += late(args.seed) if "late" in args.rows else []
     return conclude(claims)
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import recordings
 from adjusting import show_between, show_within
-from claims import Claim, conclude
+from claims import Claim, conclude, some_of
 from equal_time import show_equal_time
 from interval_coverage import show_coverage
 
@@ -74,7 +74,7 @@ def main() -> int:
     """Print tables and claims; the exit code is 1 if a claim does not hold or cannot be shown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
-    parser.add_argument("--rows", type=lambda text: text.split(","), default=ROWS, help="default: all")
+    parser.add_argument("--rows", type=some_of(ROWS), default=ROWS, help="default: all")
     parser.add_argument("--replays", type=int, default=2000, help="replays per setting for the coverage")
     parser.add_argument("--time-replays", type=int, default=1000, help="replays per setting at equal wall time")
     parser.add_argument("--seed", type=int, default=0)
@@ -87,8 +87,6 @@ def main() -> int:
         help="wall time of an old process besides its samples (default: that of today's processes)",
     )
     args = parser.parse_args()
-    if unknown := set(args.rows) - set(ROWS):
-        parser.error(f"--rows {', '.join(sorted(unknown))}: choose from {', '.join(ROWS)}")
     files = args.files or recordings.kept()
     if not files:
         parser.error(f"there are no recordings in {recordings.TIMINGS}; make one with benchmarks/recordings.py")

@@ -26,7 +26,7 @@ from time import monotonic
 from typing import Optional
 
 import common  # noqa: F401 - puts the checkout on the path
-from claims import Claim, conclude
+from claims import Claim, conclude, some_of
 
 from modelzoo import stats
 from modelzoo.frozen import replace
@@ -110,11 +110,8 @@ def main(argv: Optional[list[str]] = None) -> int:
     parser.add_argument("workload", nargs="?", default="resnet50")
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--weights", default="auto")
-    parser.add_argument("--rows", default=",".join(ROWS), help="which of %(default)s")
+    parser.add_argument("--rows", type=some_of(ROWS), default=ROWS, help="default: all")
     args = parser.parse_args(argv)
-    rows = args.rows.split(",")
-    if not set(rows) <= set(ROWS):
-        parser.error(f"--rows: choose from {', '.join(ROWS)}")
     work = load_workload(find_workload(args.workload))
     topology = read_topology()
     cores = most_cores(topology, 1)
@@ -126,12 +123,12 @@ def main(argv: Optional[list[str]] = None) -> int:
     spreads, shares, ratios = [], [], []
     for number in range(args.rounds):
         found = [f"round {number + 1}"]
-        if "window" in rows:
+        if "window" in args.rows:
             for run in (measured(request, 1, cores, number), measured(request, several, each_cores, number)):
                 spreads.append(run.start_spread or 0.0)
                 shares.append((run.window or 0.0) / (run.seconds or 1.0))
             found.append(f"spread {1e3 * spreads[-1]:.3f} ms, window {shares[-2]:.1%} and {shares[-1]:.1%}")
-        if "agreement" in rows:
+        if "agreement" in args.rows:
             ratios.append(agreement(request, cores, number))
             found.append(f"1 × {cores} cores ÷ run {ratios[-1]:.4f}")
         print(": ".join((found[0], ", ".join(found[1:]))), flush=True)

@@ -161,6 +161,10 @@ class Setting(msgspec.Struct, frozen=True):
         return replace(self, **changes)
 
 
+FIELDS = tuple(name for name in Setting.__struct_fields__ if name not in ("bf16_method", "options"))
+"""The fields that are compared and shown one by one; the bf16 method belongs to the precision."""
+
+
 class ResolvedSetting(Setting, frozen=True):
     """A setting in which nothing is left to decide.
 

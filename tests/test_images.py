@@ -21,6 +21,9 @@ from typing import Any
 import pytest
 from places import ROOT
 
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.measure import docker as engine
+
 IMAGE = os.environ.get("MODELZOO_TEST_IMAGE", "modelzoo:torch2.10.0_x86_modelzoo")
 SHORT = ["run", "examples/mlp", "--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"]
 
@@ -58,11 +61,11 @@ def test_limits_are_read_by_code_that_runs() -> None:
 def arm_engine() -> None:
     """Skip a test of the arm64 images, which ``-m slow`` selects as well, if there is nothing to run them."""
     try:
-        done = subprocess.run(["docker", "version"], capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("the arm64 images need Docker, which is not installed")
-    if done.returncode:
-        pytest.skip("the arm64 images need a Docker engine, and none answers: scripts/container-engine start")
+        code, _, problem = engine.run("version")
+    except EnvironmentProblem as error:
+        pytest.skip(str(error))
+    if code:
+        pytest.skip(f"the arm64 images need a Docker engine ({problem}): scripts/container-engine start")
 
 
 @pytest.fixture

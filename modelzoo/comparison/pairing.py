@@ -16,11 +16,10 @@ import msgspec
 from modelzoo.comparison.model import SideSetting
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.setting import CONVERTING, OptionValue, Setting, labels, parse_words, value_text
+from modelzoo.setting import CONVERTING, FIELDS, OptionValue, Setting, labels, parse_words, value_text
 
 Words = Mapping[str, str]
 """A setting in the notation of ``--setting``: values as text, by the names of the options."""
-_FIELDS = tuple(name for name in Setting.__struct_fields__ if name not in ("bf16_method", "options"))
 _SEPARATOR = re.compile(r":(?=\s*[\w-]+=)")
 """The colon of ``--pair``; one within a value (``cuda:1``) is not followed by a name."""
 
@@ -73,7 +72,7 @@ def _words(half: str, text: str) -> Words:
 
 def words(asked: Setting) -> dict[str, str]:
     """Return a setting in the notation of ``--setting``. Paths are shortened to what says something elsewhere."""
-    found = {name.replace("_", "-"): _text(getattr(asked, name)) for name in _FIELDS}
+    found = {name.replace("_", "-"): _text(getattr(asked, name)) for name in FIELDS}
     found["bf16"] = asked.bf16_method or "auto" if asked.precision in CONVERTING else "off"
     for name, value in sorted(asked.options.items()):
         found.setdefault(name, _text(value))

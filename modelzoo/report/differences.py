@@ -10,10 +10,8 @@ from pathlib import PurePath
 from modelzoo.records.run import Result, Run
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.summary import SummaryRow
-from modelzoo.setting import LAUNCHERS, Setting, launcher_names, value_text
+from modelzoo.setting import FIELDS, LAUNCHERS, Setting, launcher_names, value_text
 
-FIELDS = tuple(name for name in Setting.__struct_fields__ if name not in ("bf16_method", "options"))
-"""The fields that are shown one by one; the bf16 method belongs to the precision."""
 UNKNOWN = ""
 """Text of a value that was left open and never decided, because nothing ran."""
 NUMBER = "#"

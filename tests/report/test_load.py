@@ -73,7 +73,7 @@ def test_a_search_without_an_answer_says_so() -> None:
 
 def test_a_single_search_does_not_know_its_spread() -> None:
     """It says what would tell."""
-    assert "single repeat" in report.headline(measured(load(is_search=True, rate=None, queries=662)))
+    assert "(--repeats)" in report.headline(measured(load(is_search=True, rate=None, queries=662)))
 
 
 def test_one_rate_is_valid_or_not() -> None:
