@@ -1,0 +1,85 @@
+"""What the verdicts of the commands promise, and whether a replay on simulated data contradicts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Optional
+
+import numpy as np
+from binomial import clopper_pearson
+
+CONFIDENCE = 0.998
+"""Of the two-sided interval, so that each of its ends is a bound at 99.9 %: a promise that holds is called
+contradicted once in a thousand rows."""
+WIDE = 0.975
+"""Intervals that promise 95 % and cover more than this are shown with their width."""
+
+
+class Bound(Enum):
+    """In which direction a promise can be broken."""
+
+    AT_MOST = "at most"
+    AT_LEAST = "at least"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a replay counted.
+
+    Attributes:
+        hits: how often it happened.
+        trials: out of how many independent repetitions.
+        width: for an interval, its mean width divided by the ideal one: that of the interval that knows the
+            variances of the simulation.
+    """
+
+    hits: int
+    trials: int
+    width: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One thing that a command promises.
+
+    Attributes:
+        command: the command that gives the verdict.
+        case: the simulated truth.
+        event: what is counted.
+        bound: whether the event may happen at most or must happen at least as often as promised.
+        promised: the probability, 0 to 1.
+        replay: simulates as many repetitions as it is told with the project's own functions.
+        repetitions: 10,000, or 1,000 where each repetition contains a bootstrap.
+        why: for an interval that covers more than ``WIDE``, the reason.
+    """
+
+    command: str
+    case: str
+    event: str
+    bound: Bound
+    promised: float
+    replay: Callable[[np.random.Generator, int], Counted]
+    repetitions: int = 10_000
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A promise and what its replay counted."""
+
+    promise: Promise
+    counted: Counted
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The exact interval of the probability of the event; each end is a bound at 99.9 %."""
+        return clopper_pearson(self.counted.hits, self.counted.trials, CONFIDENCE)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the data do not contradict the promise."""
+        low, high = self.interval
+        promise = self.promise
+        return low <= promise.promised if promise.bound is Bound.AT_MOST else high >= promise.promised
