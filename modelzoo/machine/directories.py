@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 import platformdirs
+
+from modelzoo.errors import EnvironmentProblem
 
 
 def cache_directory() -> Path:
@@ -14,6 +18,9 @@ def cache_directory() -> Path:
 
     On Linux the latter is ``$XDG_CACHE_HOME/modelzoo``, by default ``~/.cache/modelzoo``. If the user has no home
     directory, as in a container that runs under an unknown user id, it is below the directory for temporary files.
+
+    Raises:
+        EnvironmentProblem: another user can write to that last one.
     """
     configured = os.environ.get("MODELZOO_CACHE")
     if configured:
@@ -21,4 +28,40 @@ def cache_directory() -> Path:
     path = platformdirs.user_cache_path("modelzoo", appauthor=False)
     if path.is_absolute():
         return path
-    return Path(tempfile.gettempdir()) / f"modelzoo-{os.getuid()}"
+    return own_temporary_directory()
+
+
+def own_temporary_directory() -> Path:
+    """Return a directory of this user's below the one for temporary files; it exists.
+
+    Raises:
+        EnvironmentProblem: another user can write to it; its name can be predicted.
+        OSError: it cannot be made.
+    """
+    path = Path(tempfile.gettempdir()) / f"modelzoo-{os.getuid()}"
+    make_own(path, "MODELZOO_CACHE")
+    return path
+
+
+def make_own(path: Path, variable: str) -> None:
+    """Make the directory ``path`` for this user alone, or check that nobody else owns it or may write to it.
+
+    For names that can be predicted, below a directory that everyone may write to: whoever is first there would decide
+    what is read from it, even what is executed. A directory that its group may write to is accepted.
+
+    Args:
+        path: the directory.
+        variable: name of the environment variable that selects another one, for the message.
+
+    Raises:
+        EnvironmentProblem: it is a link, no directory, or another user's, or everyone may write to it.
+        OSError: it cannot be made.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700, parents=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & stat.S_IWOTH:
+        raise EnvironmentProblem(
+            f"{path} is not a directory that only you can write to, so others may have put files there; remove it, or "
+            f"set {variable} to a directory of your own"
+        )

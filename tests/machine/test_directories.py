@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from pathlib import Path
 
 import pytest
 
-from modelzoo.machine.directories import cache_directory
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine.directories import cache_directory, make_own, own_temporary_directory
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have their own cache directories")
@@ -28,3 +31,36 @@ def test_without_a_home_directory_it_is_temporary(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("MODELZOO_CACHE")
     monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: Path("~/.cache/modelzoo"))
     assert cache_directory().is_absolute()
+
+
+def test_a_temporary_cache_is_made_for_this_user_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its name can be predicted, so others must not be able to write to it; the second call finds it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for _ in range(2):
+        found = own_temporary_directory()
+        assert found == tmp_path / f"modelzoo-{os.getuid()}"
+        assert stat.S_IMODE(found.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("planted", ["link", "file", "open", "another user's"])
+def test_a_directory_that_others_can_write_to_is_refused(
+    planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever was first at a name that can be predicted decides nothing."""
+    path = tmp_path / "planted"
+    if planted == "link":
+        (tmp_path / "target").mkdir(mode=0o700)
+        path.symlink_to(tmp_path / "target")
+    elif planted == "file":
+        path.write_text("")
+    else:
+        path.mkdir()
+        path.chmod(0o777 if planted == "open" else 0o755)
+    if planted == "another user's":
+        monkeypatch.setattr("os.getuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(EnvironmentProblem) as caught:
+        make_own(path, "MODELZOO_CACHE")
+    assert str(caught.value) == (
+        f"{path} is not a directory that only you can write to, so others may have put files there; remove it, or set "
+        "MODELZOO_CACHE to a directory of your own"
+    )

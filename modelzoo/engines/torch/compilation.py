@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import getpass
+import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -12,6 +15,7 @@ from typing import Any, Callable
 from modelzoo.engines.torch.graphs import GraphedModel
 from modelzoo.engines.torch.precision import autocast
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine.directories import make_own
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Workload
 
@@ -27,6 +31,7 @@ INDUCTOR: dict[str, dict[str, Any]] = {
 AOT = "aot"
 FIRST_TORCH = {"compile": "2.1", "max-autotune": "2.1", "cpp-wrapper": "2.3", AOT: "2.6"}
 """The first torch with each mode."""
+INDUCTOR_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 def require_mode(setting: Setting) -> None:
@@ -52,6 +57,23 @@ def require_mode(setting: Setting) -> None:
         )
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         raise EnvironmentProblem(f"--mode {mode} needs a C++ compiler: install g++, or use --mode script")
+    _own_inductor_cache()
+
+
+def _own_inductor_cache() -> None:
+    """Check that nobody else can write to inductor's default cache, from which it loads pickles and libraries.
+
+    Its name can be predicted (``default_cache_dir`` in ``torch/_inductor/runtime/cache_dir_utils.py``). A cache that
+    the user chose is the user's decision.
+    """
+    if INDUCTOR_CACHE in os.environ:
+        return
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        return  # without a name, torch has no default cache either
+    name = re.sub(r'[\\/:*?"<>|]', "_", user)
+    make_own(Path(tempfile.gettempdir()) / f"torchinductor_{name}", INDUCTOR_CACHE)
 
 
 def _is_supported(mode: str) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
 from modelzoo.engines.torch import compilation
 from modelzoo.errors import EnvironmentProblem, UsageError
@@ -42,6 +44,26 @@ def test_compile_reports_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(EnvironmentProblem, match="--mode compile needs torch 2.1 or newer, .*; use --mode script"):
         compilation.require_mode(wanted)
     compilation.require_mode(Setting(mode="script"))
+
+
+def test_a_strangers_cache_is_not_compiled_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """inductor loads pickles and libraries from a directory whose name anybody can predict; a chosen one is used."""
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    place = Path(default_cache_dir())
+    compilation.require_mode(Setting(mode="compile"))
+    assert place.stat().st_mode & 0o777 == 0o700
+    place.chmod(0o777)
+    with pytest.raises(EnvironmentProblem) as caught:
+        compilation.require_mode(Setting(mode="compile"))
+    assert str(caught.value) == (
+        f"{place} is not a directory that only you can write to, so others may have put files there; remove it, or set "
+        "TORCHINDUCTOR_CACHE_DIR to a directory of your own"
+    )
+    compilation.require_mode(Setting(mode="script"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "chosen"))
+    compilation.require_mode(Setting(mode="compile"))
 
 
 @pytest.mark.parametrize("mode", ["max-autotune", "cpp-wrapper", "aot"])
