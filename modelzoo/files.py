@@ -1,8 +1,9 @@
-"""Files that are written whole or not at all, and paths without private names."""
+"""Files that are written whole or not at all, their checksums, and paths without private names."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -45,6 +46,19 @@ def replace_atomically(path: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, hexadecimal.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        for block in iter(lambda: stream.read(1 << 22), b""):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 _OTHER_HOME = re.compile(r"(?<=/)(home|Users)/[^/\s:;,'\"()\[\]]+|(?<=\\)Users\\[^\\\s:;,'\"()\[\]]+")

@@ -33,7 +33,7 @@ COMMANDS = {
     "fleet": "run, throughput and validate on many hosts, started by torchrun",
     "report": "show stored results as they were printed, or as a page with plots",
     "compare": "compare stored results: other machines, images, builds or days",
-    "weights": "list, fetch and verify the checkpoints",
+    "weights": "list, fetch and verify the checkpoints, or convert one to safetensors",
     "doctor": "measure this machine's limits, and report conditions that may distort results",
 }
 """What each command does. ``add_arguments`` of the module of its name in ``modelzoo.cli`` adds its arguments."""

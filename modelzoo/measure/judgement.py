@@ -7,6 +7,7 @@ from typing import Callable
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import value_and_problem
+from modelzoo.files import file_sha256
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.linux import allowed_cpus
@@ -16,7 +17,6 @@ from modelzoo.records.run import SideReport, ValidityReport
 from modelzoo.validity.predictors import LoadedPredictor, validate
 from modelzoo.workload import Inputs
 from modelzoo.workload.batches import make_inputs
-from modelzoo.workload.checkpoints import file_sha256
 from modelzoo.workload.discovery import load_workload
 
 

@@ -11,6 +11,7 @@ from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import TorchSource
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import EnvironmentProblem, ModelzooError
+from modelzoo.files import file_sha256
 from modelzoo.machine.limits import usable_threads
 from modelzoo.machine.worker_environment import memory_variables
 from modelzoo.measure.staging import check_stages, require_stages
@@ -27,7 +28,6 @@ from modelzoo.records.protocol import (
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import InputRequest, Workload
-from modelzoo.workload.checkpoints import file_sha256
 from modelzoo.workload.discovery import load_workload
 from modelzoo.workload.state import weights_file
 from modelzoo.workload.weights import resolve_weights

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Optional, Union
 
 from modelzoo.engines.protocol import Engine
+from modelzoo.files import file_sha256
 from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.roofline import roofline_bound
@@ -26,7 +27,6 @@ from modelzoo.records.timing import DEVICE, Timing
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import Workload
 from modelzoo.workload.batches import inputs_digest
-from modelzoo.workload.checkpoints import file_sha256
 
 
 @dataclass(frozen=True)

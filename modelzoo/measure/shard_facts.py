@@ -9,11 +9,12 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from modelzoo.engines.protocol import Engine
+from modelzoo.files import file_sha256
 from modelzoo.records.protocol import ShardJob
 from modelzoo.setting import value_text
 from modelzoo.version import __version__
 from modelzoo.workload import Workload
-from modelzoo.workload.checkpoints import REPOSITORY_FILES, file_sha256
+from modelzoo.workload.checkpoints import REPOSITORY_FILES
 
 LOCAL = ("weights", "input", "python", "image")
 """Fields of a setting that name files of a host; the weights' checksum and the versions say what they are."""

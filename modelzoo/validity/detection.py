@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
+from modelzoo.files import file_sha256
 from modelzoo.records.exhibits import DetectionPicture, Exhibit
 from modelzoo.records.partial import CocoDetections, DetectedPicture, Matches, PartialResult
 from modelzoo.records.validity import Check, ClassChange, Table
@@ -18,7 +19,6 @@ from modelzoo.validity.prefetch import model_threads
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
 from modelzoo.validity.thresholds import NO_ALLOWANCE, Allowance, check_value, one_item_of
 from modelzoo.validity.verdict import published_check
-from modelzoo.workload.checkpoints import file_sha256
 from modelzoo.workload.images import Picture
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Optional
 import msgspec
 
 from modelzoo.errors import UsageError
+from modelzoo.files import file_sha256
 from modelzoo.records.shards import Shard, ShardPlan
 from modelzoo.validity.protocol import JudgingTask
-from modelzoo.workload.checkpoints import file_sha256
 
 SHARDS = 100
 """How many shards a data set has at most, unless their size is given. A killed host loses one shard, and in the end the

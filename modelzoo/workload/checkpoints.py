@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
+from modelzoo.files import file_sha256
 from modelzoo.workload.state import REPOSITORY_WEIGHTS, weights_file
 
 NETWORK_TIMEOUT_SECONDS = 20
@@ -54,6 +54,20 @@ class Checkpoint:
     def digest(self) -> str:
         """First digits of the file's SHA-256, from its name; empty for a repository."""
         return self.stem.rsplit("-", 1)[-1].split(".")[0] if self.is_file else ""
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """The checksum of weights on this machine.
+
+    Attributes:
+        sha256: SHA-256 of the file that holds the tensors, hexadecimal.
+        published: the digits of it that are published and were compared: all 64, the first few (a partial match), or
+            none.
+    """
+
+    sha256: str
+    published: str
 
 
 def find_checkpoint(checkpoint: Checkpoint) -> Path | None:
@@ -158,14 +172,11 @@ def _fetch_repository(checkpoint: Checkpoint) -> Path:
     return Path(snapshot_download(checkpoint.source, allow_patterns=[*REPOSITORY_FILES, weights]))
 
 
-def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> str:
+def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> Checksum:
     """Compare the checksum of the weights at ``path`` with the published one, and return it.
 
     The name of a torchvision file holds the first digits of its SHA-256. A file in Hugging Face's cache is a link to
     a blob whose name is its SHA-256. Other files have no published checksum.
-
-    Returns:
-        The SHA-256 of the weights file, hexadecimal.
 
     Raises:
         DamagedWeightsError: the file is truncated or altered.
@@ -182,13 +193,4 @@ def verify_checkpoint(checkpoint: Checkpoint, path: Path) -> str:
             f"{file} is damaged or altered: its SHA-256 begins {digest[:8]}, published is {published[:8]}; delete it "
             "and run 'modelzoo weights fetch'"
         )
-    return digest
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        for block in iter(lambda: stream.read(1 << 22), b""):
-            digest.update(block)
-    return digest.hexdigest()
+    return Checksum(digest, published)

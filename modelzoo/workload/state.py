@@ -1,16 +1,18 @@
 """Read a model's tensors from a file, and load them into the model.
 
-Files are read as safetensors or with ``weights_only=True``: code in a checkpoint never runs.
+Files are read as safetensors, or with ``weights_only=True`` where that is safe (``pickles``): code in a checkpoint
+never runs.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from modelzoo.errors import WeightsError
+from modelzoo.workload.pickles import refuse_unsafe
 
 REPOSITORY_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """Names of the weights file in a checkpoint directory, in order of preference."""
@@ -30,11 +32,17 @@ def weights_file(path: Path) -> Path | None:
     return next((path / name for name in REPOSITORY_WEIGHTS if (path / name).is_file()), None)
 
 
-def read_state_dict(path: Path) -> dict[str, Any]:
+def read_state_dict(path: Path, published: Collection[str] = ()) -> dict[str, Any]:
     """Read tensors by name from a ``.safetensors`` file, or from a pickle with ``weights_only=True``.
 
+    Args:
+        path: the file.
+        published: digests of published checkpoints (``Checkpoint.digest``). Below torch 2.10, no other pickles are
+            read, because crafted ones could run code there.
+
     Raises:
-        WeightsError: the file is truncated, is not a state dict, or holds objects other than tensors.
+        WeightsError: the file is truncated, is not a state dict, or holds objects other than tensors; or this torch
+            cannot read it safely.
     """
     import torch
 
@@ -43,14 +51,19 @@ def read_state_dict(path: Path) -> dict[str, Any]:
             from safetensors.torch import load_file
 
             return dict(load_file(str(path)))
+        refuse_unsafe(path, torch.__version__, published)
         state = torch.load(str(path), map_location="cpu", weights_only=True)
+    except WeightsError:
+        raise
     except Exception as error:  # pickle, zipfile and safetensors each raise their own exceptions
         raise WeightsError(
             f"{path} cannot be read as weights: {_reason(error)}; fetch it again, or name another file"
         ) from error
     if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
         state = state["state_dict"]
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in state.items()
+    ):
         raise WeightsError(f"{path} is not a state dict (names to tensors); save model.state_dict()")
     return state
 

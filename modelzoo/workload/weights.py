@@ -7,7 +7,6 @@ random weights with a warning.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import tempfile
 from collections.abc import Mapping
@@ -15,16 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from modelzoo.errors import DamagedWeightsError, WeightsError
-from modelzoo.files import replace_atomically
-from modelzoo.machine.directories import cache_directory
+from modelzoo.files import file_sha256
+from modelzoo.machine.directories import cache_directory, own_temporary_directory
 from modelzoo.records.workload import Weights, WeightsKind
-from modelzoo.workload.checkpoints import (
-    Checkpoint,
-    fetch_checkpoint,
-    file_sha256,
-    find_checkpoint,
-    verify_checkpoint,
-)
+from modelzoo.workload.checkpoints import Checkpoint, fetch_checkpoint, find_checkpoint, verify_checkpoint
+from modelzoo.workload.conversion import save_state_dict
 from modelzoo.workload.declaration import InputRequest, Workload
 from modelzoo.workload.initialization import skip_initialization
 from modelzoo.workload.placement import own_memory
@@ -86,7 +80,7 @@ def _pretrained(checkpoint: Checkpoint) -> Weights:
     if path is None:
         path = fetch_checkpoint(checkpoint)
         reason = "downloaded"
-    digest = verify_checkpoint(checkpoint, path)
+    digest = verify_checkpoint(checkpoint, path).sha256
     return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), digest, reason)
 
 
@@ -97,7 +91,7 @@ def _random(workload: Workload, options: Mapping[str, Any], seed: int, reason: s
     options = {**options, **{option.name: option.default for option in workload.options if option.is_input}}
     path = _writable(cache_directory() / "random") / _random_file_name(workload, options, seed)
     if not _is_readable(path):
-        _save(_random_model(workload, options, seed), path)
+        save_state_dict(_random_model(workload, options, seed).state_dict(), path)
     return Weights(WeightsKind.RANDOM, f"seed {seed}", str(path), file_sha256(path), reason, seed)
 
 
@@ -118,9 +112,7 @@ def _writable(directory: Path) -> Path:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
             return directory
-    fallback = Path(tempfile.gettempdir()) / f"modelzoo-{os.getuid()}"
-    fallback.mkdir(parents=True, exist_ok=True)
-    return fallback
+    return own_temporary_directory()
 
 
 def _is_readable(path: Path) -> bool:
@@ -148,16 +140,6 @@ def _random_model(workload: Workload, options: Mapping[str, Any], seed: int) -> 
     return model
 
 
-def _save(model: Any, path: Path) -> None:
-    from safetensors.torch import save_file
-
-    tensors = {name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()}
-    with replace_atomically(path) as temporary:
-        permissions = temporary.stat().st_mode
-        save_file(tensors, str(temporary))
-        temporary.chmod(permissions)  # safetensors replaces the file with one that only its owner can read
-
-
 def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights) -> Any:
     """Return the workload's model with ``weights`` in it, in eval mode on the CPU, in memory of this process's own.
 
@@ -177,5 +159,6 @@ def load_model(workload: Workload, options: Mapping[str, Any], weights: Weights)
         if file is None:
             raise WeightsError(f"{path} holds no weights any more; run again")
         model = skip_initialization(lambda: workload.build(options)).eval()
-        load_state_dict(model, read_state_dict(file), file)
+        digests = [checkpoint.digest for checkpoint in workload.checkpoints()]
+        load_state_dict(model, read_state_dict(file, digests), file)
         return model

@@ -1,14 +1,19 @@
-"""``modelzoo weights``: the table, the download of what is missing, and the error for a damaged file."""
+"""``modelzoo weights``: the table, downloads, the error for a damaged file, and the conversion to safetensors."""
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
+import torch
 
 from modelzoo import cli
 from modelzoo.cli import weights
+from modelzoo.workload import Checkpoint
+from modelzoo.workload.checkpoints import Checksum
 from modelzoo.workload.discovery import find_workload, load_workload
+from modelzoo.workload.state import read_state_dict
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +59,88 @@ def test_verify_names_a_damaged_file(
     captured = capfd.readouterr()
     assert "DAMAGED" in captured.err
     assert f"{tmp_path / checkpoint.stem} is damaged or altered: its SHA-256 begins" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("published", "state"),
+    [
+        (64, "verified, sha256 0123456789abcdef…"),
+        (8, "verified in part (8 of 64 digits), sha256 0123456789abcdef…"),
+        (0, "not verified (none is published), sha256 0123456789abcdef…"),
+    ],
+)
+def test_verify_says_how_much_was_compared(
+    published: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prefix of the checksum is a partial match, and a file without a published one is not verified."""
+    digest = "0123456789abcdef" * 4
+    (work,) = [load_workload(find_workload("resnet50"))]
+    (checkpoint,) = work.checkpoints()
+    (tmp_path / checkpoint.stem).write_text("x")
+    monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
+    monkeypatch.setattr(weights, "verify_checkpoint", lambda *args: Checksum(digest, digest[:published]))
+    rows, errors = weights._table([work], verify=True)
+    assert (rows[0][3], errors) == (state, [])
+
+
+def test_verify_compares_what_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digits in a torchvision file's name; none for a directory that is not in a hub's cache."""
+    content = b"some weights"
+    digest = hashlib.sha256(content).hexdigest()
+    (tmp_path / f"toy-{digest[:8]}.pth").write_bytes(content)
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "model.safetensors").write_bytes(content)
+    monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
+    for source, seen in (
+        (f"https://host/toy-{digest[:8]}.pth", f"verified in part (8 of 64 digits), sha256 {digest[:16]}…"),
+        ("someone/toy", f"not verified (none is published), sha256 {digest[:16]}…"),
+    ):
+        assert weights._state(Checkpoint("toy", source, 1), verify=True) == (seen, "")
+
+
+def test_convert_says_what_it_wrote(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Beside the file, or where -o says, which is replaced."""
+    torch.save({"weight": torch.ones(500, 500)}, tmp_path / "x.pth")
+    own, other = tmp_path / "x.safetensors", tmp_path / "other.safetensors"
+    other.write_text("old")
+    assert cli.main(["weights", "convert", str(tmp_path / "x.pth")]) == 0
+    assert capfd.readouterr() == ("", f"wrote {own}: 1 tensors, 1.0 MB\n")
+    assert cli.main(["weights", "convert", str(tmp_path / "x.pth"), "-o", str(other)]) == 0
+    assert capfd.readouterr() == ("", f"wrote {other}: 1 tensors, 1.0 MB\n")
+    assert read_state_dict(other)["weight"].shape == (500, 500)
+
+
+def test_convert_ends_with_one_line_for_every_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    torch.save({"weight": torch.ones(1)}, "x.pth")
+    Path("x.safetensors").write_text("old")
+    Path("empty").mkdir()
+    Path("cut.pth").write_bytes(Path("x.pth").read_bytes()[:-50])
+    for words, message in (
+        (["convert"], "give one checkpoint: modelzoo weights convert FILE"),
+        (["convert", "x.pth", "cut.pth"], "give one checkpoint: modelzoo weights convert FILE"),
+        (["convert", "y.pth"], "y.pth does not exist; name a checkpoint file"),
+        (["convert", "empty"], "empty holds none of model.safetensors, pytorch_model.bin; name a checkpoint file"),
+        (["convert", "x.pth"], "x.safetensors exists; remove it, or name the file to write with -o"),
+        (["convert", "x.safetensors"], "x.safetensors is safetensors already; there is nothing to convert"),
+        (
+            ["convert", "x.pth", "-o", "y.bin"],
+            "y.bin does not end in .safetensors, by which the format is recognized; rename it",
+        ),
+        (["convert", "x.pth", "-o", "no/y.safetensors"], "x.pth cannot be written as no/y.safetensors: No such file"),
+        (["convert", "cut.pth"], "cut.pth cannot be read as weights: "),
+        (["verify", "-o", "y.safetensors"], "-o belongs to 'modelzoo weights convert', not to verify"),
+    ):
+        assert cli.main(["weights", *words]) == 2, words
+        captured = capfd.readouterr()
+        (line,) = captured.err.splitlines()
+        assert line.startswith(f"modelzoo: error: {message}"), words
+        assert captured.out == ""
+    assert sorted(each.name for each in tmp_path.glob("*")) == ["cut.pth", "empty", "x.pth", "x.safetensors"]
+    assert Path("x.safetensors").read_text() == "old"
 
 
 def test_fetch_downloads_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,9 +138,9 @@ def test_a_cached_repository_is_found_and_verified(tmp_path: Path, monkeypatch: 
         lambda repo, file: str(snapshot / file) if repo == "someone/toy" else None,
     )
     assert checkpoints.find_checkpoint(MODEL) == snapshot
-    digest = checkpoints.verify_checkpoint(MODEL, snapshot)
-    assert (snapshot / "model.safetensors").resolve().name == digest
     blob = (snapshot / "model.safetensors").resolve()
+    digest = checkpoints.verify_checkpoint(MODEL, snapshot)
+    assert digest == checkpoints.Checksum(blob.name, blob.name)
     blob.write_bytes(blob.read_bytes()[:-1])
     with pytest.raises(WeightsError, match="is damaged or altered"):
         weights.resolve_weights(toy_with(MODEL), OPTIONS, "auto", 0)

@@ -1,0 +1,108 @@
+"""Pickled checkpoints become safetensors with the same tensors."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+import torch
+from toy_workload import OPTIONS, STATE, TOY
+
+from modelzoo.errors import UsageError, WeightsError
+from modelzoo.workload import weights
+from modelzoo.workload.conversion import convert_weights
+from modelzoo.workload.state import read_state_dict
+
+TYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int64, torch.bool)
+
+
+def test_names_values_and_types_stay_the_same(tmp_path: Path) -> None:
+    """Parameters, views, tensors that share memory, empty ones, and every type of floating point and integers."""
+    base = torch.arange(12.0).reshape(3, 4)
+    state = OrderedDict(
+        whole=base,
+        same=base,
+        transposed=base.t(),
+        row=base[1],
+        parameter=torch.nn.Parameter(torch.ones(2)),
+        empty=torch.empty(0, 3),
+        scalar=torch.tensor(7),
+        **{
+            str(dtype): torch.tensor([1, 0, 3]).to(dtype)
+            for dtype in (
+                torch.float64,
+                torch.float16,
+                torch.bfloat16,
+                torch.int8,
+                torch.uint8,
+                torch.int64,
+                torch.bool,
+            )
+        },
+    )
+    torch.save({"state_dict": state, "epoch": 3}, tmp_path / "x.pth")
+    written = convert_weights(tmp_path / "x.pth")
+    assert written.path == tmp_path / "x.safetensors"
+    assert (written.tensors, written.bytes) == (len(state), written.path.stat().st_size)
+    read = read_state_dict(written.path)
+    assert read.keys() == state.keys()
+    for name, tensor in state.items():
+        assert read[name].dtype == tensor.dtype, name
+        assert torch.equal(read[name], tensor), name
+
+
+def test_a_converted_checkpoint_is_read_by_vulnerable_releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way out that the refusal names works, and the file has the permissions that the umask gives."""
+    torch.save(STATE, tmp_path / "x.pth")
+    written = convert_weights(tmp_path / "x.pth")
+    (tmp_path / "plain").touch()
+    assert written.path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+    monkeypatch.setattr(torch, "__version__", "2.5.1")
+    found = weights.resolve_weights(TOY, OPTIONS, str(written.path), 0)
+    assert weights.load_model(TOY, OPTIONS, found).state_dict()["weight"].equal(STATE["weight"])
+
+
+def test_a_directory_gets_the_file_that_is_read_first(tmp_path: Path) -> None:
+    """In Hugging Face's layout, by the name of the directory or of the file in it."""
+    torch.save(STATE, tmp_path / "pytorch_model.bin")
+    for source in (tmp_path, tmp_path / "pytorch_model.bin"):
+        assert convert_weights(source).path == tmp_path / "model.safetensors"
+        (tmp_path / "model.safetensors").unlink()
+
+
+def test_only_a_named_target_is_replaced(tmp_path: Path) -> None:
+    """The default one is refused if it exists."""
+    torch.save(STATE, tmp_path / "x.pth")
+    (tmp_path / "x.safetensors").write_bytes(b"mine")
+    with pytest.raises(UsageError) as caught:
+        convert_weights(tmp_path / "x.pth")
+    assert str(caught.value) == f"{tmp_path / 'x.safetensors'} exists; remove it, or name the file to write with -o"
+    assert (tmp_path / "x.safetensors").read_bytes() == b"mine"
+    convert_weights(tmp_path / "x.pth", tmp_path / "x.safetensors")
+    assert read_state_dict(tmp_path / "x.safetensors").keys() == STATE.keys()
+
+
+def test_what_is_refused_anyway_is_not_converted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TorchScript archives everywhere, and unknown pickles by vulnerable releases; nothing is written."""
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(tmp_path / "script.pth"))
+    torch.save(STATE, tmp_path / "x.pth")
+    with pytest.raises(WeightsError, match="is a TorchScript archive"):
+        convert_weights(tmp_path / "script.pth")
+    monkeypatch.setattr(torch, "__version__", "2.9.1")
+    with pytest.raises(WeightsError, match="convert it with a newer torch, by"):
+        convert_weights(tmp_path / "x.pth")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["script.pth", "x.pth"]
+
+
+def test_a_failed_conversion_leaves_nothing(tmp_path: Path) -> None:
+    """A tensor that safetensors cannot hold, and a directory that does not exist, are one line."""
+    torch.save({"weight": torch.eye(3).to_sparse()}, tmp_path / "sparse.pth")
+    torch.save(STATE, tmp_path / "x.pth")
+    nowhere = tmp_path / "nowhere" / "x.safetensors"
+    for source, target in (("sparse.pth", None), ("x.pth", nowhere)):
+        with pytest.raises(WeightsError, match="cannot be written as") as caught:
+            convert_weights(tmp_path / source, target)
+        assert "\n" not in str(caught.value)
+    assert str(caught.value) == f"{tmp_path / 'x.pth'} cannot be written as {nowhere}: No such file or directory"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["sparse.pth", "x.pth"]

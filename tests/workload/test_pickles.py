@@ -1,0 +1,304 @@
+"""Checkpoints whose reading could run code are refused before torch sees them."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_workload import OPTIONS, STATE, publish, toy_with
+
+from modelzoo.errors import WeightsError
+from modelzoo.files import file_sha256
+from modelzoo.frozen import replace
+from modelzoo.workload import pickles, weights
+from modelzoo.workload.state import read_state_dict
+
+FIXED = ("2.10.0", "2.10.0+cu128", "2.10.1", "2.11.0a0+git1234567", "3.0", "2.13.0.dev20260101+cpu")
+VULNERABLE = ("1.13.0", "1.13.0a0+git7c98e70", "2.0.1", "2.5.1", "2.6.0", "2.9.1+cpu", "2.10.0a0+git449b176")
+VULNERABLE_TOO = ("2.10.0rc3", "2.10.0.dev20251101", "unknown")
+
+
+class Planted:
+    """Pickled, it is a call that creates a directory."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> Any:
+        return (os.mkdir, (str(self.place),))
+
+
+class Scripted(torch.nn.Module):
+    """A module whose TorchScript archive holds code."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+def script(path: Path) -> None:
+    """Save a TorchScript archive."""
+    torch.jit.save(torch.jit.script(Scripted()), str(path))
+
+
+def renamed_script(path: Path) -> None:
+    """Give the directory in a TorchScript archive another name."""
+    script(path)
+    with zipfile.ZipFile(path) as old:
+        records = {name.split("/", 1)[1]: old.read(name) for name in old.namelist()}
+    with zipfile.ZipFile(path, "w") as new:
+        for name, content in records.items():
+            new.writestr(f"odd name ü/{name}", content)
+
+
+def hidden_script(path: Path) -> None:
+    """Append the directory of another zip, so that Python's reader does not list what torch's reader may find."""
+    script(path)
+    other = io.BytesIO()
+    with zipfile.ZipFile(other, "w") as empty:
+        empty.writestr("archive/data.pkl", b"")
+    path.write_bytes(path.read_bytes() + other.getvalue())
+    with zipfile.ZipFile(path) as seen:
+        assert not [name for name in seen.namelist() if name.endswith("constants.pkl")]
+
+
+def cut_script(path: Path) -> None:
+    """Cut a TorchScript archive off in the directory at its end."""
+    script(path)
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+@pytest.mark.parametrize("save", [script, renamed_script, hidden_script, cut_script])
+@pytest.mark.parametrize("version", ["1.13.0", "2.10.0"])
+def test_torchscript_is_refused_by_every_release_before_it_is_read(
+    save: Callable[[Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under any suffix and in any shape; even if its checksum is published."""
+    path = tmp_path / "model.pth"
+    save(path)
+    monkeypatch.setattr(torch, "__version__", version)
+    monkeypatch.setattr(torch, "load", None)
+    with pytest.raises(WeightsError) as caught:
+        read_state_dict(path, [file_sha256(path)])
+    assert str(caught.value) == (
+        f"{path} is a TorchScript archive, which can hold code, so it is not read; give a file that "
+        "torch.save(model.state_dict(), FILE) or safetensors has written"
+    )
+
+
+class Restored(torch.nn.Module):
+    """A module whose TorchScript archive creates a file when it is loaded."""
+
+    def __init__(self, trap: str) -> None:
+        super().__init__()
+        self.trap = trap
+        self.size = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[str, bool]:
+        return self.trap, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[str, bool]) -> None:
+        self.trap = state[0]
+        self.training = state[1]
+        self.size = torch.from_file(state[0], True, 16).numel()
+
+
+def test_planted_code_in_torchscript_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code in an archive runs when it is loaded; torch.load(weights_only=True) did that below 2.6."""
+    trap, path = tmp_path / "trap", tmp_path / "x.pth"
+    torch.jit.save(torch.jit.script(Restored(str(trap))), str(path))
+    for version in ("2.5.1", "2.10.0"):
+        monkeypatch.setattr(torch, "__version__", version)
+        with pytest.raises(WeightsError, match="is a TorchScript archive"):
+            read_state_dict(path, [file_sha256(path)])
+        assert not trap.exists()
+    torch.jit.load(str(path))
+    assert trap.exists(), "the trap works, so the test can fail"
+
+
+def legacy_tar(path: Path, planted: Any = None) -> None:
+    """Write the tar file of torch's first releases, with one tensor, or with ``planted`` in its first pickle."""
+    storages = io.BytesIO()
+    pickle.dump(1 if planted is None else planted, storages, protocol=2)
+    pickle.dump((7, "cpu", torch.FloatStorage), storages, protocol=2)
+    storages.write(struct.pack("<q", 2) + struct.pack("<2f", 1.0, 2.0))
+    pickle.dump([], storages, protocol=2)
+    tensors = io.BytesIO()
+    pickle.dump(1, tensors, protocol=2)
+    pickle.dump((9, 7, "torch.FloatTensor"), tensors, protocol=2)
+    tensors.write(struct.pack("<iiqqq", 1, 0, 2, 1, 0))
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, value: Any) -> Any:
+            return 9 if value == "the tensor" else None
+
+    state = io.BytesIO()
+    Pickler(state, protocol=2).dump({"weight": "the tensor"})
+    with tarfile.open(path, "w:", format=tarfile.PAX_FORMAT) as tar:
+        for name, content in (("storages", storages), ("tensors", tensors), ("pickle", state)):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content.getvalue())
+            tar.addfile(entry, io.BytesIO(content.getvalue()))
+
+
+@pytest.mark.parametrize("version", ["1.13.0", "2.10.0"])
+def test_legacy_tar_files_are_refused_by_every_release(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that torch really reads without weights_only, so that it is a true tar checkpoint."""
+    path = tmp_path / "old.pth"
+    legacy_tar(path)
+    assert torch.load(path, weights_only=False)["weight"].tolist() == [1.0, 2.0]
+    monkeypatch.setattr(torch, "__version__", version)
+    monkeypatch.setattr(torch, "load", None)
+    with pytest.raises(WeightsError) as caught:
+        read_state_dict(path, [file_sha256(path)])
+    assert str(caught.value) == (
+        f"{path} is a tar file, as the first releases of torch wrote them, which is not read because it can hold "
+        "code; give a file that torch.save(model.state_dict(), FILE) or safetensors has written"
+    )
+
+
+def zipped(content: Any, path: Path) -> None:
+    """Save as torch does since 1.6."""
+    torch.save(content, path)
+
+
+def unzipped(content: Any, path: Path) -> None:
+    """Save as torch did before 1.6."""
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+
+
+@pytest.mark.parametrize("save", [zipped, unzipped])
+@pytest.mark.parametrize("version", VULNERABLE + VULNERABLE_TOO)
+def test_vulnerable_releases_read_no_unknown_pickle(
+    save: Callable[[Any, Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal is one line that names the way out, and torch does not see the file."""
+    path = tmp_path / "my weights.pth"
+    save(STATE, path)
+    monkeypatch.setattr(torch, "__version__", version)
+    monkeypatch.setattr(torch, "load", None)
+    for published in ((), ("",), ("0" * 64,), (file_sha256(path)[:7],)):
+        with pytest.raises(WeightsError) as caught:
+            read_state_dict(path, published)
+        assert str(caught.value) == (
+            f"{path} is a pickle that matches no published checkpoint, and torch {version} cannot read such a file "
+            "safely (CVE-2026-24747, corrected in 2.10.0); convert it with a newer torch, by 'modelzoo weights "
+            f"convert '{path}'', and give the safetensors file"
+        )
+
+
+@pytest.mark.parametrize("save", [zipped, unzipped])
+@pytest.mark.parametrize("version", VULNERABLE)
+@pytest.mark.parametrize("digits", [8, 64])
+def test_vulnerable_releases_read_published_pickles(
+    save: Callable[[Any, Path], None], version: str, digits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose SHA-256 begins with the published digits, however many there are from 8 on."""
+    path = tmp_path / "x.pth"
+    save(STATE, path)
+    monkeypatch.setattr(torch, "__version__", version)
+    read = read_state_dict(path, ["0" * 64, file_sha256(path)[:digits]])
+    assert read["weight"].equal(STATE["weight"])
+
+
+@pytest.mark.parametrize("save", [zipped, unzipped])
+@pytest.mark.parametrize("version", FIXED)
+def test_corrected_releases_read_pickles(
+    save: Callable[[Any, Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody's, and none of them is hashed."""
+    save(STATE, tmp_path / "x.pth")
+    monkeypatch.setattr(torch, "__version__", version)
+    monkeypatch.setattr(pickles, "file_sha256", None)
+    assert read_state_dict(tmp_path / "x.pth")["bias"].equal(STATE["bias"])
+
+
+@pytest.mark.parametrize("save", [zipped, unzipped])
+@pytest.mark.parametrize("version", ["2.5.1", "2.10.0"])
+def test_planted_code_does_not_run(
+    save: Callable[[Any, Path], None], version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even if the file's digest is published."""
+    trap, path = tmp_path / "trap", tmp_path / "x.pth"
+    save({"weight": Planted(trap)}, path)
+    monkeypatch.setattr(torch, "__version__", version)
+    for published in ((), (file_sha256(path),)):
+        with pytest.raises(WeightsError):
+            read_state_dict(path, published)
+        assert not trap.exists()
+    torch.load(path, weights_only=False)
+    assert trap.exists(), "the trap works, so the test can fail"
+
+
+def test_planted_code_in_a_tar_file_does_not_run(tmp_path: Path) -> None:
+    """Its pickles are not read."""
+    trap, path = tmp_path / "trap", tmp_path / "x.pth"
+    legacy_tar(path, Planted(trap))
+    with pytest.raises(WeightsError, match="is a tar file"):
+        read_state_dict(path)
+    assert not trap.exists()
+    with pytest.raises(TypeError):
+        torch.load(path, weights_only=False)
+    assert trap.exists(), "the trap works, so the test can fail"
+
+
+@pytest.mark.parametrize("version", ["2.5.1", "2.10.0"])
+def test_safetensors_are_read_by_every_release(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold no code, so nothing is asked of them."""
+    from safetensors.torch import save_file
+
+    save_file(STATE, tmp_path / "x.safetensors")
+    monkeypatch.setattr(torch, "__version__", version)
+    assert read_state_dict(tmp_path / "x.safetensors")["weight"].equal(STATE["weight"])
+
+
+@pytest.mark.parametrize("content", [b"", b"P", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"\0" * 1024, b"\x80\x02."])
+def test_what_is_no_checkpoint_is_one_line(content: bytes, tmp_path: Path) -> None:
+    """Empty and truncated files, and those of zeros, which are empty tar files."""
+    path = tmp_path / "x.pth"
+    path.write_bytes(content)
+    with pytest.raises(WeightsError) as caught:
+        read_state_dict(path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_zip_of_something_else_is_not_taken_for_torchscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of the record decides, not the format."""
+    monkeypatch.setattr(torch, "__version__", "2.10.0")
+    path = tmp_path / "x.pth"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("photographs/constants.pk", b"")
+    assert not pickles.is_torchscript(path)
+    with pytest.raises(WeightsError, match="cannot be read as weights"):
+        read_state_dict(path)
+
+
+def test_a_workloads_own_checkpoint_is_read_by_every_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its content, whatever the file is called; a file that claims its own digest in its name is not."""
+    path, checkpoint = publish(tmp_path)
+    work = toy_with(checkpoint)
+    monkeypatch.setattr(torch, "__version__", "2.5.1")
+    own = path.replace(tmp_path / "other name.pth")
+    found = weights.resolve_weights(work, OPTIONS, str(own), 0)
+    assert weights.load_model(work, OPTIONS, found).state_dict()["weight"].equal(STATE["weight"])
+    forged, _ = publish(tmp_path, {name: tensor + 1 for name, tensor in STATE.items()})
+    for each in (work, replace(work, checkpoint=lambda options: None)):
+        found = weights.resolve_weights(each, OPTIONS, str(forged), 0)
+        with pytest.raises(WeightsError, match="is a pickle that matches no published checkpoint"):
+            weights.load_model(each, OPTIONS, found)
