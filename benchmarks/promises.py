@@ -13,8 +13,10 @@ from binomial import clopper_pearson
 CONFIDENCE = 0.998
 """Of the two-sided interval, so that each of its ends is a bound at 99.9 %: a promise that holds is called
 contradicted once in a thousand rows."""
+COVERAGE = 0.95
+"""What an interval promises. Anything that is promised to happen at least this often counts as an interval."""
 WIDE = 0.975
-"""Intervals that promise 95 % and cover more than this are shown with their width."""
+"""Intervals that promise ``COVERAGE`` and cover more than this need their width and a reason."""
 
 
 class Bound(Enum):
@@ -64,6 +66,11 @@ class Promise:
     repetitions: int = 10_000
     why: str = ""
 
+    @property
+    def is_interval(self) -> bool:
+        """Whether it is the coverage of a 95 % interval."""
+        return self.bound is Bound.AT_LEAST and self.promised == COVERAGE
+
 
 @dataclass(frozen=True)
 class Replayed:
@@ -71,6 +78,11 @@ class Replayed:
 
     promise: Promise
     counted: Counted
+
+    @property
+    def share(self) -> float:
+        """How often the event happened, 0 to 1."""
+        return self.counted.hits / self.counted.trials
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -83,3 +95,13 @@ class Replayed:
         low, high = self.interval
         promise = self.promise
         return low <= promise.promised if promise.bound is Bound.AT_MOST else high >= promise.promised
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is an interval that covers more than ``WIDE``, and therefore wider than it need be."""
+        return self.promise.is_interval and self.share > WIDE
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether an interval that is too wide has its width and a reason; others need none."""
+        return not self.is_wide or (self.counted.width is not None and bool(self.promise.why))
