@@ -14,7 +14,7 @@ CONFIDENCE = 0.998
 """Of the two-sided interval, so that each of its ends is a bound at 99.9 %: a promise that holds is called
 contradicted once in a thousand rows."""
 COVERAGE = 0.95
-"""What an interval promises. Anything that is promised to happen at least this often counts as an interval."""
+"""What an interval promises. Whatever is promised to happen with just this probability or more counts as one."""
 WIDE = 0.975
 """Intervals that promise ``COVERAGE`` and cover more than this need their width and a reason."""
 
