@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -287,3 +289,97 @@ def test_an_environment_that_was_not_completed_is_completed(checkout: Checkout, 
     checkout.uv()
     assert checkout.call("torch-env", "2.9.1", str(directory)).returncode == 0
     assert (directory / "modelzoo-torch-env").is_file()
+
+
+# scripts/container-engine
+
+AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="the directory of the engine is root's: run the tests as root")
+
+
+@pytest.fixture
+def root_directory() -> Iterator[Path]:
+    """A directory in a place that only root can write to."""
+    with tempfile.TemporaryDirectory(prefix="modelzoo-engine-", dir=Path("~root").expanduser()) as name:
+        yield Path(name)
+
+
+def refused(engine: Path, *arguments: str) -> str:
+    """The error of ``container-engine`` with its directory at ``engine``, and nothing is done."""
+    for words in (arguments,) if arguments else (["env"], ["directory"], ["stop", "--purge"], ["start"]):
+        done = call("container-engine", *words, MODELZOO_ENGINE=str(engine))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.count("\n") == 1
+    return done.stderr.removeprefix("container-engine: error: ").strip()
+
+
+@AS_ROOT
+def test_the_directory_of_the_engine_is_made_for_root_alone(root_directory: Path) -> None:
+    """Its programs come first in root's PATH."""
+    engine = root_directory / "new" / "engine"
+    done = call("container-engine", "directory", MODELZOO_ENGINE=str(engine))
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{engine}\n", "")
+    assert engine.stat().st_mode & 0o7777 == 0o700
+
+
+@AS_ROOT
+@pytest.mark.parametrize("name", ["engine", "it's $HOME; `id`"])
+def test_the_variables_of_the_engine_can_be_evaluated(name: str, root_directory: Path) -> None:
+    """Whatever characters the path has, it comes out of ``eval`` as it was."""
+    engine = root_directory / name
+    script = 'eval "$(scripts/container-engine env)" && printf "%s\\n" "$DOCKER_HOST" "$DOCKER_CONFIG" "$PATH"'
+    done = subprocess.run(
+        ["sh", "-euc", script],
+        cwd=ROOT,
+        env={**os.environ, "MODELZOO_ENGINE": str(engine)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = [f"unix://{engine}/docker.sock", f"{engine}/config", f"{engine}/root/usr/bin:{os.environ['PATH']}"]
+    assert done.stdout.splitlines() == expected
+
+
+@AS_ROOT
+def test_a_directory_that_others_may_have_filled_is_refused(root_directory: Path) -> None:
+    """Of another owner, open to others, a link, or in a directory where anybody may have put it."""
+    other = "; set MODELZOO_ENGINE to another directory, such as /var/lib/modelzoo-engine"
+    engine = root_directory / "engine"
+    engine.mkdir(mode=0o700)
+    os.chown(engine, 65534, 65534)
+    assert refused(engine) == f"{engine} belongs to nobody, not to root{other}"
+    os.chown(engine, 0, 0)
+    engine.chmod(0o755)
+    expected = f"{engine} is open to others than root; if you trust what is in it, run 'chmod 0700 {engine}'"
+    assert refused(engine) == expected
+    engine.chmod(0o700)
+    link = root_directory / "link"
+    link.symlink_to(engine)
+    assert refused(link) == f"{link} is not a directory, or a link to one{other}"
+    assert refused(link / "below") == f"{link} is not a directory, or a link to one{other}"
+    root_directory.chmod(0o1777)
+    assert refused(engine) == f"{root_directory} can be written to by others than root{other}"
+    expected = "MODELZOO_ENGINE=engine is not a path like /var/lib/modelzoo-engine"
+    assert refused(Path("engine")) == expected
+
+
+@AS_ROOT
+def test_a_process_that_is_not_the_engine_is_left_alone(root_directory: Path) -> None:
+    """After a crash, the number in the pid file may be that of another process."""
+    engine = root_directory / "engine"
+    engine.mkdir(mode=0o700)
+    words = ["python3", "-c", "import time; time.sleep(60)", "--pidfile", f"{engine}/docker.pid"]
+    with subprocess.Popen(words) as other:
+        (engine / "docker.pid").write_text(f"{other.pid}\n")
+        done = call("container-engine", "stop", "--purge", MODELZOO_ENGINE=str(engine))
+        assert (done.returncode, done.stderr, other.poll()) == (0, "", None)
+        other.kill()
+    assert not engine.exists()
+
+
+def test_only_root_may_use_the_engine(tmp_path: Path) -> None:
+    """Whoever can use it is root; said in one line."""
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    done = call("container-engine", "env", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "container-engine: error: the engine needs root; use sudo\n"
