@@ -1,14 +1,16 @@
 """A program ``docker`` that runs "containers" as processes of this machine, and records how it was called.
 
 It has the commands that the suite uses: ``context inspect``, ``image inspect``, ``run``, ``ps``, ``pause``, ``unpause``
-and ``rm``. A "container" has the environment that a real one would have, but sees all files of this machine; the
-image's own workloads are those of the checkout.
+and ``rm``. A "container" has the environment that a real one would have. It sees copies of what is mounted, under
+another path than a real one would: jobs and messages are rewritten accordingly. It could open all other files of this
+machine, too. The image's own workloads are those of the checkout.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
+INPUTS = "/modelzoo/inputs/"
+"""Below it, containers see files of this machine."""
 HOST = "unix:///var/run/docker.sock"
 
 
@@ -92,21 +96,46 @@ def run(home: Path, words: list[str]) -> int:
             environment[key] = value if equals else os.environ[key]
         else:
             environment.pop(key, None)
+    inputs = home / "inputs" / name
+    for text in options.get("--mount", []):
+        show_copy(dict(part.split("=", 1) for part in text.split(",") if "=" in part), inputs)
+    for key, value in environment.items():
+        environment[key] = value.replace(INPUTS, f"{inputs}/")
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     volume = str(home / "cache")
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": paths, "MODELZOO_CACHE": volume, **environment}
     if content["worker"]:
         command = ["-c", content["worker"]]
-    job = sys.stdin.buffer.readline().replace(b'"/modelzoo/', f'"{ROOT}/'.encode())
+    job = sys.stdin.buffer.readline().replace(INPUTS.encode(), f"{inputs}/".encode())
+    job = job.replace(b'"/modelzoo/', f'"{ROOT}/'.encode())
     process = subprocess.Popen(
-        [sys.executable, *command], env=environment, stdin=subprocess.PIPE, start_new_session=True
+        [sys.executable, *command],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     state = home / "containers" / name
     state.write_text(json.dumps({"pid": process.pid, "label": options["--label"][0]}))
     threading.Thread(target=pass_on, args=(job, process), daemon=True).start()
+    assert process.stdout is not None
+    for line in process.stdout:
+        sys.stdout.buffer.write(line.replace(f"{inputs}/".encode(), INPUTS.encode()))
+        sys.stdout.buffer.flush()
     code = process.wait()
     state.unlink(missing_ok=True)
+    shutil.rmtree(inputs, ignore_errors=True)
     return code if code >= 0 else 128 - code
+
+
+def show_copy(mount: dict[str, str], inputs: Path) -> None:
+    """A bind mount: a copy of its source below ``inputs``."""
+    source, target = Path(mount["source"]), inputs / mount["target"].removeprefix(INPUTS)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True)
+    else:
+        shutil.copyfile(source, target)
 
 
 def pass_on(job: bytes, process: subprocess.Popen[bytes]) -> None:

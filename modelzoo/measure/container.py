@@ -9,25 +9,30 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Optional
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError
-from modelzoo.frozen import replace
 from modelzoo.machine.cgroups import read_cgroup_limits
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import allowed_cpus, format_cpu_list
 from modelzoo.measure import docker
+from modelzoo.measure.answers import accepted
 from modelzoo.measure.launcher import WORKER, explain_end
-from modelzoo.measure.leftovers import caller_label, remove_leftovers
-from modelzoo.measure.mounts import image_directory, mount_options
-from modelzoo.records.protocol import Job, PrepareJob, ReferenceJob
+from modelzoo.measure.leftovers import PREFIX, caller_label, remove_leftovers
+from modelzoo.measure.mounts import USER, inside, mount_options, named_files, outside, own_weights, place
+from modelzoo.records.protocol import Job, Message, PrepareJob, ReferenceJob, decode_message
 
 CACHE_VOLUME = "modelzoo-cache:/modelzoo/cache"
 """The volume that keeps weights, ceilings and compiled models; docs/containers.md mounts it under the same name."""
 OFFLINE = ("MODELZOO_OFFLINE", "HF_HUB_OFFLINE")
 _OWN = ("MODELZOO_", "LD_PRELOAD")
 """Variables of this machine's suite, and of its libraries, that mean nothing in an image."""
+_UNPRIVILEGED = (
+    f"--user={USER}:{USER}",
+    "--cap-drop=ALL",
+    "--security-opt=no-new-privileges",
+    "--log-driver=none",  # or the engine would store all messages, of any length
+)
 _ENDED = ("is not running", "no such container")
 """What docker reports of a container that has ended meanwhile."""
 _NO_START, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
@@ -38,8 +43,9 @@ _NO_START, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
 class ContainerLauncher:
     """Workers in containers of an image, each in one of its own.
 
-    A container has the CPUs and the limits of this process, the cache volume, and, read-only at their own paths, the
-    files of this machine that the job names. Only containers that may have to download weights have a network.
+    A container has the CPUs and the limits of this process, the cache volume, and, read-only, the files of this machine
+    that the job names (``modelzoo.measure.mounts``). It runs without any privilege, as an ordinary user whatever user
+    the image names, and only if it may have to download weights with a network.
 
     Attributes:
         image: name of the image.
@@ -71,24 +77,28 @@ class ContainerLauncher:
             if value == os.environ[name] and not name.startswith(_OWN) and "/" not in value
         }
         passed.update({name: os.environ[name] for name in OFFLINE if name in os.environ})
-        if os.environ.get("MODELZOO_WEIGHTS"):
-            passed["MODELZOO_WEIGHTS"] = str(Path(os.environ["MODELZOO_WEIGHTS"]).expanduser().absolute())
+        own = own_weights(os.environ)
+        if own is not None:
+            passed["MODELZOO_WEIGHTS"] = place(own)
         return {**image.environment, **passed, IMAGE_ID_VARIABLE: image.digest}
 
     def adapt(self, job: Job) -> Job:
-        """Return the job with the image's own directory of the workload, and without this process's id."""
-        if isinstance(job, ReferenceJob):
-            raise ValueError("the reference load runs on this machine")
-        return replace(job, directory=image_directory(job.directory), parent=None)
+        """Return the job with the paths that its files have in the container, and without this process's id."""
+        return inside(job)
+
+    def read(self, job: Job, line: bytes) -> Message:
+        names = named_files(job, os.environ)
+        return accepted(decode_message(outside(line, names)), job, names)
 
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Container:
         if isinstance(job, PrepareJob):  # the image's first container in this call
             remove_leftovers()
-        name = f"modelzoo-{uuid.uuid4().hex[:12]}"
+        name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
         options = ["--interactive", "--rm", "--init", f"--name={name}", f"--label={caller_label()}", "--pull=never"]
         options += [
             f"--entrypoint={self.python}",
             f"--volume={CACHE_VOLUME}",
+            *_UNPRIVILEGED,
             *_limits(self.cpus),
             *_network(job),
             *_gpus(job),
@@ -114,7 +124,8 @@ class ContainerLauncher:
             raise EnvironmentProblem(f"cannot start docker: {error.strerror}; install Docker") from error
         return Container(process, name)
 
-    def explain(self, code: int, output: str) -> ModelzooError:
+    def explain(self, job: Job, code: int, output: str) -> ModelzooError:
+        output = outside(output.encode(), named_files(job, os.environ)).decode()
         if code == _NO_START:
             return EnvironmentProblem(f"docker cannot start {self.name}: {docker.problem_line(output)}")
         hint = "give an image of the suite; scripts/build-images makes them, and their names end in _modelzoo"

@@ -20,10 +20,10 @@ from modelzoo.errors import KINDS, ModelzooError, UsageError, WorkerError
 from modelzoo.measure.calls import required
 from modelzoo.measure.jobs import job_environment
 from modelzoo.measure.launcher import Launcher
-from modelzoo.measure.process import OnMessage, WorkerProcess
+from modelzoo.measure.process import LONGEST, OnMessage, WorkerProcess, too_long
 from modelzoo.measure.request import OnEvent, Request, listener
 from modelzoo.records.instance import BatchDone, Command, Ready, Served, Window, encode_command
-from modelzoo.records.protocol import Failed, Hello, InstanceJob, Preparation, Progress, decode_message
+from modelzoo.records.protocol import Failed, Hello, InstanceJob, Preparation, Progress
 from modelzoo.setting import labels
 
 Reply = Union[Ready, Window, BatchDone, Served]
@@ -56,6 +56,7 @@ class Instance:
         self._on_message = on_message
         self._descriptor = self._worker.output.fileno()
         self._parts: list[bytes] = []
+        self._unread = 0
         self._greeted = False
         self._waiting: deque[Reply] = deque()
         self._is_over = False
@@ -123,18 +124,24 @@ class Instance:
             return
         # A window of many batches takes many reads.
         self._parts.append(data)
+        self._unread += len(data)
         if b"\n" in data:
             *lines, rest = b"".join(self._parts).split(b"\n")
-            self._parts = [rest]
+            self._parts, self._unread = [rest], len(rest)
             for line in lines:
                 self._take(line)
+        elif self._unread > LONGEST:
+            self.problem, self._is_over = too_long(), True
 
     def _take(self, line: bytes) -> None:
         try:
-            message = decode_message(line)
+            message = self._worker.read(line)
         except msgspec.DecodeError as error:
             if self._greeted:  # before, ``sitecustomize`` and ``.pth`` files may print
                 self.problem = WorkerError(f"the instance sent a message that cannot be read: {error}")
+            return
+        except WorkerError as error:
+            self.problem = error
             return
         self._greeted = True
         if isinstance(message, (Ready, Window, BatchDone, Served)):

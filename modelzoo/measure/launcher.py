@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import IO, Optional, Protocol
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
+from modelzoo.formatting import printable
+from modelzoo.measure.answers import accepted
 from modelzoo.measure.interpreter import suite_path
-from modelzoo.records.protocol import Job
+from modelzoo.records.protocol import Job, Message, decode_message
 
 WORKER = ("-m", "modelzoo.measure.worker")
 """The arguments with which an interpreter runs a worker."""
@@ -56,6 +58,14 @@ class Launcher(Protocol):
     def adapt(self, job: Job) -> Job:
         """Return the job as the worker needs it."""
 
+    def read(self, job: Job, line: bytes) -> Message:
+        """Return what a worker has answered to ``job``, in terms of this machine.
+
+        Raises:
+            msgspec.DecodeError: it is no message.
+            WorkerError: no worker of the suite would answer this.
+        """
+
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> Worker:
         """Start a worker in a session of its own, so that Ctrl-C reaches the parent alone.
 
@@ -68,12 +78,13 @@ class Launcher(Protocol):
             ModelzooError: it cannot be started.
         """
 
-    def explain(self, code: int, output: str) -> ModelzooError:
+    def explain(self, job: Job, code: int, output: str) -> ModelzooError:
         """Say why a worker ended without a final message.
 
         Args:
+            job: what it was to do.
             code: the exit code of its process; a negative one is the number of a signal.
-            output: what it printed.
+            output: the end of what it printed.
         """
 
 
@@ -105,6 +116,9 @@ class LocalLauncher:
     def adapt(self, job: Job) -> Job:
         return job
 
+    def read(self, job: Job, line: bytes) -> Message:
+        return accepted(decode_message(line), job)
+
     def start(self, job: Job, environment: Mapping[str, str], stderr: IO[bytes]) -> LocalWorker:
         try:
             process = subprocess.Popen(
@@ -120,7 +134,7 @@ class LocalLauncher:
             raise EnvironmentProblem(f"cannot start {program}: {error.strerror}; check that it is installed") from error
         return LocalWorker(process)
 
-    def explain(self, code: int, output: str) -> ModelzooError:
+    def explain(self, job: Job, code: int, output: str) -> ModelzooError:
         own = self.python == sys.executable
         hint = "run ./scripts/run once, then use .venv/bin/python" if own else "install it there"
         return explain_end(code, output, self.python, hint)
@@ -161,7 +175,7 @@ def explain_end(code: int, output: str, where: str, hint: str) -> ModelzooError:
         where: the interpreter or the image.
         hint: what to do if a module is missing.
     """
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [printable(line.strip()) for line in output.splitlines() if line.strip()]
     if code < 0:
         name = signal.Signals(-code).name
         cause = " (out of memory? try a smaller --batch)" if name == "SIGKILL" else ""

@@ -10,7 +10,7 @@ from typing import Callable, Optional
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.source import TorchSource
 from modelzoo.engines.protocol import Engine
-from modelzoo.errors import EnvironmentProblem, ModelzooError
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import file_sha256
 from modelzoo.machine.limits import usable_threads
 from modelzoo.machine.worker_environment import memory_variables
@@ -53,6 +53,9 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> Prepared:
             found.append(_prepared(engine, resolved, shared))
         except ModelzooError as error:
             found.append(Preparation(error=str(error), error_kind=type(error).__name__))
+        except PermissionError as error:
+            reason = f"{error.filename} cannot be read: permission denied to the user of the worker; change its mode"
+            found.append(Preparation(error=reason, error_kind=UsageError.__name__))
     return Prepared(tuple(found))
 
 
@@ -133,8 +136,11 @@ def _shared_weights(earlier: Sequence[Preparation]) -> dict[tuple[object, ...], 
 
 
 def _is_here(weights: Weights) -> bool:
-    file = weights_file(Path(weights.path))
-    return file is not None and file_sha256(file) == weights.sha256
+    try:
+        file = weights_file(Path(weights.path))
+        return file is not None and file_sha256(file) == weights.sha256
+    except OSError:  # closed to this process's user, which need not be that of the other worker
+        return False
 
 
 def resolve(engine: Engine, work: Workload, asked: Setting, threads: int, math_mode: str) -> ResolvedSetting:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import IO, Callable, Optional, TypeVar
@@ -28,6 +29,10 @@ from modelzoo.version import __version__
 
 OnMessage = Callable[[Message], None]
 """Called with each ``Progress`` and ``Exhibited`` message of a worker."""
+LONGEST = 1 << 28
+"""Bytes of a message at most; a million samples take a tenth of it."""
+_TAIL = 1 << 16
+"""Bytes at the end of a worker's output that are looked at."""
 T = TypeVar("T")
 
 
@@ -49,14 +54,14 @@ class WorkerProcess:
         self._on_message = on_message
         self._last: Optional[Message] = None
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__
-        self._launcher = launcher
+        self._launcher, self._job = launcher, job
         try:
             self._worker = launcher.start(job, environment, self._stderr)
         except BaseException:
             self._stderr.close()
             raise
         self._process = self._worker.process
-        self._messages = messages(self.output)
+        self._messages = messages(self.output, self.read)
         self.send(line + b"\n")
 
     def __enter__(self) -> WorkerProcess:
@@ -84,8 +89,16 @@ class WorkerProcess:
         assert self._process.stdout is not None
         return self._process.stdout
 
+    def read(self, line: bytes) -> Message:
+        """Return the message in ``line``; raises as ``Launcher.read``."""
+        return self._launcher.read(self._job, line)
+
     def advance(self) -> bool:
-        """Wait until the worker pauses (``True``) or has ended (``False``)."""
+        """Wait until the worker pauses (``True``) or has ended (``False``).
+
+        Raises:
+            ModelzooError: it speaks another protocol, or says what no worker of the suite would say.
+        """
         for message in self._messages:
             if isinstance(message, Hello):
                 self.check(message)
@@ -120,8 +133,9 @@ class WorkerProcess:
     def explained_end(self) -> ModelzooError:
         """Wait for the process to end, and say why it did so without a final message."""
         self._process.wait()
-        self._stderr.seek(0)
-        return self._launcher.explain(self._process.returncode, self._stderr.read().decode(errors="replace"))
+        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - _TAIL))
+        output = self._stderr.read(_TAIL).decode(errors="replace")
+        return self._launcher.explain(self._job, self._process.returncode, output)
 
     def check(self, hello: Hello) -> None:
         """Raise ``EnvironmentProblem`` if the worker speaks another protocol."""
@@ -147,17 +161,26 @@ def call(launcher: Launcher, job: Job, environment: Mapping[str, str], kind: typ
         return worker.result(kind)
 
 
-def messages(stream: Iterable[bytes]) -> Iterator[Message]:
+def messages(stream: IO[bytes], read: Callable[[bytes], Message] = decode_message) -> Iterator[Message]:
     """Decode messages, one JSON object per line, until the stream closes.
 
     Lines before the first message are skipped: ``sitecustomize`` and ``.pth`` files may print before a worker takes
     standard output for itself. A worker that is killed while it writes leaves an incomplete line, which ends the
     iteration.
+
+    Args:
+        stream: what the worker writes.
+        read: turns a line into a message.
+
+    Raises:
+        WorkerError: a message is longer than ``LONGEST``; and whatever ``read`` raises.
     """
     greeted = False
-    for line in stream:
+    for line in iter(lambda: stream.readline(LONGEST), b""):
+        if len(line) == LONGEST:
+            raise too_long()
         try:
-            message = decode_message(line)
+            message = read(line)
         except msgspec.DecodeError as error:
             if not greeted:
                 continue
@@ -166,3 +189,8 @@ def messages(stream: Iterable[bytes]) -> Iterator[Message]:
             return
         greeted = True
         yield message
+
+
+def too_long() -> WorkerError:
+    """The error of a message without an end."""
+    return WorkerError(f"the worker sent a message of more than {LONGEST >> 20} MiB")

@@ -40,6 +40,14 @@ class Weights(msgspec.Struct, frozen=True):
     seed: Optional[int] = None
 
 
+class LocalWeights(Weights, frozen=True):
+    """Weights in a file of this machine, which the user has named or a worker outside of containers has found.
+
+    A message never holds them: whatever is read from a worker are ``Weights``, so nothing that a worker says makes a
+    file of this machine visible in a container.
+    """
+
+
 class Count(msgspec.Struct, frozen=True):
     """A number that the model's amount of work depends on, with the range observed with trained weights.
 

@@ -17,8 +17,9 @@ from modelzoo.machine.linux import allowed_cpus, format_cpu_list
 from modelzoo.measure import calls, container, process
 from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.jobs import prepare_environment, prepare_job
+from modelzoo.measure.mounts import place
 from modelzoo.measure.request import Event, Request
-from modelzoo.records.protocol import PROTOCOL, Hello, Message, Prepared, PrepareJob, ReferenceJob, encode_line
+from modelzoo.records.protocol import PROTOCOL, Hello, Message, Prepared, PrepareJob, encode_line
 from modelzoo.records.validity import ValidityRequest
 
 A = RANDOM.replace(image="zoo:a")
@@ -64,7 +65,7 @@ def test_two_images_and_this_machine_are_measured_in_turn(
 
 
 def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CPUs, quota and memory; the cache volume; nothing is pulled, and nothing remains."""
+    """CPUs, quota and memory; the cache volume; no privilege; nothing is pulled, and nothing remains."""
     engine.add("zoo:a", worker=ENDS)
     monkeypatch.setattr(container, "read_cgroup_limits", lambda: CgroupLimits(1.5, 1 << 30))
     calls.prepare(Request(mlp(), (A,), SHORT), silent)
@@ -74,6 +75,8 @@ def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypa
     assert found["--cpuset-cpus"] == [format_cpu_list(allowed_cpus())]
     assert (found["--cpus"], found["--memory"], found["--pull"]) == (["1.5"], [str(1 << 30)], ["never"])
     assert (found["--volume"], found["--entrypoint"]) == (["modelzoo-cache:/modelzoo/cache"], ["python3"])
+    assert (found["--user"], found["--cap-drop"]) == (["1000:1000"], ["ALL"])
+    assert (found["--security-opt"], found["--log-driver"]) == (["no-new-privileges"], ["none"])
     assert call[-3:] == ["sha256:zoo:a", "-m", "modelzoo.measure.worker"]
 
 
@@ -136,26 +139,111 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
 
 
 def test_a_workload_that_the_image_lacks_is_shown_to_it(engine: FakeDocker, tmp_path: Path) -> None:
-    """At its own path, read-only; its own weights come from the first preparation."""
+    """Read-only; the weights are those of this machine's preparation, and go by the path that they have here."""
     engine.add("zoo:a")
     work = odd(tmp_path / "odd")
     prepared = calls.prepare(Request(work, (A, RANDOM), SHORT), silent)
     assert [each.error for each in prepared] == [None, None]
-    preparation = options(engine.calls("run")[0])["--mount"]
-    assert f"type=bind,source={work.directory},target={work.directory},readonly" in preparation
-    assert any("/random/odd-seed0" in mount for mount in preparation)
+    assert prepared[0].weights == prepared[1].weights
+    weights = prepared[1].weights
+    assert weights is not None
+    assert options(engine.calls("run")[0])["--mount"] == [
+        f"type=bind,source={path},target={place(path)},readonly" for path in (str(work.directory), weights.path)
+    ]
 
 
 def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path) -> None:
     """Both models run there."""
     engine.add("zoo:a")
-    work = numpy_classifier(tmp_path)
+    (tmp_path / "work").mkdir()
+    work = numpy_classifier(tmp_path / "work")
     setting = numpy_setting(work).replace(precision="bf16", image="zoo:a")
     request = Request(work, (setting,), SHORT)
     report = calls.validate(request, ValidityRequest(), silent, lambda exhibit: None)
     assert report.machine is not None
     assert report.machine.image_id == "sha256:zoo:a"
     assert len(engine.calls("run")) == 2
+
+
+HOSTILE = """
+import json, os, sys
+from modelzoo.frozen import replace
+from modelzoo.measure import preparation, worker
+from modelzoo.records.protocol import Prepared
+secret = os.environ["SECRET"]
+honest = preparation.prepare
+
+def prepare(job, send):
+    found = honest(job, send)
+    lie = lambda each: replace(each, weights=replace(each.weights, path=secret))
+    if os.environ["LIE"] != "weights":
+        lie = lambda each: replace(each, resolved=replace(each.resolved, **{os.environ["LIE"]: secret}))
+    return Prepared(tuple(lie(each) for each in found.settings))
+
+preparation.prepare = prepare
+sys.exit(worker.main())
+"""
+"""A worker that does its work, but answers with a path of this machine."""
+
+
+@pytest.mark.parametrize("lie", ["weights", "input"])
+def test_a_container_that_answers_with_a_path_of_this_machine_is_not_shown_it(
+    lie: str, engine: FakeDocker, tmp_path: Path, numpy_engine: None
+) -> None:
+    """The weights that it claims are taken for a file of its image; another input than was asked for is an error."""
+    (tmp_path / "secret").mkdir()
+    work = odd_numpy(tmp_path / "odd")
+    engine.add("zoo:a", worker=HOSTILE, SECRET=str(tmp_path / "secret"), LIE=lie)
+    engine.add("zoo:b")
+    asked = numpy_setting(work)
+    settings = (asked.replace(image="zoo:a"), asked.replace(image="zoo:b"), asked.replace(image="zoo:b", batch=2))
+    runs = runs_of(Request(work, settings, SHORT, audit=False))
+    mounted = [option for call in engine.calls("run") for option in options(call)["--mount"]]
+    assert not any("secret" in option for option in mounted)
+    assert len(mounted) == 2 * len(engine.calls("run")) >= 8, "the workload and its weights"
+    assert [run.error for run in runs if run.group] == [None, None]
+    if lie == "input":
+        (error,) = (run.error for run in runs if run.group == 0)
+        assert error == "the worker resolved another setting than it was asked for: input differs"
+
+
+def test_a_checkpoint_and_an_input_go_by_their_paths_of_this_machine(
+    engine: FakeDocker, tmp_path: Path, numpy_engine: None
+) -> None:
+    """In the image, in the result, and in errors; the directories above them may be closed."""
+    inputs = "assert request.path.name == 'in put.txt' and request.path.read_text() == 'x'"
+    work = odd_numpy(tmp_path / "odd", inputs=inputs)
+    given = tmp_path / "in put.txt"
+    given.write_text("x")
+    engine.add("zoo:a")
+    here = numpy_setting(work).replace(input=str(given))
+    runs = runs_of(Request(work, (here.replace(image="zoo:a"), here), SHORT, audit=False))
+    assert [run.error for run in runs] == [None, None]
+    reports = [run.report for run in runs if run.report is not None]
+    assert {report.setting.input for report in reports} == {str(given)}
+    assert {report.weights.path for report in reports} == {here.weights}
+    asked = here.replace(image="zoo:a", weights=str(tmp_path / "nothing"))
+    (prepared,) = calls.prepare(Request(work, (asked,), SHORT), silent)
+    assert prepared.error == (
+        f"--weights {tmp_path}/nothing: it does not exist; give auto, pretrained, random, a file or a directory"
+    )
+
+
+def test_a_file_that_a_container_cannot_read_is_an_error_of_its_setting_alone(
+    engine: FakeDocker, tmp_path: Path, numpy_engine: None
+) -> None:
+    """One line that says what to do; this machine's setting runs."""
+    work = odd_numpy(tmp_path / "odd")
+    engine.add("zoo:a")
+    here = numpy_setting(work)
+    Path(here.weights).chmod(0o600)
+    first, second = calls.prepare(Request(work, (here.replace(image="zoo:a"), here), SHORT), silent)
+    assert (first.error_kind, second.error) == ("UsageError", None)
+    assert first.error == (
+        f"{here.weights} cannot be read in a container, which runs as user 1000: run 'chmod a+r {here.weights}' (the "
+        "directories above it may stay closed)"
+    )
+    assert engine.calls("run") == []
 
 
 def test_a_suite_of_another_protocol_is_refused_by_the_name_of_its_image(engine: FakeDocker) -> None:
@@ -174,7 +262,7 @@ def test_an_interrupted_call_removes_its_container(engine: FakeDocker, tmp_path:
     engine.add("zoo:a")
     work = odd(tmp_path / "odd", inputs="import time; time.sleep(60)")
     launcher = ContainerLauncher("zoo:a")
-    job = prepare_job(work, (A.replace(input="/"),))
+    job = prepare_job(work, (A.replace(input=str(work.directory)),))
 
     def interrupt(message: Message) -> None:
         assert len(engine.containers()) == 1
@@ -220,15 +308,9 @@ def test_a_container_that_cannot_be_paused_is_an_error(engine: FakeDocker) -> No
 )
 def test_every_end_is_explained(code: int, output: str, kind: type[ModelzooError], message: str) -> None:
     """docker's own exit codes, an image without the suite, signals as seen from outside, and the worker's last line."""
-    error = ContainerLauncher("zoo:a").explain(code, output)
+    error = ContainerLauncher("zoo:a").explain(PrepareJob(str(mlp().directory), (A,), None), code, output)
     assert type(error) is kind
     assert message in str(error)
-
-
-def test_the_reference_load_never_runs_in_a_container() -> None:
-    """It is the same code for all sides."""
-    with pytest.raises(ValueError, match="runs on this machine"):
-        ContainerLauncher("zoo:a").adapt(ReferenceJob(1))
 
 
 def test_the_job_does_not_name_this_process() -> None:

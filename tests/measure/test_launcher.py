@@ -14,6 +14,7 @@ import pytest
 from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
+from modelzoo.measure.jobs import prepare_job
 from modelzoo.measure.launcher import LocalLauncher, LocalWorker
 from modelzoo.measure.request import Request
 
@@ -100,7 +101,7 @@ MISSING = "Traceback\nModuleNotFoundError: No module named 'torch'\n"
 )
 def test_every_end_is_explained(python: str, code: int, output: str, kind: type[Exception], message: str) -> None:
     """Signals by name, with the likely cause; a missing module with what to do."""
-    error = LocalLauncher(python).explain(code, output)
+    error = LocalLauncher(python).explain(prepare_job(mlp(), (RANDOM,)), code, output)
     assert type(error) is kind
     with pytest.raises(kind, match=message):
         raise error

@@ -1,26 +1,60 @@
-"""Which files a container is shown."""
+"""Which files a container is shown, and where it sees them."""
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from modelzoo.errors import UsageError
-from modelzoo.measure.mounts import image_directory, mount_options
-from modelzoo.records.protocol import Job, MeasureJob, Preparation, PrepareJob, ReferenceJob, ValidateJob
+from modelzoo.measure.mounts import USER, inside, is_within, mount_options, named_files, outside, place
+from modelzoo.records.exhibits import CsvRows, Exhibit
+from modelzoo.records.protocol import (
+    Exhibited,
+    InstanceJob,
+    Job,
+    MeasureJob,
+    Preparation,
+    PrepareJob,
+    ReferenceJob,
+    ValidateJob,
+    encode_line,
+)
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.records.validity import ValidityRequest
-from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
 from modelzoo.setting import Plan, ResolvedSetting, Setting
 from modelzoo.workload.discovery import CHECKOUT
 
 RESNET50 = str(CHECKOUT / "resnet50")
+DEFAULT, PLAN, CHANGES = Setting(), Plan(), EnvironmentChanges()
 
 
-def weights(path: Path) -> Weights:
-    """Weights in this file or directory."""
-    return Weights(WeightsKind.PRETRAINED, "w", str(path), "0" * 64, "")
+@pytest.fixture(autouse=True)
+def _readable(tmp_path: Path) -> None:
+    """What a test makes can be read by the user of containers, whatever the mask of this process."""
+    before = os.umask(0o022)
+    tmp_path.chmod(0o700)  # the directories above a file may be closed
+    yield
+    os.umask(before)
+
+
+def weights(path: Path) -> LocalWeights:
+    """Weights in this file or directory, found on this machine."""
+    return LocalWeights(WeightsKind.PRETRAINED, "w", str(path), "0" * 64, "")
+
+
+def in_image(path: str) -> Weights:
+    """Weights that an image says it has."""
+    return Weights(WeightsKind.RANDOM, "seed 0", path, "0" * 64, "")
+
+
+def measuring(found: Weights, asked: Setting = DEFAULT) -> MeasureJob:
+    """The job of a worker that measures with these weights."""
+    resolved = ResolvedSetting(weights=asked.weights, input=asked.input)
+    return MeasureJob(RESNET50, asked, resolved, found, PLAN, 1, CHANGES)
 
 
 def made(path: Path) -> Path:
@@ -30,66 +64,224 @@ def made(path: Path) -> Path:
     return path
 
 
-def shown(job: Job, **environ: str) -> list[str]:
-    """The paths that a job's container is shown; all are read-only, at the same path."""
+def mounts(job: Job, **environ: str) -> list[tuple[str, str]]:
+    """Sources and targets of all mounts, which are read-only."""
     found = []
     for option in mount_options(job, environ):
         kind, source, target, mode = option.removeprefix("--mount=").split(",")
-        assert (kind, mode, source.removeprefix("source=")) == ("type=bind", "readonly", target.removeprefix("target="))
-        found.append(target.removeprefix("target="))
+        assert (kind, mode) == ("type=bind", "readonly")
+        found.append((source.removeprefix("source="), target.removeprefix("target=")))
     return found
 
 
-def test_an_image_has_the_workloads_that_are_copied_into_it() -> None:
-    """The standard four and the examples; any other directory keeps its path."""
-    assert image_directory(RESNET50) == "/modelzoo/resnet50"
-    assert image_directory(str(CHECKOUT / "examples" / "mlp")) == "/modelzoo/examples/mlp"
-    assert image_directory(str(CHECKOUT / "tests" / "docker" / "conv_linear")).startswith(str(CHECKOUT))
-    assert image_directory("/home/me/mine") == "/home/me/mine"
+def shown(job: Job, **environ: str) -> list[str]:
+    """The files of this machine that a container is shown, each at its own place."""
+    found = mounts(job, **environ)
+    assert [target for _, target in found] == [place(source) for source, _ in found]
+    return [source for source, _ in found]
+
+
+def test_a_place_depends_on_the_path_alone_and_keeps_the_name() -> None:
+    """Suffixes mean something; two files of one name do not meet; a directory that is closed is no part of it."""
+    assert place("/root/.cache/w.safetensors") == "/modelzoo/inputs/0c5dd3debebb/w.safetensors"
+    assert place("/root/.cache/w.safetensors") == place("/root/.cache/w.safetensors")
+    assert place("/home/me/w.safetensors") != place("/root/.cache/w.safetensors")
+
+
+def test_an_image_has_the_workloads_that_are_copied_into_it(tmp_path: Path) -> None:
+    """The standard four and the examples; any other directory is shown."""
+    for directory, expected in {
+        RESNET50: "/modelzoo/resnet50",
+        str(CHECKOUT / "examples" / "mlp"): "/modelzoo/examples/mlp",
+        str(CHECKOUT / "tests" / "docker" / "conv_linear"): place(str(CHECKOUT / "tests" / "docker" / "conv_linear")),
+        "/home/me/mine": place("/home/me/mine"),
+    }.items():
+        job = PrepareJob(directory, (Setting(),), 1)
+        found = inside(job)
+        assert isinstance(found, PrepareJob)
+        assert found.directory == expected
+        assert named_files(job, {}) == ((directory,) if expected == place(directory) else ())
 
 
 def test_the_files_that_a_job_names_are_shown(tmp_path: Path) -> None:
-    """The workload unless the image has it, weights, inputs, data; nothing twice, nothing within another."""
+    """The workload unless the image has it, weights, inputs, data; nothing twice."""
     work, checkpoint, picture = tmp_path / "work", made(tmp_path / "w" / "w.pth"), made(tmp_path / "work" / "p.jpg")
+    made(work / "workload.py")
     setting = Setting(weights=str(checkpoint), input=str(picture))
-    assert shown(PrepareJob(str(work), (setting, setting), None)) == [str(work), str(checkpoint)]
-    resolved = ResolvedSetting()
-    changes, plan, data = EnvironmentChanges(), Plan(), made(tmp_path / "data.json")
-    measured = MeasureJob(RESNET50, Setting(), resolved, weights(checkpoint), plan, None, changes)
-    assert shown(measured) == [str(checkpoint)]
-    judged = ValidateJob(
-        RESNET50, Setting(), resolved, weights(checkpoint), None, changes, ValidityRequest(data=str(data))
-    )
-    assert shown(judged) == [str(checkpoint), str(data)]
+    assert shown(PrepareJob(str(work), (setting, setting), None)) == [str(work), str(checkpoint), str(picture)]
+    assert shown(measuring(weights(checkpoint))) == [str(checkpoint)]
+    data = made(tmp_path / "data.json")
+    request = ValidityRequest(data=str(data))
+    job = ValidateJob(RESNET50, setting, ResolvedSetting(), weights(checkpoint), None, CHANGES, request)
+    assert shown(job) == [str(checkpoint), str(picture), str(data)]
+    instance = InstanceJob(RESNET50, Setting(), ResolvedSetting(), weights(checkpoint), None, CHANGES)
+    assert shown(instance) == [str(checkpoint)]
     assert shown(ReferenceJob(None)) == []
 
 
-def test_weights_that_others_have_found_and_the_users_own_are_shown_to_the_preparation(tmp_path: Path) -> None:
-    """What an image has made itself does not exist here."""
+def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
+    """Its weights and what it resolved may be any path of this machine; none of them is mounted."""
+    secret = str(made(tmp_path / "secret"))
+    resolved = ResolvedSetting(weights=secret, input=secret)
+    job = MeasureJob(RESNET50, Setting(), resolved, in_image(secret), PLAN, 1, CHANGES)
+    assert shown(job) == []
+    found = inside(job)
+    assert isinstance(found, MeasureJob)
+    assert found.weights == in_image(secret)
+    earlier = (Preparation(resolved, in_image(secret)),)
+    assert shown(PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)) == []
+
+
+def test_weights_found_on_this_machine_and_the_users_own_are_shown_to_the_preparation(tmp_path: Path) -> None:
+    """What an image has made itself lies in the cache volume."""
     found, own = made(tmp_path / "found.pth"), made(tmp_path / "own" / "w.pth").parent
     earlier = (
-        Preparation(ResolvedSetting(), weights(found)),
+        Preparation(ResolvedSetting(), weights(found), variables={"PATH_OF": "this machine"}),
         Preparation(error="none"),
-        Preparation(ResolvedSetting(), weights(Path("/modelzoo/cache/modelzoo/random/w.safetensors"))),
+        Preparation(ResolvedSetting(), in_image("/modelzoo/cache/modelzoo/random/w.safetensors")),
     )
     job = PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)
     assert shown(job, MODELZOO_WEIGHTS=str(own)) == [str(found), str(own)]
+    sent = inside(job)
+    assert isinstance(sent, PrepareJob)
+    assert [each.weights and each.weights.path for each in sent.earlier] == [
+        place(str(found)),
+        "/modelzoo/cache/modelzoo/random/w.safetensors",
+    ]
+    assert sent.earlier[0].variables == {}, "only the weights are of interest"
 
 
-def test_the_targets_of_links_are_shown_with_them(tmp_path: Path) -> None:
+def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
+    """Every path that is sent, and whatever text it comes back in."""
+    data, picture, checkpoint = "/d/set", "/p/größe \\ it's.jpg", "/home/me/w.pth"
+    asked = Setting(weights=checkpoint, input=picture)
+    resolved = ResolvedSetting(weights=checkpoint, input=picture)
+    request = ValidityRequest(data=data)
+    job = ValidateJob("/work", asked, resolved, weights(Path(checkpoint)), 7, CHANGES, request)
+    sent = inside(job)
+    assert isinstance(sent, ValidateJob)
+    assert (sent.directory, sent.parent, sent.request.data) == (place("/work"), None, place(data))
+    assert (sent.asked.weights, sent.asked.input) == (place(checkpoint), place(picture))
+    assert (sent.resolved.weights, sent.resolved.input) == (place(checkpoint), place(picture))
+    assert sent.weights.path == place(checkpoint)
+    rows = ((f"{place(data)}/a.jpg and {place(picture)}",),)
+    line = encode_line(Exhibited(Exhibit("a.csv", csv=CsvRows(("text",), rows))))
+    expected = Exhibited(Exhibit("a.csv", csv=CsvRows(("text",), ((f"{data}/a.jpg and {picture}",),))))
+    assert outside(line, named_files(job, {})) == encode_line(expected)
+
+
+def test_the_reference_load_never_runs_in_a_container() -> None:
+    """It is the same code for all sides."""
+    with pytest.raises(ValueError, match="runs on this machine"):
+        inside(ReferenceJob(1))
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("/a/b", True), ("/a/b/c", True), ("/a/bc", False), ("/a", False), ("/a/b/../c", False), ("b", False)],
+)
+def test_only_what_lies_below_is_within(path: str, expected: bool) -> None:
+    """By the path's parts, and not by the way of ``..``."""
+    assert is_within(path, ["/a/b"]) is expected
+
+
+def test_a_checkpoint_in_a_hubs_cache_is_shown_file_by_file(tmp_path: Path) -> None:
     """Hugging Face's cache keeps files in blobs/ and links in snapshots/."""
-    blob = made(tmp_path / "blobs" / "abc")
-    snapshot = tmp_path / "snapshots" / "1"
-    snapshot.mkdir(parents=True)
+    repository = tmp_path / "models--a--b"
+    blob = made(repository / "blobs" / "abc")
+    snapshot = repository / "snapshots" / "1"
+    (snapshot / "deep").mkdir(parents=True)
     (snapshot / "model.safetensors").symlink_to("../../blobs/abc")
-    (snapshot / "dangling").symlink_to("../nowhere")
-    (snapshot / "alias").symlink_to("model.safetensors")
-    job = MeasureJob(RESNET50, Setting(), ResolvedSetting(), weights(snapshot), Plan(), None, EnvironmentChanges())
-    assert shown(job) == [str(snapshot), str(blob)]
+    (snapshot / "deep" / "config.json").symlink_to("../../../blobs/abc")
+    (snapshot / "dangling").symlink_to("../../blobs/nothing")
+    assert mounts(measuring(weights(snapshot))) == [
+        (str(blob), f"{place(str(snapshot))}/model.safetensors"),
+        (str(blob), f"{place(str(snapshot))}/deep/config.json"),
+    ]
+    (snapshot / "evil").symlink_to("/etc/passwd")
+    with pytest.raises(UsageError) as error:
+        mounts(measuring(weights(snapshot)))
+    assert str(error.value) == f"{snapshot}/evil is a link out of its repository {repository}; download it again"
 
 
-def test_a_comma_in_a_path_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["/etc/passwd", "../elsewhere", "deep/../../elsewhere"])
+def test_a_link_that_leaves_a_directory_is_refused(target: str, tmp_path: Path) -> None:
+    """Whoever made the directory would decide what is shown; links within it are harmless."""
+    folder = made(tmp_path / "folder" / "deep" / "w.pth").parents[1]
+    (folder / "alias").symlink_to("deep/w.pth")
+    asked = Setting(input=str(folder))
+    assert shown(measuring(in_image("/w"), asked)) == [str(folder)]
+    (folder / "out").symlink_to(target)
+    with pytest.raises(UsageError) as error:
+        mounts(measuring(in_image("/w"), asked))
+    assert str(error.value) == (
+        f"{folder}/out is a link out of {folder}, and a container is shown only what is in it: put a copy of {target} "
+        "in its place"
+    )
+
+
+def test_a_link_that_the_user_names_is_followed(tmp_path: Path) -> None:
+    """Its target was chosen by the user, and is seen under the name of the link."""
+    real, link = made(tmp_path / "real.pth"), tmp_path / "w.pth"
+    link.symlink_to(real)
+    asked = Setting(weights=str(link))
+    assert mounts(measuring(in_image("/w"), asked)) == [(str(real), place(str(link)))]
+
+
+def test_a_socket_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if it is named: whoever is on its other end takes orders from what runs in the container."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket may have 107 characters
+    path = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("docker.sock")
+        path.chmod(0o666)
+        with pytest.raises(UsageError) as error:
+            mounts(measuring(in_image("/w"), Setting(input=str(path))))
+    assert str(error.value) == f"{path} is neither a file nor a directory, so it cannot be shown to a container"
+
+
+def test_a_file_that_the_user_of_containers_cannot_read_is_refused(tmp_path: Path) -> None:
+    """By its own mode, the mode of a directory, or that of a file in it; hidden files are not looked at."""
+    single, folder = made(tmp_path / "my w.pth"), made(tmp_path / "folder" / "a" / "w.pth").parents[1]
+    made(folder / ".hidden").chmod(0o600)
+    for path in (single, folder / "a" / "w.pth", folder / "a", folder):
+        named = folder if folder in path.parents else path
+        asked = Setting(input=str(named))
+        assert len(mounts(measuring(in_image("/w"), asked))) == 1
+        mode = path.stat().st_mode
+        path.chmod(mode & 0o700)
+        with pytest.raises(UsageError) as error:
+            mounts(measuring(in_image("/w"), asked))
+        command = f"chmod a+r '{named}'" if named == single else f"chmod -R a+rX {named}"
+        assert str(error.value) == (
+            f"{path} cannot be read in a container, which runs as user 1000: run '{command}' (the directories above it "
+            "may stay closed)"
+        )
+        path.chmod(mode)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_the_user_of_containers_may_read_its_own_files(tmp_path: Path) -> None:
+    """The first user of a machine often has the same number."""
+    path = made(tmp_path / "w.pth")
+    asked = Setting(weights=str(path))
+    for owner, group, mode in ((USER, 0, 0o600), (0, USER, 0o640)):
+        os.chown(path, owner, group)
+        path.chmod(mode)
+        assert len(mounts(measuring(in_image("/w"), asked))) == 1
+
+
+def test_what_does_not_exist_is_left_to_the_worker(tmp_path: Path) -> None:
+    """It knows what it was asked for."""
+    asked = Setting(weights=str(tmp_path / "nothing"), input=str(made(tmp_path / "file") / "below"))
+    with pytest.raises(UsageError, match="file/below cannot be shown to a container: Not a directory; name another"):
+        mounts(measuring(in_image("/w"), asked))
+    assert mounts(measuring(in_image("/w"), asked.replace(input=None))) == []
+
+
+@pytest.mark.parametrize("name", ["a,b.jpg", 'a"b.jpg', "a\nb.jpg"])
+def test_a_path_that_an_option_cannot_express_is_refused(name: str, tmp_path: Path) -> None:
     """``--mount`` separates its parts by commas."""
-    picture = made(tmp_path / "a,b.jpg")
-    with pytest.raises(UsageError, match="because its name has a comma; rename it"):
+    picture = made(tmp_path / name)
+    with pytest.raises(UsageError, match="has a comma, a quotation mark or a line break; rename it"):
         mount_options(PrepareJob(RESNET50, (Setting(input=str(picture)),), None), {})

@@ -51,6 +51,9 @@ def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(
     assert weights(RANDOM.replace(seed=1)) not in (None, str(elsewhere))
     elsewhere.write_bytes(b"damaged")
     assert weights(RANDOM) == made.weights.path
+    elsewhere.unlink()
+    elsewhere.symlink_to("/proc/self/mem")  # it can be opened and not be read, even by root
+    assert weights(RANDOM) == made.weights.path
 
 
 def test_an_inherited_math_mode_asks_for_fast_math() -> None:
@@ -82,6 +85,16 @@ def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
     (found,) = prepared(load_workload(find_workload("resnet50")), RANDOM.replace(input=str(text))).settings
     assert found.error_kind == "InputError"
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_file_that_the_user_of_the_worker_cannot_read_is_named(tmp_path: Path) -> None:
+    """In one line, as a mistake in the call."""
+    line = "raise PermissionError(13, 'Permission denied', '/closed/input')"
+    (found,) = prepared(odd(tmp_path / "odd", inputs=line), RANDOM.replace(input="/closed/input")).settings
+    assert (found.error, found.error_kind) == (
+        "/closed/input cannot be read: permission denied to the user of the worker; change its mode",
+        "UsageError",
+    )
 
 
 def test_progress_is_reported_while_weights_are_made() -> None:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, runs_of
 
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.measure import process
 from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
@@ -104,6 +104,24 @@ def test_a_message_that_cannot_be_read_is_an_error() -> None:
     assert first == Progress("build")
     assert isinstance(second, Failed)
     assert second.error.startswith("the worker sent a message that cannot be read: Expected `str`, got `null`")
+
+
+def test_a_message_without_an_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would fill the memory of this machine."""
+    monkeypatch.setattr(process, "LONGEST", 1 << 20)
+    stream = io.BytesIO(encode_line(Progress("build")) + b"\n" + b'"' + b"x" * (2 << 20))
+    found = process.messages(stream)
+    assert next(found) == Progress("build")
+    with pytest.raises(WorkerError, match="the worker sent a message of more than 1 MiB"):
+        next(found)
+    assert stream.tell() < 2 << 20
+
+
+def test_only_the_end_of_what_a_worker_prints_is_read(tmp_path: Path) -> None:
+    """However much it is; the last line is shown without what a terminal would obey."""
+    lines = "os.write(2, b'x' * 100_000_000 + b'\\n\\x1b[2Jlast\\n'); os._exit(3)"
+    error, _ = failure(odd_numpy(tmp_path / "odd", inputs=lines))
+    assert error == "the worker process ended with code 3: \\x1b[2Jlast"
 
 
 def test_a_path_in_another_encoding_is_refused_in_one_line() -> None:

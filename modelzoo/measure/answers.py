@@ -1,0 +1,100 @@
+"""What workers may answer.
+
+A worker in a container runs a stranger's code. What it says of itself may be wrong, but it decides nothing about this
+machine: which files are shown to containers, and which are read here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Optional, Union
+
+from modelzoo.errors import WorkerError
+from modelzoo.formatting import printable
+from modelzoo.frozen import replace
+from modelzoo.measure.mounts import is_within
+from modelzoo.records.protocol import (
+    Exhibited,
+    Failed,
+    Job,
+    Judged,
+    Measured,
+    MeasureJob,
+    Message,
+    Preparation,
+    Prepared,
+    PrepareJob,
+    Progress,
+    ValidateJob,
+)
+from modelzoo.records.workload import LocalWeights, Weights
+from modelzoo.setting import Setting
+
+LONGEST_PHASE = 200
+"""Characters of a phase that are shown."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEPT = ("weights", "input", "device", "python", "image")
+"""Fields of a setting that no engine decides."""
+
+
+def accepted(message: Message, job: Job, shown: Optional[Collection[str]] = None) -> Message:
+    """Return ``message`` in a form that the parent can rely on.
+
+    Args:
+        message: what a worker has answered, with the paths of this machine.
+        job: what it was asked, as for a worker on this machine.
+        shown: the files of this machine that it was shown, if it is in a container; ``None``: it sees all of them.
+
+    Raises:
+        WorkerError: no worker of the suite would answer this.
+    """
+    if isinstance(message, Failed):
+        return replace(message, error=printable(message.error))
+    if isinstance(message, Progress):
+        return replace(message, phase=printable(message.phase[:LONGEST_PHASE]))
+    if isinstance(message, Prepared) and isinstance(job, PrepareJob):
+        if len(message.settings) != len(job.settings):
+            raise WorkerError(f"the worker answered for {len(message.settings)} settings, not {len(job.settings)}")
+        return Prepared(tuple(_preparation(*each, job, shown) for each in zip(job.settings, message.settings)))
+    if isinstance(message, Exhibited) and shown is not None:
+        picture = message.exhibit.detections
+        if picture is not None and picture.source.path is not None and not is_within(picture.source.path, shown):
+            raise WorkerError(f"the worker wants to draw on {picture.source.path}, a file that it was not shown")
+    if isinstance(message, (Measured, Judged)) and isinstance(job, (MeasureJob, ValidateJob)):
+        _check_report(message, job)
+    return message
+
+
+def _preparation(asked: Setting, found: Preparation, job: PrepareJob, shown: Optional[Collection[str]]) -> Preparation:
+    """What a worker may decide about the setting ``asked``."""
+    if found.resolved is None or found.weights is None:
+        return Preparation(error=printable(found.error or "the setting was not resolved"), error_kind=found.error_kind)
+    for name in _KEPT:
+        if getattr(found.resolved, name) != getattr(asked, name):
+            raise WorkerError(f"the worker resolved another setting than it was asked for: {name} differs")
+    for name, value in (*found.variables.items(), *found.validation_variables.items()):
+        if not _VARIABLE.fullmatch(name) or "\0" in value:
+            raise WorkerError(f"the worker asks for a variable {printable(name)!r}, which no process can have")
+    return replace(found, weights=_known(found.weights, job, shown), math_mode=job.math_mode, error=None, error_kind="")
+
+
+def _known(weights: Weights, job: PrepareJob, shown: Optional[Collection[str]]) -> Weights:
+    """Weights in a file of this machine become ``LocalWeights``; a container may only choose among what it is shown."""
+    earlier = [each.weights for each in job.earlier if each.weights is not None and each.weights.path == weights.path]
+    if earlier:
+        return earlier[0]
+    if shown is None or is_within(weights.path, shown):
+        return LocalWeights(*(getattr(weights, name) for name in Weights.__struct_fields__))
+    return weights
+
+
+def _check_report(message: Union[Measured, Judged], job: Union[MeasureJob, ValidateJob]) -> None:
+    report = message.report
+    if report.setting != job.resolved:
+        raise WorkerError("the worker answered for another setting than it was given")
+    if (report.weights.path, report.weights.sha256) != (job.weights.path, job.weights.sha256):
+        raise WorkerError("the worker answered for other weights than it was given")
+    timing = message.report.timing if isinstance(message, Measured) else None
+    if timing is not None and (not timing.steady or min(timing.steady) <= 0):
+        raise WorkerError("the worker sent no samples, or some that are not positive")

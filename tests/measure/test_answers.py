@@ -1,0 +1,173 @@
+"""What workers may answer: a container, whatever it says, decides nothing about this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fake_runs
+import pytest
+
+from modelzoo.errors import WorkerError
+from modelzoo.frozen import replace
+from modelzoo.measure.answers import accepted
+from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, PictureSource
+from modelzoo.records.partial import Matches
+from modelzoo.records.protocol import (
+    Exhibited,
+    Failed,
+    Measured,
+    MeasureJob,
+    Preparation,
+    Prepared,
+    PrepareJob,
+    Progress,
+)
+from modelzoo.records.run import EnvironmentChanges
+from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting, Setting
+
+ASKED = Setting(weights="/home/me/w.pth", input="/data/pictures")
+RESOLVED = ResolvedSetting(weights="/home/me/w.pth", input="/data/pictures")
+JOB = PrepareJob("/work", (ASKED,), 1, math_mode="bf16")
+SHOWN = ("/home/me/w.pth", "/data/pictures")
+
+
+def weights(path: str) -> Weights:
+    """Weights as a message has them."""
+    return Weights(WeightsKind.PATH, "w.pth", path, "0" * 64, "named by --weights")
+
+
+def answer(job: PrepareJob = JOB, shown: tuple[str, ...] | None = SHOWN, **fields: Any) -> Preparation:
+    """What is made of one preparation, of a container unless ``shown`` is ``None``."""
+    found = Preparation(**{"resolved": RESOLVED, "weights": weights("/home/me/w.pth"), **fields})
+    message = accepted(Prepared((found,)), job, shown)
+    assert isinstance(message, Prepared)
+    return message.settings[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_local"),
+    [
+        ("/home/me/w.pth", True),
+        ("/data/pictures/below", True),
+        ("/etc/shadow", False),
+        ("/var/run/docker.sock", False),
+        ("/data/pictures/../../etc/shadow", False),
+        ("/home/me/w.pth.other", False),
+        ("/modelzoo/cache/modelzoo/random/w.safetensors", False),
+        ("", False),
+    ],
+)
+def test_weights_of_a_container_are_files_of_this_machine_only_if_it_was_shown_them(path: str, is_local: bool) -> None:
+    """Others lie in the image: they are never mounted."""
+    found = answer(weights=weights(path)).weights
+    assert type(found) is (LocalWeights if is_local else Weights)
+    assert found is not None
+    assert found.path == path
+
+
+def test_weights_that_a_worker_of_this_machine_has_found_are_files_of_it() -> None:
+    """They may be anywhere."""
+    found = answer(shown=None, weights=weights("/root/.cache/w.safetensors")).weights
+    assert type(found) is LocalWeights
+
+
+def test_weights_that_others_have_found_stay_what_they_were() -> None:
+    """A container may use them, and says nothing else about them; those of another image never become local."""
+    mine = LocalWeights(WeightsKind.RANDOM, "seed 0", "/root/w", "1" * 64, "asked for", 0)
+    theirs = weights("/modelzoo/cache/w")
+    job = replace(JOB, earlier=(Preparation(RESOLVED, mine), Preparation(RESOLVED, theirs)))
+    assert answer(job, (*SHOWN, "/root/w"), weights=weights("/root/w")).weights is mine
+    assert answer(job, (*SHOWN, "/root/w"), weights=weights("/modelzoo/cache/w")).weights is theirs
+
+
+@pytest.mark.parametrize(
+    "change", [{"weights": "/etc/shadow"}, {"input": "/etc"}, {"device": "cuda"}, {"image": "b"}, {"python": "/p"}]
+)
+def test_a_worker_resolves_what_it_was_asked(change: dict[str, str]) -> None:
+    """Nothing of this machine is decided by it."""
+    with pytest.raises(WorkerError) as error:
+        answer(resolved=RESOLVED.replace(**change))
+    (name,) = change
+    assert str(error.value) == f"the worker resolved another setting than it was asked for: {name} differs"
+
+
+def test_every_setting_has_one_answer() -> None:
+    """Neither too few nor too many."""
+    with pytest.raises(WorkerError, match="the worker answered for 0 settings, not 1"):
+        accepted(Prepared(()), JOB, SHOWN)
+    with pytest.raises(WorkerError, match="the worker answered for 2 settings, not 1"):
+        accepted(Prepared((Preparation(), Preparation())), JOB, SHOWN)
+
+
+def test_an_answer_without_weights_is_an_error_and_nothing_else() -> None:
+    """Whatever else it says; terminals show no control characters of it."""
+    found = answer(weights=None, variables={"A": "b"}, error="no \x1b[2J", error_kind="InputError")
+    assert found == Preparation(error="no \\x1b[2J", error_kind="InputError")
+    assert answer(resolved=None).error == "the setting was not resolved"
+
+
+@pytest.mark.parametrize(("name", "value"), [("", "x"), ("A=B", "x"), ("A B", "x"), ("A\x1b", "x"), ("A", "\0")])
+@pytest.mark.parametrize("field", ["variables", "validation_variables"])
+def test_variables_must_be_possible(field: str, name: str, value: str) -> None:
+    """No process could be started with others."""
+    with pytest.raises(WorkerError, match="which no process can have"):
+        answer(**{field: {name: value}})
+
+
+def test_what_is_shown_of_a_worker_is_printable() -> None:
+    """A phase is short, and nothing of it is a command to the terminal."""
+    assert accepted(Progress("\x1b[2J" + "x" * 1000, 3), JOB) == Progress("\\x1b[2J" + "x" * 196, 3)
+    assert accepted(Failed("a\x07", "InputError"), JOB) == Failed("a\\x07", "InputError")
+
+
+def exhibit(path: str | None) -> Exhibited:
+    """A picture to draw on."""
+    none = DrawnDetections()
+    picture = DetectionPicture(PictureSource(path), (10, 10), none, none, Matches(), 0.5, "fp32", "bf16")
+    return Exhibited(Exhibit("a.jpg", detections=picture))
+
+
+def test_a_container_has_drawn_only_on_pictures_that_it_was_shown() -> None:
+    """The parent reads the picture, with the rights of the user."""
+    for path in (None, "/data/pictures/a.jpg"):
+        assert accepted(exhibit(path), JOB, SHOWN) == exhibit(path)
+    for path in ("/home/me/.ssh/id_rsa", "/data/pictures/../secret.jpg", "a.jpg"):
+        with pytest.raises(WorkerError) as error:
+            accepted(exhibit(path), JOB, SHOWN)
+        assert str(error.value) == f"the worker wants to draw on {path}, a file that it was not shown"
+        assert accepted(exhibit(path), JOB) == exhibit(path), "a worker on this machine sees all files anyway"
+
+
+def measured(**changes: Any) -> Measured:
+    """What a worker reports of ``measuring()``, but for ``changes``."""
+    run = fake_runs.make((0.1, 0.2))
+    assert run.report is not None
+    return Measured(replace(run.report, **changes))
+
+
+def measuring() -> MeasureJob:
+    """The job that ``measured()`` answers."""
+    report = measured().report
+    changes = EnvironmentChanges()
+    return MeasureJob("/work", Setting(), report.setting, report.weights, report.plan, 1, changes)
+
+
+def test_a_report_is_of_what_the_worker_was_given() -> None:
+    """Its setting and its weights; it has samples to compute with."""
+    report = measured().report
+    assert accepted(measured(), measuring(), SHOWN) == measured()
+    assert report.timing is not None
+    for changes, message in (
+        ({"setting": report.setting.replace(batch=1000)}, "the worker answered for another setting than it was given"),
+        ({"weights": replace(report.weights, sha256="0")}, "the worker answered for other weights than it was given"),
+        ({"timing": replace(report.timing, series=())}, "the worker sent no samples, or some that are not positive"),
+        (
+            {"timing": replace(report.timing, series=(replace(report.timing.series[0], values=(0.1, 0.0)),))},
+            "the worker sent no samples, or some that are not positive",
+        ),
+    ):
+        with pytest.raises(WorkerError) as error:
+            accepted(measured(**changes), measuring(), SHOWN)
+        assert str(error.value) == message
+    assert accepted(measured(), JOB, SHOWN) == measured(), "as the answer to another job it counts for nothing"
