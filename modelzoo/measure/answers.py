@@ -14,6 +14,7 @@ from modelzoo.errors import WorkerError
 from modelzoo.formatting import printable
 from modelzoo.frozen import replace
 from modelzoo.measure.mounts import is_within
+from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.protocol import (
     Exhibited,
     Failed,
@@ -26,13 +27,17 @@ from modelzoo.records.protocol import (
     Prepared,
     PrepareJob,
     Progress,
+    ShardsPlanned,
     ValidateJob,
 )
+from modelzoo.records.shards import ShardPlan
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.setting import Setting
 
 LONGEST_PHASE = 200
 """Characters of a phase that are shown."""
+MAX_PIXELS = 128_000_000
+"""Of a crop or a mask; larger pictures are reduced when they are read (``modelzoo.workload.images``)."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEPT = ("weights", "input", "device", "python", "image")
 """Fields of a setting that no engine decides."""
@@ -57,10 +62,10 @@ def accepted(message: Message, job: Job, shown: Optional[Collection[str]] = None
         if len(message.settings) != len(job.settings):
             raise WorkerError(f"the worker answered for {len(message.settings)} settings, not {len(job.settings)}")
         return Prepared(tuple(_preparation(*each, job, shown) for each in zip(job.settings, message.settings)))
-    if isinstance(message, Exhibited) and shown is not None:
-        picture = message.exhibit.detections
-        if picture is not None and picture.source.path is not None and not is_within(picture.source.path, shown):
-            raise WorkerError(f"the worker wants to draw on {picture.source.path}, a file that it was not shown")
+    if isinstance(message, Exhibited):
+        _check_exhibit(message.exhibit, shown)
+    if isinstance(message, ShardsPlanned):
+        _check_plan(message.plan)
     if isinstance(message, (Measured, Judged)) and isinstance(job, (MeasureJob, ValidateJob)):
         _check_report(message, job)
     return message
@@ -87,6 +92,29 @@ def _known(weights: Weights, job: PrepareJob, shown: Optional[Collection[str]]) 
     if shown is None or is_within(weights.path, shown):
         return LocalWeights(*(getattr(weights, name) for name in Weights.__struct_fields__))
     return weights
+
+
+def _check_exhibit(exhibit: Exhibit, shown: Optional[Collection[str]]) -> None:
+    """The parent writes it, reads the picture with the rights of the user, and allocates memory for what it draws."""
+    for part, suffix in ((exhibit.csv, ".csv"), (exhibit.layer_errors, ".png")):
+        if part is not None and not exhibit.name.endswith(suffix):
+            raise WorkerError(f"the worker calls an exhibit {printable(exhibit.name)}, which does not end in {suffix}")
+    picture = exhibit.detections
+    if picture is None:
+        return
+    path = picture.source.path
+    if path is not None and shown is not None and not is_within(path, shown):
+        raise WorkerError(f"the worker wants to draw on {printable(path)}, a file that it was not shown")
+    left, top, right, bottom = picture.source.crop or (0, 0, 1, 1)
+    sizes = [(right - left, bottom - top), picture.reference.mask_size, picture.tested.mask_size]
+    if min(left, top) < 0 or any(min(size) < 0 or size[0] * size[1] > MAX_PIXELS for size in sizes):
+        raise WorkerError("the worker describes a crop or a mask that is larger than any picture")
+
+
+def _check_plan(plan: ShardPlan) -> None:
+    """The identities of shards name files."""
+    if not plan.shards or not all(each.identity.isalnum() and each.identity.isascii() for each in plan.shards):
+        raise WorkerError("the worker divides the data set into no shards, or into shards that have no name")
 
 
 def _check_report(message: Union[Measured, Judged], job: Union[MeasureJob, ValidateJob]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import shutil
 import subprocess
@@ -12,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
+
+import msgspec
 
 from modelzoo.errors import UsageError
 from modelzoo.workload.discovery import CHECKOUT, is_checkout
@@ -28,6 +29,8 @@ found = [name for name in sys.argv[1:] if importlib.util.find_spec(name)]
 suite = importlib.util.find_spec("modelzoo")
 print(json.dumps([list(sys.version_info[:2]), found, suite.origin if suite else None]))
 """
+
+_Answer = tuple[tuple[int, int], tuple[str, ...], Optional[str]]
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,10 @@ def _ask(python: str) -> Interpreter:
         done = subprocess.run(
             [python, "-c", _PROBE, *REQUIRED], capture_output=True, text=True, timeout=_SECONDS, check=False
         )
-        version, modules, suite = json.loads((done.stdout.splitlines() or [""])[-1])
+        version, modules, suite = msgspec.json.decode((done.stdout.splitlines() or [""])[-1], type=_Answer)
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = error.strerror if isinstance(error, OSError) else f"no answer within {_SECONDS} s"
         raise UsageError(f"python={python} cannot be run as an interpreter: {reason}; {_ADVICE}") from error
-    except ValueError as error:
+    except (ValueError, msgspec.DecodeError) as error:
         raise UsageError(f"python={python} is not a Python interpreter; {_ADVICE}") from error
-    return Interpreter((version[0], version[1]), tuple(modules), suite)
+    return Interpreter(version, modules, suite)

@@ -12,6 +12,8 @@ from pathlib import Path
 from modelzoo.measure import docker
 
 LABEL = "modelzoo.caller"
+PREFIX = "modelzoo-"
+"""The beginning of the name of each container that the suite starts."""
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
@@ -35,6 +37,9 @@ def remove_leftovers() -> None:
     for line in listed.splitlines():
         name, _, caller = line.partition(" ")
         process, _, namespace = caller.partition("@")
+        # An image may have such a label, too: only a container with a name of ours is one.
+        if not (name.startswith(PREFIX) and process.isdecimal() and process.isascii()):
+            continue
         if namespace == _namespace() and not psutil.pid_exists(int(process)):
             docker.run("rm", "--force", "--volumes", name)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Callable, Optional
 
+from modelzoo.errors import WorkerError
 from modelzoo.measure.calls import prepare, required
 from modelzoo.measure.jobs import JobEnvironment, job_environment
 from modelzoo.measure.launcher import Launcher
@@ -100,7 +101,8 @@ class Shards:
             ModelzooError: it could not be judged, or the worker died.
         """
         found = self._turn(ShardTurn(shard)).result
-        assert found is not None  # it was asked for
+        if found is None or found.shard != shard:
+            raise WorkerError(f"the worker answered for another shard than number {shard.number}")
         return found
 
     def content(self, shard: Shard) -> str:

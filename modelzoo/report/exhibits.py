@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import UsageError, WorkerError
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, Exhibit
 from modelzoo.records.run import THUMBNAIL_BYTES, THUMBNAILS, Thumbnail
 from modelzoo.report import detections, layer_errors
@@ -57,6 +57,7 @@ class ExhibitWriter:
         Raises:
             UsageError: the directory or file cannot be written.
             InputError: the picture to draw on cannot be read any more.
+            WorkerError: what the worker described cannot be drawn.
         """
         target = self._directory / f"{self._workload}_{_file_name(exhibit.name)}"
         try:
@@ -73,6 +74,9 @@ class ExhibitWriter:
             raise UsageError(
                 f"cannot write {place}: {error.strerror}; name another directory with --output DIR"
             ) from error
+        except (ValueError, LookupError, ArithmeticError, MemoryError) as error:
+            # The description comes from a worker, which may run in a stranger's image.
+            raise WorkerError(f"{target.name} cannot be drawn as the worker describes it: {error}") from error
 
     def _write_csv(self, content: CsvRows, path: Path) -> None:
         is_new = path not in self.files

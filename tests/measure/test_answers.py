@@ -10,7 +10,7 @@ import pytest
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure.answers import accepted
-from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, PictureSource
+from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
 from modelzoo.records.partial import Matches
 from modelzoo.records.protocol import (
     Exhibited,
@@ -21,8 +21,10 @@ from modelzoo.records.protocol import (
     Prepared,
     PrepareJob,
     Progress,
+    ShardsPlanned,
 )
 from modelzoo.records.run import EnvironmentChanges
+from modelzoo.records.shards import Shard, ShardPlan
 from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 
@@ -171,3 +173,41 @@ def test_a_report_is_of_what_the_worker_was_given() -> None:
             accepted(measured(**changes), measuring(), SHOWN)
         assert str(error.value) == message
     assert accepted(measured(), JOB, SHOWN) == measured(), "as the answer to another job it counts for nothing"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"source": PictureSource(crop=(0, 0, 100_000, 100_000))},
+        {"source": PictureSource(crop=(-1, 0, 3, 4))},
+        {"source": PictureSource(crop=(5, 0, 3, 4))},
+        {"tested": DrawnDetections(mask_size=(100_000, 100_000))},
+        {"reference": DrawnDetections(mask_size=(-5, 4))},
+    ],
+)
+def test_no_memory_is_allocated_for_a_picture_that_cannot_be(change: dict[str, Any]) -> None:
+    """Neither for a crop nor for a mask."""
+    picture = exhibit(None).exhibit.detections
+    assert picture is not None
+    message = Exhibited(Exhibit("a.jpg", detections=replace(picture, **change)))
+    with pytest.raises(WorkerError) as error:
+        accepted(message, JOB)
+    assert str(error.value) == "the worker describes a crop or a mask that is larger than any picture"
+
+
+def test_the_suffix_of_a_file_is_that_of_its_content() -> None:
+    """No worker writes a program."""
+    for part, name in (({"csv": CsvRows((), ())}, "a.csv"), ({"layer_errors": LayerErrorPlot((), "b", 4.0)}, "a.png")):
+        accepted(Exhibited(Exhibit(name, **part)), JOB)
+        with pytest.raises(WorkerError, match=f"calls an exhibit a.py, which does not end in {name[1:]}"):
+            accepted(Exhibited(Exhibit("a.py", **part)), JOB)
+
+
+@pytest.mark.parametrize("identity", ["", "../../etc/cron.d/job", "a/b", "a.b", "²³"])
+def test_the_name_of_a_shard_is_one(identity: str) -> None:
+    """A file is called after it, which stays in the directory of finished shards."""
+    plan = ShardPlan({}, "picture", (Shard(0, 0, 4, "0a" * 32),))
+    assert accepted(ShardsPlanned(plan), JOB) == ShardsPlanned(plan)
+    for shards in ((*plan.shards, Shard(1, 4, 5, identity)), ()):
+        with pytest.raises(WorkerError, match="into no shards, or into shards that have no name"):
+            accepted(ShardsPlanned(replace(plan, shards=shards)), JOB)

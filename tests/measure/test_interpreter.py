@@ -49,6 +49,8 @@ def test_what_cannot_run_workers_is_refused_in_one_line(tmp_path: Path) -> None:
         (tmp_path / "none", "does not exist; name an environment such as envs/torch-2.9.1/bin/python, which"),
         (tmp_path, f"is a directory; name the interpreter in it, for example {tmp_path}/bin/python"),
         (program(tmp_path / "other", "echo hello"), "is not a Python interpreter; name an environment"),
+        (program(tmp_path / "odd", "echo 7"), "is not a Python interpreter; name an environment"),
+        (program(tmp_path / "odder", "echo '[[3], [], 4]'"), "is not a Python interpreter; name an environment"),
         (text, "cannot be run as an interpreter: Permission denied; name an environment"),
         (old, "is Python 3.8; the suite needs 3.9 or newer"),
         (bare, "lacks torch, msgspec, psutil, safetensors, platformdirs, threadpoolctl; name an environment"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 from fake_docker import FakeDocker
 from places import ROOT
@@ -66,4 +68,16 @@ def test_callers_of_another_namespace_are_left_alone(engine: FakeDocker) -> None
     state.write_text('{"pid": 0, "label": "modelzoo.caller=1000000000@pid:[1]"}')
     remove_leftovers()
     assert engine.containers() == ["modelzoo-x"]
+    assert engine.calls("rm") == []
+
+
+def test_labels_that_are_not_ours_are_left_alone(engine: FakeDocker) -> None:
+    """An image may have any label; its containers are not called as ours, or do not name a process."""
+    namespace = Path("/proc/self/ns/pid").readlink()
+    labels = {"modelzoo-x": "abc", "modelzoo-y": "", "modelzoo-z": "\u00b2", "mine": f"1000000000@{namespace}"}
+    for name, label in labels.items():
+        content = json.dumps({"pid": 0, "label": f"modelzoo.caller={label}"})
+        (engine.home / "containers" / name).write_text(content)
+    remove_leftovers()
+    assert engine.containers() == sorted(labels)
     assert engine.calls("rm") == []

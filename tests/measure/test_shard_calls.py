@@ -17,6 +17,7 @@ from modelzoo.measure.request import Request
 from modelzoo.measure.shard_calls import Shards
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.protocol import ShardTurn
 from modelzoo.records.shards import ShardResult
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.setting import Plan
@@ -54,6 +55,19 @@ def test_merged_shards_give_the_judgement_of_one_process(asked: tuple[Request, V
     assert written["shards"] == written["whole"]
     assert results[0].by == results[1].by
     assert (results[0].by.tested.canary_verdict, results[0].by.engine) == (whole.tested.canary_verdict, whole.engine)
+
+
+def test_an_answer_for_another_shard_is_no_result(
+    asked: tuple[Request, ValidityRequest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file would replace that of the other one."""
+    with Shards(*asked, 3, nothing, nothing) as shards:
+        first, second = shards.plan.shards
+        honest = shards._turn(ShardTurn(first))
+        for answer in (honest, replace(honest, result=None)):
+            monkeypatch.setattr(shards, "_turn", lambda turn, answer=answer: answer)
+            with pytest.raises(WorkerError, match="the worker answered for another shard than number 1"):
+                shards.judge(second)
 
 
 def test_a_worker_that_dies_is_an_error_and_no_result(asked: tuple[Request, ValidityRequest]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
 from modelzoo.records.partial import LayerError, Matches, UnmatchedObject
@@ -97,3 +97,16 @@ def test_a_place_that_cannot_be_written_to_is_a_usage_error(tmp_path: Path) -> N
     writer = ExhibitWriter(tmp_path / "file", "toy")
     with pytest.raises(UsageError, match="name another directory with --output DIR"):
         writer.write(Exhibit("top5.csv", csv=CsvRows(("a",), ())))
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+def test_an_exhibit_that_cannot_be_drawn_is_an_error_of_the_worker(tmp_path: Path, source: PictureSource) -> None:
+    """A mask that is none, a plot without layers: one line, not a traceback."""
+    writer = ExhibitWriter(tmp_path / "out", "toy")
+    masked = replace(ONE, masks=("o" * 10,), mask_size=(150, 200))
+    exhibit = Exhibit("a.png", detections=replace(detections(source), tested=masked))
+    with pytest.raises(WorkerError) as error:
+        writer.write(exhibit)
+    assert str(error.value) == "toy_a.png cannot be drawn as the worker describes it: Invalid RLE mask representation"
+    with pytest.raises(WorkerError, match=r"^toy_layers.png cannot be drawn as the worker describes it: "):
+        writer.write(Exhibit("layers.png", layer_errors=LayerErrorPlot((), "bf16", 4.0)))
