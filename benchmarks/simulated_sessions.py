@@ -34,7 +34,6 @@ PROCESSES = 8
 PROCESS, SESSION = 0.01, 0.01
 """Standard deviations between the processes of a session and between the sessions of a day: a block of sessions is
 known to about 1 %."""
-EARLIER = 30
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
@@ -43,27 +42,26 @@ class Sides:
     """What is compared.
 
     Attributes:
-        sessions: of each side.
+        sessions: of the baseline, and of the other side.
         day: standard deviation between days.
         apart: whether each session of a side is of another day; otherwise one call runs them, ten minutes apart.
-        history: whether the machine has kept 30 sessions of other days.
+        history: on how many other days the machine has kept a session.
         rows: of the table.
         slower: the true time of the other side over that of the baseline.
     """
 
-    sessions: int = 3
+    sessions: tuple[int, int] = (3, 3)
     day: float = 0.03
     apart: bool = False
-    history: bool = False
+    history: int = 0
     rows: int = 1
     slower: float = 1.0
 
     @property
     def ideal_error(self) -> float:
         """The standard error of the log ratio, for who knows all variances."""
-        days = self.sessions if self.apart else 1
-        within = (SESSION**2 + PROCESS**2 / PROCESSES) / self.sessions
-        return math.sqrt(2 * (self.day**2 / days + within))
+        within = SESSION**2 + PROCESS**2 / PROCESSES
+        return math.sqrt(sum(self.day**2 / (each if self.apart else 1) + within / each for each in self.sessions))
 
 
 class Simulator:
@@ -78,7 +76,8 @@ class Simulator:
     def tables(self, generator: np.random.Generator, sides: Sides, count: int) -> Iterator[list[Estimate]]:
         """The estimates of the rows of ``count`` tables."""
         for _ in range(count):
-            base, other = self._levels(generator, sides), self._levels(generator, sides) + math.log(sides.slower)
+            base, other = (self._levels(generator, sides, count) for count in sides.sessions)
+            other = other + math.log(sides.slower)
             context = Context(True, None, self._history(generator, sides), frozenset(), basis.ASSUMED_SPREAD)
             rows = []
             for row in range(sides.rows):
@@ -88,18 +87,18 @@ class Simulator:
                 rows.append(found)
             yield rows
 
-    def _levels(self, generator: np.random.Generator, sides: Sides) -> Array:
-        """Log times of shape rows × sessions × processes."""
-        days = sides.day * generator.standard_normal((1, sides.sessions if sides.apart else 1, 1))
-        sessions = SESSION * generator.standard_normal((1, sides.sessions, 1))
-        processes = PROCESS * generator.standard_normal((sides.rows, sides.sessions, PROCESSES))
+    def _levels(self, generator: np.random.Generator, sides: Sides, count: int) -> Array:
+        """Log times of a side of ``count`` sessions, of shape rows × sessions × processes."""
+        days = sides.day * generator.standard_normal((1, count if sides.apart else 1, 1))
+        sessions = SESSION * generator.standard_normal((1, count, 1))
+        processes = PROCESS * generator.standard_normal((sides.rows, count, PROCESSES))
         return np.asarray(days + sessions + processes)
 
     def _side(self, levels: Array, sides: Sides, number: int) -> SideSetting:
         runs = tuple(tuple(map(self._run, session)) for session in np.exp(levels).tolist())
         pause = timedelta(days=1) if sides.apart else timedelta(minutes=10)
         first = START + timedelta(days=100 * (1 + number))
-        created = [(first + index * pause).isoformat() for index in range(sides.sessions)]
+        created = [(first + index * pause).isoformat() for index in range(len(runs))]
         results = tuple(Result((), begun, runs=each) for begun, each in zip(created, runs))
         return SideSetting(self._report.workload, self._template.asked, "", runs, results, (0,) * len(runs))
 
@@ -112,7 +111,7 @@ class Simulator:
         if not sides.history:
             return basis.Histories()
         error = math.sqrt(sides.day**2 + SESSION**2 + PROCESS**2 / PROCESSES)
-        levels = np.exp(error * generator.standard_normal(EARLIER)).tolist()
+        levels = np.exp(error * generator.standard_normal(sides.history)).tolist()
         return basis.Histories({self._machine: [self._kept(day, level) for day, level in enumerate(levels)]})
 
     def _kept(self, day: int, level: float) -> SessionLevel:

@@ -123,6 +123,6 @@ def test_a_user_stops_at_the_first_round_that_looks_different() -> None:
 
 def test_sides_have_the_error_that_they_claim() -> None:
     """Of the log ratio, for who knows all variances."""
-    for sides in (Sides(), Sides(5, 0.02, apart=True)):
+    for sides in (Sides(), Sides((5, 2), 0.02, apart=True)):
         ratios = [math.log(row.ratio.value) for (row,) in Simulator().tables(np.random.default_rng(0), sides, 400)]
         assert np.std(ratios) == pytest.approx(sides.ideal_error, rel=0.12)
