@@ -25,7 +25,7 @@ from modelzoo.results.speed import looks
 from modelzoo.stats import Comparison, Interval, Looks, SpeedVerdict, Verdict
 
 Array = NDArray[np.float64]
-MAXIMUM = 64
+MAXIMUM = 32
 """Rounds at the last planned look."""
 SHARED = 0.02
 """Standard deviation of what the machine does in a round."""

@@ -113,11 +113,11 @@ def test_processes_have_the_level_that_they_claim(kind: Processes) -> None:
 
 def test_a_user_stops_at_the_first_round_that_looks_different() -> None:
     """Rounds that differ from 0 from the third on."""
-    times = np.array([[0.1, -0.1, *[1.0] * 62], [0.0] * 64])
+    times = np.array([[0.1, -0.1, *[1.0] * 30], [0.0] * 32])
     generator = np.random.default_rng(0)
     stop = simulated_calls._stop(generator, Call(end=End.FIRST_DIFFERENCE), times)
     ratios = [[math.exp(each)] for each in times[0]]
-    significant = [n for n in range(2, 65) if stats.ratio_test(ratios[:n], [[1.0]] * n, paired=True).p_value <= 0.02]
+    significant = [n for n in range(2, 33) if stats.ratio_test(ratios[:n], [[1.0]] * n, paired=True).p_value <= 0.02]
     assert stop == significant[0]
 
 
