@@ -7,8 +7,8 @@ does, by each of its three ways to know how much sessions differ:
 
 - assumed: every pair of sessions, as if nothing were known of the machine;
 - history: every pair of sessions, with all other sessions as the machine's earlier ones, and those that it keeps in
-  $MODELZOO_CACHE; 5 are needed besides the pair, so 7 results are enough;
-- own sessions: three sessions against three others, in every way to choose them; it needs 6 results.
+  $MODELZOO_CACHE; sessions on 5 days are needed besides the pair, so 7 results of different days are enough;
+- own sessions: three sessions against three others, in every way to choose them; it needs 6 results of different days.
 
 ``--same-inputs`` is for sessions that were recorded when BERT with random weights had other token ids in each process.
 It takes all inputs of a workload for the same; BERT's time does not depend on the values of the ids.
@@ -43,6 +43,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.results import store
+from modelzoo.results.days import days
 from modelzoo.results.session_levels import session_levels
 
 CALLED = (Outcome.FASTER, Outcome.SLOWER, Outcome.LESS, Outcome.MORE)
@@ -67,10 +68,10 @@ class Way:
 def ways(results: Sessions, kept: Histories) -> list[Way]:
     """The comparisons that these sessions and what the machine keeps allow."""
     single = tuple(((a,), (b,)) for a, b in combinations(results, 2))
-    known = len({level.created for levels in kept.by_machine.values() for level in levels})
+    known = len(set(days([*{level.created for levels in kept.by_machine.values() for level in levels}])))
     enough = known >= LEAST_STORED + 2
     halves = tuple(_halves(results))
-    too_few = f"{known} sessions are known, {LEAST_STORED + 2} are needed"
+    too_few = f"sessions of {known} days are known, {LEAST_STORED + 2} are needed"
     return [
         Way(Basis.ASSUMED, single, "" if single else "one session cannot be compared"),
         Way(Basis.HISTORY, single if enough else (), "" if enough else too_few),

@@ -25,12 +25,18 @@ def duration(text: str) -> float:
 def fraction(text: str) -> float:
     """Return a fraction, given as such or as a percentage: ``0.05``, ``5%``.
 
+    Without the sign, a number from 1 on is refused: who writes 3 may mean 3 % as well as 300 %.
+
     >>> fraction("5%")
     0.05
     """
     number = text[:-1].rstrip() if text.endswith("%") else text
     if not re.fullmatch(_NUMBER, number):
         raise ArgumentTypeError(f"{text!r} is not a fraction; write 5% or 0.05")
+    if number == text and float(text) >= 1:
+        raise ArgumentTypeError(
+            f"{text!r} may mean {text} % or {100 * float(text):g} %; write it with its sign: {text}%"
+        )
     return float(number) / (100 if text.endswith("%") else 1)
 
 

@@ -30,7 +30,7 @@ Companion 2025); microbenchmarks vary by 0.03 % to over 100 %, depending on the 
 Engineering 24, 2019). So no assumption is safe for every machine, and verdicts that rest on it are marked. A factor of
 two is told from none even in a table of eight rows; 5 % are not even alone."""
 LEAST_STORED = 5
-"""Sessions that a machine must have kept, besides those that are compared."""
+"""Sessions on different days that a machine must have kept, besides those that are compared."""
 
 
 class Histories(msgspec.Struct, frozen=True):
@@ -66,7 +66,8 @@ class Known(msgspec.Struct, frozen=True):
 def known(side: SideSetting, history: Sequence[SessionLevel], slope: Optional[float] = None) -> Optional[Known]:
     """Return what a machine's earlier sessions say; ``None`` if there are not enough.
 
-    The sessions of the same work by the same software are used if there are at least ``LEAST_STORED``; else those of
+    Sessions count if they are of different days (``results.noise.session_spread``). Those of the same work by the same
+    software are used if there are at least ``LEAST_STORED``; else those of
     the workload in all settings, and else all of the machine's, each work about its own mean. A session that is slow is
     slow in all of its settings, so the degrees of freedom are never more than the sessions less one.
 
@@ -86,7 +87,7 @@ def known(side: SideSetting, history: Sequence[SessionLevel], slope: Optional[fl
         spread = session_spread(found)
         if spread is not None and spread.sessions >= LEAST_STORED:
             freedom = min(spread.freedom, spread.sessions - 1)
-            text = f"{100 * spread.value:.1f} % ({spread.sessions} earlier sessions of {name})"
+            text = f"{100 * spread.value:.1f} % (earlier sessions of {name} on {spread.sessions} days)"
             return Known(Variance(spread.value**2, freedom), _between_processes(found), text)
     return None
 

@@ -1,8 +1,9 @@
-"""The ratio of two stored measurements, and the verdicts of a table of them. The unit is the session.
+"""The ratio of two stored measurements, and the verdicts of a table of them. The unit is the day (``results.days``).
 
 Sides that were stored did not run in the same rounds, so their ratio contains what changed between their sessions. On
 one machine the reference load removes a part of it (``results.adjustment``). What remains is a variance between
-sessions, which comes from the sides' own sessions, from what the machine keeps of others, or from an assumption.
+sessions, which comes from the sides' own sessions on different days, from what the machine keeps of others, or from an
+assumption.
 """
 
 from __future__ import annotations
@@ -69,14 +70,17 @@ def context(base: Side, other: Side, *, same_machine: bool, histories: Histories
 def estimate(base: SideSetting, other: SideSetting, metric: Metric, common: Context) -> Optional[Estimate]:
     """Estimate how many times better the other side is; ``None`` if a side has no values of this metric.
 
-    The level of a session is the geometric mean of its processes' values, and that of a side the geometric mean of its
-    sessions. The log ratio of two sides has the sum of their variances, with Satterthwaite's degrees of freedom
-    (``stats.total``). The variance of a side of k sessions is
+    The level of a session is the geometric mean of its processes' values, that of a day the geometric mean of its
+    sessions, and that of a side the geometric mean of its days. The log ratio of two sides has the sum of their
+    variances, with Satterthwaite's degrees of freedom (``stats.total``). The variance of a side of k days is
 
-    - with at least ``LEAST_OWN`` sessions on both sides, that of its sessions' levels, divided by k;
-    - else s² / k, where s² is the variance between the machine's earlier sessions (``basis.known``), but never less
-      than what the side's own processes say;
-    - else the assumed variance divided by k, plus what the side's own processes say.
+    - with at least ``LEAST_OWN`` days, that of its days' levels, divided by k;
+    - s² / k, where s² is the variance between the machine's earlier sessions (``basis.known``), but never less than
+      what the side's own processes say;
+    - if neither is known, the assumed variance divided by k, plus what the side's own processes say.
+
+    If the first two are known, the one counts that makes the interval of the ratio wider: a few days may happen to be
+    alike, and a machine may have become less steady than it was.
 
     A side of fewer than ``FEW_PROCESSES`` processes does not know how much its processes differ. Their variance then
     is at least that of earlier sessions, or else the assumed one, and it is added in all three cases.
@@ -147,16 +151,20 @@ def _estimate(
     base, other = (session_levels(side, metric, used) for side in sides)
     if base is None or other is None:
         return None
-    own = min(base.session_count, other.session_count) >= LEAST_OWN
-    spreads = [
-        _spread(levels, _known(side, metric, common, used), common.assumed, own)
+    found = [
+        _spreads(levels, _known(side, metric, common, used), common.assumed)
         for side, levels in zip(sides, (base, other))
     ]
-    variances = [*_main(spreads, common), *spreads[0].added, *spreads[1].added]
+    of_slope: list[Variance] = []
     if used is not None and base.load is not None and other.load is not None:
-        variances.append(Variance((used.slope_error * (other.load - base.load)) ** 2, used.freedom - 1))
-    whole = stats.total(variances)
-    ratio = LogRatio(log_ratio(*sides, metric, other.mean - base.mean), math.sqrt(whole.value), whole.freedom)
+        of_slope = [Variance((used.slope_error * (other.load - base.load)) ** 2, used.freedom - 1)]
+    value = log_ratio(*sides, metric, other.mean - base.mean)
+    own_first, history_first = tuple(each[0] for each in found), tuple(each[-1] for each in found)
+    choices = [
+        (_ratio(value, [*_main(spreads, common), *spreads[0].added, *spreads[1].added, *of_slope]), spreads)
+        for spreads in (own_first, history_first)
+    ]
+    ratio, spreads = max(choices, key=lambda choice: choice[0].half_width(stats.VERDICT_CONFIDENCE))
     return Estimate(
         base=_measured(base),
         other=_measured(other),
@@ -177,9 +185,9 @@ def _known(side: SideSetting, metric: Metric, common: Context, used: Optional[Fi
     return known(side, history, used.control.slope if used is not None else None)
 
 
-def _spread(levels: SessionLevels, past: Optional[Known], assumed: float, own: bool) -> _Spread:
-    """How much the sessions of a side differ; ``own`` is whether both sides have sessions enough to say so."""
-    sessions = levels.session_count
+def _spreads(levels: SessionLevels, past: Optional[Known], assumed: float) -> list[_Spread]:
+    """How much the sessions of a side differ: by its own, by earlier ones, or if neither says so by assumption."""
+    count = levels.day_count
     guess = Variance(assumed**2, math.inf)
     processes = levels.between_processes()
     floor = past.processes if past is not None else guess
@@ -189,15 +197,30 @@ def _spread(levels: SessionLevels, past: Optional[Known], assumed: float, own: b
     within = processes.times(levels.share_of_a_process())
     added = (within,) if few else ()
     noise = f", and fewer than {FEW_PROCESSES} processes by {_percent(processes)}" if few else ""
-    if own or (past is None and sessions >= LEAST_OWN):
-        main = levels.of_sessions()
-        text = f"{_percent(main.times(sessions))} ({sessions} sessions of its own){noise}"
-        return _Spread(Basis.SESSIONS, main, added, text)
+    found = []
+    if count >= LEAST_OWN:
+        main = levels.of_days()
+        text = f"{_percent(main.times(count))} (its own sessions on {count} days){noise}"
+        found.append(_Spread(Basis.SESSIONS, main, added, text))
     if past is not None:
-        main = past.sessions.times(1 / sessions)
+        main = past.sessions.times(1 / count)
         of_history = few or main.value >= within.value
-        return _Spread(Basis.HISTORY, main if of_history else within, added, past.text + noise, of_history)
-    return _Spread(Basis.ASSUMED, guess.times(1 / sessions), (within,), f"{_percent(guess)} (assumed){noise}")
+        found.append(_Spread(Basis.HISTORY, main if of_history else within, added, past.text + noise, of_history))
+    if not found:
+        why = f"assumed; {levels.session_count} sessions of {_days(count)} do not show it"
+        assumption = "assumed" if levels.session_count == 1 else why
+        text = f"{_percent(guess)} ({assumption}){noise}"
+        found.append(_Spread(Basis.ASSUMED, guess.times(1 / count), (within,), text))
+    return found
+
+
+def _days(count: int) -> str:
+    return "one day" if count == 1 else f"{count} days"
+
+
+def _ratio(value: float, variances: Sequence[Variance]) -> LogRatio:
+    whole = stats.total(variances)
+    return LogRatio(value, math.sqrt(whole.value), whole.freedom)
 
 
 def _main(spreads: Sequence[_Spread], common: Context) -> list[Variance]:
@@ -235,8 +258,10 @@ def _percent(variance: Variance) -> str:
 
 
 def _comparison(found: Estimate) -> stats.Comparison:
+    ratio = _as_log_ratio(found)
     sessions = min(found.base.sessions, found.other.sessions)
-    return stats.Comparison(found.ratio, found.p_value, math.log(found.ratio.value), None, sessions)
+    outside = ratio.p_outside(*stats.SAME_WITHIN)
+    return stats.Comparison(found.ratio, found.p_value, outside, ratio.value, None, sessions)
 
 
 def _outcome(found: SpeedVerdict, metric: Metric) -> Outcome:

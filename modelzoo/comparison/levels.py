@@ -13,12 +13,13 @@ from modelzoo import stats
 from modelzoo.comparison.model import Metric, SideSetting
 from modelzoo.records.run import Run
 from modelzoo.results.adjustment import Fit, is_paired, pair
+from modelzoo.results.days import days
 from modelzoo.stats import Variance
 
 OF_LATENCIES = (Metric.LATENCY, Metric.THROUGHPUT)
 """Metrics that are made of the steady samples; only these follow the reference load, and a machine keeps only these."""
 LEAST_OWN = 3
-"""Sessions from which on their own variance says how much sessions differ."""
+"""Days from which on the variance of a side's own sessions says how much sessions differ."""
 
 
 class SessionLevels(msgspec.Struct, frozen=True):
@@ -26,20 +27,27 @@ class SessionLevels(msgspec.Struct, frozen=True):
 
     Attributes:
         processes: per session, the log of each process's value in the metric's unit; sessions without any are left out.
+        days: the day of each of these sessions, see ``results.days``.
         load: mean log time of the reference load beside them; ``None`` if the values are not adjusted.
     """
 
     processes: tuple[tuple[float, ...], ...]
+    days: tuple[int, ...]
     load: Optional[float] = None
 
     @property
+    def by_day(self) -> list[list[tuple[float, ...]]]:
+        """The processes of each session of each day."""
+        return [[each for each, of in zip(self.processes, self.days) if of == day] for day in sorted(set(self.days))]
+
+    @property
     def levels(self) -> list[float]:
-        """The mean of each session's processes."""
-        return [fmean(each) for each in self.processes]
+        """The mean of each day's sessions, a session being the mean of its processes."""
+        return [fmean(map(fmean, sessions)) for sessions in self.by_day]
 
     @property
     def mean(self) -> float:
-        """The mean of the sessions' levels."""
+        """The mean of the days' levels."""
         return fmean(self.levels)
 
     @property
@@ -48,13 +56,28 @@ class SessionLevels(msgspec.Struct, frozen=True):
         return len(self.processes)
 
     @property
+    def day_count(self) -> int:
+        """Number of days on which there were sessions."""
+        return len(set(self.days))
+
+    @property
     def process_count(self) -> int:
         """Number of processes of all sessions."""
         return sum(map(len, self.processes))
 
-    def of_sessions(self) -> Variance:
-        """The variance of ``mean`` as the sessions' own levels show it; there must be two of them."""
+    def of_days(self) -> Variance:
+        """The variance of ``mean`` as the days' own levels show it; there must be two of them."""
         return Variance(variance(self.levels) / len(self.levels), len(self.levels) - 1)
+
+    def within_days(self) -> Variance:
+        """The variance of ``mean`` if each day has one level: as sessions of the same days show it, if their variance
+        has two degrees of freedom (three sessions of one day), else as their processes show it."""
+        freedom = self.session_count - self.day_count
+        if freedom < LEAST_OWN - 1:
+            return self.between_processes().times(self.share_of_a_process())
+        levels = [[fmean(session) for session in sessions] for sessions in self.by_day]
+        squares = sum(variance(each) * (len(each) - 1) for each in levels if len(each) > 1)
+        return Variance(squares / freedom, freedom).times(sum(1 / len(each) for each in levels) / len(levels) ** 2)
 
     def between_processes(self) -> Variance:
         """The variance between processes of one session, pooled over sessions; no freedom if all had one process."""
@@ -65,9 +88,10 @@ class SessionLevels(msgspec.Struct, frozen=True):
     def share_of_a_process(self) -> float:
         """What the variance between processes is multiplied by to get that of ``mean`` within its sessions.
 
-        (Σ 1 / n) / k² for k sessions of n processes each.
+        (Σ (Σ 1 / n) / s²) / d² for d days of s sessions of n processes each.
         """
-        return sum(1 / len(each) for each in self.processes) / len(self.processes) ** 2
+        days = self.by_day
+        return sum(sum(1 / len(each) for each in sessions) / len(sessions) ** 2 for sessions in days) / len(days) ** 2
 
 
 def session_levels(side: SideSetting, metric: Metric, fit: Optional[Fit] = None) -> Optional[SessionLevels]:
@@ -79,12 +103,16 @@ def session_levels(side: SideSetting, metric: Metric, fit: Optional[Fit] = None)
         fit: how the latencies follow the reference load, to adjust them. All timed processes must be paired with it,
             see ``can_adjust``.
     """
-    found = [[_value(run, metric, fit) for run in runs if _has_value(run, metric)] for runs in side.sessions]
-    processes = tuple(tuple(each) for each in found if each)
-    if not processes:
+    found = [
+        (tuple(_value(run, metric, fit) for run in runs if _has_value(run, metric)), result.created)
+        for runs, result in zip(side.sessions, side.results)
+    ]
+    measured = [(processes, created) for processes, created in found if processes]
+    if not measured:
         return None
+    processes, created = zip(*measured)
     load = fmean(pair(run)[1] for runs in side.sessions for run in runs if run.steady) if fit is not None else None
-    return SessionLevels(processes, load)
+    return SessionLevels(processes, days(created), load)
 
 
 def can_adjust(sides: Sequence[SideSetting], metric: Metric, fit: Optional[Fit]) -> bool:
@@ -113,10 +141,8 @@ def log_ratio(base: SideSetting, other: SideSetting, metric: Metric, difference:
 
 
 def interval(found: SessionLevels) -> stats.Interval:
-    """The level of a side: over sessions from three of them on, else what their own processes say."""
-    if len(found.processes) >= LEAST_OWN:
-        return stats.level_interval([math.exp(each) for each in found.levels])
-    own = found.between_processes().times(found.share_of_a_process())
+    """The level of a side: over days from three of them on, else within its days."""
+    own = found.of_days() if found.day_count >= LEAST_OWN else found.within_days()
     return stats.LogRatio(found.mean, math.sqrt(own.value), own.freedom).interval()
 
 

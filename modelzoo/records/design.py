@@ -35,7 +35,7 @@ class Design(msgspec.Struct, frozen=True):
         margin: half width of the 95 % interval that was wanted, relative to the latency.
         budget: seconds that the call had for all of its workloads; ``None``: no limit.
         processes: number of processes per setting if it was fixed before any was timed; ``None`` if the data decided.
-        looks: numbers of rounds at which FASTER and SLOWER may be concluded, in ascending order.
+        looks: numbers of rounds at which a verdict may be concluded, in ascending order.
         maximum: number of rounds that the budget was expected to allow when the looks were planned.
         seconds: how long each process sampled, by round.
         ending: why no more rounds were run; ``None`` while they run.

@@ -16,8 +16,8 @@ class WorkloadNoise(msgspec.Struct, frozen=True):
         between_processes: standard deviation between processes, however long they sample.
         within_process: standard deviation between stretches of one second of a process.
         between_sessions: standard deviation between the levels of sessions that ran the same work; ``None`` if no
-            work was repeated in at least 3 sessions.
-        repeated: number of sessions that ``between_sessions`` comes from.
+            work was repeated on at least 3 days.
+        repeated: number of sessions, each on another day, that ``between_sessions`` comes from.
         detectable: smallest difference between two settings that 5 minutes of alternating rounds are expected to show,
             as a fraction; ``None`` if no two settings were compared, or if 5 minutes show none.
     """

@@ -59,7 +59,7 @@ BETTER = {
 BASIS = {
     Basis.SESSIONS: "the sides' own sessions",
     Basis.HISTORY: "earlier sessions of the machine",
-    Basis.ASSUMED: "an assumption, because there are too few sessions (3 on each side are enough)",
+    Basis.ASSUMED: "an assumption, because there are sessions on too few days (3 days on each side are enough)",
 }
 """Where the variance between sessions comes from, in words."""
 HEADLINE = ("CPU", "cores", "instance type", "image", "torch", "BLAS", "device", "threads", "batch")

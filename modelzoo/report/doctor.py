@@ -197,13 +197,13 @@ def noise_notes(noise: MachineNoise) -> list[str]:
     days = " to ".join(dict.fromkeys((noise.first[:10], noise.last[:10])))
     found = [
         f"(standard deviations, from {noise.sessions} session{plural} of 'modelzoo run', {days}; within a process: of "
-        "stretches of 1 s; between sessions: of the same work, with the number of sessions; 5 minutes show: the "
-        "smallest difference between two settings that 5 minutes are expected to show)"
+        "stretches of 1 s; between sessions: of the same work on different days, with their number; 5 minutes show: "
+        "the smallest difference between two settings that 5 minutes are expected to show)"
     ]
     if noise.reference_spread is not None:
         found.append(f"the reference load differs by {percent(noise.reference_spread)} between sessions")
     if all(each.between_sessions is None for each in noise.workloads):
-        found.append("how much sessions differ is known after 3 sessions of the same work, see --sessions of 'run'")
+        found.append("how much sessions differ is known after sessions of the same work on 3 days")
     return found
 
 

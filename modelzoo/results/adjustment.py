@@ -130,7 +130,7 @@ class Fit:
 
     @property
     def slope_error(self) -> float:
-        """The slope's standard error."""
+        """The slope's standard error, its prior included."""
         return _slope_error(self.control, self.freedom)
 
 
@@ -259,6 +259,12 @@ def adjusted_interval(
 
 
 def _slope_error(control: stats.Control, freedom: int) -> float:
-    """The slope's standard error: the slope divided by the t statistic of the correlation, which is the same as its."""
+    """How far the slope is likely to be from the true one: its standard error, and what the prior has moved it by.
+
+    The standard error is the slope divided by the t statistic of the correlation, which is the same as its. If the
+    true slope is not that of the prior, the prior moves it away from the truth, by about as much as it moves it away
+    from the least-squares slope.
+    """
     r = control.correlation
-    return abs(control.slope) * math.sqrt(max(0.0, 1 - r * r) / (freedom - 1)) / r
+    error = abs(control.slope) * math.sqrt(max(0.0, 1 - r * r) / (freedom - 1)) / r
+    return math.hypot(error, PRIOR_WEIGHT / freedom * (control.slope - PRIOR_SLOPE))

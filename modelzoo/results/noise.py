@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, variance
 from typing import Optional
@@ -11,9 +11,10 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.noise import MachineNoise, WorkloadNoise
+from modelzoo.results.days import days
 
 LEAST_SESSIONS = 3
-"""Sessions that it takes to say how much sessions differ."""
+"""Sessions, each on another day, that it takes to say how much sessions differ."""
 OUTLOOK_SECONDS = 300.0
 """The time for which the smallest difference is given."""
 
@@ -24,7 +25,7 @@ class SessionSpread:
 
     Attributes:
         value: standard deviation of the log values, pooled over what was repeated.
-        sessions: number of sessions that it comes from.
+        sessions: number of sessions that it comes from, each on another day.
         freedom: its degrees of freedom.
     """
 
@@ -54,9 +55,9 @@ def machine_noise(levels: Sequence[SessionLevel]) -> Optional[MachineNoise]:
 
 
 def session_spread(levels: Sequence[SessionLevel]) -> Optional[SessionSpread]:
-    """Return how much the levels of sessions differ that ran the same work; ``None`` if none had three sessions.
+    """Return how much the levels of sessions differ that ran the same work; ``None`` if none ran on three days.
 
-    This is what a user sees who repeats a session: it contains the error of each session's level.
+    This is what a user sees who repeats a session on another day: it contains the error of each session's level.
     """
     return _pooled((level.key, level.created, level.level) for level in levels)
 
@@ -90,12 +91,12 @@ def _pooled(values: Iterable[tuple[Hashable, str, float]]) -> Optional[SessionSp
 
     Args:
         values: what was repeated, in which session, and the value that was seen. Several values of a session count as
-            one, their median.
+            one, their median; of the sessions of a day, the first one counts.
     """
     found: dict[Hashable, dict[str, list[float]]] = {}
     for repeated, session, value in values:
         found.setdefault(repeated, {}).setdefault(session, []).append(value)
-    enough = [each for each in found.values() if len(each) >= LEAST_SESSIONS]
+    enough = [each for each in map(_first_of_each_day, found.values()) if len(each) >= LEAST_SESSIONS]
     if not enough:
         return None
     logs = [[math.log(median(seen)) for seen in each.values()] for each in enough]
@@ -103,3 +104,12 @@ def _pooled(values: Iterable[tuple[Hashable, str, float]]) -> Optional[SessionSp
     squares = sum(variance(each) * (len(each) - 1) for each in logs)
     sessions = {session for each in enough for session in each}
     return SessionSpread(math.sqrt(squares / freedom), len(sessions), freedom)
+
+
+def _first_of_each_day(sessions: Mapping[str, list[float]]) -> dict[str, list[float]]:
+    """What the first session of each day showed. With the others of a day, its variance would be too small."""
+    found: dict[int, tuple[str, list[float]]] = {}
+    ordered = sorted(sessions.items())
+    for day, session in zip(days([created for created, _ in ordered]), ordered):
+        found.setdefault(day, session)
+    return dict(found.values())

@@ -20,9 +20,11 @@ from modelzoo.records.run import Result, Run
 from modelzoo.results.comparable import not_comparable
 from modelzoo.stats import SpeedVerdict, Verdict
 
-BY_THEMSELVES = (Ending.FIXED, Ending.BUDGET, Ending.FAILED, Ending.INTERRUPTED)
-"""Endings of sampling that do not depend on how the settings differ. An interruption counts as one: whoever interrupts
-a call because of what it shows decides for themselves how often that is wrong."""
+BY_THEMSELVES = (Ending.FIXED, Ending.BUDGET, Ending.FAILED)
+"""Endings of sampling that do not depend on how the settings differ. An interruption is not one of them: whoever
+interrupts a call may do so because of what it shows."""
+NOT_LOOKED_AT = stats.Looks((), 1)
+"""Of a call that did not end by itself, and that had not planned when to look at the data."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,17 @@ def speeds(result: Result) -> dict[int, Speed]:
 
 
 def looks(result: Result, workload: str) -> Optional[stats.Looks]:
-    """Return the planned looks of a workload's comparisons; ``None`` if there is only one, at the end."""
+    """Return the planned looks of a workload's comparisons; ``None`` if there is only one, at the end.
+
+    A call that the user interrupted, that was killed or that still runs has only the looks that were planned.
+    """
     design = result.design(workload)
-    if design is None or not design.looks or design.maximum is None:
+    if design is None:
         return None
-    return stats.Looks(design.looks, design.maximum, final=design.ending in BY_THEMSELVES)
+    ended = design.ending in BY_THEMSELVES
+    if not design.looks or design.maximum is None:
+        return None if ended else NOT_LOOKED_AT
+    return stats.Looks(design.looks, design.maximum, final=ended)
 
 
 def _compared(
@@ -95,7 +103,7 @@ def _seconds_per_item(run: Run) -> list[float]:
 
 def _outlook(verdict: Verdict, found: stats.Comparison, table: int, runs: Sequence[Run]) -> Optional[stats.Outlook]:
     """How many more processes are expected to decide an AMBIGUOUS verdict, and how long they take."""
-    if verdict.outcome is not SpeedVerdict.AMBIGUOUS or not found.spread:
+    if verdict.outcome is not SpeedVerdict.AMBIGUOUS or not found.spread or not found.looks:
         return None
     difference = max(math.expm1(abs(math.log(found.ratio.value))), stats.EQUIVALENCE)
     alpha = (1 - stats.VERDICT_CONFIDENCE) / table

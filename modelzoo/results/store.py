@@ -31,8 +31,8 @@ from modelzoo.setting import Setting
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
 MAJOR, MINOR = FORMAT_VERSION
 _HINT = "give a file that modelzoo wrote"
-_LONGEST = 1e9
-"""Seconds; no call takes 30 years."""
+_SHORTEST, _LONGEST = 1e-12, 1e9
+"""Seconds; no call takes a picosecond or 30 years."""
 
 
 class ResultFile:
@@ -191,9 +191,9 @@ def _check(result: Result) -> None:
         if workload != result.asked[group].workload:
             raise ValueError(f"{workload} belongs to group {group}, which is of {result.asked[group].workload}")
     for run in result.runs:
-        if not all(0 < value < _LONGEST for value in (*run.steady, *(turn.seconds for turn in run.reference))):
+        if not all(_SHORTEST < value < _LONGEST for value in (*run.steady, *(turn.seconds for turn in run.reference))):
             raise ValueError(f"{run.workload} has a time that is not possible")
-    if result.reference_seconds is not None and not 0 < result.reference_seconds < _LONGEST:
+    if result.reference_seconds is not None and not _SHORTEST < result.reference_seconds < _LONGEST:
         raise ValueError("the reference load has a time that is not possible")
     if any(not each.sums.is_possible for each in result.load_evidence):
         raise ValueError("the evidence of earlier sessions has sums that are not possible")

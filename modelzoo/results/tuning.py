@@ -10,9 +10,11 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.frozen import replace
+from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Asked, Result, Run
 from modelzoo.records.tuning import Exclusion, Goal, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds
+from modelzoo.setting import MARGIN
 from modelzoo.stats import SpeedVerdict
 
 SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}
@@ -127,12 +129,20 @@ def confirmation(result: Result) -> Optional[Result]:
     """The part of ``result`` in which the winner was measured again, with the default as the baseline.
 
     Its groups are the default (0) and the winner (1). ``None`` if nothing was measured again.
+
+    One that was interrupted has a design, so that it is not judged before all of its rounds: whoever interrupts it may
+    do so because of what it shows.
     """
     tuning = of(result)
     stage = tuning.stage(StageKind.CONFIRMATION)
     if stage is None or tuning.choice is None or not tuning.choice.winner:
         return None
-    return _part(result, stage, (0, tuning.choice.winner))
+    part = _part(result, stage, (0, tuning.choice.winner))
+    if tuning.is_complete:
+        return part
+    count = stage.rounds
+    planned = Design(tuning.workload, MARGIN, tuning.budget, count, (count,), count, ending=Ending.INTERRUPTED)
+    return part.plus_design(planned)
 
 
 def measured(result: Result) -> Result:

@@ -1,8 +1,11 @@
 """Two settings: the ratio of their times, and the verdict that it supports.
 
 The unit is the process. If both sides ran in the same rounds, it is the round: its log ratio is free of whatever slowed
-down both sides. A verdict of FASTER or SLOWER follows from a p-value that holds for the looks that were taken
-(``modelzoo.stats.looks``), corrected for the other comparisons of the same table (``holm``).
+down both sides. The verdicts of a table share one error, 1 - ``VERDICT_CONFIDENCE``. Each comparison has a repeated
+confidence interval, which widens with the share of the error that a look may spend (``modelzoo.stats.looks``) and
+therefore holds at all looks together (Jennison and Turnbull, "Interim analyses: the repeated confidence interval
+approach", JRSS B 51, 1989). FASTER and SLOWER mean that it excludes equal times, SAME that it excludes differences that
+matter. ``corrected`` divides the error among the comparisons of a table.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from statistics import fmean, median, variance
+from statistics import fmean, median
 from typing import Optional
 
 from modelzoo.formatting import duration, significant
@@ -20,11 +23,15 @@ from modelzoo.stats.log_ratio import LogRatio, Variance, total
 from modelzoo.stats.looks import Look, Looks
 
 VERDICT_CONFIDENCE = 0.98
-"""FASTER and SLOWER require p ≤ 1 - this. At 0.95, one table of equals in twenty would contain a false alarm
-(benchmarks/false_alarms.py)."""
+"""At most 1 - this of all tables contain a verdict that is wrong: FASTER or SLOWER of equals, SAME of settings that
+differ by ``EQUIVALENCE`` or more. At 0.95, one table of equals in twenty would contain a false alarm
+(benchmarks/verdicts_speed.py replays this)."""
 EQUIVALENCE = 0.02
-"""Two settings are SAME if the whole interval of their ratio lies within 1 ± this fraction. The same binary differs by
-about as much from day to day on one server, so smaller differences do not matter."""
+"""Two settings are SAME if their ratio certainly lies within 1 ± this fraction. The same binary differs by about as
+much from day to day on one server, so smaller differences do not matter."""
+
+SAME_WITHIN = math.log1p(-EQUIVALENCE), math.log1p(EQUIVALENCE)
+"""The same as log ratios."""
 
 Samples = Sequence[Sequence[float]]
 """The samples of each process of a setting, in seconds."""
@@ -88,20 +95,33 @@ class Comparison:
     """What is known of a ratio before it is judged.
 
     Attributes:
-        ratio: time of A over time of B, from all rounds, with its 95 % interval. The interval is of this comparison
-            alone: it is not corrected for looks or for other comparisons.
+        ratio: time of A over time of B, from all rounds, with its repeated 95 % interval, which holds although the
+            data decided when to stop. It is of this comparison alone: it is not corrected for others.
         p_value: the smallest total error at which a look would have told the two sides apart.
-        decisive: the log ratio at that look; its sign is the direction.
+        p_outside: the smallest total error at which a look would have ruled out ratios that are not within
+            1 ± ``EQUIVALENCE``.
+        decisive: the log ratio at the look of ``p_value``; its sign is the direction.
         spread: standard deviation of the rounds' log ratios; ``None`` if the sides are not paired, or if there is
             only one round.
         rounds: number of rounds; of processes of the smaller side if they are not paired.
+        looks: how often the data was looked at.
     """
 
     ratio: Interval
     p_value: float
+    p_outside: float
     decisive: float
     spread: Optional[float]
     rounds: int
+    looks: int = 1
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """The p-values of a comparison, corrected for the other comparisons of its table; see ``corrected``."""
+
+    p_value: float
+    p_outside: float
 
 
 def ratio_interval(a: Samples, b: Samples, *, paired: bool, confidence: float = CONFIDENCE) -> Interval:
@@ -124,12 +144,13 @@ def ratio_interval(a: Samples, b: Samples, *, paired: bool, confidence: float = 
 
 
 def ratio_test(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] = None) -> Comparison:
-    """Compute the ratio of A's time to B's, and a p-value that holds although the data was looked at several times.
+    """Compute the ratio of A's time to B's, with an interval and p-values that hold although there were several looks.
 
-    The p-value of a look is divided by the look's share of the error, and the smallest of these counts. This is the
-    sequential p-value: the smallest total error at which the design would have rejected at one of its looks (Liu and
-    Anderson, "On adaptive extensions of group sequential trials for clinical investigations", JASA 103, 2008). It
-    only gets smaller as looks are added.
+    A look's interval has 1 - alpha s confidence if the look may spend the share s of the error alpha. That of the ratio
+    has 1 - alpha = 95 % and the share of the last look. The sequential p-value is the smallest alpha for which the
+    interval of a look excludes the hypothesis: the smallest p-value of a look divided by its share (Liu and Anderson,
+    "On adaptive extensions of group sequential trials for clinical investigations", JASA 103, 2008). It only gets
+    smaller as looks are added.
 
     Args:
         a: samples of each of A's processes, in the order of the rounds.
@@ -145,13 +166,17 @@ def ratio_test(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] =
     first, second = _levels(a), _levels(b)
     whole = _log_ratio(first, second, paired)
     rounds = min(len(first), len(second))
-    best, decisive = 1.0, whole.value
-    for look in looks.taken(rounds) if looks is not None else [Look(rounds, 1.0)]:
+    best, outside, decisive = 1.0, 1.0, whole.value
+    taken = looks.taken(rounds) if looks is not None else (Look(rounds, 1.0),)
+    for look in taken:
         seen = whole if look.rounds == rounds else _log_ratio(first[: look.rounds], second[: look.rounds], paired)
         if seen.p_value < best * look.share:
             best, decisive = seen.p_value / look.share, seen.value
+        outside = min(outside, seen.p_outside(*SAME_WITHIN) / look.share)
     spread = whole.error * math.sqrt(rounds) if paired and rounds > 1 else None
-    return Comparison(whole.interval(), best, decisive, spread, rounds)
+    share = taken[-1].share if taken else 1.0
+    interval = whole.interval(1 - (1 - CONFIDENCE) * share)
+    return Comparison(interval, best, outside, decisive, spread, rounds, len(taken))
 
 
 def compare(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] = None) -> tuple[Interval, Verdict]:
@@ -164,56 +189,94 @@ def compare(a: Samples, b: Samples, *, paired: bool, looks: Optional[Looks] = No
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values of several comparisons, corrected so that all verdicts of a table hold together.
+    """Return the p-values of several hypotheses, corrected so that all rejections hold together.
 
-    With equals only, the probability that any corrected p-value is at most alpha is at most alpha, whatever the
-    dependence between the comparisons (Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
-    Journal of Statistics 6, 1979). The same holds for sequential p-values, and because they only get smaller, what
-    has been rejected at one look stays rejected (Maurer and Bretz, "Multiple testing in group sequential trials
-    using graphical approaches", Statistics in Biopharmaceutical Research 5, 2013; Tamhane et al., "Group sequential
-    Holm and Hochberg procedures", Statistics in Medicine 40, 2021). Which comparisons take part must not depend on
-    their times.
+    The probability that any corrected p-value of a true hypothesis is at most alpha is at most alpha, whatever the
+    dependence between them (Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6, 1979). Which hypotheses take part must not depend on the data.
     """
-    adjusted, largest = [1.0] * len(p_values), 0.0
+    corrected, largest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
+        corrected[index] = largest
+    return corrected
+
+
+def corrected(found: Sequence[Comparison]) -> list[Corrected]:
+    """Return the p-values of the comparisons of a table, corrected so that all of its verdicts hold together.
+
+    Each comparison has two hypotheses: that the sides are equal, and that they differ by ``EQUIVALENCE`` or more. At
+    most one of the two is true. As in Holm's method, the hypothesis with the smallest p-value is rejected first, and
+    the error is divided among those that may still be true: one part for each comparison whose sides may be equal, and
+    half a part for each one whose sides are known to differ but may be outside ``EQUIVALENCE``, because such a pair can
+    only be called SAME by an error at one end of its interval. When all false hypotheses have been rejected, the true
+    ones together have the whole error, so by the sequential rejection principle (Goeman and Solari, "The sequential
+    rejection principle of familywise error control", Annals of Statistics 38, 2010) the probability of a wrong verdict
+    in the table is at most the error, whatever the dependence between the comparisons. The same holds for sequential
+    p-values, and because they only get smaller, what has been rejected at one look stays rejected (Maurer and Bretz,
+    "Multiple testing in group sequential trials using graphical approaches", Statistics in Biopharmaceutical Research
+    5, 2013). Which comparisons take part must not depend on their times.
+    """
+    equal, outside = dict(enumerate(each.p_value for each in found)), dict(enumerate(each.p_outside for each in found))
+    corrected_equal, corrected_outside = [1.0] * len(found), [1.0] * len(found)
+    parts, largest = float(len(found)), 0.0
+    while equal or outside:
+        # The p-value of the ends is one-sided, so half a part is worth twice of it.
+        first = min(((p * parts, index) for index, p in equal.items()), default=(math.inf, -1))
+        second = min(
+            ((p * (2 * parts - 1 if index in equal else 2 * parts), index) for index, p in outside.items()),
+            default=(math.inf, -1),
+        )
+        largest = min(1.0, max(largest, min(first, second)[0]))
+        if first <= second:
+            index = first[1]
+            corrected_equal[index] = largest
+            del equal[index]
+            parts -= 0.5 if index in outside else 1.0
+        else:
+            index = second[1]
+            corrected_outside[index] = largest
+            del outside[index]
+            parts -= 0.0 if index in equal else 0.5
+    return [Corrected(*each) for each in zip(corrected_equal, corrected_outside)]
 
 
 def verdicts(found: Sequence[Comparison]) -> list[Verdict]:
-    """Judge all comparisons of a table together, with Holm's correction."""
-    adjusted = holm([each.p_value for each in found])
-    return [judge(each, p, len(found)) for each, p in zip(found, adjusted)]
+    """Judge all comparisons of a table together; see ``corrected``."""
+    return [judge(each, p, len(found)) for each, p in zip(found, corrected(found))]
 
 
-def judge(found: Comparison, adjusted: Optional[float] = None, table: int = 1) -> Verdict:
+def judge(found: Comparison, p: Optional[Corrected] = None, table: int = 1) -> Verdict:
     """Derive the verdict from a comparison.
 
-    SAME is what the interval itself says, at its own confidence. A difference that was found at an early look, and
+    SAME must be shown by a look, and by the interval of all rounds. A difference that was found at an early look, and
     that the rounds since then have reversed, is AMBIGUOUS.
 
     Args:
         found: the comparison; a ratio above 1 is faster.
-        adjusted: its p-value corrected for the other comparisons of its table; by default its own.
+        p: its p-values corrected for the other comparisons of its table; by default those of a table of one.
         table: number of comparisons in the table.
     """
-    p, ratio = found.p_value if adjusted is None else adjusted, found.ratio
+    p, ratio = p or corrected([found])[0], found.ratio
+    needed = 1 - VERDICT_CONFIDENCE
+    if not found.looks:
+        return Verdict(SpeedVerdict.AMBIGUOUS, f"{found.rounds} rounds are fewer than were planned for a verdict")
     if not math.isfinite(ratio.high):
         return Verdict(SpeedVerdict.AMBIGUOUS, "only one process each, so their spread is unknown")
-    if ratio.low >= 1 - EQUIVALENCE and ratio.high <= 1 + EQUIVALENCE:
-        return Verdict(SpeedVerdict.SAME, f"the whole 95 % interval lies within 1 ± {100 * EQUIVALENCE:.0f} %")
-    seen = ("p < 0.001" if p < 0.001 else f"p = {p:.2g}") + _corrected(table)
-    needed = 1 - VERDICT_CONFIDENCE
-    if p > needed:
+    if p.p_outside <= needed and ratio.low >= 1 - EQUIVALENCE and ratio.high <= 1 + EQUIVALENCE:
+        percent = f"{100 * EQUIVALENCE:.0f} %"
+        return Verdict(SpeedVerdict.SAME, f"a difference of {percent} is ruled out: {_seen(p.p_outside, table)}")
+    seen = _seen(p.p_value, table)
+    if p.p_value > needed:
         return Verdict(SpeedVerdict.AMBIGUOUS, f"this may be chance: {seen}, and a verdict needs {needed:.2g} or less")
     if found.decisive * math.log(ratio.value) <= 0:
         return Verdict(SpeedVerdict.AMBIGUOUS, "later rounds contradict the difference that earlier ones showed")
     return Verdict(SpeedVerdict.FASTER if found.decisive > 0 else SpeedVerdict.SLOWER, seen)
 
 
-def _corrected(table: int) -> str:
-    return f" (corrected for {table} comparisons)" if table > 1 else ""
+def _seen(p: float, table: int) -> str:
+    note = f" (corrected for {table} comparisons)" if table > 1 else ""
+    return ("p < 0.001" if p < 0.001 else f"p = {p:.2g}") + note
 
 
 def _levels(side: Samples) -> list[float]:
@@ -238,4 +301,5 @@ def _log_ratio(a: Sequence[float], b: Sequence[float], paired: bool) -> LogRatio
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
     """The mean and its squared standard error, which is infinite for a single value."""
-    return fmean(values), variance(values) / len(values) if len(values) > 1 else math.inf
+    mean, count = fmean(values), len(values)
+    return mean, math.fsum((each - mean) ** 2 for each in values) / (count - 1) / count if count > 1 else math.inf

@@ -17,7 +17,8 @@ NORMAL_FROM = 1e6
 def student_t(probability: float, freedom: float) -> float:
     """Quantile of Student's t distribution with ``freedom`` degrees of freedom; infinite below one.
 
-    The distribution function is inverted by bisection over the angle atan(t / sqrt(freedom)), which is bounded.
+    The distribution function is inverted by Newton's method over the angle atan(t / sqrt(freedom)), which is bounded,
+    and by bisection where a step would leave the bounds.
     """
     if probability < 0.5:
         return -student_t(1 - probability, freedom)
@@ -25,14 +26,17 @@ def student_t(probability: float, freedom: float) -> float:
         return math.inf
     if freedom > NORMAL_FROM:
         return NormalDist().inv_cdf(probability)
-    low, high = 0.0, math.pi / 2
+    log_density = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(math.pi) / 2
+    low, high, angle = 0.0, math.pi / 2, math.atan(NormalDist().inv_cdf(probability) / math.sqrt(freedom))
     for _ in range(60):
-        middle = (low + high) / 2
-        if two_sided_p(math.sqrt(freedom) * math.tan(middle), freedom) > 2 * (1 - probability):
-            low = middle
-        else:
-            high = middle
-    return math.sqrt(freedom) * math.tan((low + high) / 2)
+        excess = two_sided_p(math.sqrt(freedom) * math.tan(angle), freedom) - 2 * (1 - probability)
+        low, high = (angle, high) if excess > 0 else (low, angle)
+        step = excess / (2 * math.exp(log_density + (freedom - 1) * math.log(math.cos(angle))))
+        moved = angle + step if low < angle + step < high else (low + high) / 2
+        if abs(moved - angle) <= 1e-15 * angle:
+            break
+        angle = moved
+    return math.sqrt(freedom) * math.tan(angle)
 
 
 def two_sided_p(t: float, freedom: float) -> float:
@@ -63,20 +67,16 @@ def incomplete_beta(x: float, a: float, b: float) -> float:
 def _continued_fraction(x: float, a: float, b: float) -> float:
     """1 / (1 + d1 / (1 + d2 / …)) of https://dlmf.nist.gov/8.17.E22, by Lentz's method (Press et al., "Numerical
     Recipes", section 5.2)."""
-    tiny = 1e-300
-    numerator, denominator = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1), tiny)
+    tiny = 1e-300  # in place of a zero
+    numerator, denominator = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
     value = denominator
     for m in range(1, 10_000):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         for term in (even, odd):
-            denominator = 1 / _not_zero(1 + term * denominator, tiny)
-            numerator = _not_zero(1 + term / numerator, tiny)
+            denominator = 1 / ((1 + term * denominator) or tiny)
+            numerator = (1 + term / numerator) or tiny
             value *= numerator * denominator
         if abs(numerator * denominator - 1) < ACCURACY:
             break
     return value
-
-
-def _not_zero(value: float, tiny: float) -> float:
-    return value if abs(value) > tiny else tiny

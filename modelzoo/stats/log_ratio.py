@@ -47,12 +47,27 @@ class LogRatio:
             return 1.0
         return two_sided_p(distance / self.error, self.freedom) if self.error else 0.0
 
+    def p_outside(self, low: float, high: float) -> float:
+        """One-sided p-value of the hypothesis that the log of the ratio does not lie between ``low`` and ``high``.
+
+        It is at most alpha if the whole interval of 1 - 2 alpha confidence lies between the two (Schuirmann, "A
+        comparison of the two one-sided tests procedure and the power approach for assessing the equivalence of average
+        bioavailability", Journal of Pharmacokinetics and Biopharmaceutics 15, 1987).
+        """
+        if not low < self.value < high:
+            return 1.0
+        return self.p_of(low if self.value - low < high - self.value else high) / 2
+
     def interval(self, confidence: float = CONFIDENCE) -> Interval:
         """The ratio with its interval; unbounded below one degree of freedom."""
         value = math.exp(self.value)
         if self.freedom < 1:
             return Interval(value, 0.0, math.inf)
-        return scaled(value, student_t((1 + confidence) / 2, self.freedom) * self.error)
+        return scaled(value, self.half_width(confidence))
+
+    def half_width(self, confidence: float = CONFIDENCE) -> float:
+        """Half of the width of the interval of the log ratio; infinite below one degree of freedom."""
+        return student_t((1 + confidence) / 2, self.freedom) * self.error if self.freedom >= 1 else math.inf
 
 
 def total(variances: Sequence[Variance]) -> Variance:

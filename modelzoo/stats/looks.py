@@ -3,9 +3,10 @@
 Whoever tests after every round and stops at the first small p-value is wrong far more often than one test is. So
 the numbers of rounds at which a comparison is looked at are planned in advance, and each look gets a share of the
 error that is allowed in total (Lan and DeMets, "Discrete sequential boundaries for clinical trials", Biometrika 70,
-1983, with their spending function after Pocock). The shares add up to 1, and a look rejects if its own p-value is at
-most its share of alpha. By the union bound the total error is then at most alpha, however the looks depend on each
-other. Exact boundaries would use their correlation and be slightly narrower, but hold only for known variances.
+1983, with their spending function after Pocock). The shares add up to 1, and a look rejects what lies outside of its
+interval of 1 - alpha · share confidence. By the union bound the intervals of all looks then hold together with a
+probability of 1 - alpha, however the looks depend on each other, and so does every verdict that follows from one of
+them. Exact boundaries would use their correlation and be slightly narrower, but hold only for known variances.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Looks:
         maximum: the number of rounds at which the whole error has been spent.
         final: whether sampling has ended for a reason that does not depend on how the settings differ (the number of
             rounds was fixed, the time was up). Then the last look spends all that remains. It must be false while
-            sampling goes on, and if it ended because the comparisons were decided.
+            sampling goes on, if it ended because the comparisons were decided, and if somebody who saw the data ended
+            it.
 
     Raises:
         ValueError: the planned looks do not ascend, or exceed the maximum.

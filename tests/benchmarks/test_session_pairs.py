@@ -57,7 +57,7 @@ def test_too_few_sessions_show_nothing(tmp_path: Path, capsys: Any) -> None:
     """The claims that they cannot show are named, with what is missing."""
     assert call(tmp_path, STEADY[:4]) == 1
     out = capsys.readouterr().out
-    assert "not shown: history: 4 sessions are known, 7 are needed" in out
+    assert "not shown: history: sessions of 4 days are known, 7 are needed" in out
     assert "not shown: sessions: 4 results, 6 are needed" in out
 
 

@@ -207,6 +207,8 @@ def test_older_results_are_compared_or_say_why_not(
     [
         (["--fail-on", "faster"], "--fail-on must be slower:3%, more:3% or one of"),
         (["--fail-on", "slower:lots"], "'lots' is not a fraction"),
+        (["--fail-on", "slower:3"], "--fail-on 'slower:3': '3' may mean 3 % or 300 %; write it with its sign: 3%"),
+        (["--fail-on", "more:3"], "--fail-on 'more:3': '3' may mean 3 % or 300 %; write it with its sign: 3%"),
         (["--fail-on", "invalid:3%"], "--fail-on must be"),
         (["--fail-on", "more:3%"], "does not fit --metric latency; write slower:3%"),
         (["--allow", "everything"], "--allow must be one of weights, inputs"),

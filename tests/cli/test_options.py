@@ -44,7 +44,7 @@ def test_every_option_of_the_measurement_is_passed_on() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--margin", "5"), "--margin must be over 0 % and under 100 %, not 500 %; write 5% or 0.05"),
+        (("--margin", "500%"), "--margin must be over 0 % and under 100 %, not 500 %; write 5% or 0.05"),
         (("--margin", "0%"), "--margin must be over 0 % and under 100 %, not 0 %"),
         (("--budget", "0s"), "--budget must be over 0, not 0 s"),
         (("--processes", "0"), "--processes must be 1 or more, not 0"),
@@ -66,6 +66,7 @@ def test_a_measurement_that_makes_no_sense_is_refused(words: tuple[str, ...], me
     ("words", "message"),
     [
         (("--margin", "wide"), "argument --margin: 'wide' is not a fraction; write 5% or 0.05"),
+        (("--margin", "5"), "argument --margin: '5' may mean 5 % or 500 %; write it with its sign: 5%"),
         (("--budget", "10"), "argument --budget: '10' is not a duration; write it with its unit: 90s, 10m or 2h"),
     ],
 )

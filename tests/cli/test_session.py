@@ -99,16 +99,27 @@ def test_runs_and_designs_are_stored_as_they_come(simulated: Simulate, tmp_path:
 def test_an_interrupted_session_says_so_in_its_designs(
     simulated: Simulate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C: what has finished is stored and shown with a verdict, and the exit code is 130."""
-    simulated([*rounds(4), KeyboardInterrupt()])
+    """Ctrl-C: what has finished is stored and shown with the verdict of its last planned look; exit code 130."""
+    simulated([*rounds(9), KeyboardInterrupt()])
     assert run(tmp_path / "r.json") == 130
     result = store.read(tmp_path / "r.json")
-    assert len(result.runs) == 8
+    assert len(result.runs) == 18
     assert [design.ending for design in result.designs] == [Ending.INTERRUPTED]
     captured = capsys.readouterr()
-    assert f"modelzoo: interrupted; 8 finished runs are in {tmp_path / 'r.json'}" in captured.err
+    assert f"modelzoo: interrupted; 18 finished runs are in {tmp_path / 'r.json'}" in captured.err
     assert "SLOWER" in captured.err
     assert [line.split()[1] for line in captured.out.splitlines()] == ["mlp", "mlp-bf16"]
+
+
+def test_a_session_interrupted_before_its_first_look_has_no_verdict(
+    simulated: Simulate, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four rounds that are twice as slow: who stops there may do so because of what they saw."""
+    simulated([*rounds(4), KeyboardInterrupt()])
+    assert run(tmp_path / "r.json") == 130
+    captured = capsys.readouterr()
+    assert "SLOWER" not in captured.err
+    assert "4 rounds are fewer than were planned for a verdict" in " ".join(captured.err.split())
 
 
 def test_an_ended_workload_was_not_interrupted(simulated: Simulate, tmp_path: Path) -> None:
@@ -137,12 +148,12 @@ def fill_the_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
 def test_a_full_disk_ends_the_session_with_all_that_was_measured(
     simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The table and the verdict come from memory, the file keeps what fitted, and the exit code is 2."""
+    """The table comes from memory, the file keeps what fitted, and the exit code is 2."""
     simulated(rounds(8))
     fill_the_disk(monkeypatch, after=11)
     assert run(tmp_path / "r.json") == 2
     captured = capsys.readouterr()
-    assert "SLOWER" in captured.err
+    assert "AMBIGUOUS" in captured.err
     assert "No space left on device" in captured.err
     last = captured.err.splitlines()[-1]
     assert last.startswith("modelzoo: error: cannot write ")

@@ -25,10 +25,27 @@ def test_anything_else_is_no_duration(text: str) -> None:
         duration(text)
 
 
-@pytest.mark.parametrize(("text", "value"), [("5%", 0.05), ("0.05", 0.05), ("2.5 %", 0.025), (".1", 0.1), ("5", 5.0)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("5%", 0.05), ("0.05", 0.05), ("2.5 %", 0.025), (".1", 0.1), ("300%", 3.0), ("0.99", 0.99)]
+)
 def test_a_fraction_may_be_a_percentage(text: str, value: float) -> None:
     """Whether it is in range depends on the option."""
     assert fraction(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3", "'3' may mean 3 % or 300 %; write it with its sign: 3%"),
+        ("1", "'1' may mean 1 % or 100 %; write it with its sign: 1%"),
+        ("2.5", "'2.5' may mean 2.5 % or 250 %; write it with its sign: 2.5%"),
+    ],
+)
+def test_a_bare_number_from_1_on_is_no_fraction(text: str, message: str) -> None:
+    """3 is more often meant as 3 % than as 300 %, and a gate that is a hundred times as wide passes everything."""
+    with pytest.raises(ArgumentTypeError) as caught:
+        fraction(text)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("text", ["", "%", "-5%", "five", "5%%", "nan", "inf", "1e-2"])

@@ -26,7 +26,7 @@ def test_five_sessions_of_the_same_work_are_enough() -> None:
     assert found is not None
     assert (found.sessions.value, found.sessions.freedom) == (pytest.approx(2.5e-4), 4)
     assert (found.processes.value, found.processes.freedom) == (pytest.approx(0.01**2 + 0.05**2 / 3), 35)
-    assert found.text == "1.6 % (5 earlier sessions of the same work)"
+    assert found.text == "1.6 % (earlier sessions of the same work on 5 days)"
 
 
 def test_four_sessions_are_too_few() -> None:
@@ -35,17 +35,27 @@ def test_four_sessions_are_too_few() -> None:
     assert known(SIDE, []) is None
 
 
+def test_sessions_of_one_day_count_as_one() -> None:
+    """Ten sessions on four days are too few; of each of five days, the first session counts."""
+    first = history(LOGS)
+    later = [replace(each, level=9.0, created=each.created.replace("T00:", "T01:")) for each in first]
+    assert known(SIDE, [*first[:4], *later[:4]]) is None
+    found = known(SIDE, [*first, *later])
+    assert found is not None
+    assert (found.sessions.value, found.sessions.freedom) == (pytest.approx(2.5e-4), 4)
+
+
 def test_sessions_of_the_workload_and_then_of_all_workloads_take_their_place() -> None:
     """Each work about its own mean: the levels of different settings do not count as a difference of sessions."""
     bf16 = [replace(each, level=3 * each.level, key="bf16") for each in history(LOGS)]
     found = known(SIDE, [*history(LOGS[:3]), *bf16])
     assert found is not None
     assert (found.sessions.value, found.sessions.freedom) == (pytest.approx((2e-4 + 10e-4) / 6), 4)
-    assert found.text.endswith("(5 earlier sessions of toy in all settings)")
+    assert found.text.endswith("(earlier sessions of toy in all settings on 5 days)")
     elsewhere = [replace(each, workload="other") for each in bf16]
     found = known(SIDE, elsewhere)
     assert found is not None
-    assert found.text == "1.6 % (5 earlier sessions of all workloads)"
+    assert found.text == "1.6 % (earlier sessions of all workloads on 5 days)"
 
 
 def test_settings_of_the_same_sessions_add_no_degrees_of_freedom() -> None:

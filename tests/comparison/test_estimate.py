@@ -71,15 +71,45 @@ def outcome(found: Estimate, table: int = 1, metric: Metric = Metric.LATENCY) ->
 # By hand
 
 
-def test_three_sessions_a_side_know_their_own_variance() -> None:
+def test_three_days_a_side_know_their_own_variance() -> None:
     """Levels -0.01, 0, 0.01 on both sides: error² = 2 × 1e-4 / 3, with 4 degrees of freedom."""
-    found = compared(levels(-0.01, 0, 0.01), levels(-0.06, -0.05, -0.04, first_day=4), kept=history(LOGS))
+    found = compared(levels(-0.01, 0, 0.01), levels(-0.06, -0.05, -0.04, first_day=4))
     assert found.basis is Basis.SESSIONS
     assert found.ratio.value == pytest.approx(math.exp(0.05))
     assert (found.error, found.freedom) == (pytest.approx(math.sqrt(2e-4 / 3)), pytest.approx(4))
     assert half(found) == pytest.approx(T4 * math.sqrt(2e-4 / 3))
-    assert found.basis_text == "sessions differ by 1 % (3 sessions of its own), standard deviation"
+    assert found.basis_text == "sessions differ by 1 % (its own sessions on 3 days), standard deviation"
     assert (found.base.sessions, found.base.processes, found.base.is_adjusted) == (3, 24, False)
+
+
+def test_the_larger_of_own_variance_and_history_counts() -> None:
+    """The interval is the wider of the two: that of earlier sessions, which varied more, or that of the own ones."""
+    steady = levels(-0.01, 0, 0.01), levels(-0.06, -0.05, -0.04, first_day=4)
+    found = compared(*steady, kept=history(LOGS))
+    assert (found.basis, found.error) == (Basis.HISTORY, pytest.approx(math.sqrt(2 * 2.5e-4 / 3)))
+    unsteady = levels(-0.04, 0, 0.04), levels(-0.09, -0.05, -0.01, first_day=4)
+    found = compared(*unsteady, kept=history(LOGS))
+    assert (found.basis, found.error) == (Basis.SESSIONS, pytest.approx(math.sqrt(2 * 16e-4 / 3)))
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_sessions_of_one_day_are_one(count: int) -> None:
+    """However alike they are: how much days differ comes from earlier sessions, or is assumed, and that is said."""
+    base, other = (of_one_day(level, count, day) for level, day in ((0.1, 1), (0.1 / 1.05, 2)))
+    found = compared(base, other)
+    assert (found.basis, found.error) == (Basis.ASSUMED, pytest.approx(math.sqrt(0.02)))
+    why = f"assumed; {count} sessions of one day do not show it"
+    assert found.basis_text == f"sessions differ by 10 % ({why}), standard deviation"
+    assert outcome(found) is Outcome.AMBIGUOUS
+    found = compared(base, other, kept=history(LOGS))
+    assert (found.basis, found.error) == (Basis.HISTORY, pytest.approx(math.sqrt(2 * 2.5e-4)))
+
+
+def of_one_day(level: float, count: int, day: int) -> SideSetting:
+    """A side of sessions half an hour apart, as ``run --sessions 5 --every 30m`` makes them."""
+    sessions = [session([level] * 8, day) for _ in range(count)]
+    apart = [f"2026-07-{day:02}T{number // 2:02}:{30 * (number % 2):02}:00+00:00" for number in range(count)]
+    return side_setting(*(replace(each, created=created) for each, created in zip(sessions, apart)))
 
 
 def test_fewer_sessions_take_the_variance_of_the_machines_earlier_ones() -> None:
@@ -87,7 +117,9 @@ def test_fewer_sessions_take_the_variance_of_the_machines_earlier_ones() -> None
     found = compared(levels(0), levels(0, 0.02, first_day=2), kept=history(LOGS))
     assert found.basis is Basis.HISTORY
     assert (found.error, found.freedom) == (pytest.approx(math.sqrt(3.75e-4)), pytest.approx(4))
-    assert found.basis_text == "sessions differ by 1.6 % (5 earlier sessions of the same work), standard deviation"
+    assert found.basis_text == (
+        "sessions differ by 1.6 % (earlier sessions of the same work on 5 days), standard deviation"
+    )
 
 
 def test_each_machine_has_its_own_history() -> None:
@@ -99,7 +131,7 @@ def test_each_machine_has_its_own_history() -> None:
     assert found.basis is Basis.ASSUMED
     assert found.error == pytest.approx(math.sqrt(2.5e-4 + 0.01))
     assert found.basis_text == (
-        "sessions differ by 1.6 % (5 earlier sessions of the same work) and 10 % (assumed), standard deviation"
+        "sessions differ by 1.6 % (earlier sessions of the same work on 5 days) and 10 % (assumed), standard deviation"
     )
 
 
@@ -157,9 +189,12 @@ def test_few_processes_are_not_trusted_alone() -> None:
 def test_three_sessions_of_one_process_are_few_processes() -> None:
     """They would call any difference, because they happen to be alike; the noise floor keeps them from it."""
     base, other = side([0.1], [0.1], [0.1]), side([0.104], [0.104], [0.104], first_day=4)
-    found = compared(base, other, kept=history(LOGS))
+    found = compared(base, other)
     assert found.basis is Basis.SESSIONS
-    assert found.error == pytest.approx(math.sqrt(2 * (0.01**2 + 0.05**2 / 3) / 3))
+    assert found.error == pytest.approx(math.sqrt(2 * 0.1**2 / 3))
+    found = compared(base, other, kept=history(LOGS))
+    assert found.basis is Basis.HISTORY
+    assert found.error == pytest.approx(math.sqrt(2 * (2.5e-4 + 0.01**2 + 0.05**2 / 3) / 3))
     assert outcome(found) is Outcome.AMBIGUOUS
 
 

@@ -39,38 +39,61 @@ def test_processes_and_sessions_without_times_do_not_count() -> None:
     broken = tuple(replace(run, report=None, error="broken") for run in failed.runs)
     part = replace(whole, runs=(whole.runs[0], broken[1]))
     found = session_levels(side_setting(part, replace(failed, runs=broken)), Metric.LATENCY)
-    assert found == SessionLevels(((pytest.approx(math.log(0.1)),),))
+    assert found == SessionLevels(((pytest.approx(math.log(0.1)),),), (0,))
     assert session_levels(side_setting(replace(failed, runs=broken)), Metric.LATENCY) is None
 
 
-def test_the_session_is_the_unit() -> None:
-    """A session of three processes counts as much as one of a single process."""
-    found = SessionLevels(((0.0, 0.1, 0.2), (0.5,)))
+def test_the_day_is_the_unit() -> None:
+    """A session of three processes counts as much as one of a single process, and two of a day as much as one."""
+    found = SessionLevels(((0.0, 0.1, 0.2), (0.5,)), (0, 1))
     assert found.levels == pytest.approx([0.1, 0.5])
     assert (found.mean, found.process_count, found.session_count) == (pytest.approx(0.3), 4, 2)
+    more = SessionLevels(((0.0, 0.1, 0.2), (0.5,), (0.7,)), (0, 1, 1))
+    assert more.levels == pytest.approx([0.1, 0.6])
+    assert (more.mean, more.session_count, more.day_count) == (pytest.approx(0.35), 3, 2)
+
+
+def test_the_days_of_a_side_are_those_of_its_sessions() -> None:
+    """Two sessions of one hour and one of the next day; a session without times has no day."""
+    first, later, next_day = session([0.1], 1), session([0.2], 1), session([0.3], 2)
+    later = replace(later, created="2026-07-01T00:30:00+00:00")
+    failed = replace(session([0.1], 5), runs=())
+    found = session_levels(side_setting(first, later, next_day, failed), Metric.LATENCY)
+    assert found is not None
+    assert found.days == (0, 0, 1)
 
 
 def test_variances_by_hand() -> None:
     """Sessions at 0.1 and 0.5: 0.08 / 2. Processes: 0.01 with 2 degrees of freedom, times (1/3 + 1) / 4."""
-    found = SessionLevels(((0.0, 0.1, 0.2), (0.5,)))
-    of_sessions, of_processes = found.of_sessions(), found.between_processes()
-    assert (of_sessions.value, of_sessions.freedom) == (pytest.approx(0.04), 1)
+    found = SessionLevels(((0.0, 0.1, 0.2), (0.5,)), (0, 1))
+    of_days, of_processes = found.of_days(), found.between_processes()
+    assert (of_days.value, of_days.freedom) == (pytest.approx(0.04), 1)
     assert (of_processes.value, of_processes.freedom) == (pytest.approx(0.01), 2)
     assert found.share_of_a_process() == pytest.approx(1 / 3)
+    assert found.within_days().value == pytest.approx(0.01 / 3)
+
+
+def test_the_variance_within_days_by_hand() -> None:
+    """Days with sessions at 0, 0.1, 0.2 and at 0.5, 0.7: (0.02 + 0.02) / 3, times (1/3 + 1/2) / 4."""
+    found = SessionLevels(((0.0,), (0.1,), (0.2,), (0.5,), (0.7,)), (0, 0, 0, 1, 1))
+    within = found.within_days()
+    assert (within.value, within.freedom) == (pytest.approx(0.04 / 3 * (1 / 3 + 1 / 2) / 4), 3)
+    assert found.share_of_a_process() == pytest.approx((3 / 9 + 2 / 4) / 4)
 
 
 def test_single_processes_say_nothing_about_how_processes_differ() -> None:
     """There are no degrees of freedom, and the interval is unbounded."""
-    found = SessionLevels(((0.0,), (0.1,)))
+    found = SessionLevels(((0.0,), (0.1,)), (0, 1))
     assert found.between_processes().freedom == 0
     assert interval(found).high == math.inf
 
 
-def test_the_interval_is_of_processes_and_from_three_sessions_on_of_sessions() -> None:
-    """Student's t with 3 - 1 degrees of freedom is 4.303; with two sessions, that of their pooled processes."""
-    three = interval(SessionLevels(((0.0, 0.0), (0.1, 0.1), (0.2, 0.2))))
+@pytest.mark.parametrize("days", [(0, 1, 2), (0, 0, 0)])
+def test_the_interval_is_of_processes_and_from_three_days_or_sessions_on_of_these(days: tuple[int, ...]) -> None:
+    """Student's t with 3 - 1 degrees of freedom is 4.303; with two days, that of their pooled processes."""
+    three = interval(SessionLevels(((0.0, 0.0), (0.1, 0.1), (0.2, 0.2)), days))
     assert math.log(three.high / three.value) == pytest.approx(4.303 * 0.1 / math.sqrt(3), rel=1e-3)
-    two = interval(SessionLevels(((0.0, 0.0), (0.2, 0.2))))
+    two = interval(SessionLevels(((0.0, 0.0), (0.2, 0.2)), (0, 1)))
     assert two.low == two.value == two.high == pytest.approx(math.exp(0.1))
 
 

@@ -198,7 +198,7 @@ def test_sessions_that_are_compared_are_no_history() -> None:
     for count, is_known in ((14, False), (15, True)):
         history = tuple(replace(level, created=each, level=wobble(day)) for day, each in enumerate(dates[:count]))
         (kind,) = kinds(hosts, Histories({machine: history}))
-        assert ("5 earlier sessions" in kind.spread) == is_known
+        assert ("earlier sessions of toy in all settings on 5 days" in kind.spread) == is_known
 
 
 def test_a_configuration_that_may_miss_the_bound_is_not_added_up() -> None:

@@ -50,7 +50,9 @@ def test_the_basis_is_named() -> None:
     own = said(compared(side("old", *sessions(0.1)), side("new", *sessions(0.1, first_day=11))))
     assert "basis: the sides' own sessions; sessions differ by " in own
     assumed = said(compared(side("old", session()), side("new", session(day=2))))
-    assert "basis: an assumption, because there are too few sessions (3 on each side are enough)" in assumed
+    assert (
+        "basis: an assumption, because there are sessions on too few days (3 days on each side are enough)" in assumed
+    )
 
 
 def mixed() -> Comparison:

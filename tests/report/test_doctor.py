@@ -83,7 +83,7 @@ def test_one_session_does_not_say_how_sessions_differ() -> None:
     once = replace(NOISE, sessions=1, last=NOISE.first, reference_spread=None, workloads=NOISE.workloads[:1])
     first, second = noise_notes(once)
     assert "from 1 session of 'modelzoo run', 2026-01-01;" in first
-    assert second == "how much sessions differ is known after 3 sessions of the same work, see --sessions of 'run'"
+    assert second == "how much sessions differ is known after sessions of the same work on 3 days"
 
 
 def test_a_machine_without_sessions_is_told_how_to_get_them() -> None:

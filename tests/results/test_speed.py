@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from fake_runs import make, result_of
+from simulated import binomial_error
 
 from modelzoo import stats
 from modelzoo.frozen import replace
@@ -77,20 +79,53 @@ def test_refused_rows_take_no_part_in_the_correction() -> None:
         (None, Looks((8, 12), 16)),
         (Ending.PRECISE, Looks((8, 12), 16)),
         (Ending.BUDGET, Looks((8, 12), 16, final=True)),
-        (Ending.INTERRUPTED, Looks((8, 12), 16, final=True)),
+        (Ending.INTERRUPTED, Looks((8, 12), 16)),
         (Ending.FIXED, Looks((8, 12), 16, final=True)),
     ],
 )
 def test_the_last_look_spends_the_rest_if_sampling_ended_by_itself(ending: Ending | None, expected: Looks) -> None:
-    """A call that was killed, or that stopped because all was decided, has only the looks that were planned."""
+    """A call that was interrupted or killed, or that stopped because all was decided, has only the planned looks."""
     assert looks(designed(baseline(), (8, 12), 16, ending), "toy") == expected
 
 
 def test_results_without_a_design_were_looked_at_once() -> None:
-    """Results of earlier versions, and designs that were not complete when the call ended."""
+    """Results of earlier versions, and calls whose time was up before looks were planned."""
     assert looks(result_of(*baseline()), "toy") is None
-    assert looks(designed(baseline(), (), 16, None), "toy") is None
-    assert looks(result_of(*baseline()).plus_design(Design("toy", 0.05, looks=(8,))), "toy") is None
+    assert looks(designed(baseline(), (), 16, Ending.BUDGET), "toy") is None
+    assert (
+        looks(result_of(*baseline()).plus_design(Design("toy", 0.05, looks=(8,), ending=Ending.FIXED)), "toy") is None
+    )
+
+
+@pytest.mark.parametrize("ending", [None, Ending.INTERRUPTED])
+def test_a_call_that_did_not_end_by_itself_has_no_look_that_was_not_planned(ending: Ending | None) -> None:
+    """Whoever stops it at its third round may do so because the three look clear."""
+    found = designed([*baseline(3), *side(BF16, 2.0, 3)], (), 16, ending)
+    (speed,) = speeds(found).values()
+    assert speed.verdict.outcome is SpeedVerdict.AMBIGUOUS
+    assert speed.verdict.reason == "3 rounds are fewer than were planned for a verdict"
+
+
+def test_stopping_at_the_first_significant_round_is_no_way_to_a_verdict() -> None:
+    """A user watches equals, and presses Ctrl-C as soon as p ≤ 0.02 by Student's t: at most 2 % are called."""
+    generator, trials, wrong = np.random.default_rng(7), 600, 0
+    planned = stats.planned_looks(8, 64)
+    for _ in range(trials):
+        logs = generator.normal(0, 0.05, 64).tolist()
+        end = next((n for n in range(3, 65) if is_significant(logs[:n])), 64)
+        design = Design(
+            "toy", 0.05, looks=planned, maximum=64, ending=Ending.INTERRUPTED if end < 64 else Ending.BUDGET
+        )
+        looked = looks(result_of(*baseline(1)).plus_design(design), "toy")
+        sides = [[1.0]] * end, [[math.exp(log)] for log in logs[:end]]
+        verdict = stats.compare(*sides, paired=True, looks=looked)[1]
+        wrong += verdict.outcome in (SpeedVerdict.FASTER, SpeedVerdict.SLOWER)
+    assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
+
+
+def is_significant(logs: Sequence[float]) -> bool:
+    """Whether these log ratios differ from 0 at 2 %, as one test says."""
+    return stats.ratio_test([[1.0]] * len(logs), [[math.exp(log)] for log in logs], paired=True).p_value <= 0.02
 
 
 def test_before_the_first_planned_look_nothing_is_decided() -> None:

@@ -326,7 +326,7 @@ def test_a_damaged_run_is_one_sentence(field: str, value: Any, message: str, tmp
     one_line(tmp_path, json.dumps(data).encode(), message)
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, 1e308, "1", None, True])
+@pytest.mark.parametrize("value", [0.0, -1.0, 5e-324, 1e308, "1", None, True])
 def test_impossible_times_are_refused(value: Any, tmp_path: Path) -> None:
     """Medians and logarithms need positive numbers."""
     data = written(result_of(make([1.0])), tmp_path)
@@ -338,6 +338,7 @@ def test_impossible_times_are_refused(value: Any, tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"reference_seconds": 0}, "the reference load has a time that is not possible"),
+        ({"reference_seconds": 5e-324}, "the reference load has a time that is not possible"),
         ({"reference_seconds": -1}, "the reference load has a time that is not possible"),
         (
             {"load_evidence": [{"workload": "toy", "sessions": 1, "sums": {"load": 1.0, "product": 0.5}}]},

@@ -33,6 +33,18 @@ def test_only_the_confirmation_says_how_fast_the_winner_is() -> None:
     assert tuning.is_faster(searched())
 
 
+def test_an_interrupted_confirmation_is_judged_only_if_all_of_its_rounds_ended() -> None:
+    """Of four planned rounds: three that look clear give no verdict, four do; a search that ran out of time has one."""
+    all_rounds = searched(is_complete=False)
+    three = replace(all_rounds, runs=tuple(run for run in all_rounds.runs if run.round < 6))
+    assert tuning.is_faster(all_rounds)
+    assert not tuning.is_faster(three)
+    speed = tuning.confirmed(three)
+    assert speed is not None
+    assert speed.verdict.reason == "3 rounds are fewer than were planned for a verdict"
+    assert tuning.is_faster(replace(three, tuning=TUNING))
+
+
 def test_the_ladder_has_the_gain_of_each_step() -> None:
     """Over the default, and over the step before, from the same rounds."""
     first, second, third = tuning.ladder(searched())

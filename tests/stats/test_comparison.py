@@ -190,6 +190,50 @@ def test_testing_after_every_round_would_cause_false_alarms() -> None:
     assert wrong / trials > 0.05
 
 
+def outcome_of_a_call(a: list[list[float]], b: list[list[float]], looks: Looks) -> SpeedVerdict:
+    """The verdict of a call that looks at the data as planned and stops as soon as it is decided."""
+    for rounds in looks.planned:
+        outcome = stats.compare(a[:rounds], b[:rounds], paired=True, looks=looks)[1].outcome
+        if outcome is not SpeedVerdict.AMBIGUOUS:
+            break
+    return outcome
+
+
+@pytest.mark.parametrize("ratio", [1.0201, 1 / 1.0205])
+def test_same_pays_for_its_looks(ratio: float) -> None:
+    """Just outside of ±2 %, with as much noise as to be SAME at any of seven looks: at most 2 % are."""
+    generator, trials, wrong = np.random.default_rng(12), 1500, 0
+    looks = Looks(stats.planned_looks(8, 64), 64)
+    for _ in range(trials):
+        a, b = levels(generator, 64, 0.008), levels(generator, 64, 0.008, ratio)
+        wrong += outcome_of_a_call(a, b, looks) is SpeedVerdict.SAME
+    assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
+
+
+def test_equals_are_same_after_enough_rounds() -> None:
+    """A setting against itself is SAME in nearly all calls if the rounds spread by little: the error is not spent in
+    vain."""
+    generator, trials, same = np.random.default_rng(13), 200, 0
+    for _ in range(trials):
+        a, b = levels(generator, 32, 0.01), levels(generator, 32, 0.01)
+        same += outcome_of_a_call(a, b, MANY) is SpeedVerdict.SAME
+    assert same / trials >= 0.95
+
+
+def test_a_table_of_all_truths_has_one_error() -> None:
+    """Rows that are equal, and rows just outside of ±2 %: at most 2 % of tables have a wrong verdict of any kind."""
+    generator, tables, wrong = np.random.default_rng(14), 1500, 0
+    for _ in range(tables):
+        truths = (1.0, 1.0, 1.0, 1.0202, 1.0202, 1.5)
+        found = [
+            stats.ratio_test(levels(generator, 8, 0.004), levels(generator, 8, 0.004, truth), paired=True)
+            for truth in truths
+        ]
+        outcomes = [verdict.outcome for verdict in stats.verdicts(found)]
+        wrong += any(each in DIFFERENT for each in outcomes[:3]) or SpeedVerdict.SAME in outcomes[3:]
+    assert wrong / tables <= 0.02 + binomial_error(0.02, tables)
+
+
 def test_a_planted_difference_is_found_in_half_the_rounds() -> None:
     """3 % at a spread of 1.5 % between rounds: found in at least 95 % of calls, most of them at the first looks."""
     generator, trials, found, rounds_used = np.random.default_rng(8), 300, 0, 0
@@ -263,52 +307,103 @@ def test_holm_is_at_least_as_strict_as_no_correction_and_at_most_as_bonferroni(p
 # Verdicts
 
 
-def found(low: float, high: float, p: float, value: float | None = None, decisive: float | None = None) -> Comparison:
-    """A comparison with this interval and p-value."""
+def found(
+    low: float, high: float, p: float, outside: float = 1.0, value: float | None = None, decisive: float | None = None
+) -> Comparison:
+    """A comparison with this interval and these p-values."""
     value = math.sqrt(max(low, 1e-9) * min(high, 1e9)) if value is None else value
-    return Comparison(Interval(value, low, high), p, math.log(value) if decisive is None else decisive, 0.05, 8)
+    decisive = math.log(value) if decisive is None else decisive
+    return Comparison(Interval(value, low, high), p, outside, decisive, 0.05, 8)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "p", "outcome"),
+    ("low", "high", "p", "outside", "outcome"),
     [
-        (0.99, 1.01, 0.9, "SAME"),
-        (0.98, 1.02, 0.9, "SAME"),
-        (1.001, 1.019, 0.001, "SAME"),
-        (1.001, 1.05, 0.02, "FASTER"),
-        (1.001, 1.05, 0.021, "AMBIGUOUS"),
-        (1.5, 2.0, 0.0, "FASTER"),
-        (0.9, 0.999, 0.02, "SLOWER"),
-        (0.97, 1.01, 0.2, "AMBIGUOUS"),
-        (0.5, 2.0, 1.0, "AMBIGUOUS"),
-        (0.0, math.inf, 1.0, "AMBIGUOUS"),
-        (1.2, math.inf, 0.0, "AMBIGUOUS"),
+        (0.99, 1.01, 0.9, 0.001, "SAME"),
+        (0.98, 1.02, 0.9, 0.02, "SAME"),
+        (0.98, 1.02, 0.9, 0.021, "AMBIGUOUS"),
+        (1.001, 1.019, 0.001, 0.001, "SAME"),
+        (1.001, 1.021, 0.001, 0.001, "FASTER"),
+        (1.001, 1.05, 0.02, 1.0, "FASTER"),
+        (1.001, 1.05, 0.021, 1.0, "AMBIGUOUS"),
+        (1.5, 2.0, 0.0, 1.0, "FASTER"),
+        (0.9, 0.999, 0.02, 1.0, "SLOWER"),
+        (0.97, 1.01, 0.2, 0.001, "AMBIGUOUS"),
+        (0.5, 2.0, 1.0, 1.0, "AMBIGUOUS"),
+        (0.0, math.inf, 1.0, 1.0, "AMBIGUOUS"),
+        (1.2, math.inf, 0.0, 1.0, "AMBIGUOUS"),
     ],
 )
-def test_the_verdict_follows_from_interval_and_p_value(low: float, high: float, p: float, outcome: str) -> None:
-    """SAME from the whole interval, a difference from the p-value, never from the ratio alone."""
-    verdict = stats.judge(found(low, high, p))
+def test_the_verdict_follows_from_interval_and_p_values(
+    low: float, high: float, p: float, outside: float, outcome: str
+) -> None:
+    """Every verdict needs its p-value, and SAME the whole interval as well; none follows from the ratio alone."""
+    verdict = stats.judge(found(low, high, p, outside))
     assert verdict.outcome == outcome
     assert verdict.reason
 
 
+def test_without_a_look_there_is_no_verdict() -> None:
+    """However clear the rounds are: whoever ended them may have done so for that."""
+    a, b = [[1.0 + i / 1000] for i in range(7)], [[2.0] for _ in range(7)]
+    verdict = stats.judge(stats.ratio_test(a, b, paired=True, looks=MANY))
+    assert (verdict.outcome, verdict.reason) == (
+        SpeedVerdict.AMBIGUOUS,
+        "7 rounds are fewer than were planned for a verdict",
+    )
+
+
 def test_what_later_rounds_contradict_is_ambiguous() -> None:
     """FASTER at the first look, slower than the baseline over all rounds."""
-    verdict = stats.judge(found(0.9, 1.05, 0.01, value=0.98, decisive=0.1))
+    verdict = stats.judge(found(0.9, 1.05, 0.01, 1.0, value=0.98, decisive=0.1))
     assert (verdict.outcome, verdict.reason) == (
         SpeedVerdict.AMBIGUOUS,
         "later rounds contradict the difference that earlier ones showed",
     )
 
 
+@pytest.mark.parametrize(
+    ("p_values", "outside", "expected"),
+    [
+        ([0.004], [0.01], [(0.004, 0.01)]),
+        # Both in play: 2 parts each; SAME needs p (2 × 2 - 1) ≤ 0.02.
+        ([0.5, 0.6], [0.005, 0.9], [(1.0, 0.015), (1.0, 1.0)]),
+        # The first differs, and half a part of the error stays with it, as it may be outside: 1.5 remain for the other.
+        ([0.001, 0.012], [1.0, 1.0], [(0.002, 1.0), (0.018, 1.0)]),
+        # The first differs and is not outside, so nothing can be wrong with it any more: 1 remains.
+        ([0.001, 0.012], [0.001, 1.0], [(0.002, 0.003), (0.012, 1.0)]),
+        ([], [], []),
+    ],
+)
+def test_the_error_is_divided_among_what_may_still_be_true(
+    p_values: list[float], outside: list[float], expected: list[tuple[float, float]]
+) -> None:
+    """By hand; of each comparison one hypothesis is true at most."""
+    given = [found(0.9, 1.1, *each) for each in zip(p_values, outside)]
+    values = [value for each in stats.corrected(given) for value in (each.p_value, each.p_outside)]
+    assert values == pytest.approx([value for each in expected for value in each])
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), max_size=8))
+def test_a_table_is_corrected_no_more_than_by_bonferroni(p_values: list[tuple[float, float]]) -> None:
+    """And no less than not at all; the order of the rows does not matter."""
+    rows = [found(0.9, 1.1, *each) for each in p_values]
+    corrected = stats.corrected(rows)
+    for (p, outside), each in zip(p_values, corrected):
+        assert p <= each.p_value <= 1
+        assert outside <= each.p_outside <= 1
+    backwards = stats.corrected(rows[::-1])[::-1]
+    assert [e.p_value for e in backwards] == pytest.approx([e.p_value for e in corrected])
+
+
 def test_a_table_is_corrected_together() -> None:
-    """p = 0.015 suffices alone, and not beside another row."""
-    alone, strong = found(1.01, 1.1, 0.015), found(1.5, 1.6, 1e-6)
+    """p = 0.013 suffices alone, and not beside another row, unless that is certainly different."""
+    alone, strong = found(1.01, 1.1, 0.013), found(1.5, 1.6, 1e-6)
     assert stats.verdicts([alone])[0].outcome is SpeedVerdict.FASTER
     both = stats.verdicts([alone, found(0.9, 1.1, 0.5)])
     assert both[0].outcome is SpeedVerdict.AMBIGUOUS
     assert both[0].reason == (
-        "this may be chance: p = 0.03 (corrected for 2 comparisons), and a verdict needs 0.02 or less"
+        "this may be chance: p = 0.026 (corrected for 2 comparisons), and a verdict needs 0.02 or less"
     )
     beside_a_certain_one = stats.verdicts([alone, strong])
     assert [each.outcome for each in beside_a_certain_one] == ["FASTER", "FASTER"]

@@ -1,0 +1,220 @@
+"""Simulated calls of ``modelzoo run`` whose truth is known, judged by the suite's own functions.
+
+A call compares settings with a baseline in rounds. Times are log-normal: what differs between processes is drawn for
+each process, and what the machine does in a round is shared by all of its processes. The call looks at the data as the
+scheduler plans it, and ends because everything is decided, because its time is up, or by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+import common  # noqa: F401 - puts the checkout on the path
+import numpy as np
+from numpy.typing import NDArray
+
+from modelzoo import stats
+from modelzoo.measure.budget import MINIMUM
+from modelzoo.records.design import Design, Ending
+from modelzoo.records.run import Result
+from modelzoo.results.speed import looks
+from modelzoo.stats import Comparison, Interval, Looks, SpeedVerdict, Verdict
+
+Array = NDArray[np.float64]
+MAXIMUM = 32
+"""Rounds at the last planned look."""
+SHARED = 0.02
+"""Standard deviation of what the machine does in a round."""
+SAMPLES = 20
+"""Samples of a process, where they are simulated one by one."""
+CALLED = (SpeedVerdict.FASTER, SpeedVerdict.SLOWER)
+ALPHA = 1 - stats.VERDICT_CONFIDENCE
+
+
+class End(Enum):
+    """How a call ends that is not decided before."""
+
+    LAST_LOOK = "at its last planned look"
+    TIME = "when its time is up, after any number of rounds"
+    FIRST_DIFFERENCE = "by Ctrl-C, at the first round in which one test would call a row different"
+    FIRST_SAME = "by Ctrl-C, at the first round in which one interval lies within ±2 %"
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a call compares.
+
+    Attributes:
+        truth: of each row, the true time of the baseline over that of the setting.
+        spread: standard deviation of the log ratio of a round.
+        end: how it ends if it is not decided before.
+        rounds: how many rounds it may have.
+    """
+
+    truth: tuple[float, ...] = (1.0,)
+    spread: float = 0.03
+    end: End = End.LAST_LOOK
+    rounds: int = MAXIMUM
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a call found, and its log times (settings × rounds), the baseline first."""
+
+    found: tuple[Comparison, ...]
+    verdicts: tuple[Verdict, ...]
+    times: Array
+    by_precision: bool
+
+
+def calls(generator: np.random.Generator, call: Call, count: int) -> Iterator[Ended]:
+    """Simulate ``count`` calls."""
+    planned = stats.planned_looks(MINIMUM, call.rounds)
+    for _ in range(count):
+        times = _times(generator, call)
+        stop = _stop(generator, call, times)
+        yield _ended(times, planned, stop, interrupted=call.end in (End.FIRST_DIFFERENCE, End.FIRST_SAME))
+
+
+def _times(generator: np.random.Generator, call: Call) -> Array:
+    own = call.spread / math.sqrt(2) * generator.standard_normal((1 + len(call.truth), call.rounds))
+    shared = SHARED * generator.standard_normal(call.rounds)
+    return own + shared - np.log([[1.0], *([each] for each in call.truth)])
+
+
+def _stop(generator: np.random.Generator, call: Call, times: Array) -> int:
+    """The number of rounds after which the call ends in any case."""
+    if call.end is End.LAST_LOOK:
+        return call.rounds
+    if call.end is End.TIME:
+        return int(generator.integers(MINIMUM, call.rounds + 1))
+    counts = np.arange(2, call.rounds + 1)
+    ratios = times[0] - times[1:]
+    means = np.cumsum(ratios, axis=1)[:, 1:] / counts
+    variances = (np.cumsum(ratios**2, axis=1)[:, 1:] - counts * means**2) / (counts - 1)
+    errors = np.sqrt(variances / counts)
+    if call.end is End.FIRST_DIFFERENCE:
+        seen = np.abs(means) > _quantiles(1 - ALPHA / 2, call.rounds) * errors
+    else:
+        widths = _quantiles((1 + stats.CONFIDENCE) / 2, call.rounds) * errors
+        seen = (means - widths >= stats.SAME_WITHIN[0]) & (means + widths <= stats.SAME_WITHIN[1])
+    first = np.flatnonzero(seen.any(axis=0))
+    return int(counts[first[0]]) if first.size else call.rounds
+
+
+@lru_cache
+def _quantiles(probability: float, rounds: int) -> Array:
+    """Student's t for 2 rounds, 3 rounds …"""
+    return np.array([stats.student_t(probability, count - 1) for count in range(2, rounds + 1)])
+
+
+def _ended(times: Array, planned: tuple[int, ...], stop: int, *, interrupted: bool) -> Ended:
+    """Look as planned, and a last time if the call ended by itself."""
+    for number in planned:
+        if number > stop:
+            break
+        found, verdicts = judged(times[:, :number], _looks(planned, None))
+        if all(each.outcome is not SpeedVerdict.AMBIGUOUS for each in verdicts):
+            return Ended(found, verdicts, times[:, :number], by_precision=True)
+    ending = Ending.INTERRUPTED if interrupted and stop < planned[-1] else Ending.BUDGET
+    return Ended(*judged(times[:, :stop], _looks(planned, ending)), times[:, :stop], by_precision=False)
+
+
+@lru_cache
+def _looks(planned: tuple[int, ...], ending: Ending | None) -> Looks:
+    """The looks of a call that ended in this way, or that still runs."""
+    design = Design("simulated", 0.05, looks=planned, maximum=planned[-1], ending=ending)
+    found = looks(Result((), "").plus_design(design), design.workload)
+    assert found is not None
+    return found
+
+
+def judged(times: Array, planned: Looks | None) -> tuple[tuple[Comparison, ...], tuple[Verdict, ...]]:
+    """The comparisons of each setting with the first one, and their verdicts, corrected together."""
+    base, *others = ([[value] for value in row] for row in np.exp(times).tolist())
+    found = tuple(stats.ratio_test(base, other, paired=True, looks=planned) for other in others)
+    return found, tuple(stats.verdicts(found))
+
+
+# Processes of one setting, sample by sample
+
+
+@dataclass(frozen=True)
+class Processes:
+    """How the samples of a process are drawn.
+
+    Attributes:
+        between: draws the log levels of processes, with a mean of 0 and a standard deviation of 1.
+        skewed: whether samples have an exponential tail.
+        correlation: of neighbouring samples.
+        drift: how much slower the machine gets from the first round to the last.
+    """
+
+    between: Callable[[np.random.Generator, tuple[int, ...]], Array]
+    skewed: bool = False
+    correlation: float = 0.0
+    drift: float = 0.0
+
+
+def normal(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Standard normal values."""
+    return generator.standard_normal(shape)
+
+
+def skewed(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Gamma values with a skewness of 1, shifted to the mean 0; their standard deviation is 1."""
+    return (generator.gamma(4.0, 1.0, shape) - 4) / 2
+
+
+BETWEEN, WITHIN = 0.03, 0.05
+"""Standard deviations between processes and of the samples of a process."""
+
+
+def samples(generator: np.random.Generator, kind: Processes, shape: tuple[int, int]) -> Array:
+    """Log samples of shape repetitions × processes × samples, whose process levels have the mean 0, drift aside."""
+    noise = generator.exponential(1.0, (*shape, SAMPLES)) - 1 if kind.skewed else normal(generator, (*shape, SAMPLES))
+    if kind.correlation:
+        scale = math.sqrt(1 - kind.correlation**2)
+        for step in range(1, SAMPLES):
+            noise[..., step] = kind.correlation * noise[..., step - 1] + scale * noise[..., step]
+    levels = BETWEEN * kind.between(generator, shape) + kind.drift * np.linspace(-0.5, 0.5, shape[1])
+    return np.asarray(levels[..., None] + WITHIN * noise - WITHIN * _centre(kind))
+
+
+@lru_cache
+def _centre(kind: Processes) -> float:
+    """The mean of the median of a process's samples, in units of ``WITHIN``."""
+    if not kind.skewed:
+        return 0.0
+    drawn = np.random.default_rng(0).exponential(1.0, (100_000, SAMPLES)) - 1
+    return float(np.median(drawn, axis=1).mean())
+
+
+def log_width(interval: Interval) -> float:
+    """Width of an interval in logarithms."""
+    return math.log(interval.high / interval.low)
+
+
+def covers(interval: Interval, truth: float) -> bool:
+    """Whether ``truth`` lies in the interval."""
+    return interval.low <= truth <= interval.high
+
+
+def ideal_width(spread: float, count: int) -> float:
+    """Log width of the 95 % interval that knows the standard deviation of each of ``count`` values."""
+    return 2 * stats.student_t((1 + stats.CONFIDENCE) / 2, math.inf) * spread / math.sqrt(count)
+
+
+def nested(values: Array) -> list[list[float]]:
+    """Times of processes (processes × samples) from their logs."""
+    found: list[list[float]] = np.exp(values).tolist()
+    return found
+
+
+def any_called(verdicts: Sequence[Verdict]) -> bool:
+    """Whether a row is FASTER or SLOWER."""
+    return any(verdict.outcome in CALLED for verdict in verdicts)

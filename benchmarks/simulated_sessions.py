@@ -1,0 +1,130 @@
+"""Simulated sides of ``modelzoo compare`` whose truth is known, judged through the records of runs.
+
+The log level of a session is the sum of what its day, the session and its processes contribute, all of them normal. All
+rows of a table share the days and the sessions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+import common  # noqa: F401 - puts the checkout on the path
+import numpy as np
+from numpy.typing import NDArray
+
+from modelzoo.comparison import basis
+from modelzoo.comparison.estimate import Context, estimate
+from modelzoo.comparison.model import Estimate, Metric, SideSetting
+from modelzoo.frozen import replace
+from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.records.history import SessionLevel
+from modelzoo.records.run import Result, Run, RunReport
+from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.results import store
+from modelzoo.results.session_levels import work_key
+from modelzoo.workload.discovery import CHECKOUT
+
+Array = NDArray[np.float64]
+TEMPLATE = CHECKOUT / "tests" / "data" / "results" / "format2" / "mlp.json"
+"""A stored result whose first process lends the simulated ones everything but their times."""
+PROCESSES = 8
+PROCESS, SESSION = 0.01, 0.01
+"""Standard deviations between the processes of a session and between the sessions of a day: a block of sessions is
+known to about 1 %."""
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is compared.
+
+    Attributes:
+        sessions: of the baseline, and of the other side.
+        day: standard deviation between days.
+        apart: whether each session of a side is of another day; otherwise one call runs them, ten minutes apart.
+        history: on how many other days the machine has kept a session.
+        rows: of the table.
+        slower: the true time of the other side over that of the baseline.
+    """
+
+    sessions: tuple[int, int] = (3, 3)
+    day: float = 0.03
+    apart: bool = False
+    history: int = 0
+    rows: int = 1
+    slower: float = 1.0
+
+    @property
+    def ideal_error(self) -> float:
+        """The standard error of the log ratio, for who knows all variances."""
+        within = SESSION**2 + PROCESS**2 / PROCESSES
+        return math.sqrt(sum(self.day**2 / (each if self.apart else 1) + within / each for each in self.sessions))
+
+
+class Simulator:
+    """Makes estimates of simulated rows as the suite makes them of measured ones."""
+
+    def __init__(self) -> None:
+        self._template = next(run for run in store.read(TEMPLATE).runs if run.report is not None)
+        assert self._template.report is not None
+        self._report: RunReport = self._template.report
+        self._key, self._machine = work_key(self._report), fingerprint(self._report.machine)
+
+    def tables(self, generator: np.random.Generator, sides: Sides, count: int) -> Iterator[list[Estimate]]:
+        """The estimates of the rows of ``count`` tables."""
+        for _ in range(count):
+            base, other = (self._levels(generator, sides, count) for count in sides.sessions)
+            other = other + math.log(sides.slower)
+            context = Context(True, None, self._history(generator, sides), frozenset(), basis.ASSUMED_SPREAD)
+            rows = []
+            for row in range(sides.rows):
+                first, second = self._side(base[row], sides, 0), self._side(other[row], sides, 1)
+                found = estimate(first, second, Metric.LATENCY, context)
+                assert found is not None
+                rows.append(found)
+            yield rows
+
+    def _levels(self, generator: np.random.Generator, sides: Sides, count: int) -> Array:
+        """Log times of a side of ``count`` sessions, of shape rows × sessions × processes."""
+        days = sides.day * generator.standard_normal((1, count if sides.apart else 1, 1))
+        sessions = SESSION * generator.standard_normal((1, count, 1))
+        processes = PROCESS * generator.standard_normal((sides.rows, count, PROCESSES))
+        return np.asarray(days + sessions + processes)
+
+    def _side(self, levels: Array, sides: Sides, number: int) -> SideSetting:
+        runs = tuple(tuple(map(self._run, session)) for session in np.exp(levels).tolist())
+        pause = timedelta(days=1) if sides.apart else timedelta(minutes=10)
+        first = START + timedelta(days=100 * (1 + number))
+        created = [(first + index * pause).isoformat() for index in range(len(runs))]
+        results = tuple(Result((), begun, runs=each) for begun, each in zip(created, runs))
+        return SideSetting(self._report.workload, self._template.asked, "", runs, results, (0,) * len(runs))
+
+    def _run(self, seconds: float) -> Run:
+        series = Series(LATENCY, SECONDS, Role.LATENCY, (seconds,))
+        timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, StopReason.ITERATIONS)
+        return replace(self._template, report=replace(self._report, timing=timing))
+
+    def _history(self, generator: np.random.Generator, sides: Sides) -> basis.Histories:
+        if not sides.history:
+            return basis.Histories()
+        error = math.sqrt(sides.day**2 + SESSION**2 + PROCESS**2 / PROCESSES)
+        levels = np.exp(error * generator.standard_normal(sides.history)).tolist()
+        return basis.Histories({self._machine: [self._kept(day, level) for day, level in enumerate(levels)]})
+
+    def _kept(self, day: int, level: float) -> SessionLevel:
+        """An earlier session as the machine keeps it."""
+        return SessionLevel(
+            created=(START + timedelta(days=day)).isoformat(),
+            workload=self._report.workload,
+            label="",
+            key=self._key,
+            level=level,
+            processes=PROCESSES,
+            sampled=1.0,
+            between=PROCESS**2,
+            tau2=0.0,
+            cost=1.0,
+        )

@@ -1,0 +1,128 @@
+"""benchmarks/verdicts_speed.py: every replay runs, its data have the truth that they claim, and broken rules show."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import simulated_calls
+import verdicts_speed
+from promises import Bound, Promise, Replayed
+from simulated_calls import Call, End, Processes
+from simulated_sessions import Sides, Simulator
+
+from modelzoo import stats
+from modelzoo.comparison import levels
+from modelzoo.comparison.model import Basis
+from modelzoo.results import speed
+from modelzoo.stats.looks import Look, Looks
+
+
+def replayed(replay: Any, repetitions: int, promised: float = 0.02) -> Replayed:
+    """What a replay of at most ``promised`` counts."""
+    promise = Promise("", "", "", Bound.AT_MOST, promised, replay)
+    return Replayed(promise, replay(np.random.default_rng(1), repetitions))
+
+
+@pytest.mark.parametrize("promise", verdicts_speed.PROMISES, ids=lambda promise: f"{promise.case}: {promise.event}")
+def test_every_replay_runs(promise: Promise) -> None:
+    """Twelve repetitions contradict no promise; intervals have a width."""
+    counted = promise.replay(np.random.default_rng(3), 12)
+    assert 0 < counted.trials <= 12
+    assert Replayed(promise, counted).holds
+    assert (counted.width is not None) == (promise.bound is Bound.AT_LEAST)
+    assert counted.width is None or counted.width > 0.5
+
+
+def test_no_two_promises_are_the_same() -> None:
+    """Each has a row of its own in the table."""
+    rows = [(promise.command, promise.case, promise.event) for promise in verdicts_speed.PROMISES]
+    assert len(set(rows)) == len(rows)
+
+
+# Planted: rules that break a promise
+
+
+def test_looks_that_cost_nothing_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look at the full error."""
+    monkeypatch.setattr(Looks, "taken", lambda self, rounds: tuple(Look(n, 1.0) for n in self.planned if n <= rounds))
+    assert not replayed(partial(verdicts_speed.wrong, Call()), 1000).holds
+
+
+def test_an_interruption_with_a_look_of_its_own_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C spends the rest of the error, as the end of the time does."""
+    simulated_calls._looks.cache_clear()
+    monkeypatch.setattr(speed, "BY_THEMSELVES", (*speed.BY_THEMSELVES, simulated_calls.Ending.INTERRUPTED))
+    call = Call(end=End.FIRST_DIFFERENCE)
+    assert not replayed(partial(verdicts_speed.wrong, call), 1000).holds
+    simulated_calls._looks.cache_clear()
+
+
+def test_a_table_without_a_correction_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row at the full error."""
+    alone = lambda found: [stats.Corrected(each.p_value, each.p_outside) for each in found]  # noqa: E731
+    monkeypatch.setattr("modelzoo.stats.comparison.corrected", alone)
+    assert not replayed(partial(verdicts_speed.wrong, Call((1.0,) * 8, rounds=8)), 500).holds
+
+
+def test_sessions_of_one_day_that_count_as_days_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three sessions of one call would then know how much days differ."""
+    monkeypatch.setattr(levels, "days", lambda created: tuple(range(len(created))))
+    assert not replayed(partial(verdicts_speed.called, Sides()), 150).holds
+    simulator = Simulator()
+    ((row,),) = simulator.tables(np.random.default_rng(0), Sides(), 1)
+    assert row.basis is Basis.SESSIONS
+
+
+def test_intervals_that_are_too_narrow_are_detected() -> None:
+    """One standard error is no 95 % interval."""
+    narrow = lambda generator, count: verdicts_speed.Counted(round(0.68 * count), count)  # noqa: E731
+    promise = Promise("", "", "", Bound.AT_LEAST, 0.95, narrow)
+    assert not Replayed(promise, promise.replay(np.random.default_rng(0), 100)).holds
+
+
+# The simulated data
+
+
+def test_rounds_have_the_ratio_and_the_spread_that_they_claim() -> None:
+    """A setting that is 5 % faster, in rounds whose ratio spreads by 3 %."""
+    generator = np.random.default_rng(0)
+    times = [simulated_calls._times(generator, Call((1.05,))) for _ in range(200)]
+    ratios = np.concatenate([each[0] - each[1] for each in times])
+    assert (ratios.mean(), ratios.std()) == (pytest.approx(math.log(1.05), abs=1e-3), pytest.approx(0.03, rel=0.05))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Processes(simulated_calls.normal),
+        Processes(simulated_calls.normal, skewed=True),
+        Processes(simulated_calls.skewed),
+        Processes(simulated_calls.normal, correlation=0.9),
+        Processes(simulated_calls.normal, drift=0.05),
+    ],
+)
+def test_processes_have_the_level_that_they_claim(kind: Processes) -> None:
+    """The mean of the log medians is 0, however the samples are distributed."""
+    drawn = simulated_calls.samples(np.random.default_rng(0), kind, (4000, 8))
+    assert np.median(drawn, axis=2).mean() == pytest.approx(0, abs=1e-3)
+
+
+def test_a_user_stops_at_the_first_round_that_looks_different() -> None:
+    """Rounds that differ from 0 from the third on."""
+    times = np.array([[0.1, -0.1, *[1.0] * 30], [0.0] * 32])
+    generator = np.random.default_rng(0)
+    stop = simulated_calls._stop(generator, Call(end=End.FIRST_DIFFERENCE), times)
+    ratios = [[math.exp(each)] for each in times[0]]
+    significant = [n for n in range(2, 33) if stats.ratio_test(ratios[:n], [[1.0]] * n, paired=True).p_value <= 0.02]
+    assert stop == significant[0]
+
+
+def test_sides_have_the_error_that_they_claim() -> None:
+    """Of the log ratio, for who knows all variances."""
+    for sides in (Sides(), Sides((5, 2), 0.02, apart=True)):
+        ratios = [math.log(row.ratio.value) for (row,) in Simulator().tables(np.random.default_rng(0), sides, 400)]
+        assert np.std(ratios) == pytest.approx(sides.ideal_error, rel=0.12)
