@@ -76,9 +76,12 @@ def fast_math(on: bool, *, tf32: bool = False) -> Iterator[tuple[str, ...]]:
         mkldnn = torch.backends.mkldnn
         if hasattr(mkldnn, "conv") and hasattr(mkldnn.conv, "fp32_precision"):
             wanted = "bf16" if on else "ieee"
-            for owner in (mkldnn.conv, mkldnn.matmul):
-                _switch(stack, owner, "fp32_precision", wanted)
-            names = [f"torch.backends.mkldnn.{part}.fp32_precision={wanted}" for part in ("conv", "matmul")]
+            parts = [
+                part for part in ("conv", "matmul", "rnn") if hasattr(getattr(mkldnn, part, None), "fp32_precision")
+            ]
+            for part in parts:
+                _switch(stack, getattr(mkldnn, part), "fp32_precision", wanted)
+            names = [f"torch.backends.mkldnn.{part}.fp32_precision={wanted}" for part in parts]
         else:
             wanted = "medium" if on else "highest"
             stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
