@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 import pytest
 
+from modelzoo.evidence.flops import product_flop
+from modelzoo.evidence.matching import classify
 from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import BlasCall, OneDnnLog
 from modelzoo.evidence.operators import PASS_EVENT
+from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
-from modelzoo.records.evidence import Evidence, LogSource
+from modelzoo.records.evidence import Evidence, LogSource, OperatorClass
+from modelzoo.records.profile import Flops
 
 _ERRORS = {
     CanaryLevel.FP32: 2e-7,
@@ -18,10 +25,38 @@ _ERRORS = {
 }
 
 
-def canary(matmul: str, linear: str, conv: str) -> Canary:
-    """A canary with these levels, each with an error typical of it."""
+def canary(matmul: str, linear: str, conv: str, *, kernels: Mapping[str, str] | None = None) -> Canary:
+    """A canary with these levels, each with an error typical of it.
+
+    ``kernels`` are those of oneDNN by operator; all others ran outside it.
+    """
     levels = {"matmul": CanaryLevel(matmul), "linear": CanaryLevel(linear), "conv": CanaryLevel(conv)}
-    return Canary(tuple(OperatorCheck(name, _ERRORS[level], level) for name, level in levels.items()))
+    ran = {name: (kernel,) for name, kernel in (kernels or {}).items()}
+    return Canary(
+        tuple(
+            OperatorCheck(name, _ERRORS.get(level), level, kernels=ran.get(name, ())) for name, level in levels.items()
+        )
+    )
+
+
+def judge(audit: Audit, canary: Canary | None, requested: str, bf16_method: str | None = None) -> Evidence:
+    """Judge an audit whose products are all that the eager model was counted to do in a pass."""
+    return build_evidence(audit, canary, requested, bf16_method, counted=counted(audit))
+
+
+def counted(audit: Audit) -> Flops:
+    """The operations of the products among the events of an audit of one pass."""
+    by_operator: Counter[str] = Counter()
+    for event, kind in zip(audit.events, classify(audit.events)):
+        if kind is OperatorClass.CONV:
+            by_operator[event.name] += CONV_FLOP
+        elif kind is not None:
+            by_operator[event.name] += product_flop(event.name, event.shapes) or 0
+    return Flops(sum(by_operator.values()), 0, dict(by_operator))
+
+
+CONV_FLOP = 2 * 8 * 8 * 8 * 8 * 3 * 3
+"""Of ``conv_event``."""
 
 
 ALL_FP32 = canary("fp32", "fp32", "fp32")

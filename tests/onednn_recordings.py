@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+from modelzoo.evidence.flops import Call, record_calls
 from modelzoo.evidence.observation import Audit, Event, Observation, parse_observation
 from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn
+from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.codec import decode
 from modelzoo.records.evidence import LogSource
@@ -55,13 +60,18 @@ def load_recording(path: Path) -> Recording:
     """Load one of ``OWN_RECORDINGS``."""
     data = json.loads(path.read_text())
     observation = decode(Observation, data["observation"])
-    canary = decode(Canary, data["canary"])
+    audit, canary = parse_observation(observation), decode(Canary, data["canary"])
+    if not any(primitive.kind == "matmul" for primitive in audit.log.primitives):
+        # Neither did the canary's products run in oneDNN then; its log was not recorded.
+        canary = Canary(
+            tuple(replace(check, kernels=None if check.operator == "conv" else ()) for check in canary.operators)
+        )
     return Recording(
         mode=data["mode"],
         requested=data["requested"],
         bf16_method=data["bf16_method"],
         output=observation.onednn_output,
-        audit=parse_observation(observation),
+        audit=audit,
         canary=canary,
     )
 
@@ -96,8 +106,11 @@ def probes(path: Path) -> list[Probe]:
             section, operator, value = error.groups()
             bf16_method = {"fp32": "fastmath" if fast else None, "bf16": "cast", "ac": "autocast"}[section]
             name = {"mm": "matmul"}.get(operator, operator)
-            found.append(Probe(section, name, bf16_method, float(value), parse_onednn("\n".join(lines))))
-            lines = []
+            # The last two operators of a log ran before the error of either was printed.
+            later = [each for each in lines if ",convolution," in each and name != "conv"]
+            own = "\n".join(each for each in lines if each not in later)
+            found.append(Probe(section, name, bf16_method, float(value), parse_onednn(own)))
+            lines = later
         else:
             lines.append(line)
     return found
@@ -131,8 +144,49 @@ def canary_of(all_probes: list[Probe], probe: Probe) -> Canary:
     """The canary under the same setting, from the errors of the probe's section."""
     return Canary(
         tuple(
-            OperatorCheck(each.operator, each.error, CanaryLevel(each.truth))
+            OperatorCheck(
+                each.operator,
+                each.error,
+                CanaryLevel(each.truth),
+                kernels=tuple(sorted({line.kernel for line in each.log.primitives if line.is_compute})),
+            )
             for each in all_probes
             if each.section == probe.section
         )
     )
+
+
+def counted_calls(*some: Probe) -> tuple[Call, ...]:
+    """What torch would count of the operators of some probes, once each."""
+    product = 2 * math.prod(MATRIX) * MATRIX[0]
+    convolution = 2 * IMAGE[0] * FILTER[0] * math.prod(IMAGE[2:]) * math.prod(FILTER[1:])
+    calls = {
+        "matmul": Call("aten::mm", (MATRIX, MATRIX[::-1]), product, 0),
+        "linear": Call("aten::addmm", (BIAS, MATRIX, MATRIX[::-1]), product, 0),
+        "conv": Call("aten::convolution", (IMAGE, FILTER, FILTER[:1]), convolution, 0),
+    }
+    return tuple(calls[probe.operator] for probe in some)
+
+
+@cache
+def calls_of(mode: str, has_attention: bool = True) -> tuple[Call, ...]:
+    """What torch counts in a pass of the network of ``OWN_RECORDINGS``; torch 1.13 has no attention."""
+    import sys
+    from unittest.mock import patch
+
+    import torch
+
+    sys.path.insert(0, str(DATA))
+    import record_onednn
+
+    sys.path.remove(str(DATA))
+    model, x = record_onednn.small_network(), torch.randn(1, 16, 56, 56)
+    if mode == "cast":
+        model, x = model.bfloat16(), x.bfloat16()
+    with contextlib.ExitStack() as stack:
+        if not has_attention:
+            stack.enter_context(patch.object(torch.nn.functional, "scaled_dot_product_attention"))
+            del torch.nn.functional.scaled_dot_product_attention
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.autocast("cpu", torch.bfloat16, enabled=mode == "autocast"))
+        return tuple(record_calls(lambda: model(x)))

@@ -7,8 +7,9 @@
    for step 3. A product without a primitive: to BLAS or to a native kernel. Any other operator: to memory movement,
    dispatch or a native kernel (``modelzoo.evidence.kernel_names``).
 3. Divide the remaining time of the operators with a primitive into reorders, set-up and unattributed time.
-4. Take the primitives that match no operator out of the time between operators, where a compiler or TorchScript calls
-   oneDNN directly.
+4. Take the primitives that match no operator, and what MKL's log shows beyond the operators, out of the time between
+   operators, where a compiler or TorchScript calls the libraries directly. All of them are kept, even if that time is
+   too short for them.
 
 Time that no source explains stays ``unattributed``; it is never spread over other rows. The parts therefore add up to
 the time of the audited passes.
@@ -16,32 +17,34 @@ the time of the audited passes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modelzoo.evidence.costs import CostTable, tensor_shapes
+from modelzoo.evidence.flops import Call, product_flop
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
     DISPATCH,
     INDUCTOR,
     MOVEMENT,
     NATIVE,
+    UNKNOWN_KERNEL,
     attention_kernel,
     display_name,
     library_kernel,
-    operand_type,
     other_kernel,
+    product_type,
 )
 from modelzoo.evidence.matching import classify, is_gemm, match_primitives
 from modelzoo.evidence.observation import Audit, Event
-from modelzoo.evidence.onednn_log import Primitive
-from modelzoo.evidence.precision_proof import PrecisionProver
+from modelzoo.evidence.onednn_log import Primitive, problem_flop
+from modelzoo.evidence.precision_proof import NO_PROOF, PrecisionProof, PrecisionProver
 from modelzoo.frozen import replace
-from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Shape
 
 UNATTRIBUTED = "unattributed"
-_NOT_A_PRECISION = (MOVEMENT, NATIVE, DISPATCH, UNATTRIBUTED)
+_NOT_A_PRECISION = (MOVEMENT, NATIVE, DISPATCH, UNATTRIBUTED, UNKNOWN_KERNEL)
 
 SETUP_SECONDS = 1e-3
 """The longest time per call of a oneDNN operator that is attributed to set-up.
@@ -56,9 +59,9 @@ one (measured). Time beyond 1 ms has another cause and stays unattributed.
 class AttributedTime:
     """A part of one operator's self time, and what it was spent on.
 
-    ``precision`` is that of the product, or a category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``, ``UNATTRIBUTED``) if
-    nothing was multiplied. ``count`` is the number of calls that this part stands for: the parts of one call count
-    only once.
+    ``precision`` is that of the product, or a category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``, ``UNATTRIBUTED``,
+    ``UNKNOWN_KERNEL``) if it is not known to be one. ``count`` is the number of calls that this part stands for: the
+    parts of one call count only once. ``flop`` are the operations of a product, ``None`` if they are not known.
     """
 
     operator: str
@@ -70,6 +73,7 @@ class AttributedTime:
     seconds: float
     count: int = 1
     is_reference: bool = False
+    flop: int | None = None
 
     @property
     def is_compute(self) -> bool:
@@ -77,26 +81,23 @@ class AttributedTime:
         return self.precision not in _NOT_A_PRECISION
 
 
-def attribute_time(
-    audit: Audit, levels: Mapping[str, CanaryLevel], bf16_method: str | None
-) -> tuple[list[AttributedTime], list[str]]:
+def attribute_time(audit: Audit, prover: PrecisionProver, calls: Sequence[Call] = ()) -> list[AttributedTime]:
     """Attribute the time of ``audit``.
 
     Args:
         audit: what ran.
-        levels: the canary's level by operator (``matmul``, ``linear``, ``conv``); may be empty.
-        bf16_method: how bf16 was requested, ``None`` for fp32.
+        prover: decides the precision of products.
+        calls: the recorded calls of one eager pass, for operations that an operator's shapes do not show, and for data
+            types that the profiler did not record.
 
     Returns:
-        The parts, whose seconds add up to the time of the audited passes, and messages about what could not be
-        attributed.
+        The parts, whose seconds add up to the time of the audited passes.
     """
-    classes = classify(audit.events)
-    matches, unmatched = match_primitives(audit.events, classes, audit.log.primitives)
-    onednn_classes = {kind for kind in (classes[index] for index in matches) if kind is not None}
-    prover = PrecisionProver(levels, bf16_method, onednn_classes)
     if not audit.events:
-        return _attribute_log(audit, prover), []
+        return _attribute_log(audit, prover)
+    classes = classify(audit.events)
+    table = CostTable(calls)
+    matches, unmatched = match_primitives(audit.events, classes, audit.log.primitives)
     # Attention calls oneDNN from several threads at once: its products match no operator, and their times overlap.
     has_attention = OperatorClass.ATTENTION in classes
     attention_products = [primitive for primitive in unmatched if has_attention and is_gemm(primitive)]
@@ -105,26 +106,39 @@ def attribute_time(
     remainders: list[AttributedTime] = []
     for index, (event, kind) in enumerate(zip(audit.events, classes)):
         if index in matches:
-            in_primitive, remainder = _attribute_matched(event, kind, matches[index], prover)
+            in_primitive, remainder = _attribute_matched(event, kind, matches[index], prover, table)
             parts.append(in_primitive)
             remainders.append(remainder)
         elif kind is not None:
-            parts.append(_attribute_library_call(event, kind, attention_products, audit, prover))
+            typed = event if event.dtypes else replace(event, dtypes=table.dtypes(event, kind))
+            part = _attribute_library_call(typed, kind, attention_products, audit, prover)
+            parts.append(replace(part, flop=_event_flop(event, kind, table)))
         else:
             parts.append(_attribute_other(event))
     reorders = [primitive for primitive in audit.log.primitives if primitive.kind == "reorder"]
     parts += _divide_remainders(remainders, reorders)
-    return _place_unclaimed(parts, unclaimed, prover)
+    hidden = [_attribute_primitive(primitive, None, prover) for primitive in unclaimed]
+    hidden += _hidden_blas_calls(audit, parts, prover)
+    return _place(parts, hidden)
+
+
+def _event_flop(event: Event, kind: OperatorClass, table: CostTable) -> int | None:
+    """The operations of a product without a primitive."""
+    found = product_flop(event.name, event.shapes)
+    cost = table.find(event.name, kind, tensor_shapes(event)) if found is None else None
+    return cost[0] if cost is not None else found
 
 
 def _attribute_matched(
-    event: Event, kind: OperatorClass | None, primitive: Primitive, prover: PrecisionProver
+    event: Event, kind: OperatorClass | None, primitive: Primitive, prover: PrecisionProver, table: CostTable
 ) -> tuple[AttributedTime, AttributedTime]:
     """Divide a call into the time inside its primitive and the remainder."""
     inside = min(primitive.seconds, event.seconds)
     in_primitive = _attribute_primitive(primitive, kind, prover)
     if primitive.is_compute and kind is OperatorClass.CONV and is_gemm(primitive):
         in_primitive = replace(in_primitive, implementation=f"im2col and {in_primitive.implementation}")
+    if kind is not None and in_primitive.flop is None:
+        in_primitive = replace(in_primitive, flop=_event_flop(event, kind, table))
     in_primitive = replace(in_primitive, operator=display_name(event), shapes=event.shapes, seconds=inside)
     remainder = replace(
         in_primitive,
@@ -133,6 +147,7 @@ def _attribute_matched(
         seconds=event.seconds - inside,
         count=0,
         is_reference=False,
+        flop=None,
     )
     return in_primitive, remainder
 
@@ -140,13 +155,10 @@ def _attribute_matched(
 def _attribute_primitive(primitive: Primitive, kind: OperatorClass | None, prover: PrecisionProver) -> AttributedTime:
     """A primitive by itself; without a ``kind`` its own kind decides the class."""
     if primitive.is_compute:
-        own_kind = OperatorClass.LINEAR if is_gemm(primitive) else OperatorClass.CONV
-        # An unfolded convolution computes a plain product, so the canary's Linear shows its precision.
-        canary_kind = own_kind if kind in (None, OperatorClass.CONV) else kind
-        proof = prover.prove_primitive(primitive, canary_kind)
-        implementation = f"oneDNN {primitive.implementation}"
+        proof = prover.prove_primitive(primitive)
+        implementation = f"oneDNN {primitive.implementation or primitive.kind}"
         precision, decided_by = proof.precision, proof.decided_by
-        kind = kind or own_kind
+        kind = kind or (OperatorClass.CONV if "convolution" in primitive.kind else OperatorClass.LINEAR)
     else:
         implementation = f"oneDNN {primitive.kind} {primitive.implementation}"
         precision, decided_by = MOVEMENT if primitive.kind == "reorder" else NATIVE, ProofSource.KERNEL_LOG
@@ -159,6 +171,7 @@ def _attribute_primitive(primitive: Primitive, kind: OperatorClass | None, prove
         decided_by=decided_by,
         seconds=primitive.seconds,
         is_reference=primitive.is_reference,
+        flop=problem_flop(primitive) if primitive.is_compute else None,
     )
 
 
@@ -171,13 +184,22 @@ def _attribute_library_call(
 ) -> AttributedTime:
     """A product without a primitive of its own."""
     if kind is OperatorClass.ATTENTION and attention_products:
-        kernel, given = attention_kernel(attention_products)
+        kernel, proof = attention_kernel(attention_products), _common_proof(attention_products, prover)
     else:
-        kernel, given = library_kernel(event, kind, audit), operand_type(event)
-    proof = prover.prove_library_call(given, event.name, kind)
+        given = product_type(event)
+        kernel = library_kernel(event, kind, audit)
+        proof = prover.prove_library_call(given, event.name, ProofSource.DATA_TYPES)
+        always_onednn = "mkldnn" in event.name or event.name == "aten::_convolution"
+        if given == "fp32" and (always_onednn or not audit.shows_onednn):
+            proof = NO_PROOF  # oneDNN may have run it, but no log shows how
     return AttributedTime(
         display_name(event), kind, event.shapes, kernel, proof.precision, proof.decided_by, event.seconds
     )
+
+
+def _common_proof(primitives: Sequence[Primitive], prover: PrecisionProver) -> PrecisionProof:
+    proofs = {prover.prove_primitive(primitive) for primitive in primitives}
+    return proofs.pop() if len(proofs) == 1 else NO_PROOF
 
 
 def _attribute_other(event: Event) -> AttributedTime:
@@ -207,25 +229,63 @@ def _divide_remainders(remainders: Sequence[AttributedTime], reorders: Sequence[
     return parts
 
 
-def _place_unclaimed(
-    parts: list[AttributedTime], unclaimed: Sequence[Primitive], prover: PrecisionProver
-) -> tuple[list[AttributedTime], list[str]]:
-    """Take primitives that match no operator out of the time between operators, longest part first.
+def _hidden_blas_calls(audit: Audit, parts: Sequence[AttributedTime], prover: PrecisionProver) -> list[AttributedTime]:
+    """What MKL's log shows beyond the operators that called MKL: generated code calls it directly.
 
-    If they took longer than that time, they are left out and a message says so.
+    Its log is of one further pass; the time of the calls is what MKL reports of the main thread.
     """
-    needed = sum(primitive.seconds for primitive in unclaimed)
+    products = [call for call in audit.blas_calls if call.is_product]
+    found = []
+    for precision in sorted({call.precision for call in products}):
+        calls = [call for call in products if call.precision == precision]
+        names = [call.function.lower() for call in calls]
+        logged = audit.iterations * sum(call.flop for call in calls)
+        known = sum(part.flop or 0 for part in parts if _calls_mkl(part, names))
+        if logged - known <= _NEGLIGIBLE * logged:
+            continue
+        proof = prover.prove_library_call(precision, "aten::mm", ProofSource.KERNEL_LOG)
+        found.append(
+            AttributedTime(
+                operator=f"mkl::{names[0]}",
+                operator_class=OperatorClass.MATMUL,
+                shapes=(),
+                implementation=f"mkl {', '.join(names)}",
+                precision=proof.precision,
+                decided_by=proof.decided_by,
+                seconds=audit.iterations * sum(call.main_seconds for call in calls) * (logged - known) / logged,
+                count=audit.iterations * sum(call.count for call in calls),
+                flop=logged - known,
+            )
+        )
+    return found
+
+
+_NEGLIGIBLE = 1e-3
+"""What of MKL's operations may be left over: an operator's formula need not count what its kernel pads."""
+
+
+def _calls_mkl(part: AttributedTime, functions: Sequence[str]) -> bool:
+    """Whether an operator's products were attributed to MKL, and to any of these functions."""
+    called = part.implementation.partition("mkl ")[2].split(", ")
+    return any(name in functions for name in called)
+
+
+def _place(parts: list[AttributedTime], hidden: Sequence[AttributedTime]) -> list[AttributedTime]:
+    """Take the time of ``hidden`` out of the time between operators, longest part first.
+
+    If that is too short, ``hidden`` gets what there is: it ran, whatever time can be found for it.
+    """
     hosts = [index for index, part in enumerate(parts) if part.implementation in (BETWEEN_OPERATORS, INDUCTOR)]
     hosts.sort(key=lambda index: -parts[index].seconds)
-    if needed > sum(parts[index].seconds for index in hosts):
-        kernels = ", ".join(sorted({primitive.implementation for primitive in unclaimed}))
-        return parts, [f"{len(unclaimed)} oneDNN primitives ({kernels}) could not be matched with an operator"]
-    parts = list(parts)
+    needed = sum(part.seconds for part in hidden)
+    available = sum(parts[index].seconds for index in hosts)
+    scale = min(1.0, available / needed) if needed > 0 else 0.0
+    parts, left = list(parts), needed * scale
     for index in hosts:
-        taken = min(parts[index].seconds, needed)
+        taken = min(parts[index].seconds, left)
         parts[index] = replace(parts[index], seconds=parts[index].seconds - taken)
-        needed -= taken
-    return parts + [_attribute_primitive(primitive, None, prover) for primitive in unclaimed], []
+        left -= taken
+    return parts + [replace(part, seconds=part.seconds * scale) for part in hidden]
 
 
 def _attribute_log(audit: Audit, prover: PrecisionProver) -> list[AttributedTime]:

@@ -11,11 +11,12 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from typing import Callable
+from typing import Callable, Optional
 
 from modelzoo.evidence.capture import captured_output
 from modelzoo.evidence.kernel_digest import kernel_digest
 from modelzoo.evidence.observation import Audit, Observation, parse_observation
+from modelzoo.evidence.onednn_log import parse_onednn
 from modelzoo.evidence.profiler import run_profiled
 from modelzoo.evidence.torch_build import blas_name, calls_sbgemm, onednn_version
 from modelzoo.records.evidence import KernelDigest, LogSource
@@ -88,16 +89,37 @@ def log_kernels(call: Callable[[], object]) -> KernelDigest:
 
 
 @contextlib.contextmanager
-def _verbose_onednn(problems: list[str]) -> Iterator[LogSource]:
-    """Switch oneDNN's verbose mode on; yield how."""
+def watched_kernels() -> Iterator[Callable[[], Optional[tuple[str, ...]]]]:
+    """Yield a function that returns which products oneDNN ran so far, each kernel once; ``None`` without a log."""
     from torch.backends import mkldnn
 
-    is_preset = any(os.environ.get(name, "0") not in ("", "0", "none") for name in _VERBOSE_VARIABLES)
+    problems: list[str] = []
+    with _verbose_onednn(problems) as source, captured_output(problems) as written:
+
+        def ran() -> tuple[str, ...] | None:
+            log = parse_onednn(written())
+            if (source is LogSource.NONE and mkldnn.is_available()) or log.unparsed:
+                return None
+            return tuple(sorted({primitive.kernel for primitive in log.primitives if primitive.is_compute}))
+
+        yield ran
+
+
+@contextlib.contextmanager
+def _verbose_onednn(problems: list[str]) -> Iterator[LogSource]:
+    """Switch oneDNN's verbose mode on, if the environment did not; yield how."""
+    from torch.backends import mkldnn
+
+    preset = next((os.environ[name] for name in _VERBOSE_VARIABLES if os.environ.get(name)), "")
     with contextlib.ExitStack() as stack:
-        source = LogSource.ENVIRONMENT if is_preset else LogSource.NONE
+        source = LogSource.NONE
         if not mkldnn.is_available():
             problems.append("this PyTorch build has no oneDNN")
-        elif not is_preset:
+        elif "filter=" in preset:
+            problems.append(f"{preset} filters oneDNN's log, which may lack kernels: unset the variable")
+        elif _logs_executions(preset):
+            source = LogSource.ENVIRONMENT
+        else:
             try:
                 stack.enter_context(mkldnn.verbose(mkldnn.VERBOSE_ON))
                 source = LogSource.RUNTIME_SWITCH
@@ -107,6 +129,11 @@ def _verbose_onednn(problems: list[str]) -> Iterator[LogSource]:
                     "before the process starts"
                 )
         yield source
+
+
+def _logs_executions(preset: str) -> bool:
+    """Whether this value of ``ONEDNN_VERBOSE`` logs every primitive that is executed (oneDNN's developer guide)."""
+    return not {"1", "2", "all", "-1", "profile", "profile_exec"}.isdisjoint(preset.split(","))
 
 
 @contextlib.contextmanager

@@ -7,7 +7,8 @@ reach every backend's real kernels (oneDNN skips very small convolutions).
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Callable, Optional
 
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 
@@ -20,6 +21,10 @@ BF16_BELOW = 3e-2
 root-mean-square (uniform over a binade); two operands and a rounded output give 1.6e-3 to 2.5e-3."""
 
 
+Kernels = Callable[[], Optional[tuple[str, ...]]]
+"""Returns which kernels ran so far, as in ``OperatorCheck.kernels``."""
+
+
 def level_of(error: float) -> CanaryLevel:
     """Return the precision that a relative root-mean-square error shows."""
     if error < FP32_BELOW:
@@ -29,7 +34,9 @@ def level_of(error: float) -> CanaryLevel:
     return CanaryLevel.BF16 if error < BF16_BELOW else CanaryLevel.BROKEN
 
 
-def run_canary(device: str = "cpu", dtype: Any = None) -> Canary:
+def run_canary(
+    device: str = "cpu", dtype: Any = None, watch: Callable[[], AbstractContextManager[Kernels]] | None = None
+) -> Canary:
     """Run matmul (256×256), linear (128×256 to 128) and a 3×3 convolution (4×32×56×56 to 64 channels).
 
     Call it with the setting under test in force. Inputs are seeded; the global random state is left unchanged.
@@ -37,6 +44,7 @@ def run_canary(device: str = "cpu", dtype: Any = None) -> Canary:
     Args:
         device: where the operators run.
         dtype: the data type of the operators' tensors, as in a model cast to it; ``None``: fp32.
+        watch: the context in which each operator runs, if it is to be known which kernels ran.
     """
     import torch
     from torch.nn import functional
@@ -55,10 +63,18 @@ def run_canary(device: str = "cpu", dtype: Any = None) -> Canary:
             (tensor(4, 32, 56, 56), tensor(64, 32, 3, 3), tensor(64)),
         ),
     ]
-    return Canary(tuple(_check(name, call, operands, device, dtype) for name, call, operands in cases))
+    watched = watch or (lambda: nullcontext(lambda: None))
+    return Canary(tuple(_check(name, call, operands, device, dtype, watched) for name, call, operands in cases))
 
 
-def _check(name: str, call: Callable[..., Any], operands: tuple[Any, ...], device: str, dtype: Any) -> OperatorCheck:
+def _check(
+    name: str,
+    call: Callable[..., Any],
+    operands: tuple[Any, ...],
+    device: str,
+    dtype: Any,
+    watched: Callable[[], AbstractContextManager[Kernels]],
+) -> OperatorCheck:
     import torch
 
     with torch.autocast(device.split(":")[0], enabled=False):
@@ -67,11 +83,13 @@ def _check(name: str, call: Callable[..., Any], operands: tuple[Any, ...], devic
     if dtype is not None:
         moved = [x.to(dtype) for x in moved]
     try:
-        with torch.inference_mode():
-            output = call(*moved).double().cpu()
+        with torch.inference_mode(), watched() as ran:
+            result = call(*moved)
+            kernels = ran()
+        output = result.double().cpu()
     except RuntimeError as error:
         return OperatorCheck(name, None, CanaryLevel.FAILED, str(error).strip().splitlines()[0])
     rms = float((output - exact).pow(2).mean().sqrt() / exact.pow(2).mean().sqrt())
     if not math.isfinite(rms):
-        return OperatorCheck(name, None, CanaryLevel.BROKEN, "the output is not finite")
-    return OperatorCheck(name, rms, level_of(rms))
+        return OperatorCheck(name, None, CanaryLevel.BROKEN, "the output is not finite", kernels)
+    return OperatorCheck(name, rms, level_of(rms), kernels=kernels)

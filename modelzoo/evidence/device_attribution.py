@@ -88,6 +88,7 @@ def device_evidence(
         log_source=LogSource.PROFILER if kernels else LogSource.NONE,
         library="the device's libraries",
         bf16_allowed=None,
+        lists_all=True,
         problems=problems,
     )
     return judge_attributed(audit, canary, requested, method)

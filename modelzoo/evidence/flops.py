@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from modelzoo.evidence.operators import operator_class
+from modelzoo.evidence.known_operators import multiplies_nothing, named_precision
+from modelzoo.evidence.operators import base_name, operator_class
+from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.profile import Flops, Shape
 
 
@@ -26,14 +28,16 @@ class FlopCountError(RuntimeError):
 class Call:
     """One operator call.
 
-    ``shapes`` are those of its tensor arguments. ``flop`` is ``None`` if no formula is known. ``bytes`` counts each
-    input and output tensor once: the least possible traffic with cold caches.
+    ``shapes`` and ``dtypes`` are those of its tensor arguments, the latter in torch's names (``float32``). ``flop`` is
+    ``None`` if they are not known: no formula is known for a product, or the operator itself is not known. ``bytes``
+    counts each input and output tensor once: the least possible traffic with cold caches.
     """
 
     name: str
     shapes: tuple[Shape, ...]
     flop: int | None
     bytes: int
+    dtypes: tuple[str, ...] = ()
 
 
 def count_flops(call: Callable[[], object]) -> Flops:
@@ -90,8 +94,16 @@ def _record_calls(call: Callable[[], object]) -> list[Call]:
                     return parts
             output = func(*args, **kwargs)
             name = str(func.name()).split(".")[0] if hasattr(func, "name") else str(func)
-            shapes = tuple(tuple(x.shape) for x in _tensors([args, kwargs]))
-            calls.append(Call(name, shapes, _flop(name, args, output), _bytes_moved(name, args, kwargs, output)))
+            tensors = _tensors([args, kwargs])
+            calls.append(
+                Call(
+                    name=name,
+                    shapes=tuple(tuple(x.shape) for x in tensors),
+                    flop=_flop(name, args, output),
+                    bytes=_bytes_moved(name, args, kwargs, output),
+                    dtypes=tuple(str(x.dtype).removeprefix("torch.") for x in tensors),
+                )
+            )
             return output
 
     with Recorder():
@@ -146,30 +158,60 @@ def _size(tensor: Any) -> int:
 
 
 def _flop(name: str, args: Sequence[Any], output: Any) -> int | None:
-    """Operations of one call: 0 for operators that are not products, ``None`` if no formula is known."""
-    if operator_class(name) is None:
-        return 0
-    base = name.split("::")[-1]
+    """Operations of one call: 0 for operators that are known not to be products, ``None`` if they are not known."""
+    kind = operator_class(name)
+    if kind is None:
+        return 0 if multiplies_nothing(name) else None
+    base = base_name(name)
     shapes = [tuple(map(int, x.shape)) if hasattr(x, "shape") else () for x in args]
-    if base in _PRODUCT_OPERANDS:
-        left, right = (shapes[index] for index in _PRODUCT_OPERANDS[base])
-        return 2 * math.prod(left) * right[-1]
-    if base in _VECTOR_OPERAND:
-        return 2 * math.prod(shapes[_VECTOR_OPERAND[base]])
+    found = product_flop(name, shapes)
+    if found is not None:
+        return found
+    written = tuple(map(int, output.shape)) if hasattr(output, "shape") else ()
     if base in _CONVOLUTIONS:
         is_transposed = base != "mkldnn_convolution" and len(args) > 6 and bool(args[6])
         # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
-        positions = shapes[0] if is_transposed else tuple(map(int, output.shape))
+        positions = shapes[0] if is_transposed else written
         return 2 * math.prod(positions) * math.prod(shapes[1][1:])
+    is_product = kind in (OperatorClass.LINEAR, OperatorClass.MATMUL)
+    if is_product and (base in _PACKED or named_precision(name)) and shapes and shapes[0] and written:
+        return 2 * math.prod(shapes[0]) * written[-1]  # the weights are packed; their size is that of a row of both
+    return None
+
+
+def product_flop(name: str, shapes: Sequence[Shape]) -> int | None:
+    """Return the operations of a product from the shapes of its arguments, () for those that are no tensors.
+
+    Returns:
+        ``None`` if these do not show them: a convolution's also depend on its strides.
+    """
+    base = base_name(name).removesuffix("_")
+    places = _PRODUCT_OPERANDS.get(base, ())
+    if places and len(shapes) > max(places) and shapes[places[1]]:
+        left, right = (shapes[index] for index in places)
+        return 2 * math.prod(left) * right[-1]
+    if base in _VECTOR_OPERAND and len(shapes) > _VECTOR_OPERAND[base]:
+        return 2 * math.prod(shapes[_VECTOR_OPERAND[base]])
+    if base == "_mkl_linear" and len(shapes) > 2 and len(shapes[2]) == 2:
+        return 2 * math.prod(shapes[0]) * shapes[2][0]  # (input, packed weights, weights (out, in), …)
     if "scaled_dot_product" in base and len(shapes) >= 3 and all(shapes[:3]):
         return _attention_flop(*shapes[:3])
     return None
 
 
-_PRODUCT_OPERANDS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "_addmm_activation": (1, 2)}
+_PRODUCT_OPERANDS = {
+    "mm": (0, 1),
+    "bmm": (0, 1),
+    "addmm": (1, 2),
+    "addbmm": (1, 2),
+    "baddbmm": (1, 2),
+    "_addmm_activation": (1, 2),
+}
 """The arguments that are multiplied."""
 _VECTOR_OPERAND = {"mv": 0, "dot": 0, "vdot": 0, "addmv": 1}
 """The argument that is multiplied by a vector, element by element."""
+_PACKED = ("mkldnn_linear",)
+"""Layers whose weights may be packed, besides the quantized ones."""
 _CONVOLUTIONS = ("convolution", "_convolution", "mkldnn_convolution", "convolution_overrideable")
 
 

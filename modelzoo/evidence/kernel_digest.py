@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 
 from modelzoo.evidence.onednn_log import Primitive, logged_precision, parse_mkl, parse_onednn, problem_dimensions
 from modelzoo.records.evidence import KernelCalls, KernelDigest
-
-_BLAS_PRODUCT = re.compile(r"GEM[MV]|DOT|SYMM|SYRK|TRMM")
-_BLAS_PRECISION = {"S": "fp32", "D": "fp64", "GEMM_BF16": "bf16", "GEMM_F16": "fp16", "HGEMM": "fp16"}
-"""The precision of MKL's functions, by the beginning of their name."""
 
 
 def kernel_digest(output: str) -> KernelDigest | None:
@@ -28,8 +23,8 @@ def kernel_digest(output: str) -> KernelDigest | None:
             name = f"oneDNN {primitive.kind} {primitive.implementation}"
             calls[name, logged_precision(primitive), _fixed_dimensions(primitive)] += 1
     for call in parse_mkl(output):
-        if _BLAS_PRODUCT.search(call.function):
-            calls[f"MKL {call.function.lower()}", _blas_precision(call.function), ()] += call.count
+        if call.is_product:
+            calls[f"MKL {call.function.lower()}", call.precision, ()] += call.count
     if log.unparsed or not calls:
         return None
     by_kernel: Counter[tuple[str, str]] = Counter()
@@ -47,7 +42,3 @@ def _fixed_dimensions(primitive: Primitive) -> tuple[int | None, ...]:
     """The sizes that do not depend on the number of items: all but the batch, and but the rows of a product."""
     dimensions = problem_dimensions(primitive)
     return dimensions[1:] if "convolution" in primitive.kind else dimensions[2:]
-
-
-def _blas_precision(function: str) -> str:
-    return next((name for prefix, name in _BLAS_PRECISION.items() if function.startswith(prefix)), "unknown")

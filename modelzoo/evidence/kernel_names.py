@@ -5,27 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from modelzoo.evidence.known_operators import (
+    leaves_it_to_others,
+    moves_memory,
+    multiplies_nothing,
+    named_precision,
+    shows_its_operands,
+)
 from modelzoo.evidence.observation import Audit, Event
-from modelzoo.evidence.onednn_log import Primitive, logged_precision
-from modelzoo.evidence.operators import PASS_EVENT, operator_class
+from modelzoo.evidence.onednn_log import Primitive
+from modelzoo.evidence.operators import PASS_EVENT, base_name
 from modelzoo.records.evidence import LogSource, OperatorClass
 
 MOVEMENT = "memory movement"
 NATIVE = "no matrix arithmetic"
 DISPATCH = "dispatch and set-up"
+UNKNOWN_KERNEL = "unknown kernel"
+"""Category of an operator that may or may not multiply matrices."""
 
 BETWEEN_OPERATORS = "between operators"
 """Time in Python, in TorchScript's interpreter and in anything else that the profiler does not record."""
 INDUCTOR = "inductor C++ kernels"
 
-_MOVEMENT_NAME = re.compile(
-    r"::(copy_?|_to_copy|to|clone|contiguous|cat|_cat|stack|hstack|vstack|fill_|zero_|zeros|ones|full|arange|"
-    r"empty\w*|resize_|index|index_select|index_put_|_index_put_impl_|embedding|gather|scatter\w*|"
-    r"masked_fill_?|select|slice|narrow|split\w*|chunk|unbind|expand\w*|view\w*|_unsafe_view|reshape\w*|"
-    r"_reshape_alias|flatten|permute|transpose_?|t|squeeze_?|unsqueeze_?|as_strided_?|alias|detach_?|"
-    r"lift_fresh|constant_pad_nd|pad|repeat|item|_local_scalar_dense|unfold|to_mkldnn|to_dense|"
-    r"_to_dense|_reorder\w*|mkldnn_reorder\w*|set_|resolve_conj|resolve_neg)$"
-)
 _GRAPH_NAME = re.compile(r"^.*CompiledFxGraph.*$")
 _INDUCTOR_NAME = re.compile(r"CompiledFxGraph|Torch-Compiled Region|cpp_fused|cpp_|inductor", re.IGNORECASE)
 _DTYPES = {
@@ -37,9 +38,17 @@ _DTYPES = {
     "unsigned char": "int8",
     "c10::qint8": "int8",
     "c10::quint8": "int8",
+    "c10::quint4x2": "int4",
+    "c10::Float8_e4m3fn": "fp8",
+    "c10::Float8_e5m2": "fp8",
+    "c10::Float8_e4m3fnuz": "fp8",
+    "c10::Float8_e5m2fnuz": "fp8",
 }
+_QUANTIZED = ("int4", "fp8", "int8")
 _BF16_PRODUCT = {True: "{blas} sbgemm", False: "native bf16", None: "{blas} sbgemm or native bf16"}
 """What computes a bf16 product outside oneDNN, by ``Audit.sbgemm``."""
+_VECTOR_PRODUCTS = ("mv", "addmv", "addmv_", "dot", "vdot")
+"""torch computes these itself in bf16: it calls a BLAS for a matrix by a matrix only (``BLAS_HAS_SBGEMM``)."""
 _MKL_FUNCTIONS = {"fp32": ("SGEMM", "SGEMV", "SDOT"), "fp64": ("DGEMM", "DGEMV"), "bf16": ("GEMM_BF16",)}
 
 
@@ -49,17 +58,30 @@ def display_name(event: Event) -> str:
 
 
 def operand_type(event: Event) -> str:
-    """Return the data type of a product's operands (``fp32``, ``bf16`` …), ``unknown`` if they differ."""
+    """Return the precision of a product's operands (``fp32``, ``bf16``, ``int8`` …), ``unknown`` if they differ.
+
+    If one argument is quantized, the product is too: its weights have no more bits than that, whatever it computes in.
+    """
     dtypes = [_DTYPES[dtype] for dtype in event.dtypes if dtype in _DTYPES]
-    operands = [dtype for dtype in dtypes if dtype != "int8"] or dtypes
-    return operands[0] if len(set(operands[:2])) == 1 else "unknown"
+    quantized = [dtype for dtype in _QUANTIZED if dtype in dtypes]
+    if quantized:
+        return quantized[0]
+    return dtypes[0] if len(set(dtypes[:2])) == 1 else "unknown"
+
+
+def product_type(event: Event) -> str:
+    """Return the precision that a product outside oneDNN was given: by its name, or by its operands' types."""
+    named = named_precision(event.name)
+    if named is not None:
+        return named
+    return operand_type(event) if shows_its_operands(event.name) else "unknown"
 
 
 def library_kernel(event: Event, kind: OperatorClass, audit: Audit) -> str:
     """Name the kernel of a product outside oneDNN, such as ``im2col and mkl sgemm``."""
     if audit.log_source is LogSource.NONE:
         return "no kernel log"
-    library = _gemm(operand_type(event), audit)
+    library = _gemm(event, audit)
     if kind is OperatorClass.ATTENTION:
         return f"{'flash attention' if 'flash' in event.name else 'attention'} over {library}"
     if "nnpack" in event.name:
@@ -67,32 +89,36 @@ def library_kernel(event: Event, kind: OperatorClass, audit: Audit) -> str:
     return f"im2col and {library}" if kind is OperatorClass.CONV else library
 
 
-def _gemm(dtype: str, audit: Audit) -> str:
-    """Name what multiplies matrices of ``dtype`` outside oneDNN."""
+def _gemm(event: Event, audit: Audit) -> str:
+    """Name what multiplies the matrices of an operator outside oneDNN."""
+    dtype = product_type(event)
+    if not shows_its_operands(event.name):
+        return f"{event.name} ({dtype})" if dtype != "unknown" else event.name
     blas = audit.blas.split(" ")[0]
     if blas == "mkl" and audit.blas_calls:
         prefixes = _MKL_FUNCTIONS.get(dtype, ())
         functions = sorted({call.function for call in audit.blas_calls if call.function.startswith(prefixes)})
         return f"mkl {', '.join(functions).lower()}" if functions else f"native {dtype}"
+    if dtype == "bf16" and base_name(event.name) in _VECTOR_PRODUCTS:
+        return "native bf16"
     names = {"fp32": f"{blas} sgemm", "fp64": f"{blas} dgemm", "bf16": _BF16_PRODUCT[audit.sbgemm].format(blas=blas)}
     return names.get(dtype, f"native {dtype}")
 
 
-def attention_kernel(primitives: Sequence[Primitive]) -> tuple[str, str]:
-    """Return the kernel and the operand type of attention that computes its products with oneDNN."""
+def attention_kernel(primitives: Sequence[Primitive]) -> str:
+    """Name the kernel of attention that computes its products with oneDNN."""
     kernels = ", ".join(sorted({primitive.implementation for primitive in primitives}))
-    types = {logged_precision(primitive) for primitive in primitives}
-    return f"flash attention over oneDNN {kernels}", types.pop() if len(types) == 1 else "unknown"
+    return f"flash attention over oneDNN {kernels}"
 
 
 def other_kernel(event: Event) -> tuple[str, str]:
-    """Return kernel and category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``) of an operator that is not a product."""
+    """Return kernel and category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``, ``UNKNOWN_KERNEL``) of what is no product."""
     if _INDUCTOR_NAME.search(event.name):
         return INDUCTOR, NATIVE
     if event.name == PASS_EVENT or "::" not in event.name:
         return BETWEEN_OPERATORS, DISPATCH
-    if operator_class(event.name):
-        return "dispatch", DISPATCH  # it calls an operator that computes
-    if _MOVEMENT_NAME.search(event.name):
+    if leaves_it_to_others(event.name):
+        return "dispatch", DISPATCH
+    if moves_memory(event.name):
         return "native memory movement", MOVEMENT
-    return "native", NATIVE
+    return ("native", NATIVE) if multiplies_nothing(event.name) else (event.name, UNKNOWN_KERNEL)

@@ -10,8 +10,11 @@ import math
 import re
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Callable, Optional
 
+from modelzoo.evidence.kernel_names import operand_type
+from modelzoo.evidence.known_operators import leaves_it_to_others, named_precision, shows_its_operands
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import Primitive, problem_dimensions
 from modelzoo.evidence.operators import base_name, operator_class
@@ -38,7 +41,13 @@ _OTHER_PRIMITIVES = {
     "prelu": re.compile(r"prelu"),
 }
 _KINDS_WITHOUT_ELEMENT_COUNT = ("pooling", "batch_normalization", "resampling")
-_PRODUCT_KINDS = {"matmul": "gemm", "inner_product": "gemm", "convolution": "conv", "deconvolution": "conv"}
+_PRODUCT_KINDS = {
+    "matmul": "gemm",
+    "inner_product": "gemm",
+    "gemm_api": "gemm",
+    "convolution": "conv",
+    "deconvolution": "conv",
+}
 
 
 def is_gemm(primitive: Primitive) -> bool:
@@ -50,7 +59,7 @@ def classify(events: Sequence[Event]) -> list[OperatorClass | None]:
     """Return the class of each event.
 
     If one operator of a class calls another (``linear`` calls ``addmm``), only the innermost has a class: the others
-    dispatch.
+    dispatch. An operator that is not known to do so keeps its class, because it may multiply something itself.
     """
     classes = [operator_class(event.name) for event in events]
     for index in range(len(events) - 1, -1, -1):
@@ -61,7 +70,8 @@ def classify(events: Sequence[Event]) -> list[OperatorClass | None]:
             is_linear = operator_class(events[caller].name) is OperatorClass.LINEAR
             if is_linear and classes[index] is OperatorClass.MATMUL:
                 classes[index] = OperatorClass.LINEAR  # Linear without a bias calls mm
-            classes[caller] = None
+            if leaves_it_to_others(events[caller].name):
+                classes[caller] = None
             caller = events[caller].parent
     return classes
 
@@ -88,38 +98,55 @@ def match_primitives(
     return matches, [primitive for queue in queues.values() for primitive in queue.remaining()]
 
 
+@dataclass(frozen=True)
+class _Key:
+    """What tells primitives of one kind apart: size, whether it adds, and the type of the first operand."""
+
+    size: Dimensions
+    adds: bool
+    source: str
+
+
 class _PrimitiveQueue:
     """Primitives in the order of the log, indexed by size, because attention alone may leave thousands."""
 
     def __init__(self) -> None:
-        self._by_size: dict[tuple[Dimensions, bool], deque[tuple[int, Primitive]]] = {}
+        self._by_key: dict[_Key, deque[tuple[int, Primitive]]] = {}
         self._length = 0
 
     def append(self, primitive: Primitive) -> None:
-        key = (problem_dimensions(primitive), primitive.adds)
-        self._by_size.setdefault(key, deque()).append((self._length, primitive))
+        key = _Key(problem_dimensions(primitive), primitive.adds, primitive.source_type)
+        self._by_key.setdefault(key, deque()).append((self._length, primitive))
         self._length += 1
 
-    def take(self, fits: Callable[[Dimensions, bool], bool]) -> Primitive | None:
-        """Remove and return the first primitive for which ``fits(dimensions, adds)`` is true."""
-        queues = [queue for key, queue in self._by_size.items() if queue and fits(*key)]
+    def take(self, fits: Callable[[_Key], bool]) -> Primitive | None:
+        """Remove and return the first primitive whose key ``fits``."""
+        queues = [queue for key, queue in self._by_key.items() if queue and fits(key)]
         return min(queues, key=lambda queue: queue[0][0]).popleft()[1] if queues else None
 
-    def take_size(self, wanted: Dimensions) -> Primitive | None:
-        return self.take(lambda size, adds: _is_same_size(wanted, size))
+    def take_size(self, wanted: Dimensions, event: Event) -> Primitive | None:
+        return self.take(lambda key: _is_same_size(wanted, key.size) and _has_operand(event, key))
 
     def take_first(self) -> Primitive | None:
-        return self.take(lambda size, adds: True)
+        return self.take(lambda key: True)
 
     def first(self) -> Primitive | None:
-        heads = [queue[0] for queue in self._by_size.values() if queue]
+        heads = [queue[0] for queue in self._by_key.values() if queue]
         return min(heads, key=lambda head: head[0])[1] if heads else None
 
     def remaining(self) -> list[Primitive]:
-        return [primitive for queue in self._by_size.values() for _, primitive in queue]
+        return [primitive for queue in self._by_key.values() for _, primitive in queue]
+
+
+def _has_operand(event: Event, key: _Key) -> bool:
+    """Whether a primitive may have the operands of ``event``: two layers of one size may differ in their types."""
+    given = operand_type(event) if shows_its_operands(event.name) else "unknown"
+    return "unknown" in (given, key.source) or given == key.source
 
 
 def _take_match(queues: dict[str, _PrimitiveQueue], event: Event, kind: OperatorClass | None) -> Primitive | None:
+    if kind is not None and not (shows_its_operands(event.name) or named_precision(event.name)):
+        return None  # what runs in an unknown operator is not known: a primitive of its size may be another's
     if kind is OperatorClass.CONV:
         return _take_convolution(queues["conv"], event) or _take_unfolded(queues["gemm"], event)
     if kind in (OperatorClass.LINEAR, OperatorClass.MATMUL):
@@ -130,7 +157,7 @@ def _take_match(queues: dict[str, _PrimitiveQueue], event: Event, kind: Operator
 
 
 def _take_convolution(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
-    found = queue.take_size(_convolution_dimensions(event))
+    found = queue.take_size(_convolution_dimensions(event), event)
     return _take_if_onednn(queue, event) if found is None else found
 
 
@@ -138,12 +165,12 @@ def _take_product(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
     """The first product of the operator's size; earlier ones of other sizes belong to other operators (attention)."""
     wanted = _product_dimensions(event)
     if "mkldnn" in event.name:
-        found = queue.take_size(wanted)
+        found = queue.take_size(wanted, event)
         return _take_if_onednn(queue, event) if found is None else found
     # mm and addmm of the same size may run in different libraries; only addmm's primitive adds something.
     is_sum = "add" in base_name(event.name)
-    found = queue.take(lambda size, adds: adds == is_sum and _is_same_size(wanted, size))
-    return queue.take_size(wanted) if found is None and is_sum else found
+    found = queue.take(lambda key: key.adds == is_sum and _is_same_size(wanted, key.size) and _has_operand(event, key))
+    return queue.take_size(wanted, event) if found is None and is_sum else found
 
 
 def _take_if_onednn(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
@@ -161,7 +188,8 @@ def _take_unfolded(queue: _PrimitiveQueue, event: Event) -> Primitive | None:
         return None
     outputs, inputs = weight[0], math.prod(weight[1:])
     weights_first, weights_last = (1, outputs, inputs, None), (1, None, inputs, outputs)
-    return queue.take(lambda size, adds: _is_same_size(weights_first, size) or _is_same_size(weights_last, size))
+    found = queue.take_size(weights_first, event)
+    return queue.take_size(weights_last, event) if found is None else found
 
 
 def _take_other(queues: dict[str, _PrimitiveQueue], event: Event) -> Primitive | None:
@@ -189,7 +217,8 @@ def _convolution_dimensions(event: Event) -> Dimensions:
     weight: Shape = others[1] if len(others) > 1 else others[0] if others else ()
     if len(weight) != len(image) or image[1] % max(weight[1], 1):
         return (image[0], image[1], None)
-    outputs = None if "transpose" in event.name else weight[0]
+    # _convolution runs transposed convolutions itself, whose weights begin with the inputs.
+    outputs = None if "transpose" in event.name or event.name == "aten::_convolution" else weight[0]
     return (image[0], image[1], outputs, *weight[2:], *image[2:])
 
 

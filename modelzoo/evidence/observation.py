@@ -17,7 +17,8 @@ class Event:
 
     ``seconds`` is self time, without children; ``parent`` is the index of the caller in ``Audit.events``, -1 for none.
     ``shapes`` and ``dtypes`` describe the arguments in order. Data types have the profiler's names (``float``,
-    ``c10::BFloat16``, ``Scalar``); versions of torch that do not record them leave ``dtypes`` empty.
+    ``c10::BFloat16``, ``Scalar``); versions of torch that do not record them leave ``dtypes`` empty. ``flop`` are the
+    operations of a product, if the engine's profiler shows its sizes.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Event:
     parent: int
     shapes: tuple[Shape, ...] = ()
     dtypes: tuple[str, ...] = ()
+    flop: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,11 @@ class Audit:
     sbgemm: Optional[bool] = None
     blas_calls: tuple[BlasCall, ...] = ()
     problems: tuple[str, ...] = ()
+
+    @property
+    def shows_onednn(self) -> bool:
+        """Whether it is known what oneDNN ran: there is a log, or this torch has no oneDNN."""
+        return self.log_source is not LogSource.NONE or not self.log.version
 
 
 def parse_observation(observation: Observation) -> Audit:

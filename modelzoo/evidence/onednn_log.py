@@ -10,12 +10,29 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 BF16_ALLOWED = "bf16-allowed"
 """fp32 tensors with bf16 fast math allowed; the log does not show whether the kernel used it."""
-COMPUTE_KINDS = frozenset({"convolution", "deconvolution", "matmul", "inner_product", "rnn", "sdpa"})
-"""Kinds of primitives that multiply matrices; the others move or transform data."""
+_OTHER_KINDS = (
+    "batch_normalization",
+    "binary",
+    "concat",
+    "eltwise",
+    "group_normalization",
+    "layer_normalization",
+    "lrn",
+    "pooling",
+    "prelu",
+    "reduction",
+    "reorder",
+    "resampling",
+    "shuffle",
+    "softmax",
+    "sum",
+)
+"""Kinds of primitives that move or transform data. All others count as products, also those of later versions."""
 
 _MARKER = re.compile(r"(?:onednn|dnnl|mkldnn)_verbose,")
 _DTYPES = {
@@ -41,6 +58,15 @@ _NARROW = ("int4", "int8", "fp4", "fp8", "fp16", "bf16", "tf32")
 # allows bf16 has no effect.
 _X86_FP32_ISA = re.compile(r":(?:sse41|avx|avx2|avx2_vnni|avx512_common|avx512_core|avx512_core_vnni)$")
 _BF16_ISA = re.compile(r"bf16|amx|avx10_1|avx2_vnni_2")
+# Kernels that compute fp32 operands in fp32 although fast math is allowed: the reference kernels, and of ARM's those
+# that are generated (jit, brgemm: src/cpu/aarch64/brgemm/brgemm_utils.cpp of 3.7.1 has no kernel for it) and
+# Compute Library's depthwise convolution (src/cpu/aarch64/acl_convolution_utils.cpp).
+_IGNORES_FAST_MATH = re.compile(r"^(ref|simple)[:_]|^gemm:ref$|^depthwise_convolution:acl$|:(asimd|sve_\d+)$")
+# Compute Library's kernels in the layout of the weights that they chose themselves ("fixed format"): fast math needs
+# weights in bf16 there, so a kernel with fp32 weights does not use it (acl_convolution_utils.cpp, acl_matmul_utils.cpp,
+# acl_inner_product.hpp). Only logs from oneDNN 3.2 on show that the layout was chosen; fixed formats came with 3.3.
+_FIXED_FORMAT = re.compile(r"^((indirect_)?gemm:)?acl$")
+_FIXED_FORMAT_KINDS = ("convolution", "matmul", "inner_product")
 
 
 @dataclass(frozen=True)
@@ -49,7 +75,8 @@ class Primitive:
 
     ``tensors`` maps ``src``, ``wei``, ``dst`` … to oneDNN's data type (``bf16``, ``f32``). ``attributes`` omits the
     prefix ``attr-``, and the value of ``fpmath`` is the same for every version (``bf16``, not ``fpmath_mode_bf16``).
-    ``problem`` is oneDNN's description of the sizes; ``seconds`` is the execution time.
+    ``problem`` is oneDNN's description of the sizes; ``seconds`` is the execution time. ``chosen`` are the tensors
+    whose memory layout the kernel chose.
     """
 
     kind: str
@@ -59,11 +86,22 @@ class Primitive:
     attributes: dict[str, str]
     problem: str
     seconds: float
+    chosen: frozenset[str] = frozenset()
 
     @property
     def is_compute(self) -> bool:
         """Whether it multiplies matrices."""
-        return self.kind in COMPUTE_KINDS
+        return self.kind not in _OTHER_KINDS
+
+    @property
+    def kernel(self) -> str:
+        """Its kind and its implementation: ``convolution gemm:acl``."""
+        return f"{self.kind} {self.implementation}".strip()
+
+    @property
+    def source_type(self) -> str:
+        """The precision of its first operand, which fast math never changes; ``unknown`` if it has none."""
+        return _DTYPES.get(self.tensors.get("src", ""), "unknown")
 
     @property
     def adds(self) -> bool:
@@ -92,11 +130,40 @@ class OneDnnLog:
 
 @dataclass(frozen=True)
 class BlasCall:
-    """The calls of one BLAS function; ``seconds`` is the time that it reports, summed over all threads."""
+    """The calls of one BLAS function.
+
+    ``seconds`` is the time that it reports, summed over all threads; ``main_seconds`` is the part of the main thread.
+    ``flop`` counts the operations of the calls whose sizes can be read.
+    """
 
     function: str
     count: int
     seconds: float
+    main_seconds: float = 0.0
+    flop: int = 0
+
+    @property
+    def precision(self) -> str:
+        """``fp32``, ``bf16`` …, or ``unknown``."""
+        return next((name for prefix, name in _BLAS_PRECISION.items() if self.function.startswith(prefix)), "unknown")
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it multiplies matrices or vectors."""
+        return _BLAS_PRODUCT.search(self.function) is not None
+
+
+_BLAS_PRODUCT = re.compile(r"GEM[MV]|DOT|SYMM|SYRK|TRMM")
+_BLAS_PRECISION = {
+    "S": "fp32",
+    "D": "fp64",
+    "GEMM_BF16": "bf16",
+    "GEMM_F16": "fp16",
+    "HGEMM": "fp16",
+    "GEMM_S": "int8",
+    "GEMM_U": "int8",
+}
+"""The precision of MKL's functions, by the beginning of their name."""
 
 
 @dataclass
@@ -124,6 +191,8 @@ def parse_onednn(text: str) -> OneDnnLog:
                 parsed.unparsed += 1
             else:
                 parsed.primitives.append(primitive)
+        elif fields[1:2] == ["exec"]:
+            parsed.unparsed += 1  # a graph or a kernel of another interface, in a format that is not known here
     return OneDnnLog(parsed.version, parsed.isa, parsed.runtime, tuple(parsed.primitives), parsed.unparsed)
 
 
@@ -154,18 +223,27 @@ def _primitive(fields: list[str]) -> Primitive | None:
         seconds = float(milliseconds) / 1e3
     except ValueError:
         return None
-    return Primitive(kind, implementation, prop, _tensors(tensors), _attributes(attributes), problem, seconds)
+    names, chosen = _tensors(tensors)
+    return Primitive(kind, implementation, prop, names, _attributes(attributes), problem, seconds, chosen)
 
 
-def _tensors(text: str) -> dict[str, str]:
-    """Parse ``src_f32::blocked:ab:f0`` (up to 3.5) or ``src:f32::blocked:ab::f0`` (from 3.7)."""
-    tensors = {}
+def _tensors(text: str) -> tuple[dict[str, str], frozenset[str]]:
+    """Parse ``src_f32:a:blocked:ab:f0`` (up to 3.5) or ``src:f32:a:blocked:ab::f0`` (from 3.7).
+
+    The flag ``a`` says that the kernel chose the layout (``format_kind::any``).
+    """
+    tensors, chosen = {}, set()
     for part in text.split():
         head, _, rest = part.partition(":")
         old = _OLD_TENSOR.match(head)
-        name, dtype = old.groups() if old else (head, rest.split(":")[0])
+        if old:
+            name, dtype = old.groups()
+        else:
+            name, (dtype, _, rest) = head, rest.partition(":")
         tensors[name] = dtype
-    return tensors
+        if "a" in rest.partition(":")[0]:
+            chosen.add(name)
+    return tensors, frozenset(chosen)
 
 
 def _attributes(text: str) -> dict[str, str]:
@@ -185,8 +263,9 @@ def logged_precision(primitive: Primitive) -> str:
 
     Returns:
         The narrowest type of an operand (``bf16``, ``fp16``, ``int8`` …). For fp32 operands: ``fp32`` if no narrower
-        type may be used, ``bf16`` if fast math is allowed and the kernel's name shows a bf16 kernel, ``bf16-allowed``
-        if fast math is allowed and the name does not show it (ACL). Otherwise ``fp64`` or ``unknown``.
+        type may be used, or if the kernel is known not to use it; ``bf16`` if fast math is allowed and the kernel's
+        name shows a bf16 kernel; ``bf16-allowed`` if fast math is allowed and the log does not show whether the kernel
+        used it (Compute Library). Otherwise ``fp64`` or ``unknown``.
     """
     operands = [
         _DTYPES.get(dtype, "unknown")
@@ -201,11 +280,29 @@ def logged_precision(primitive: Primitive) -> str:
     if set(operands) == {"fp64"}:
         return "fp64"
     mode = primitive.attributes.get("fpmath", "strict")
-    if mode == "strict" or _X86_FP32_ISA.search(primitive.implementation):
+    if mode == "strict" or _X86_FP32_ISA.search(primitive.implementation) or _sets_fast_math_aside(primitive):
         return "fp32"
     if mode in ("bf16", "any"):
         return "bf16" if _BF16_ISA.search(primitive.implementation) else BF16_ALLOWED
     return "unknown"
+
+
+def logged_types(primitives: Sequence[Primitive]) -> frozenset[str]:
+    """Return the data types of what is no product, reorders above all: each is made for some product."""
+    return frozenset(
+        _DTYPES.get(dtype, "unknown")
+        for primitive in primitives
+        if not primitive.is_compute
+        for dtype in primitive.tensors.values()
+    )
+
+
+def _sets_fast_math_aside(primitive: Primitive) -> bool:
+    """Whether a kernel with fp32 operands is known to compute in fp32 where fast math is allowed."""
+    if _IGNORES_FAST_MATH.search(primitive.implementation):
+        return True
+    is_fixed_format = primitive.kind in _FIXED_FORMAT_KINDS and "wei" in primitive.chosen
+    return is_fixed_format and _FIXED_FORMAT.search(primitive.implementation) is not None
 
 
 _NAMED_SIZE = re.compile(r"([a-z]+)(\d+)")
@@ -227,7 +324,7 @@ def problem_dimensions(primitive: Primitive) -> tuple[int | None, ...]:
         sizes = _named_sizes(primitive.problem)
         k = math.prod(sizes.get(name, 1) for name in ("ic", "id", "ih", "iw"))
         return (1, sizes.get("mb"), k, sizes.get("oc"))
-    if primitive.kind == "matmul":
+    if primitive.kind in ("matmul", "gemm_api"):
         return _matmul_dimensions(primitive.problem)
     return ()
 
@@ -247,14 +344,49 @@ def _matmul_dimensions(problem: str) -> tuple[int, ...]:
     return (batch, left[-2], left[-1], right[-1])
 
 
-_MKL = re.compile(r"MKL_VERBOSE (\w+)\(.*?\) ([\d.]+)(ns|us|ms|s)\b")
+def problem_flop(primitive: Primitive) -> int | None:
+    """Return the operations of a product, a multiplication and an addition being two; ``None`` if they are not known.
+
+    Each output (or, of a deconvolution, each input) is multiplied by one filter: input channels of a group × kernel.
+    """
+    if primitive.kind in ("convolution", "deconvolution"):
+        sizes = _named_sizes(primitive.problem)
+        if "ic" not in sizes or "oc" not in sizes:
+            return None
+        side = "o" if primitive.kind == "convolution" else "i"
+        positions = math.prod(sizes.get(side + axis, 1) for axis in "dhw")
+        kernel = math.prod(sizes.get("k" + axis, 1) for axis in "dhw")
+        return 2 * sizes.get("mb", 1) * positions * kernel * sizes["ic"] * sizes["oc"] // sizes.get("g", 1)
+    dimensions = problem_dimensions(primitive)
+    if len(dimensions) != 4 or None in dimensions:
+        return None
+    return 2 * math.prod(size for size in dimensions if size is not None)
+
+
+_MKL = re.compile(r"MKL_VERBOSE (\w+)\((.*?)\) ([\d.]+)(ns|us|ms|s)\b(?:.*?\bTID:(\d+))?")
 _UNIT = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SIZES = {"GEMM": slice(2, 5), "GEMV": slice(1, 3), "DOT": slice(0, 1)}
+"""Which arguments are the sizes, by what a function's name contains: ``SGEMM(T,N,m,n,k,…)``, ``SGEMV(T,m,n,…)``."""
 
 
 def parse_mkl(text: str) -> tuple[BlasCall, ...]:
-    """Parse MKL's verbose output (``MKL_VERBOSE SGEMM(…) 1.2ms …``) into calls by function name."""
-    calls: dict[str, tuple[int, float]] = {}
-    for function, value, unit in _MKL.findall(text):
-        count, seconds = calls.get(function, (0, 0.0))
-        calls[function] = (count + 1, seconds + float(value) * _UNIT[unit])
-    return tuple(BlasCall(name, *sums) for name, sums in sorted(calls.items()))
+    """Parse MKL's verbose output (``MKL_VERBOSE SGEMM(…) 1.2ms … TID:0``) into calls by function name."""
+    calls: dict[str, BlasCall] = {}
+    for function, arguments, value, unit, thread in _MKL.findall(text):
+        seconds = float(value) * _UNIT[unit]
+        call = calls.get(function, BlasCall(function, 0, 0.0))
+        calls[function] = BlasCall(
+            function,
+            call.count + 1,
+            call.seconds + seconds,
+            call.main_seconds + (seconds if thread in ("", "0") else 0.0),
+            call.flop + _mkl_flop(function, arguments.split(",")),
+        )
+    return tuple(calls[name] for name in sorted(calls))
+
+
+def _mkl_flop(function: str, arguments: list[str]) -> int:
+    """The operations of one call; 0 if its arguments do not show the sizes, as those of a batch."""
+    where = next((place for part, place in _SIZES.items() if part in function), None)
+    sizes = arguments[where] if where is not None and "BATCH" not in function else []
+    return 2 * math.prod(map(int, sizes)) if sizes and all(size.isdigit() for size in sizes) else 0

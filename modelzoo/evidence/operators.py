@@ -11,10 +11,10 @@ PASS_EVENT = "modelzoo::pass"
 _CLASS_PATTERNS = (
     (OperatorClass.ATTENTION, re.compile(r"attention|sdpa|flash_att")),
     (OperatorClass.CONV, re.compile(r"conv(?!ert|_tbc_backward)")),
-    (OperatorClass.LINEAR, re.compile(r"(^|_)linear(_|$)|addmm|addmv|mkldnn_rnn_layer|(^|_)(lstm|gru)(_|$)")),
-    (OperatorClass.MATMUL, re.compile(r"(^|_)(mm|bmm|matmul|baddbmm|addbmm|mv|dot|vdot|ger|addr)(_|$)")),
+    (OperatorClass.LINEAR, re.compile(r"(^|_|q)linear(_|$)|addmm|addmv|(^|_)(lstm|gru|rnn)(_|$)")),
+    (OperatorClass.MATMUL, re.compile(r"(^|_)(mm|bmm|matmul|baddbmm|addbmm|mv|dot|vdot|ger|addr)(_|$)|\dpack_mm")),
 )
-_NOT_COMPUTE_NAME = re.compile(r"upsample|interpolate|resolve_conj|backward")
+_NOT_COMPUTE_NAME = re.compile(r"upsample|interpolate|resolve_conj|backward|_fused_(lstm|gru)_cell|reorder")
 
 
 def operator_class(name: str) -> OperatorClass | None:

@@ -1,18 +1,17 @@
 """Decide the precision that a matrix product was computed in, from what the kernel was given and the canary. Pure.
 
-The kernel log and the tensors' data types show what the kernel was given. The canary's error shows what came out of an
-operator of the same class. Operands stored as bf16 prove bf16. For fp32 operands the log proves nothing if fast math
-is allowed, so the canary decides.
+The kernel log and the tensors' data types show what the kernel was given. The canary's error shows what came out of one
+kernel, and proves nothing about any other. Operands stored as bf16 prove bf16. For fp32 operands the log may prove
+nothing if fast math is allowed; then the canary decides if it ran the same kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from modelzoo.evidence.onednn_log import BF16_ALLOWED, Primitive, logged_precision
 from modelzoo.evidence.operators import operator_class
-from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import OperatorClass, ProofSource
 
 UNKNOWN = "unknown precision"
@@ -34,49 +33,59 @@ class PrecisionProver:
     """The rules, for one audit.
 
     Args:
-        levels: the canary's level by operator (``matmul``, ``linear``, ``conv``); may be empty.
+        canary: what the canary showed; may be missing.
         bf16_method: how bf16 was requested, ``None`` for fp32.
-        onednn_classes: the classes of which at least one operator ran a oneDNN primitive.
     """
 
-    def __init__(
-        self, levels: Mapping[str, CanaryLevel], bf16_method: str | None, onednn_classes: Collection[OperatorClass]
-    ) -> None:
-        self._levels = levels
-        # With autocast and cast the canary's operands are bf16, so its error shows nothing about fp32 operands.
-        self._canary_has_bf16_operands = bf16_method in ("autocast", "cast")
-        self._onednn_classes = onednn_classes
+    def __init__(self, canary: Canary | None, bf16_method: str | None) -> None:
+        self._checks = canary.operators if canary is not None else ()
+        self._bf16_method = bf16_method
 
-    def prove_primitive(self, primitive: Primitive, kind: OperatorClass) -> PrecisionProof:
-        """Decide the precision of a oneDNN primitive that ran in an operator of class ``kind``."""
-        canary = OperatorClass.MATMUL if kind is OperatorClass.ATTENTION else kind
-        return self._decide(logged_precision(primitive), self._levels.get(canary), ProofSource.KERNEL_LOG)
+    def prove_primitive(self, primitive: Primitive) -> PrecisionProof:
+        """Decide the precision of a oneDNN primitive."""
+        alike = [check for check in self._checks if check.kernels == (primitive.kernel,)]
+        return self._decide(logged_precision(primitive), _level(alike), ProofSource.KERNEL_LOG)
 
-    def prove_library_call(self, operand_type: str, operator: str, kind: OperatorClass) -> PrecisionProof:
+    def prove_library_call(self, operand_type: str, operator: str, source: ProofSource) -> PrecisionProof:
         """Decide the precision of a product outside oneDNN, computed by a BLAS library or a native kernel.
 
         Args:
             operand_type: the operands' data type, or ``unknown``.
             operator: the operator's name.
-            kind: its class.
+            source: how the type is known.
         """
-        # Outside oneDNN, convolution, attention and Linear without bias (mm) use the same sgemm as a plain matmul.
-        is_linear = operator_class(operator) is OperatorClass.LINEAR
-        level = self._levels.get(OperatorClass.LINEAR if is_linear else OperatorClass.MATMUL)
-        if level is CanaryLevel.BF16 and kind in self._onednn_classes and operand_type == "fp32":
-            # The canary's bf16 came from oneDNN, which this call did not use.
+        level = _level(self._outside_onednn(operator))
+        if level is None and operand_type == "fp32" and self._bf16_method == "fastmath":
+            # The library was asked for less than fp32, and no operator of the canary shows what it made of that.
             return NO_PROOF
-        source = ProofSource.KERNEL_LOG if operand_type == BF16_ALLOWED else ProofSource.DATA_TYPES
         return self._decide(operand_type, level, source)
 
+    def _outside_onednn(self, operator: str) -> list[OperatorCheck]:
+        """The canary's operators that ran outside oneDNN, as ``operator`` did; that of its class if it is one of them.
+
+        Outside oneDNN, convolution, attention and Linear without bias (mm) use the same sgemm as a plain matmul.
+        """
+        outside = [check for check in self._checks if check.kernels == ()]
+        kind = operator_class(operator)
+        own = OperatorClass.LINEAR if kind is OperatorClass.LINEAR else OperatorClass.MATMUL
+        return [check for check in outside if check.operator == own] or outside
+
     def _decide(self, given: str, level: CanaryLevel | None, source: ProofSource) -> PrecisionProof:
-        return decide_precision(given, level, source, canary_has_bf16_operands=self._canary_has_bf16_operands)
+        # With autocast and cast the canary's operands are bf16, so its error shows nothing about fp32 operands.
+        converted = self._bf16_method in ("autocast", "cast")
+        return decide_precision(given, level, source, canary_has_bf16_operands=converted)
+
+
+def _level(checks: list[OperatorCheck]) -> CanaryLevel | None:
+    """What ``checks`` show, ``None`` if they disagree or there is none."""
+    levels = {check.level for check in checks}
+    return levels.pop() if len(levels) == 1 else None
 
 
 def decide_precision(
     given: str, level: CanaryLevel | None, source: ProofSource, *, canary_has_bf16_operands: bool = False
 ) -> PrecisionProof:
-    """Combine what a kernel was given with what the canary's operator of its class showed.
+    """Combine what a kernel was given with what an operator of the canary showed that ran the same kernel.
 
     Args:
         given: the data type of its operands, ``BF16_ALLOWED`` or ``unknown``.
@@ -85,11 +94,12 @@ def decide_precision(
         canary_has_bf16_operands: whether the canary's operands were bf16, as with autocast; a bf16 error then shows
             nothing about fp32 operands.
     """
+    if given == "unknown":
+        return NO_PROOF  # the canary's operands are known, and these are not
     if level not in _CONCLUSIVE_LEVELS:
         level = None
-    if given not in ("fp32", BF16_ALLOWED, "unknown"):
+    if given not in ("fp32", BF16_ALLOWED):
         return PrecisionProof(given, ProofSource.BOTH if given == level else source)
-    is_inconclusive = level is None or (canary_has_bf16_operands and level is not CanaryLevel.FP32)
-    if level is None or is_inconclusive:
+    if level is None or (canary_has_bf16_operands and level is not CanaryLevel.FP32):
         return PrecisionProof(given, source) if given == "fp32" else NO_PROOF
     return PrecisionProof(level.value, ProofSource.BOTH if given == level else ProofSource.CANARY)

@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Optional
 
+from modelzoo.evidence.costs import Cost, CostTable, Operator, tensor_shapes
 from modelzoo.evidence.flops import Call
 from modelzoo.evidence.matching import classify
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.operators import PASS_EVENT
-from modelzoo.records.evidence import Evidence, OperatorClass
-from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Flops, LayerRow, OperatorRow, Profile, Shape
+from modelzoo.records.evidence import Evidence
+from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Flops, LayerRow, OperatorRow, Profile
 
 MOST_ROWS = 300
 """The most operator rows in a profile; a detector calls small operators with thousands of different shapes."""
 LAYER_PREFIX = "layer "
 """Prefix of the profiler events that mark a module's forward."""
-
-Operator = tuple[str, tuple[Shape, ...]]
-"""Name and shapes."""
-Cost = tuple[Optional[int], int]
-"""Operations (``None``: no formula is known) and bytes of one call."""
 
 
 def summarize_profile(
@@ -79,7 +74,7 @@ def _operator_rows(
     sums: dict[Operator, _OperatorSum] = {}
     for event, cost in zip(events, costs):
         is_operator = event.name != PASS_EVENT and not event.name.startswith(LAYER_PREFIX)
-        key: Operator = (event.name, _tensor_shapes(event)) if is_operator else (BETWEEN_OPERATORS, ())
+        key: Operator = (event.name, tensor_shapes(event)) if is_operator else (BETWEEN_OPERATORS, ())
         entry = sums.setdefault(key, _OperatorSum(cost))
         entry.count += 1
         entry.seconds += event.seconds
@@ -103,10 +98,6 @@ def _operator_rows(
     return rows
 
 
-def _tensor_shapes(event: Event) -> tuple[Shape, ...]:
-    return tuple(shape for shape in event.shapes if shape)
-
-
 def _limited(rows: Sequence[OperatorRow]) -> tuple[OperatorRow, ...]:
     """Sort by time; replace rows beyond ``MOST_ROWS`` by their sum, so that the shares still add up."""
     rows = sorted(rows, key=lambda row: -row.seconds)
@@ -119,28 +110,8 @@ def _limited(rows: Sequence[OperatorRow]) -> tuple[OperatorRow, ...]:
 
 def _costs_of(events: Sequence[Event], calls: Sequence[Call]) -> list[Cost | None]:
     """Operations and bytes of each event, ``None`` if it matches no recorded call."""
-    table = _CostTable(calls)
-    return [table.find(event.name, kind, _tensor_shapes(event)) for event, kind in zip(events, classify(events))]
-
-
-class _CostTable:
-    """Operations and bytes by operator and shapes, from the recorded calls."""
-
-    def __init__(self, calls: Sequence[Call]) -> None:
-        self._exact: dict[Operator, Cost] = {(call.name, call.shapes): (call.flop, call.bytes) for call in calls}
-        # The profiler sees the operator of the kernel (mkldnn_convolution), the recorder the one above it.
-        classes = classify([Event(call.name, 0.0, -1) for call in calls])
-        self._by_class: dict[tuple[OperatorClass, tuple[Shape, ...]], Cost] = {
-            (kind, call.shapes[:2]): (call.flop, call.bytes) for call, kind in zip(calls, classes) if kind is not None
-        }
-
-    def find(self, name: str, kind: OperatorClass | None, shapes: tuple[Shape, ...]) -> Cost | None:
-        exact = self._exact.get((name, shapes))
-        if kind is None:
-            # An operator that only calls a product performs no operations itself.
-            return None if exact and exact[0] else exact
-        cost = exact or self._by_class.get((kind, shapes[:2]))
-        return cost if cost and cost[0] else None
+    table = CostTable(calls)
+    return [table.find(event.name, kind, tensor_shapes(event)) for event, kind in zip(events, classify(events))]
 
 
 def _kernels(evidence: Evidence | None) -> dict[Operator, tuple[str, str]]:

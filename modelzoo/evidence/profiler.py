@@ -24,6 +24,7 @@ class Span:
     thread: int
     shapes: tuple[Shape, ...] = ()
     dtypes: tuple[str, ...] = ()
+    flop: int | None = None
 
 
 def run_profiled(
@@ -90,7 +91,7 @@ def nest_spans(spans: Sequence[Span]) -> tuple[Event, ...]:
         kept.append((span, parent))
         self_times.append(length)
     return tuple(
-        Event(span.name, max(nanoseconds, 0) / 1e9, parent, span.shapes, span.dtypes)
+        Event(span.name, max(nanoseconds, 0) / 1e9, parent, span.shapes, span.dtypes, span.flop)
         for (span, parent), nanoseconds in zip(kept, self_times)
     )
 

@@ -49,12 +49,15 @@ class OperatorCheck:
             the operator failed or its output is not finite.
         level: the precision that the error shows.
         detail: why there is no error.
+        kernels: the kernels of oneDNN that ran in it, such as ``convolution gemm:acl``, each once; none if it ran
+            outside oneDNN, and ``None`` if no log shows it. It proves nothing about any other kernel.
     """
 
     operator: str
     error: Optional[float]
     level: CanaryLevel
     detail: str = ""
+    kernels: Optional[tuple[str, ...]] = None
 
 
 @dataclass(frozen=True)

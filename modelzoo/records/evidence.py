@@ -10,6 +10,8 @@ import msgspec
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
+KNOWN_SHARE = 0.95
+"""What must be known of a pass, of its counted operations and of its time, before its precision is called proven."""
 REFERENCE_SHARE = 0.01
 """Reference kernels, oneDNN's slowest, may take up to this share of the time under ``--strict``."""
 
@@ -163,6 +165,34 @@ class KernelDigest(msgspec.Struct, frozen=True):
     kernels: tuple[KernelCalls, ...]
 
 
+class Coverage(msgspec.Struct, frozen=True):
+    """How much of the audited passes is known. Shares are from 0 to 1.
+
+    fp32 is proven, and a reduced precision active, only if both ``known_arithmetic`` and ``known_time`` are at least
+    ``KNOWN_SHARE``; ``known_arithmetic`` is not needed where every kernel of a device is listed.
+
+    Attributes:
+        counted: operations of one pass of the eager torch model; ``None`` if they were not counted.
+        seen_arithmetic: the part of ``counted`` in products that the audit saw; ``None`` if it was not counted.
+        known_arithmetic: the part of ``counted`` in products whose precision is known.
+        known_time: the part of the passes' time in such products, in kernels that are known to multiply nothing, and,
+            if ``seen_arithmetic`` leaves nothing out, around operators.
+        unknown: what the rest of the time was spent on, longest first.
+        uncounted: operators whose operations are not known and whose precision is not known either.
+        unexplained: types narrower than the requested precision that were logged, although no product has them.
+        unread: lines of the kernel log that could not be read.
+    """
+
+    counted: Optional[int]
+    seen_arithmetic: Optional[float]
+    known_arithmetic: Optional[float]
+    known_time: float
+    unknown: tuple[TimeShare, ...] = ()
+    uncounted: tuple[str, ...] = ()
+    unexplained: tuple[str, ...] = ()
+    unread: int = 0
+
+
 class Evidence(msgspec.Struct, frozen=True):
     """The verdict on one audit, and what it is based on.
 
@@ -192,6 +222,7 @@ class Evidence(msgspec.Struct, frozen=True):
         blas: the BLAS library of torch; empty for other engines.
         log_source: how it is known which kernels ran.
         problems: what the audit could not do.
+        coverage: how much of the passes is known; ``None`` in results of versions that did not ask.
     """
 
     requested: str
@@ -217,6 +248,7 @@ class Evidence(msgspec.Struct, frozen=True):
     blas: str
     log_source: LogSource
     problems: tuple[str, ...]
+    coverage: Optional[Coverage] = None
 
     @property
     def proven(self) -> bool:

@@ -22,7 +22,7 @@ class Flops(msgspec.Struct, frozen=True):
         bytes: size of the inputs and outputs of every call; data that stays in a cache between two calls is counted
             twice.
         by_operator: operations by name of the operator.
-        missing: operators that multiply matrices and for which no formula is known.
+        missing: operators whose operations are not known: products without a formula, and operators of extensions.
     """
 
     total: int

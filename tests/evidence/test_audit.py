@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import pytest
 
-from modelzoo.evidence.audit import NoKernelLogError, log_kernels, run_audit
+from modelzoo.evidence.audit import NoKernelLogError, log_kernels, run_audit, watched_kernels
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.torch_build import onednn_version
 from modelzoo.records.evidence import LogSource
@@ -151,3 +151,45 @@ def test_kernels_that_no_log_names_are_an_error(forward: Callable[[], Any], monk
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
     with pytest.raises(NoKernelLogError, match="cannot switch oneDNN's verbose mode on"):
         log_kernels(forward)
+
+
+@pytest.mark.parametrize(
+    ("value", "source"),
+    [
+        ("1", LogSource.ENVIRONMENT),
+        ("2", LogSource.ENVIRONMENT),
+        ("all", LogSource.ENVIRONMENT),
+        ("profile_exec,dispatch", LogSource.ENVIRONMENT),
+        ("error", LogSource.RUNTIME_SWITCH),
+        ("check", LogSource.RUNTIME_SWITCH),
+        ("profile_create", LogSource.RUNTIME_SWITCH),
+        ("none", LogSource.RUNTIME_SWITCH),
+        ("profile_exec,filter=conv", LogSource.NONE),
+    ],
+)
+def test_only_some_values_of_the_variable_log_executions(
+    forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch, value: str, source: LogSource
+) -> None:
+    """For the others the mode is switched on; a filter may hide kernels, so such a log is none."""
+    monkeypatch.setenv("ONEDNN_VERBOSE", value)
+    audit = run_audit(forward, 1)
+    assert audit.log_source is source
+    assert any("filters oneDNN's log" in problem for problem in audit.problems) is (source is LogSource.NONE)
+
+
+def test_the_canary_knows_its_kernels(forward: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its convolution runs in oneDNN; without a log it is not known what ran."""
+    from torch.backends import mkldnn
+
+    from modelzoo.evidence.canary import run_canary
+
+    kernels = {check.operator: check.kernels for check in run_canary(watch=watched_kernels).operators}
+    assert [kernel.split()[0] for kernel in kernels["conv"] or ()] == ["convolution"]
+    assert None not in kernels.values()
+    monkeypatch.setattr(mkldnn, "verbose", lambda level: _refused())
+    assert {check.kernels for check in run_canary(watch=watched_kernels).operators} == {None}
+    assert {check.kernels for check in run_canary().operators} == {None}
+
+
+def _refused() -> Any:
+    raise AssertionError("Failed to set MKLDNN into verbose mode.")

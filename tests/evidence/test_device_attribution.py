@@ -78,7 +78,7 @@ def test_an_undocumented_name_leaves_the_proof_to_the_operator() -> None:
 def test_an_unknown_kernel_without_an_operator_cannot_be_proven(name: str) -> None:
     """Neither its name nor the types of its operands are known: nothing is guessed, and ``--strict`` fails."""
     found = judged(DeviceKernel(name, 1.0), requested="bf16", method="autocast")
-    assert found.line == "bf16: UNKNOWN (the precision of 100 % of compute time could not be determined)"
+    assert found.line == "bf16: UNKNOWN (what ran in 100 % of the time is not known (no operator 100 %))"
     assert not found.proven
     assert judged(DeviceKernel(name, 1.0)).line.startswith("fp32: UNKNOWN")
 

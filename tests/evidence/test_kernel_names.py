@@ -12,10 +12,12 @@ from modelzoo.evidence.kernel_names import (
     INDUCTOR,
     MOVEMENT,
     NATIVE,
+    UNKNOWN_KERNEL,
     display_name,
     library_kernel,
     operand_type,
     other_kernel,
+    product_type,
 )
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import BlasCall
@@ -71,15 +73,49 @@ def test_bf16_products_outside_onednn(sbgemm: bool | None, name: str) -> None:
         (("float", "float"), "fp32"),
         (("c10::BFloat16", "c10::BFloat16", "float"), "bf16"),
         (("float", "c10::BFloat16"), "unknown"),
-        (("float", "signed char"), "fp32"),
+        (("float", "signed char"), "int8"),
+        (("float", "c10::quint4x2"), "int4"),
+        (("c10::Float8_e4m3fn", "c10::Float8_e4m3fn", "float"), "fp8"),
         (("c10::quint8", "c10::qint8"), "int8"),
         (("Scalar", "double", "double"), "fp64"),
         ((), "unknown"),
     ],
 )
 def test_operand_type(dtypes: tuple[str, ...], expected: str) -> None:
-    """The first two floating-point tensors must agree; integer tensors count only if there are no others."""
+    """The first two floating-point tensors must agree; a quantized one decides wherever it is."""
     assert operand_type(Event("aten::mm", 1.0, 0, (), dtypes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("quantized::linear_dynamic", "int8"),
+        ("quantized::conv2d_relu", "int8"),
+        ("quantized::linear_dynamic_fp16", "fp16"),
+        ("aten::_weight_int8pack_mm", "int8"),
+        ("aten::_weight_int4pack_mm_for_cpu", "int4"),
+        ("aten::_dyn_quant_matmul_4bit", "int4"),
+        ("aten::_int_mm", "int8"),
+        ("aten::_scaled_mm", "fp8"),
+        ("onednn::qlinear_pointwise", "int8"),
+        ("onednn::qconv2d_pointwise", "int8"),
+        ("aten::fbgemm_linear_fp16_weight", "fp16"),
+        ("aten::mm", "fp32"),
+        ("aten::_weight_tomorrow_mm", "unknown"),
+        ("myextension::linear", "unknown"),
+    ],
+)
+def test_the_name_of_a_product_counts_more_than_its_types(name: str, expected: str) -> None:
+    """Weights may be packed as fp32 or bytes; only operators that are known multiply what their arguments show."""
+    assert product_type(Event(name, 1.0, 0, (), ("float", "float"))) == expected
+
+
+def test_a_gemv_in_bf16_is_native() -> None:
+    """torch calls sbgemm for two matrices only; a vector goes through its own loops."""
+    audit = blas_audit(blas="openblas 0.3.30 neoversen2", sbgemm=True)
+    vector = gemm_event("aten::mv", "c10::BFloat16")
+    assert library_kernel(vector, OperatorClass.MATMUL, audit) == "native bf16"
+    assert library_kernel(replace(vector, name="aten::mm"), OperatorClass.MATMUL, audit) == "openblas sbgemm"
 
 
 @pytest.mark.parametrize(
@@ -93,10 +129,13 @@ def test_operand_type(dtypes: tuple[str, ...], expected: str) -> None:
         ("aten::relu_", "native", NATIVE),
         ("## Call CompiledFxGraph fabc123 ##", INDUCTOR, NATIVE),
         ("cpp_fused_add_0", INDUCTOR, NATIVE),
+        ("torchvision::nms", "native", NATIVE),
+        ("aten::invented_tomorrow", "aten::invented_tomorrow", UNKNOWN_KERNEL),
+        ("myextension::norm", "myextension::norm", UNKNOWN_KERNEL),
     ],
 )
 def test_operators_that_are_not_products(name: str, kernel: str, category: str) -> None:
-    """Movement, dispatch and arithmetic without products are told apart by name."""
+    """Movement, dispatch and arithmetic without products are told apart by name; what is not known is unknown."""
     assert other_kernel(Event(name, 1.0, -1)) == (kernel, category)
 
 

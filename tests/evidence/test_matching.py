@@ -76,7 +76,7 @@ def test_transposed_and_one_dimensional_convolutions() -> None:
     shapes = ((1, 8, 8, 8), (8, 4, 3, 3))
     transposed = Event("mkldnn::_convolution_transpose_pointwise", 1.0, -1, shapes)
     assert matched([transposed], conv_line("x", "f32", 1.0)).keys() == {0}
-    flat = Event("aten::thnn_conv1d", 1.0, -1, ((1, 8, 64), (8, 8, 3)))
+    flat = Event("aten::_slow_conv2d_forward", 1.0, -1, ((1, 8, 64), (8, 8, 3)))
     assert matched([flat], conv_line("x", "f32", 1.0)).keys() == {0}
     assert matched([replace(flat, shapes=((1, 4, 64), (8, 4, 3)))], conv_line("x", "f32", 1.0)) == {}
 

@@ -7,7 +7,15 @@ from pathlib import Path
 import onednn_recordings as recordings
 import pytest
 
-from modelzoo.evidence.onednn_log import BF16_ALLOWED, logged_precision, parse_mkl, parse_onednn, problem_dimensions
+from modelzoo.evidence.onednn_log import (
+    BF16_ALLOWED,
+    Primitive,
+    logged_precision,
+    parse_mkl,
+    parse_onednn,
+    problem_dimensions,
+    problem_flop,
+)
 
 V2 = (
     "onednn_verbose,exec,cpu,convolution,gemm:acl,forward_training,src_f32::blocked:acdb:f0 "
@@ -70,7 +78,7 @@ def test_garbage_does_not_crash() -> None:
     )
     log = parse_onednn(text)
     assert len(log.primitives) == 1
-    assert log.unparsed == 2
+    assert log.unparsed == 3
 
 
 def test_header() -> None:
@@ -121,8 +129,8 @@ def test_mkl() -> None:
     """MKL's calls are counted by function, whatever their arguments."""
     text = (
         "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture\n"
-        "MKL_VERBOSE SGEMM(T,N,384,64,64,0x7fff,0x55d4) 1.50ms CNR:OFF Dyn:0 FastMM:1 TID:0  NThr:2\n"
-        "MKL_VERBOSE SGEMM(T,N,384,64,64,0x7fff,0x55d4) 500.00us CNR:OFF Dyn:0 FastMM:1 TID:1  NThr:2\n"
+        "MKL_VERBOSE SGEMM(T,N,384,64,64,0x7fff,0x55d4) 1.50ms CNR:OFF FastMM:1 TID:0  NThr:2\n"
+        "MKL_VERBOSE SGEMM(T,N,384,64,64,0x7fff,0x55d4) 500.00us CNR:OFF FastMM:1 TID:1  NThr:2\n"
     )
     (call,) = parse_mkl(text)
     assert (call.function, call.count) == ("SGEMM", 2)
@@ -151,3 +159,89 @@ def test_own_recordings(path: Path) -> None:
     assert len(log.primitives) == found.output.count("exec,cpu")
     assert bool(log.primitives) == (found.mode != "off")
     assert all(logged_precision(each) in ("fp32", "bf16") for each in log.primitives if each.is_compute)
+
+
+def fast_math(kind: str, kernel: str, weights: str) -> Primitive:
+    """A product of fp32 operands that allows bf16; ``weights`` is how oneDNN prints its weights."""
+    tensors = f"src:f32::blocked:ab::f0 {weights} dst:f32::blocked:ab::f0"
+    line = f"onednn_verbose,v1,primitive,exec,cpu,{kind},{kernel},undef,{tensors},attr-fpmath:bf16,,4x16:16x8,1"
+    (primitive,) = parse_onednn(line).primitives
+    return primitive
+
+
+CHOSEN, GIVEN = "wei:f32:a:blocked:Ba4b::f0", "wei:f32::blocked:ab::f0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "weights", "expected"),
+    [
+        ("convolution", "indirect_gemm:acl", CHOSEN, "fp32"),
+        ("matmul", "gemm:acl", CHOSEN, "fp32"),
+        ("inner_product", "acl", CHOSEN, "fp32"),
+        ("matmul", "gemm:acl", GIVEN, BF16_ALLOWED),
+        ("matmul", "gemm:acl", "wei:bf16:a:blocked:BA4b4a::f0", "bf16"),
+        ("deconvolution", "acl", CHOSEN, BF16_ALLOWED),
+        ("convolution", "wino:acl", CHOSEN, BF16_ALLOWED),
+        ("convolution", "depthwise_convolution:acl", GIVEN, "fp32"),
+        ("convolution", "jit_dw:sve_256", GIVEN, "fp32"),
+        ("convolution", "brgconv:sve_256", GIVEN, "fp32"),
+        ("convolution", "gemm:ref", GIVEN, "fp32"),
+        ("convolution", "tomorrow:acl", CHOSEN, BF16_ALLOWED),
+    ],
+)
+def test_which_kernels_of_arm_set_fast_math_aside(kind: str, kernel: str, weights: str, expected: str) -> None:
+    """Compute Library's need bf16 weights in a layout of their own; without it, nothing shows what they did."""
+    assert logged_precision(fast_math(kind, kernel, weights)) == expected
+
+
+def test_a_product_through_the_blas_interface_is_a_product() -> None:
+    """dnnl_sgemm is logged as gemm_api, without an implementation (src/common/gemm.cpp)."""
+    line = (
+        "onednn_verbose,v1,primitive,exec,cpu,gemm_api,,undef,src_s8::blocked:ab:f0 wei_s8::blocked:ab:f0 "
+        "dst_s32::blocked:ab:f0,,,128x256:256x64,0.5"
+    )
+    (primitive,) = parse_onednn(line).primitives
+    assert primitive.is_compute
+    assert (logged_precision(primitive), problem_flop(primitive)) == ("int8", 2 * 128 * 256 * 64)
+
+
+def test_a_kind_of_primitive_that_is_not_known_is_a_product() -> None:
+    """Only what is known to move or transform data is not."""
+    assert fast_math("invented_tomorrow", "x", GIVEN).is_compute
+    assert not fast_math("softmax", "x", GIVEN).is_compute
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem", "expected"),
+    [
+        ("convolution", "mb4_ic32oc64_ih56oh28kh3sh2dh0ph1_iw56ow28kw3sw2dw0pw1", 2 * 4 * 64 * 28 * 28 * 32 * 9),
+        ("convolution", "mb1_g32ic32oc32_ih8oh8kh3_iw8ow8kw3", 2 * 32 * 8 * 8 * 9),
+        ("deconvolution", "mb1_ic8oc4_ih8oh16kh2_iw8ow16kw2", 2 * 8 * 8 * 8 * 4 * 4),
+        ("inner_product", "mb2ic16ih2iw2oc8", 2 * 2 * 16 * 4 * 8),
+        ("rnn", "l1t2mb3", None),
+    ],
+)
+def test_the_operations_of_a_problem(kind: str, problem: str, expected: int | None) -> None:
+    """Each output, or input of a deconvolution, is multiplied by one filter of its group."""
+    line = f"onednn_verbose,v1,primitive,exec,cpu,{kind},x,undef,src:f32::blocked:ab::f0,,,{problem},1"
+    (primitive,) = parse_onednn(line).primitives
+    assert problem_flop(primitive) == expected
+
+
+def test_what_mkl_multiplied_is_counted() -> None:
+    """By the sizes of GEMM and GEMV; a batch's are behind pointers, and count nothing."""
+    text = "\n".join(
+        (
+            "MKL_VERBOSE SGEMM(T,N,768,384,64,0x1,0x2,64,0x3,64,0x4,0x5,768) 2.00ms CNR:OFF FastMM:1 TID:0  NThr:2",
+            "MKL_VERBOSE SGEMM(T,N,768,384,64,0x1,0x2,64,0x3,64,0x4,0x5,768) 3.00ms CNR:OFF FastMM:1 TID:1  NThr:2",
+            "MKL_VERBOSE SGEMV(T,16,8,0x1,0x2,16,0x3,1,0x4,0x5,1) 1.00us CNR:OFF FastMM:1 TID:0  NThr:2",
+            "MKL_VERBOSE SGEMM_BATCH(0x1,0x2,0x3,0x4) 1.00us CNR:OFF FastMM:1 TID:0  NThr:2",
+        )
+    )
+    calls = {call.function: call for call in parse_mkl(text)}
+    assert {name: call.flop for name, call in calls.items()} == {
+        "SGEMM": 2 * 2 * 768 * 384 * 64,
+        "SGEMV": 2 * 16 * 8,
+        "SGEMM_BATCH": 0,
+    }
+    assert (calls["SGEMM"].seconds, calls["SGEMM"].main_seconds) == (pytest.approx(5e-3), pytest.approx(2e-3))

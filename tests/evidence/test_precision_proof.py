@@ -6,77 +6,91 @@ from pathlib import Path
 
 import onednn_recordings as recordings
 import pytest
-from evidence_samples import canary, conv_line, gemm_event
+from evidence_samples import ALL_FP32, canary, conv_line, gemm_event
 from onednn_recordings import LOGS, audit_of, canary_of, log_path, probes
 
 from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import parse_onednn
 from modelzoo.evidence.operators import PASS_EVENT
-from modelzoo.evidence.precision_proof import NO_PROOF, UNKNOWN, PrecisionProof, PrecisionProver
+from modelzoo.evidence.precision_proof import NO_PROOF, UNKNOWN, PrecisionProof, PrecisionProver, decide_precision
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
-from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource
+from modelzoo.records.evidence import LogSource, ProofSource
 
 FAST_MATH_LINE = conv_line("gemm:acl", "f32", 1.0).replace("attr-scratchpad:user", "attr-fpmath:bf16")
 (FAST_MATH,) = parse_onednn(FAST_MATH_LINE).primitives
 """fp32 operands, bf16 allowed: the log does not show what ACL did."""
-CONV, LINEAR, MATMUL = OperatorClass.CONV, OperatorClass.LINEAR, OperatorClass.MATMUL
 
 
 @pytest.mark.parametrize(
     ("level", "bf16_method", "precision", "decided_by"),
     [
-        (CanaryLevel.BF16, "fastmath", "bf16", ProofSource.CANARY),
-        (CanaryLevel.FP32, "fastmath", "fp32", ProofSource.CANARY),
-        (CanaryLevel.REDUCED, "fastmath", "reduced", ProofSource.CANARY),
-        (CanaryLevel.BROKEN, "fastmath", UNKNOWN, ProofSource.NOTHING),
-        (CanaryLevel.FAILED, "fastmath", UNKNOWN, ProofSource.NOTHING),
-        (CanaryLevel.FP32, "autocast", "fp32", ProofSource.CANARY),
-        (CanaryLevel.BF16, "autocast", UNKNOWN, ProofSource.NOTHING),
-        (None, "fastmath", UNKNOWN, ProofSource.NOTHING),
+        ("bf16", "fastmath", "bf16", ProofSource.CANARY),
+        ("fp32", "fastmath", "fp32", ProofSource.CANARY),
+        ("reduced", "fastmath", "reduced", ProofSource.CANARY),
+        ("broken", "fastmath", UNKNOWN, ProofSource.NOTHING),
+        ("failed", "fastmath", UNKNOWN, ProofSource.NOTHING),
+        ("fp32", "autocast", "fp32", ProofSource.CANARY),
+        ("bf16", "autocast", UNKNOWN, ProofSource.NOTHING),
     ],
 )
 def test_the_canary_decides_if_fast_math_is_allowed(
-    level: CanaryLevel | None, bf16_method: str, precision: str, decided_by: ProofSource
+    level: str, bf16_method: str, precision: str, decided_by: ProofSource
 ) -> None:
     """Under autocast the canary's operands are bf16, so its bf16 error shows nothing about fp32 operands."""
-    prover = PrecisionProver({"conv": level} if level else {}, bf16_method, ())
-    assert prover.prove_primitive(FAST_MATH, CONV) == PrecisionProof(precision, decided_by)
+    ran = canary("fp32", "fp32", level, kernels={"conv": "convolution gemm:acl"})
+    assert PrecisionProver(ran, bf16_method).prove_primitive(FAST_MATH) == PrecisionProof(precision, decided_by)
+
+
+@pytest.mark.parametrize("ran", ["convolution indirect_gemm:acl", "convolution jit_dw:sve_256", "matmul gemm:acl"])
+def test_the_canary_decides_for_the_kernel_that_it_ran_only(ran: str) -> None:
+    """A dense convolution shows nothing about the kernel of a grouped one, nor about another primitive's."""
+    found = PrecisionProver(canary("bf16", "bf16", "bf16", kernels={"conv": ran}), "fastmath")
+    assert found.prove_primitive(FAST_MATH) == NO_PROOF
+    assert PrecisionProver(None, "fastmath").prove_primitive(FAST_MATH) == NO_PROOF
 
 
 def test_bf16_operands_prove_bf16() -> None:
     """No canary is needed, and none can disagree: the operands are stored with 8 significant bits."""
     (primitive,) = parse_onednn(conv_line("jit_bf16:avx512_core_bf16", "bf16", 1.0)).primitives
-    for levels, decided_by in (
-        ({}, ProofSource.KERNEL_LOG),
-        ({"conv": CanaryLevel.FP32}, ProofSource.KERNEL_LOG),
-        ({"conv": CanaryLevel.BF16}, ProofSource.BOTH),
+    kernels = {"conv": "convolution jit_bf16:avx512_core_bf16"}
+    for ran, decided_by in (
+        (None, ProofSource.KERNEL_LOG),
+        (canary("fp32", "fp32", "fp32", kernels=kernels), ProofSource.KERNEL_LOG),
+        (canary("bf16", "bf16", "bf16", kernels=kernels), ProofSource.BOTH),
     ):
-        assert PrecisionProver(levels, "cast", ()).prove_primitive(primitive, CONV) == PrecisionProof(
-            "bf16", decided_by
-        )
+        assert PrecisionProver(ran, "cast").prove_primitive(primitive) == PrecisionProof("bf16", decided_by)
 
 
-def test_attention_is_judged_by_the_matmul_canary() -> None:
-    """The canary has no attention; its products are plain matrix products."""
-    prover = PrecisionProver({"matmul": CanaryLevel.BF16}, "fastmath", ())
-    assert prover.prove_primitive(FAST_MATH, OperatorClass.ATTENTION).precision == "bf16"
+def test_operands_of_unknown_type_stay_unknown() -> None:
+    """What the canary's operands became says nothing about operands that nobody knows."""
+    prover = PrecisionProver(ALL_FP32, None)
+    assert prover.prove_library_call("unknown", "aten::mm", ProofSource.DATA_TYPES) == NO_PROOF
+    assert decide_precision("unknown", CanaryLevel.FP32, ProofSource.DATA_TYPES) == NO_PROOF
 
 
-def test_convolutions_outside_onednn_are_judged_by_the_matmul_canary() -> None:
-    """torch unfolds them and calls the same sgemm; only an operator named linear or addmm is compared with Linear."""
-    prover = PrecisionProver({"matmul": CanaryLevel.FP32, "linear": CanaryLevel.BF16}, "fastmath", ())
-    assert prover.prove_library_call("fp32", "aten::_slow_conv2d_forward", CONV).precision == "fp32"
-    assert prover.prove_library_call("fp32", "aten::mm", LINEAR).precision == "fp32"
-    assert prover.prove_library_call("fp32", "aten::addmm", LINEAR).precision == "bf16"
+def test_outside_onednn_the_canary_that_ran_there_decides() -> None:
+    """torch unfolds convolutions and calls the same sgemm; only an operator of class linear is compared with Linear."""
+    prover = PrecisionProver(canary("fp32", "bf16", "bf16"), "fastmath")
+
+    def precision(operator: str) -> str:
+        return prover.prove_library_call("fp32", operator, ProofSource.DATA_TYPES).precision
+
+    assert precision("aten::_slow_conv2d_forward") == "fp32"
+    assert precision("aten::mm") == "fp32"
+    assert precision("aten::addmm") == "bf16"
 
 
 def test_a_call_outside_onednn_does_not_inherit_its_bf16() -> None:
-    """If other calls of the class went through oneDNN, so did the canary's; nothing is known about this one."""
-    levels = {"matmul": CanaryLevel.BF16}
-    assert PrecisionProver(levels, "fastmath", {MATMUL}).prove_library_call("fp32", "aten::mm", MATMUL) == NO_PROOF
-    assert PrecisionProver(levels, "fastmath", {CONV}).prove_library_call("fp32", "aten::mm", MATMUL) != NO_PROOF
+    """Nothing is known about it if no operator of the canary ran outside oneDNN, although fast math is allowed."""
+    kernels = dict.fromkeys(("matmul", "linear", "conv"), "matmul gemm:acl")
+    inside = canary("bf16", "bf16", "bf16", kernels=kernels)
+    call = ("fp32", "aten::mm", ProofSource.DATA_TYPES)
+    assert PrecisionProver(inside, "fastmath").prove_library_call(*call) == NO_PROOF
+    assert PrecisionProver(None, "fastmath").prove_library_call(*call) == NO_PROOF
+    one_outside = canary("fp32", "bf16", "bf16", kernels={"linear": "matmul gemm:acl", "conv": "convolution gemm:acl"})
+    assert PrecisionProver(one_outside, "fastmath").prove_library_call(*call).precision == "fp32"
 
 
 def test_canary_decides_for_a_recorded_log_that_allows_both(shared: Path) -> None:
@@ -89,13 +103,15 @@ def test_canary_decides_for_a_recorded_log_that_allows_both(shared: Path) -> Non
 
 @pytest.mark.parametrize("name", LOGS)
 def test_the_log_alone_is_never_wrong(shared: Path, name: str) -> None:
-    """Without a canary the precision is right or unknown, and unknown only if ACL was allowed bf16."""
+    """Without a canary the precision is right or unknown, and unknown only if a library was allowed bf16."""
     for probe in probes(log_path(shared, name)):
         evidence = build_evidence(audit_of(probe), None, "bf16" if probe.bf16_method else "fp32", probe.bf16_method)
         (precision,) = evidence.classes[0].precisions
         if precision != probe.truth:
             assert precision == "unknown precision"
-            assert any(each.attributes.get("fpmath") == "bf16" for each in probe.log.primitives)
+            outside = not any(each.is_compute for each in probe.log.primitives)
+            allowed = any(each.attributes.get("fpmath") == "bf16" for each in probe.log.primitives)
+            assert allowed or (outside and probe.bf16_method == "fastmath")
 
 
 def test_product_that_left_onednn_is_not_judged_by_its_canary() -> None:
@@ -107,5 +123,7 @@ def test_product_that_left_onednn_is_not_judged_by_its_canary() -> None:
     large = replace(gemm_event("aten::addmm", "float"), shapes=((128,), (128, 256), (256, 128)))
     events = (Event(PASS_EVENT, 0.0, -1), large, gemm_event("aten::addmm", "float", 0.5))
     audit = Audit(1, 1.5, events, parse_onednn(line), LogSource.RUNTIME_SWITCH, "openblas")
-    evidence = build_evidence(audit, canary("fp32", "bf16", "bf16"), "bf16", "fastmath")
-    assert evidence.classes[0].precisions == ("bf16", "unknown precision")
+    ran = canary("fp32", "bf16", "bf16", kernels={"linear": "matmul gemm:acl", "conv": "convolution gemm:acl"})
+    assert build_evidence(audit, ran, "bf16", "fastmath").classes[0].precisions == ("bf16", "fp32")
+    inside = canary("bf16", "bf16", "bf16", kernels=dict.fromkeys(("matmul", "linear", "conv"), "matmul gemm:acl"))
+    assert build_evidence(audit, inside, "bf16", "fastmath").classes[0].precisions == ("bf16", "unknown precision")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onednn_recordings as recordings
 import pytest
-from evidence_samples import ALL_BF16, ALL_FP32, adds_up, blas_audit, canary, conv_event, conv_line, gemm_event
+from evidence_samples import ALL_BF16, ALL_FP32, adds_up, blas_audit, canary, conv_event, conv_line, gemm_event, judge
 from onednn_recordings import LOGS, audit_of, canary_of, event_of, log_path, probes
 
 from modelzoo.evidence.observation import Audit, Event
@@ -17,6 +17,7 @@ from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.evidence import Evidence, LogSource
+from modelzoo.records.profile import Flops
 
 
 def whole(all_probes: list[recordings.Probe]) -> Audit:
@@ -37,7 +38,13 @@ def test_recorded_logs_operator_by_operator(shared: Path, name: str) -> None:
     assert all_probes
     for probe in all_probes:
         requested = "fp32" if probe.bf16_method is None else "bf16"
-        evidence = build_evidence(audit_of(probe), canary_of(all_probes, probe), requested, probe.bf16_method)
+        evidence = build_evidence(
+            audit_of(probe),
+            canary_of(all_probes, probe),
+            requested,
+            probe.bf16_method,
+            calls=recordings.counted_calls(probe),
+        )
         (found,) = evidence.classes
         assert found.operator_class == probe.operator
         assert found.precisions == (probe.truth,), (probe.section, probe.operator)
@@ -62,7 +69,9 @@ def test_partly_names_the_operators(shared: Path, name: str, line: str) -> None:
     audit = replace(audit, events=tuple(replace(event, seconds=10.0) for event in audit.events))
     primitives = tuple(replace(each, seconds=9.0 if each.is_compute else 0.0) for each in audit.log.primitives)
     audit = replace(audit, log=replace(audit.log, primitives=primitives))
-    evidence = build_evidence(audit, canary_of(found, found[0]), "bf16", "fastmath")
+    evidence = build_evidence(
+        audit, canary_of(found, found[0]), "bf16", "fastmath", calls=recordings.counted_calls(*found)
+    )
     assert evidence.verdict == "PARTLY"
     assert line in evidence.line
 
@@ -72,7 +81,9 @@ def test_fast_math_that_the_library_ignores(shared: Path) -> None:
     found = recordings.fp32_probes(shared, "neoverse-n2_torch2.5.1_fpmath-bf16")
     (conv,) = (probe for probe in found if probe.operator == "conv")
     assert conv.log.primitives[-2].attributes["fpmath"] == "bf16"
-    evidence = build_evidence(audit_of(conv), canary_of(found, conv), "bf16", "fastmath")
+    evidence = build_evidence(
+        audit_of(conv), canary_of(found, conv), "bf16", "fastmath", calls=recordings.counted_calls(conv)
+    )
     assert evidence.verdict == "NOT_ACTIVE"
     assert "oneDNN was allowed bf16" in evidence.line
     assert "indirect_gemm:acl" in evidence.line
@@ -82,7 +93,9 @@ def test_fast_math_that_the_library_ignores(shared: Path) -> None:
 def test_variable_overridden(shared: Path) -> None:
     """If oneDNN was never allowed bf16, the reason says so."""
     found = recordings.fp32_probes(shared, "neoverse-n2_torch2.10.0_fpmath-strict")
-    evidence = build_evidence(whole(found), canary_of(found, found[0]), "bf16", "fastmath")
+    evidence = build_evidence(
+        whole(found), canary_of(found, found[0]), "bf16", "fastmath", calls=recordings.counted_calls(*found)
+    )
     assert evidence.line.startswith("bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16")
     assert not evidence.proven
 
@@ -90,7 +103,9 @@ def test_variable_overridden(shared: Path) -> None:
 def test_reference_kernel(shared: Path) -> None:
     """A model cast to bf16 on 2.5.1 is ACTIVE and still not accepted: its convolution ran in ref:any."""
     found = [p for p in probes(log_path(shared, LOGS[-2])) if p.section == "bf16"]
-    evidence = build_evidence(whole(found), canary_of(found, found[0]), "bf16", "cast")
+    evidence = build_evidence(
+        whole(found), canary_of(found, found[0]), "bf16", "cast", calls=recordings.counted_calls(*found)
+    )
     assert evidence.verdict == "ACTIVE"
     assert evidence.reference_kernels == ("oneDNN ref:any",)
     assert evidence.reference_share > 0.5
@@ -103,7 +118,8 @@ def test_reference_kernel(shared: Path) -> None:
 def test_own_recordings(path: Path) -> None:
     """On x86 without AMX only autocast and cast run bf16; shares add up and little is unattributed."""
     found = recordings.load_recording(path)
-    evidence = build_evidence(found.audit, found.canary, found.requested, found.bf16_method)
+    calls = recordings.calls_of(found.mode, "1.13" not in path.name)
+    evidence = build_evidence(found.audit, found.canary, found.requested, found.bf16_method, calls=calls)
     expected = {"autocast": "ACTIVE", "cast": "ACTIVE"}
     other = "FP32" if found.requested == "fp32" else "NOT_ACTIVE"
     assert evidence.verdict == expected.get(found.mode, other)
@@ -119,7 +135,7 @@ def test_own_recordings(path: Path) -> None:
 
 def test_sgemm_that_rounds_inside() -> None:
     """If a patched BLAS computes fp32 tensors in bf16, only the canary shows it."""
-    evidence = build_evidence(blas_audit(gemm_event("aten::mm", "float")), canary("bf16", "fp32", "fp32"), "fp32")
+    evidence = judge(blas_audit(gemm_event("aten::mm", "float")), canary("bf16", "fp32", "fp32"), "fp32")
     assert evidence.verdict == "NOT_FP32"
     assert evidence.decided_by == ("canary",)
     assert "matmul ran in bf16: openblas sgemm" in evidence.line
@@ -128,16 +144,16 @@ def test_sgemm_that_rounds_inside() -> None:
 def test_fp32_needs_a_clean_canary() -> None:
     """Every canary operator must be fp32, even one that the model does not use."""
     audit = blas_audit(gemm_event("aten::addmm", "float"))
-    assert build_evidence(audit, ALL_FP32, "fp32").verdict == "FP32"
-    assert build_evidence(audit, canary("fp32", "fp32", "reduced"), "fp32").verdict == "NOT_FP32"
-    assert build_evidence(audit, canary("fp32", "fp32", "broken"), "fp32").verdict == "NOT_FP32"
-    assert build_evidence(audit, None, "fp32").verdict == "UNKNOWN"
+    assert judge(audit, ALL_FP32, "fp32").verdict == "FP32"
+    assert judge(audit, canary("fp32", "fp32", "reduced"), "fp32").verdict == "NOT_FP32"
+    assert judge(audit, canary("fp32", "fp32", "broken"), "fp32").verdict == "NOT_FP32"
+    assert judge(audit, None, "fp32").verdict == "UNKNOWN"
 
 
 def test_bf16_in_an_fp32_run() -> None:
     """One product with bf16 operands is enough for NOT_FP32."""
     audit = blas_audit(gemm_event("aten::mm", "float", 99.0), gemm_event("aten::addmm", "c10::BFloat16", 1.0))
-    evidence = build_evidence(audit, ALL_FP32, "fp32")
+    evidence = judge(audit, ALL_FP32, "fp32")
     assert evidence.verdict == "NOT_FP32"
     assert "linear ran in bf16" in evidence.line
 
@@ -145,28 +161,80 @@ def test_bf16_in_an_fp32_run() -> None:
 def test_autocast_that_leaves_operators_in_fp32() -> None:
     """Under autocast the canary's bf16 error proves nothing about operands that stayed fp32."""
     audit = blas_audit(gemm_event("aten::mm", "float", 1.0), gemm_event("aten::addmm", "c10::BFloat16", 1.0))
-    evidence = build_evidence(audit, ALL_BF16, "bf16", "autocast")
+    evidence = judge(audit, ALL_BF16, "bf16", "autocast")
     assert evidence.verdict == "PARTLY"
     assert "linear yes, matmul no; 50 % of compute time" in evidence.line
+
+
+def mixed(fp32: float, bf16: float, *, flop: tuple[int, int] | None = None) -> Audit:
+    """A matrix product in fp32 and a layer in bf16, with these seconds and as much arithmetic, or with ``flop``."""
+    rows = flop or (round(10 * fp32), round(10 * bf16))
+    product = replace(gemm_event("aten::mm", "float", fp32), shapes=((rows[0], 16), (16, 8)))
+    layer = replace(gemm_event("aten::addmm", "c10::BFloat16", bf16), shapes=((8,), (rows[1], 16), (16, 8)))
+    return blas_audit(product, layer)
 
 
 def test_thresholds() -> None:
     """bf16 is active from 90 % on and not active below 1 %."""
 
     def verdict(bf16: float) -> str:
-        audit = blas_audit(
-            gemm_event("aten::mm", "float", 100.0 - bf16), gemm_event("aten::addmm", "c10::BFloat16", bf16)
-        )
-        return build_evidence(audit, ALL_BF16, "bf16", "autocast").verdict
+        return judge(mixed(100.0 - bf16, bf16), ALL_BF16, "bf16", "autocast").verdict
 
     assert [verdict(share) for share in (90.0, 89.9, 1.0, 0.9)] == ["ACTIVE", "PARTLY", "PARTLY", "NOT_ACTIVE"]
 
 
 def test_active_names_what_stayed_in_fp32() -> None:
     """A class that takes little time does not change the verdict, but is named."""
-    audit = blas_audit(gemm_event("aten::mm", "float", 0.1), gemm_event("aten::addmm", "c10::BFloat16", 99.9))
-    line = build_evidence(audit, ALL_BF16, "bf16", "autocast").line
+    line = judge(mixed(0.1, 99.9), ALL_BF16, "bf16", "autocast").line
     assert line == "bf16: ACTIVE (linear yes, matmul no; 100 % of compute time in bf16 kernels)"
+
+
+def test_slow_bf16_is_not_active_if_fast_fp32_does_much_of_the_work() -> None:
+    """Time alone would hide half of the model."""
+    line = judge(mixed(1.0, 99.0, flop=(500, 500)), ALL_BF16, "bf16", "autocast").line
+    assert line == (
+        "bf16: PARTLY (linear yes, matmul no; 99 % of compute time in bf16 kernels, which do 50 % of the arithmetic)"
+    )
+
+
+def test_generated_code_that_hides_the_products_is_unknown() -> None:
+    """Templates of max-autotune call no library: what they multiply is counted, and no product accounts for it."""
+    graph = Event("## Call CompiledFxGraph fabc ##", 9.0, 0)
+    attention = gemm_event("aten::bmm", "c10::BFloat16", 1.0)
+    audit = blas_audit(graph, attention)
+    counted = Flops(10 * 1024, 0, {"aten::addmm": 9 * 1024, "aten::bmm": 1024})
+    evidence = build_evidence(audit, ALL_BF16, "bf16", "autocast", counted=counted)
+    assert evidence.line == (
+        "bf16: UNKNOWN (100 % of compute time in bf16 kernels; the precision of 90 % of the arithmetic is not known; "
+        "what ran in 90 % of the time is not known (inductor C++ kernels 90 %))"
+    )
+    assert not evidence.proven
+    plain = build_evidence(blas_audit(graph), ALL_FP32, "fp32", counted=counted)
+    assert plain.line.startswith("fp32: UNKNOWN (the precision of 100 % of the arithmetic is not known; what ran in")
+
+
+def test_what_was_not_counted_is_not_proven() -> None:
+    """The products may not be all of them."""
+    audit = blas_audit(gemm_event("aten::mm", "float"))
+    assert build_evidence(audit, ALL_FP32, "fp32").line == "fp32: UNKNOWN (the operations of the pass were not counted)"
+
+
+def test_without_a_kernel_log_onednn_may_have_run_anything() -> None:
+    """fp32 operands show nothing then, unless this torch has no oneDNN."""
+    audit = replace(blas_audit(gemm_event("aten::addmm", "float")), log_source=LogSource.NONE)
+    assert judge(audit, ALL_FP32, "fp32").verdict == "UNKNOWN"
+    assert judge(replace(audit, log=OneDnnLog("")), ALL_FP32, "fp32").verdict == "FP32"
+
+
+def test_a_narrow_reorder_without_a_product_is_not_proven() -> None:
+    """Something was converted to int8, and nothing that was seen multiplied it."""
+    reorder = (
+        "onednn_verbose,v1,primitive,exec,cpu,reorder,jit:uni,undef,"
+        "src:f32::blocked:ab::f0 dst:s8::blocked:ab::f0,,,16x8,1"
+    )
+    audit = replace(blas_audit(gemm_event("aten::mm", "float")), log=parse_onednn(reorder))
+    line = judge(audit, ALL_FP32, "fp32").line
+    assert line == "fp32: UNKNOWN (the kernel log has int8, which no product explains)"
 
 
 def test_undecided_is_unknown() -> None:
@@ -175,11 +243,11 @@ def test_undecided_is_unknown() -> None:
     audit = Audit(
         1, 1.0, (Event(PASS_EVENT, 0.0, -1), conv_event(1.0)), parse_onednn(line), LogSource.ENVIRONMENT, "openblas"
     )
-    assert build_evidence(audit, None, "bf16", "fastmath").verdict == "UNKNOWN"
+    assert judge(audit, None, "bf16", "fastmath").verdict == "UNKNOWN"
 
 
 def test_nothing_to_judge() -> None:
     """A model without products cannot be judged."""
     audit = blas_audit(Event("aten::relu_", 1.0, 0, ((4, 4),), ("float",)))
-    assert build_evidence(audit, ALL_FP32, "fp32").verdict == "UNKNOWN"
-    assert build_evidence(audit, ALL_FP32, "bf16", "cast").verdict == "UNKNOWN"
+    assert judge(audit, ALL_FP32, "fp32").verdict == "UNKNOWN"
+    assert judge(audit, ALL_FP32, "bf16", "cast").verdict == "UNKNOWN"

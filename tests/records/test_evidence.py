@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from evidence_samples import ALL_FP32, blas_audit, gemm_event
+from evidence_samples import ALL_FP32, blas_audit, gemm_event, judge
 
-from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.evidence import REFERENCE_SHARE, Evidence, ProofVerdict
 
-EVIDENCE = build_evidence(blas_audit(gemm_event("aten::mm", "float")), ALL_FP32, "fp32")
+EVIDENCE = judge(blas_audit(gemm_event("aten::mm", "float")), ALL_FP32, "fp32")
 
 
 def test_evidence_survives_json() -> None:

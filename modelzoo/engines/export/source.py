@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.structure import Structure, flatten, rebuild
 from modelzoo.records.agreement import INPUT_CHANGE
+from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.batches import make_inputs
@@ -94,6 +95,21 @@ class TorchSource:
             other = _arrays(flat(*changed)) if changed is not None else ()
         count = structure.count
         return Expected(found[:count], structure, found[count:], names, other[:count], other[count:])
+
+    @cached_property
+    def flops(self) -> Flops | None:
+        """The operations that torch counts in one pass of the batch; ``None`` if it cannot."""
+        import torch
+
+        from modelzoo.evidence.flops import FlopCountError, count_flops
+
+        # Making them runs models too; and torch's exporter to ONNX leaves the module in training mode.
+        module, args = self.module.eval(), self.inputs.args
+        try:
+            with torch.no_grad():
+                return count_flops(lambda: module(*args))
+        except FlopCountError:
+            return None
 
     def flat_module(self, *, heads: bool) -> Any:
         """Return a ``FlatModule`` around the module.

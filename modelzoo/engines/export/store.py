@@ -19,7 +19,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ from modelzoo.files import replace_atomically, write_atomically
 from modelzoo.machine.directories import cache_directory
 from modelzoo.records.codec import decode, encode_json
 from modelzoo.records.export import Conversion, Export
+from modelzoo.records.profile import Flops
 from modelzoo.workload.batches import inputs_digest
 from modelzoo.workload.declaration import Inputs
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from modelzoo.engines.export.source import TorchSource
 
 MANIFEST = "manifest.json"
-LAYOUT = 3
+LAYOUT = 4
 """Version of what is written, a part of the key; increase it if an exporter of the suite writes something else."""
 T = TypeVar("T")
 
@@ -67,6 +68,7 @@ class Batch:
         outputs: how torch's outputs are nested.
         heads: names of the raw heads' arrays.
         is_changed: whether torch's outputs for slightly different inputs are stored too.
+        flops: the operations that torch counts in a pass of the batch; ``None`` if it cannot.
     """
 
     items: tuple[str, ...]
@@ -74,6 +76,7 @@ class Batch:
     outputs: Structure
     heads: tuple[str, ...] = ()
     is_changed: bool = False
+    flops: Optional[Flops] = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,9 @@ def _save_batch(directory: Path, source: TorchSource) -> str:
     with replace_atomically(directory / f"{name}.npz") as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
     is_changed = bool(expected.changed_outputs)
-    batch = Batch(source.inputs.items, source.input_structure, expected.structure, expected.head_names, is_changed)
+    batch = Batch(
+        source.inputs.items, source.input_structure, expected.structure, expected.head_names, is_changed, source.flops
+    )
     write_atomically(directory / f"{name}.json", encode_json(batch))
     return name
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.engines.export.engine import ExportedEngine, require_export
+from modelzoo.engines.export.store import read_batch
 from modelzoo.engines.jittor import environment, network
 from modelzoo.engines.jittor.remote import ELSEWHERE, RemoteModel
 from modelzoo.engines.plain_setting import require_plain
@@ -98,9 +99,9 @@ class JittorSession:
     ) -> protocol.Model:
         from modelzoo.engines.jittor.model import JittorModel
 
-        return JittorModel(
-            workload, self._setting, network.load(Path(require_export(export, workload.name, TITLE).path)), inputs
-        )
+        found = require_export(export, workload.name, TITLE)
+        loaded = network.load(Path(found.path))
+        return JittorModel(workload, self._setting, loaded, inputs, read_batch(found).flops)
 
     def canary(self) -> Canary:
         from modelzoo.engines.jittor.evidence import run_canary

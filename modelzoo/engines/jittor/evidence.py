@@ -1,6 +1,7 @@
 """What shows in which precision Jittor computes: the log of the oneDNN that it calls, and a canary.
 
-Jittor's own kernels, such as batch norm and activations, are not in that log; their time stays unattributed.
+Jittor's own kernels, such as batch norm and activations, are not in that log; their time stays unattributed. That none
+of them multiplies matrices, the operations show that torch counts in the same model.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from modelzoo.evidence.observation import Observation, parse_observation
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest, LogSource
+from modelzoo.records.profile import Flops
 
 _NO_LOG = "the log of oneDNN names no kernel that ran, so Jittor's precision cannot be proven"
 _NOT_LOGGED = (
-    "oneDNN does not log dnnl_sgemm, with which Jittor multiplies matrices: the canary alone proves its precision"
+    "oneDNN 2.6 does not log dnnl_sgemm, with which Jittor multiplies matrices: only the canary shows its precision"
 )
 
 
@@ -47,8 +49,16 @@ def log_kernels(call: Callable[[], object]) -> Observed[KernelDigest]:
     return Unavailable("; ".join(problems) or _NO_LOG) if digest is None else digest
 
 
-def audit(call: Callable[[], object], passes: int, canary: Canary | None) -> Observed[Evidence]:
-    """Run ``call`` ``passes`` times, and judge from oneDNN's log and the canary whether it computed in fp32."""
+def audit(call: Callable[[], object], passes: int, canary: Canary | None, counted: Flops | None) -> Observed[Evidence]:
+    """Run ``call`` ``passes`` times, and judge from oneDNN's log and the canary whether it computed in fp32.
+
+    Args:
+        call: one pass.
+        passes: how many to run.
+        canary: what the canary showed.
+        counted: the operations that torch counts in a pass of the same model: if the log accounts for them, no product
+            ran outside it.
+    """
     problems = [_NOT_LOGGED]
     with _logged(problems) as written:
         began = perf_counter()
@@ -70,7 +80,7 @@ def audit(call: Callable[[], object], passes: int, canary: Canary | None) -> Obs
     parsed = parse_observation(observation)
     if not any(primitive.is_compute for primitive in parsed.log.primitives):
         return Unavailable(_NO_LOG)
-    return build_evidence(parsed, canary, "fp32")
+    return build_evidence(parsed, canary, "fp32", counted=counted)
 
 
 def run_canary() -> Canary:

@@ -12,6 +12,7 @@ from modelzoo.engines.jittor.framework import reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.records.profile import Flops
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload
 
@@ -19,9 +20,11 @@ from modelzoo.workload.declaration import Inputs, Workload
 class JittorModel(ExportedModel):
     """A module of Jittor; its first call, which compiles kernels or loads compiled ones, is part of loading it."""
 
-    def __init__(self, workload: Workload, setting: ResolvedSetting, network: Any, inputs: Inputs) -> None:
+    def __init__(
+        self, workload: Workload, setting: ResolvedSetting, network: Any, inputs: Inputs, counted: Flops | None = None
+    ) -> None:
         super().__init__(workload.name, setting)
-        self._network = network
+        self._network, self._counted = network, counted
         args = self.prepare(inputs.args)
         began = perf_counter()
         with self.explained_errors():
@@ -56,7 +59,7 @@ class JittorModel(ExportedModel):
         return evidence.log_kernels(lambda: self.call(*args))
 
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
-        return evidence.audit(lambda: self.call(*args), passes, canary)
+        return evidence.audit(lambda: self.call(*args), passes, canary, self._counted)
 
     def flops(self, args: tuple[Any, ...]) -> Unavailable:
         return Unavailable("Jittor does not count operations")

@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from modelzoo.engines.onnxruntime.profile_log import CONSTANT, CPU_PROVIDER, NCHWC, fixed_sizes, marks_of, operator_of
+from modelzoo.engines.onnxruntime.operators import (
+    CONSTANT,
+    marks_of,
+    moves_memory,
+    multiplies_nothing,
+    named_precision,
+    operator_class,
+    operator_of,
+)
+from modelzoo.engines.onnxruntime.profile_log import CPU_PROVIDER, NCHWC, fixed_sizes
 from modelzoo.evidence.attribution import AttributedTime
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE
+from modelzoo.evidence.coverage import can_be_compared
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE, UNKNOWN_KERNEL
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import BF16_ALLOWED
 from modelzoo.evidence.operators import PASS_EVENT
@@ -23,19 +32,9 @@ from modelzoo.evidence.precision_proof import decide_precision
 from modelzoo.evidence.verdict import AttributedAudit, judge_attributed
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.evidence import Evidence, KernelCalls, KernelDigest, LogSource, OperatorClass, ProofSource
+from modelzoo.records.profile import Flops
 
 LIBRARY = "ONNX Runtime"
-_CLASS_PATTERNS = (
-    (OperatorClass.ATTENTION, re.compile(r"Attention")),
-    (OperatorClass.CONV, re.compile(r"Conv")),
-    (OperatorClass.LINEAR, re.compile(r"Gemm|^(LSTM|GRU|RNN)$")),
-    (OperatorClass.MATMUL, re.compile(r"MatMul|^Einsum$")),
-)
-_MOVEMENT_NAME = re.compile(
-    r"^(Reorder(In|Out)put|Cast|Concat|ConstantOfShape|DepthToSpace|Expand|Flatten|Gather(Elements|ND)?|Identity|"
-    r"MemcpyToHost|MemcpyFromHost|OneHot|Pad|Reshape|Scatter(Elements|ND)?|Shape|Slice|SpaceToDepth|Split|"
-    r"SplitToSequence|Sequence\w+|ConcatFromSequence|Squeeze|Tile|Transpose|Unsqueeze)$"
-)
 _CONTROL_FLOW = ("If", "Loop", "Scan")
 _DTYPES = {
     "float": "fp32",
@@ -50,7 +49,12 @@ _DTYPES = {
 
 
 def build_evidence(
-    events: Sequence[Event], passes: int, canary: Canary | None, requested: str, bf16_method: str | None
+    events: Sequence[Event],
+    passes: int,
+    canary: Canary | None,
+    requested: str,
+    bf16_method: str | None,
+    counted: Flops | None = None,
 ) -> Evidence:
     """Judge an audit.
 
@@ -60,6 +64,7 @@ def build_evidence(
         canary: what the canary showed under the same session options, if it ran.
         requested: ``fp32`` or ``bf16``.
         bf16_method: ``fastmath``, or ``None`` for fp32.
+        counted: the operations that torch counts in a pass of the same model.
     """
     levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
     is_allowed = bf16_method == "fastmath"
@@ -70,6 +75,8 @@ def build_evidence(
         log_source=LogSource.ENGINE,
         library=LIBRARY,
         bf16_allowed=is_allowed if any(part.is_compute for part in parts) else None,
+        counted=counted,
+        lists_all=not can_be_compared(parts, counted),
         problems=_problems(events),
     )
     return judge_attributed(audit, canary, requested, bf16_method)
@@ -93,18 +100,6 @@ def kernel_digest(events: Sequence[Event], bf16_method: str | None) -> KernelDig
     return KernelDigest(hashlib.sha256(content.encode()).hexdigest(), kernels)
 
 
-def operator_class(name: str) -> OperatorClass | None:
-    """Return the class of a node that multiplies matrices, otherwise ``None``.
-
-    Args:
-        name: as ``parse_profile`` returns it.
-    """
-    operator = operator_of(name)
-    kind = next((kind for kind, pattern in _CLASS_PATTERNS if pattern.search(operator)), None)
-    # A layer of weights, whether with a bias (Gemm) or without.
-    return OperatorClass.LINEAR if kind is OperatorClass.MATMUL and CONSTANT in marks_of(name) else kind
-
-
 def _attributed(event: Event, levels: Mapping[str, CanaryLevel], is_allowed: bool) -> AttributedTime:
     kind = operator_class(event.name)
     if kind is None:
@@ -114,12 +109,27 @@ def _attributed(event: Event, levels: Mapping[str, CanaryLevel], is_allowed: boo
     level = levels.get(_canary_operator(event, kind) or "")
     proof = decide_precision(given, level, ProofSource.DATA_TYPES)
     return AttributedTime(
-        event.name, kind, event.shapes, _kernel(event, kind), proof.precision, proof.decided_by, event.seconds
+        operator=event.name,
+        operator_class=kind,
+        shapes=event.shapes,
+        implementation=_kernel(event, kind),
+        precision=proof.precision,
+        decided_by=proof.decided_by,
+        seconds=event.seconds,
+        flop=event.flop,
     )
 
 
 def _operand_type(event: Event, is_allowed: bool) -> str:
-    dtypes = {_DTYPES.get(dtype, dtype) for dtype in event.dtypes[:2]}
+    named = named_precision(operator_of(event.name))
+    if named is not None:
+        return named
+    if _providers([event]):
+        return "unknown"  # another provider may round, or quantize
+    dtypes = {_DTYPES.get(dtype, "unknown") for dtype in event.dtypes[:2]}
+    for quantized in ("int4", "int8"):
+        if quantized in dtypes:
+            return quantized
     if len(dtypes) != 1:
         return "unknown"
     found = dtypes.pop()
@@ -134,12 +144,20 @@ def _canary_operator(event: Event, kind: OperatorClass) -> str | None:
     """
     operator = operator_of(event.name)
     if operator in ("Conv", "FusedConv"):
+        if _is_grouped(event):
+            return None  # the canary's convolutions have no groups
         return "pointwise" if _is_pointwise(event) else "conv"
     if operator in ("Gemm", "FusedGemm"):
         return "linear"
     if operator == "MatMul":
         return "projection" if kind is OperatorClass.LINEAR else "matmul"
     return None
+
+
+def _is_grouped(event: Event) -> bool:
+    """Whether the weights of a convolution have fewer input channels than its input."""
+    image, weights = (*event.shapes[:2], (), ())[:2]
+    return len(weights) > 1 and len(image) > 1 and weights[1] < image[1]
 
 
 def _is_pointwise(event: Event) -> bool:
@@ -163,11 +181,17 @@ def _other_kernel(name: str) -> tuple[str, str]:
         return BETWEEN_OPERATORS, DISPATCH
     if operator in _CONTROL_FLOW:
         return "control flow", DISPATCH
-    return ("memory movement", MOVEMENT) if _MOVEMENT_NAME.match(operator) else ("other operators", NATIVE)
+    if moves_memory(operator):
+        return "memory movement", MOVEMENT
+    return ("other operators", NATIVE) if multiplies_nothing(operator) else (operator, UNKNOWN_KERNEL)
 
 
 def _problems(events: Sequence[Event]) -> tuple[str, ...]:
     """Nodes that another provider than the CPU's ran."""
-    marks = {mark for event in events for mark in marks_of(event.name)}
-    others = sorted(marks - {NCHWC, CONSTANT})
+    others = _providers(events)
     return (f"not all nodes ran on {CPU_PROVIDER}: {', '.join(others)}",) if others else ()
+
+
+def _providers(events: Sequence[Event]) -> list[str]:
+    """The other providers, which ``parse_profile`` names."""
+    return sorted({mark for event in events for mark in marks_of(event.name)} - {NCHWC, CONSTANT})

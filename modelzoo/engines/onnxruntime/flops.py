@@ -9,9 +9,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from modelzoo.engines.onnxruntime.evidence import operator_class
+from modelzoo.engines.onnxruntime.operators import operations, operator_class
 from modelzoo.engines.onnxruntime.profile_log import NodeCall, Tensor
-from modelzoo.records.profile import Flops, Shape
+from modelzoo.records.profile import Flops
 
 _BYTES = {
     "bool": 1,
@@ -40,41 +40,13 @@ def count_flops(calls: Sequence[NodeCall]) -> Flops:
         moved += _moved(call)
         if operator_class(call.operator) is None:
             continue
-        flop = _operations(call)
+        flop = operations(call.operator, [each.shape for each in call.inputs], [each.shape for each in call.outputs])
         if flop is None:
             missing.add(call.operator)
         else:
             by_operator[call.operator] += flop
             moved += _packed_bytes(call, flop)
     return Flops(sum(by_operator.values()), moved, dict(by_operator), tuple(sorted(missing)))
-
-
-def _operations(call: NodeCall) -> int | None:
-    """The operations of one product; ``None`` if there is no formula for its operator and shapes."""
-    inputs, outputs = [each.shape for each in call.inputs], [each.shape for each in call.outputs]
-    if not inputs or not outputs or not inputs[0] or not outputs[0]:
-        return None
-    if call.operator in ("Conv", "FusedConv", "ConvTranspose"):
-        if len(inputs) < 2 or len(inputs[1]) < 3:
-            return None
-        # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
-        positions = inputs[0] if call.operator == "ConvTranspose" else outputs[0]
-        return 2 * math.prod(positions) * math.prod(inputs[1][1:])
-    if call.operator in ("Gemm", "FusedGemm", "MatMul", "FusedMatMul"):
-        return 2 * math.prod(outputs[0]) * _depth(inputs[0], outputs[0])
-    if (
-        call.operator in ("Attention", "MultiHeadAttention")
-        and len(inputs) > 2
-        and len(inputs[1]) == len(inputs[0]) > 2
-    ):
-        keys = inputs[1][-2]
-        return 2 * keys * (math.prod(inputs[0]) + math.prod(outputs[0]))  # Q·Kᵀ and P·V
-    return None
-
-
-def _depth(left: Shape, output: Shape) -> int:
-    """How many products each element of the output sums up; the left operand may be transposed."""
-    return left[-1] if min(len(left), len(output)) < 2 else math.prod(left[-2:]) // max(output[-2], 1)
 
 
 def _moved(call: NodeCall) -> int:

@@ -87,7 +87,8 @@ class OnnxRuntimeModel(ExportedModel):
             events = self._profiled(args, passes)
         except ProfileLogError as error:
             return Unavailable(str(error))
-        return build_evidence(events, passes, canary, self._setting.precision, self._setting.bf16_method)
+        setting = self._setting
+        return build_evidence(events, passes, canary, setting.precision, setting.bf16_method, counted=self._batch.flops)
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
         try:

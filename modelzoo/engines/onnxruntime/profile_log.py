@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import msgspec
 
+from modelzoo.engines.onnxruntime.operators import CONSTANT, operations, operator_class
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.profiler import Span
 from modelzoo.records.profile import Shape
 
 NCHWC = "NCHWc"
-CONSTANT = "constant"
 CPU_PROVIDER = "CPUExecutionProvider"
 _RUN_EVENT = "model_run"
 _KERNEL_EVENT = "_kernel_time"
@@ -134,7 +134,15 @@ def _span(entry: _Entry, name: str) -> Span:
         thread=entry.tid,
         shapes=tuple(each.shape for each in inputs),
         dtypes=tuple(each.dtype for each in inputs),
+        flop=_flop(entry, inputs),
     )
+
+
+def _flop(entry: _Entry, inputs: Sequence[Tensor]) -> int | None:
+    operator, outputs = entry.args.op_name, _tensors(entry.args.output_type_shape)
+    if operator_class(operator) is None:
+        return None
+    return operations(operator, [each.shape for each in inputs], [each.shape for each in outputs])
 
 
 def _node_name(entry: _Entry) -> str:
@@ -147,16 +155,6 @@ def _node_name(entry: _Entry) -> str:
     if entry.args.provider != CPU_PROVIDER:
         marks.append(entry.args.provider or "unknown provider")
     return f"{operator} [{', '.join(marks)}]" if marks else operator
-
-
-def operator_of(name: str) -> str:
-    """Return the operator of a node, without what ``parse_profile`` appends."""
-    return name.partition(" [")[0]
-
-
-def marks_of(name: str) -> Sequence[str]:
-    """Return what ``parse_profile`` appends to the operator of a node."""
-    return name.partition(" [")[2].removesuffix("]").split(", ") if "[" in name else ()
 
 
 def fixed_sizes(shapes: Sequence[Shape]) -> tuple[Shape, ...]:

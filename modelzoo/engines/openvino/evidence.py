@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,13 +15,15 @@ from dataclasses import dataclass
 
 from modelzoo.engines.openvino.runtime_model import Layer
 from modelzoo.evidence.attribution import AttributedTime
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE
+from modelzoo.evidence.coverage import can_be_compared
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE, UNKNOWN_KERNEL
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.precision_proof import decide_precision
 from modelzoo.evidence.verdict import AttributedAudit, judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.evidence import Evidence, KernelCalls, KernelDigest, LogSource, OperatorClass, ProofSource
+from modelzoo.records.profile import Flops
 
 LIBRARY = "OpenVINO"
 _CLASSES = {
@@ -36,6 +39,18 @@ _MOVEMENT = re.compile(
     r"^(Reorder|Transpose|Reshape|Concatenation|Split|(Strided)?Slice|Gather\w*|Scatter\w*|Convert|Broadcast|Tile|Pad|"
     r"DepthToSpace|SpaceToDepth|ShuffleChannels|Memory\w+|OneHot|NonZero|ShapeOf)$"
 )
+_OTHERS = frozenset(
+    """
+    AdaptivePooling Bucketize CausalMaskPreprocess ColorConvert CumSum DetectionOutput Eltwise EmbeddingBagOffsetsSum
+    EmbeddingBagPackedSum EmbeddingSegmentsSum ExperimentalDetectronDetectionOutput
+    ExperimentalDetectronGenerateProposalsSingleImage ExperimentalDetectronPriorGridGenerator
+    ExperimentalDetectronROIFeatureExtractor ExperimentalDetectronTopKROIs ExtractImagePatches Eye FakeQuantize
+    GenerateProposals GridSample Interpolate LogSoftmax Lrn MVN Math MatrixNms MulticlassNms NonMaxSuppression
+    NormalizeL2 PSROIPooling Pooling Priorbox PriorboxClustered Proposal RMS ROIAlign ROIPooling RandomUniform Range
+    Reduce RegionYolo ReorgYolo ReverseSequence RoPE Roll SearchSorted Softmax Subgraph TopK Unique
+    """.split()  # noqa: SIM905 - a list of words
+)
+"""Layers that multiply no matrices; those that move memory are in ``_MOVEMENT``. Any other layer is unknown."""
 _CONTROL_FLOW = ("If", "Loop", "TensorIterator")
 
 
@@ -60,7 +75,13 @@ class Audited:
     problems: tuple[str, ...] = ()
 
 
-def build_evidence(audited: Audited, canary: Canary | None, requested: str, bf16_method: str | None) -> Evidence:
+def build_evidence(
+    audited: Audited,
+    canary: Canary | None,
+    requested: str,
+    bf16_method: str | None,
+    counted: Flops | None = None,
+) -> Evidence:
     """Judge an audit.
 
     Args:
@@ -68,6 +89,7 @@ def build_evidence(audited: Audited, canary: Canary | None, requested: str, bf16
         canary: what the canary showed under the same options, if it ran.
         requested: ``fp32`` or ``bf16``.
         bf16_method: as in the setting.
+        counted: the operations that torch counts in a pass of the same model.
     """
     levels = {check.operator: check.level for check in canary.operators} if canary is not None else {}
     parts = [
@@ -87,6 +109,8 @@ def build_evidence(audited: Audited, canary: Canary | None, requested: str, bf16
         log_source=LogSource.ENGINE,
         library=LIBRARY,
         bf16_allowed=bf16_method is not None if any(part.is_compute for part in parts) else None,
+        counted=counted,
+        lists_all=not can_be_compared(parts, counted),
         onednn_isa=audited.isa,
         problems=audited.problems,
     )
@@ -143,7 +167,14 @@ def _attributed(
         layer.precision, level, ProofSource.KERNEL_LOG, canary_has_bf16_operands=bf16_method is not None
     )
     is_reference = layer.kernel.startswith("ref")
-    return replace(part, precision=proof.precision, decided_by=proof.decided_by, is_reference=is_reference)
+    flop = operations(layer)
+    return replace(
+        part,
+        precision=proof.precision,
+        decided_by=proof.decided_by,
+        is_reference=is_reference,
+        flop=None if flop is None else passes * flop,
+    )
 
 
 def _canary_operator(layer: Layer, kind: OperatorClass) -> str:
@@ -162,4 +193,22 @@ def _category(layer: Layer) -> str:
     """What a layer spends its time on if it multiplies no matrices."""
     if layer.kind in _CONTROL_FLOW:
         return DISPATCH
-    return MOVEMENT if _MOVEMENT.match(layer.kind) else NATIVE
+    if _MOVEMENT.match(layer.kind):
+        return MOVEMENT
+    return NATIVE if layer.kind in _OTHERS else UNKNOWN_KERNEL
+
+
+def operations(layer: Layer) -> int | None:
+    """Return the operations of one pass of a product; ``None`` if there is no formula, or a shape is not static."""
+    if len(layer.shapes) < 2 or not layer.written:
+        return None
+    left, right = layer.shapes[:2]
+    if layer.kind in ("Convolution", "GroupConvolution", "Deconvolution"):
+        # Each output (or, of a deconvolution, each input) is multiplied by one filter. Groups are an axis of their own.
+        positions = left if layer.kind == "Deconvolution" else layer.written
+        return 2 * math.prod(positions) * math.prod(right[1 + len(right) - len(left) :])
+    if layer.kind == "FullyConnected":
+        return 2 * math.prod(left) * layer.written[-1]
+    if layer.kind == "MatMul" and min(len(left), len(layer.written)) > 1:
+        return 2 * math.prod(layer.written) * (math.prod(left[-2:]) // layer.written[-2])
+    return None

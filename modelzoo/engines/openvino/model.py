@@ -97,8 +97,8 @@ class OpenVinoModel(ExportedModel):
         return digest or Unavailable("OpenVINO's runtime model has no layer that multiplies matrices")
 
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Evidence:
-        audited = self._timed_layers(args, passes)
-        return build_evidence(audited, canary, self._setting.precision, self._setting.bf16_method)
+        audited, setting = self._timed_layers(args, passes), self._setting
+        return build_evidence(audited, canary, setting.precision, setting.bf16_method, counted=self._batch.flops)
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
         return Unavailable(NO_FLOPS)

@@ -41,6 +41,7 @@ class Layer:
         originals: names of the operations that it computes.
         shapes: of its inputs; empty if one of them is not static.
         average: seconds of one pass, the average of all passes; ``None`` if it has not run, or is not timed.
+        written: shape of its first output; empty if it is not static.
     """
 
     name: str
@@ -50,10 +51,15 @@ class Layer:
     originals: tuple[str, ...] = ()
     shapes: tuple[Shape, ...] = ()
     average: Optional[float] = None
+    written: Shape = ()
 
 
 Node = tuple[str, dict[str, str], tuple[Shape, ...]]
-"""Name, attributes (``rt_info``) and the shapes of the inputs; no shapes if one of them is not static."""
+"""Name, attributes and the shapes of the inputs; no shapes if one of them is not static.
+
+The attributes are those of ``rt_info``, the types of the inputs (``inputTypes``) and the shape of the first output
+(``outputShape``).
+"""
 
 
 def read_layers(compiled: openvino.CompiledModel) -> tuple[Layer, ...]:
@@ -69,7 +75,11 @@ def read_nodes(compiled: openvino.CompiledModel) -> list[Node]:
     return [
         (
             node.get_friendly_name(),
-            {name: str(value.astype(str)) for name, value in node.get_rt_info().items()},
+            {
+                **{name: str(value.astype(str)) for name, value in node.get_rt_info().items()},
+                "inputTypes": ",".join(port.get_element_type().get_type_name() for port in node.inputs()),
+                "outputShape": _output_shape(node),
+            },
             _static_shapes(node),
         )
         for node in compiled.get_runtime_model().get_ordered_ops()
@@ -81,6 +91,12 @@ def _static_shapes(node: openvino.Node) -> tuple[Shape, ...]:
     if any(shape.is_dynamic for shape in shapes):
         return ()
     return tuple(tuple(shape.to_shape()) for shape in shapes)
+
+
+def _output_shape(node: openvino.Node) -> str:
+    """``1,64,56,56``; empty if it is not static."""
+    shapes = [port.get_partial_shape() for port in node.outputs()[:1]]
+    return ",".join(str(size) for shape in shapes if not shape.is_dynamic for size in shape.to_shape())
 
 
 def parse_nodes(nodes: Sequence[Node]) -> tuple[Layer, ...]:
@@ -96,15 +112,23 @@ def _layer(name: str, attributes: Mapping[str, str], shapes: Sequence[Shape]) ->
         name=name,
         kind=attributes.get("layerType", ""),
         kernel=kernel,
-        precision=_precision(kernel, attributes.get("runtimePrecision", "")),
+        precision=_precision(kernel, attributes.get("runtimePrecision", ""), attributes.get("inputTypes", "")),
         originals=tuple(each for each in attributes.get("originalLayersNames", "").split(",") if each),
         shapes=tuple(tuple(shape) for shape in shapes),
         average=int(time) * 1e-6 if time.isdigit() else None,
+        written=tuple(int(size) for size in attributes.get("outputShape", "").split(",") if size),
     )
 
 
-def _precision(kernel: str, runtime_precision: str) -> str:
-    """That of the kernel, which its name ends with; ``runtimePrecision`` is that of a layer's first input."""
+def _precision(kernel: str, runtime_precision: str, input_types: str) -> str:
+    """That of the kernel, which its name ends with; ``runtimePrecision`` is that of a layer's first input.
+
+    A kernel for fp32 may have quantized weights, its second input.
+    """
+    operands = [_PRECISIONS.get(each) for each in input_types.split(",")[:2]]
+    for quantized in ("int4", "int8"):
+        if quantized in operands:
+            return quantized
     suffix = kernel.rpartition("_")[2].lower()
     return _PRECISIONS.get(suffix) or _PRECISIONS.get(runtime_precision.lower(), UNKNOWN)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from msgspec.structs import asdict
 
-from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable, value_and_problem
 from modelzoo.engines.torch import compilation, device_audit, devices, execution, switches
 from modelzoo.engines.torch.bf16_method import resolve_bf16_method
 from modelzoo.engines.torch.device_errors import device_problem
@@ -35,6 +35,7 @@ from modelzoo.workload.weights import load_model
 if TYPE_CHECKING:
     from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
+    from modelzoo.evidence.flops import Call
 
 PRIMITIVE_CACHE_VARIABLE = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 """How many primitives oneDNN keeps (source: its developer guide, "Primitive Cache")."""
@@ -143,11 +144,12 @@ class TorchSession:
         return TorchModel(workload, self._setting, built, self.device)
 
     def canary(self) -> Canary:
+        from modelzoo.evidence.audit import watched_kernels
         from modelzoo.evidence.canary import run_canary
 
         with autocast(self._setting):
             dtype = dtype_of(self._setting) if self._setting.bf16_method == "cast" else None
-            return run_canary(self._setting.device, dtype)
+            return run_canary(self._setting.device, dtype, None if self.device is not None else watched_kernels)
 
 
 class TorchModel:
@@ -161,6 +163,7 @@ class TorchModel:
         device: TorchDevice | None = None,
     ) -> None:
         self._workload, self._setting, self._executable, self._device = workload, setting, executable, device
+        self._calls: Observed[tuple[Call, ...]] | None = None
 
     @property
     def compile_seconds(self) -> float | None:
@@ -216,15 +219,27 @@ class TorchModel:
         from modelzoo.evidence.verdict import build_evidence
 
         audit = run_audit(lambda: self.call(*args), passes)
-        return build_evidence(audit, canary, self._setting.precision, self._setting.bf16_method)
+        calls, _ = value_and_problem(self._recorded_calls(args))
+        return build_evidence(
+            audit, canary, self._setting.precision, self._setting.bf16_method, calls=tuple(calls or ())
+        )
 
     def flops(self, args: tuple[Any, ...]) -> Observed[Flops]:
-        from modelzoo.evidence.flops import FlopCountError, count_flops
+        from modelzoo.evidence.flops import sum_flops
 
-        try:
-            return count_flops(lambda: self._call_eager(args))
-        except FlopCountError as error:
-            return Unavailable(str(error))
+        calls = self._recorded_calls(args)
+        return calls if isinstance(calls, Unavailable) else sum_flops(calls)
+
+    def _recorded_calls(self, args: tuple[Any, ...]) -> Observed[tuple[Call, ...]]:
+        """The operators of one eager pass; of one only, because ``args`` are always the measured batch."""
+        from modelzoo.evidence.flops import FlopCountError, record_calls
+
+        if self._calls is None:
+            try:
+                self._calls = tuple(record_calls(lambda: self._call_eager(args)))
+            except FlopCountError as error:
+                self._calls = Unavailable(str(error))
+        return self._calls
 
     def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Observed[Profile]:
         if self._device is not None:

@@ -120,3 +120,11 @@ def test_what_changed_inputs_cause_is_expected_too(tmp_path: Path) -> None:
     ):
         np.testing.assert_allclose(changed, plain, rtol=1e-4)
     assert not np.array_equal(expected.changed_heads[0], expected.heads[0])
+
+
+def test_torch_counts_what_its_module_does_in_one_pass(tmp_path: Path) -> None:
+    """Without what making the inputs takes, and although an exporter left the module in training mode."""
+    found = source(tmp_path)
+    found.module.train()
+    assert found.flops is not None
+    assert (found.flops.total, found.flops.by_operator) == (2 * 3 * 2, {"aten::addmm": 2 * 3 * 2})

@@ -15,6 +15,7 @@ from modelzoo.engines.jittor import evidence
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofVerdict
+from modelzoo.records.profile import Flops
 
 # The first three primitives of a pass of ResNet50.
 RECORDED = """\
@@ -27,6 +28,8 @@ onednn_verbose,exec,cpu,convolution,brgconv_1x1:avx512_core,forward_inference,sr
 wei_f32:p:blocked:Acdb48a:f0 bia_undef::undef::f0 dst_f32::blocked:acdb:f0,,alg:convolution_direct,\
 mb1_ic512oc2048_ih7oh7kh1sh1dh0ph0_iw7ow7kw1sw1dw0pw0,0.3997
 """
+COUNTED = Flops(103_000_000, 0, {"aten::convolution": 102_760_448, "aten::addmm": 239_552})
+"""What torch counts in a pass; the convolution is in the log."""
 
 
 @pytest.fixture
@@ -55,7 +58,7 @@ def test_the_kernels_of_a_pass_are_known(verbose: list[int]) -> None:
 def test_fp32_is_proven_by_log_and_canary(verbose: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Matrix products that are not in the log are mentioned."""
     install_operators(monkeypatch)
-    found = evidence.audit(run, 2, evidence.run_canary())
+    found = evidence.audit(run, 2, evidence.run_canary(), COUNTED)
     assert not isinstance(found, Unavailable)
     assert (found.verdict, found.iterations, found.log_source) == (ProofVerdict.FP32, 2, LogSource.RUNTIME_SWITCH)
     assert [each.operator_class for each in found.classes] == [OperatorClass.CONV]
@@ -65,11 +68,11 @@ def test_fp32_is_proven_by_log_and_canary(verbose: list[int], monkeypatch: pytes
 
 def test_without_a_log_nothing_is_proven(verbose: list[int]) -> None:
     """Jittor computes without oneDNN, or verbose mode has no effect; the mode is switched off in any case."""
-    for found in (evidence.log_kernels(lambda: None), evidence.audit(lambda: None, 1, None)):
+    for found in (evidence.log_kernels(lambda: None), evidence.audit(lambda: None, 1, None, COUNTED)):
         assert isinstance(found, Unavailable)
         assert "Jittor's precision cannot be proven" in found.reason
     with pytest.raises(ZeroDivisionError):
-        evidence.audit(lambda: 1 / 0, 1, None)
+        evidence.audit(lambda: 1 / 0, 1, None, COUNTED)
     assert verbose == [1, 0] * 3
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from openvino_recordings import DEFAULT, F32, recorded
 
-from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest, operator_class
+from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest, operations, operator_class
 from modelzoo.engines.openvino.runtime_model import Layer, time_of_passes
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
@@ -123,3 +123,42 @@ def test_a_digest_counts_kernels_and_ignores_times_and_the_number_of_items() -> 
     assert kernel_digest(grown) == found
     assert kernel_digest(recorded(DEFAULT)[1]) != found
     assert kernel_digest([layer for layer in last if operator_class(layer) is None]) is None
+
+
+def test_a_layer_that_nobody_knows_is_unknown() -> None:
+    """A kind of a later version, or of an extension, may be a product."""
+    found = audited(F32)
+    layers = tuple(replace(layer, kind="Fancy") if layer.kind == "Reorder" else layer for layer in found.layers)
+    # Most of the time, so that it cannot be overlooked.
+    slow = {layer.name: 1.0 if layer.kind == "Fancy" else found.seconds.get(layer.name, 0.0) for layer in layers}
+    evidence = build_evidence(
+        replace(found, layers=layers, seconds=slow, total=sum(slow.values())), canary(CanaryLevel.FP32), "fp32", None
+    )
+    assert evidence.verdict is ProofVerdict.UNKNOWN
+    assert "Fancy" in evidence.line
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        (
+            Layer("a", "Convolution", "x", "fp32", shapes=((1, 8, 9, 9), (4, 8, 3, 3)), written=(1, 4, 7, 7)),
+            4 * 49 * 72,
+        ),
+        (
+            Layer("a", "Convolution", "x", "fp32", shapes=((1, 8, 9, 9), (8, 1, 1, 3, 3)), written=(1, 8, 7, 7)),
+            8 * 49 * 9,
+        ),
+        (
+            Layer("a", "Deconvolution", "x", "fp32", shapes=((1, 8, 9, 9), (8, 4, 2, 2)), written=(1, 4, 18, 18)),
+            8 * 81 * 16,
+        ),
+        (Layer("a", "FullyConnected", "x", "fp32", shapes=((2, 16), (4, 16)), written=(2, 4)), 2 * 16 * 4),
+        (Layer("a", "MatMul", "x", "fp32", shapes=((3, 2, 16), (3, 16, 4)), written=(3, 2, 4)), 3 * 2 * 16 * 4),
+        (Layer("a", "MatMul", "x", "fp32"), None),
+        (Layer("a", "ScaledDotProductAttention", "x", "fp32", shapes=((1, 2, 3, 4),) * 3, written=(1, 2, 3, 4)), None),
+    ],
+)
+def test_the_operations_of_a_layer(layer: Layer, expected: int | None) -> None:
+    """Two for each multiplication; unknown if a shape is not static or there is no formula."""
+    assert operations(layer) == (None if expected is None else 2 * expected)

@@ -51,6 +51,13 @@ def test_the_precision_is_that_of_the_kernel(kernel: str, runtime_precision: str
     assert layer.precision == precision
 
 
+@pytest.mark.parametrize(("types", "precision"), [("f32,f32", "fp32"), ("f32,u8", "int8"), ("f32,i4", "int4")])
+def test_a_kernel_for_fp32_may_have_quantized_weights(types: str, precision: str) -> None:
+    """The type of the second input shows them; its name does not."""
+    (layer,) = parse_nodes([("a", {"primitiveType": "brgemm_avx512_f32", "inputTypes": types}, ())])
+    assert layer.precision == precision
+
+
 def test_layers_that_did_not_run_have_no_time() -> None:
     """A reshape is none, for example; the others have the average of all passes."""
     layers = recorded(F32)[1]

@@ -1,0 +1,137 @@
+"""Decide how much of an audit is known, and whether that is enough to call a precision proven. Pure.
+
+Two quantities are covered. The arithmetic: what the eager torch model was counted to multiply, against what the
+products that were seen multiply. The time: seconds in products of known precision and in kernels that multiply
+nothing. Time around operators (Python, an interpreter, generated code) may hide a product, so it is known only if the
+products that were seen account for the arithmetic of the whole pass.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, INDUCTOR, UNKNOWN_KERNEL
+from modelzoo.evidence.operators import operator_class
+from modelzoo.evidence.precision_proof import UNKNOWN
+from modelzoo.evidence.time_shares import fraction, time_shares
+from modelzoo.records.evidence import KNOWN_SHARE, Coverage, OperatorClass
+from modelzoo.records.profile import Flops
+
+_WIDTHS = ("fp64", "fp32", "tf32", "fp16 bf16", "fp8 int8", "fp4 int4")
+_RANK = {name: rank for rank, names in enumerate(_WIDTHS) for name in names.split()}
+
+
+def is_narrower(precision: str, requested: str) -> bool:
+    """Return whether ``precision`` keeps fewer bits than ``requested``; not if either is no precision.
+
+    >>> is_narrower("int8", "bf16"), is_narrower("fp16", "bf16"), is_narrower("unknown precision", "bf16")
+    (True, False, False)
+    """
+    return _RANK.get(precision, 0) > _RANK.get(requested, len(_WIDTHS))
+
+
+def coverage(
+    parts: Sequence[AttributedTime],
+    iterations: int,
+    counted: Flops | None,
+    *,
+    logged: Iterable[str] = (),
+    requested: str = "fp32",
+    unread: int = 0,
+    lists_all: bool = False,
+) -> Coverage:
+    """Return how much of an audit is known.
+
+    Args:
+        parts: all of the time of the audited passes.
+        iterations: number of passes.
+        counted: the operations of one eager pass of the torch model; ``None`` if they were not counted.
+        logged: the data types in the kernel log outside products.
+        requested: the precision that was asked for.
+        unread: lines of the kernel log that could not be read.
+        lists_all: whether ``parts`` list everything that ran.
+    """
+    uncounted = () if lists_all else _uncounted(parts, counted.missing if counted is not None else ())
+    seen = _share(parts, iterations, counted)
+    known = _share([part for part in parts if part.precision != UNKNOWN], iterations, counted)
+    is_whole = lists_all or (seen is not None and seen >= KNOWN_SHARE and not uncounted)
+    unknown = [part for part in parts if part.seconds and not _is_known(part, is_whole)]
+    total = sum(part.seconds for part in parts)
+    precisions = {part.precision for part in parts}
+    unexplained = sorted(each for each in set(logged) if is_narrower(each, requested) and each not in precisions)
+    return Coverage(
+        counted=counted.total if counted is not None else None,
+        seen_arithmetic=seen,
+        known_arithmetic=known,
+        known_time=1.0 - fraction((part.seconds for part in unknown), total),
+        unknown=time_shares(unknown, _name, total),
+        uncounted=uncounted,
+        unexplained=tuple(unexplained),
+        unread=unread,
+    )
+
+
+def is_enough(found: Coverage, *, needs_arithmetic: bool = True) -> bool:
+    """Return whether so much is known that the precision of the whole pass can be called proven."""
+    is_counted = found.known_arithmetic is not None and found.known_arithmetic >= KNOWN_SHARE and not found.uncounted
+    has_gaps = bool(found.unexplained or found.unread)
+    return (is_counted or not needs_arithmetic) and found.known_time >= KNOWN_SHARE and not has_gaps
+
+
+def can_be_compared(parts: Sequence[AttributedTime], counted: Flops | None) -> bool:
+    """Return whether what an engine's own list of nodes says can be compared with what torch counted.
+
+    It cannot if torch knows no formula for an operator, or the list has no sizes for a product. The list suffices then:
+    such an engine runs nothing that is not in it.
+    """
+    has_sizes = all(part.flop is not None for part in parts if part.is_compute)
+    return counted is not None and not counted.missing and has_sizes
+
+
+def arithmetic_share(
+    parts: Sequence[AttributedTime], precision: str, iterations: int, counted: Flops | None
+) -> float | None:
+    """Return the share of the counted operations in products of ``precision``; ``None`` if they were not counted."""
+    return _share([part for part in parts if part.precision == precision], iterations, counted)
+
+
+def _share(parts: Sequence[AttributedTime], iterations: int, counted: Flops | None) -> float | None:
+    """The share of the counted operations that products do; more than was counted of one kind makes up for no other."""
+    if counted is None or not counted.total:
+        return None
+    done: Mapping[bool, float] = _by_kind((part.operator_class, part.flop or 0) for part in parts)
+    wanted = _by_kind((operator_class(name), flop) for name, flop in counted.by_operator.items())
+    return sum(min(done[kind], iterations * flop) for kind, flop in wanted.items()) / (iterations * counted.total)
+
+
+def _by_kind(operations: Iterable[tuple[OperatorClass | None, int]]) -> dict[bool, float]:
+    """The operations of convolutions (``True``) and of all other products (``False``)."""
+    found: dict[bool, float] = defaultdict(float)
+    for kind, flop in operations:
+        found[kind is OperatorClass.CONV] += flop
+    return found
+
+
+def _uncounted(parts: Sequence[AttributedTime], missing: Sequence[str]) -> tuple[str, ...]:
+    """Those of the operators without a formula that may hide a product of another precision.
+
+    An operator that the audit saw is judged by its time, and a product also needs a known precision.
+    """
+    seen = {part.operator for part in parts}
+    unknown = {part.operator for part in parts if part.precision == UNKNOWN}
+    return tuple(name for name in missing if name not in seen or name in unknown)
+
+
+def _is_known(part: AttributedTime, is_whole: bool) -> bool:
+    """Whether it is known in which precision, if any, something was multiplied in this time."""
+    if part.precision in (UNKNOWN, UNKNOWN_KERNEL):
+        return False
+    is_around = part.precision == UNATTRIBUTED or part.implementation in (BETWEEN_OPERATORS, INDUCTOR)
+    return is_whole or not is_around
+
+
+def _name(part: AttributedTime) -> str:
+    """What the time is called: by the operator, or by the place where it was spent."""
+    return part.implementation if part.implementation in (BETWEEN_OPERATORS, INDUCTOR) else part.operator
