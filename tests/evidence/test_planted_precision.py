@@ -1,0 +1,156 @@
+"""A precision that was not asked for is refused, with its cause, however it came into the model."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from places import ROOT
+
+from modelzoo import cli
+from modelzoo.engines.protocol import Unavailable
+from modelzoo.engines.torch import execution
+from modelzoo.engines.torch.engine import TorchModel, TorchSession
+from modelzoo.records.evidence import Evidence, ProofVerdict
+from modelzoo.setting import ResolvedSetting
+from modelzoo.workload import InputRequest
+from modelzoo.workload.discovery import load_workload
+
+PLANTED = ROOT / "tests" / "planted_precision"
+FP32 = ResolvedSetting()
+AUTOCAST = ResolvedSetting("bf16", "autocast")
+FAST_MATH = ResolvedSetting("bf16", "fastmath")
+
+
+def audited(setting: ResolvedSetting, plant: str, where: str = "all") -> Evidence:
+    """What an audit of the planted network proves."""
+    workload = load_workload(PLANTED)
+    options = workload.option_values({"plant": plant, "where": where})
+    torch.manual_seed(0)
+    session = TorchSession(setting)
+    with session.active():
+        inputs = workload.inputs(InputRequest(1, 0, None, options))
+        model = workload.build(options).eval()
+        built = TorchModel(workload, setting, execution.build(workload, model, inputs, setting))
+        args = built.prepare(inputs.args)
+        built.call(*args)
+        found = built.audit(args, passes=1, canary=session.canary())
+    assert not isinstance(found, Unavailable)
+    return found
+
+
+@pytest.mark.parametrize("where", ["all", "one"])
+@pytest.mark.parametrize(
+    ("plant", "precision", "kernel"),
+    [
+        ("dynamic-int8", "int8", "quantized::linear_dynamic"),
+        ("weight-int8", "int8", "aten::_weight_int8pack_mm"),
+        ("weight-int4", "int4", "aten::_weight_int4pack_mm_for_cpu"),
+        ("dynamic-int4", "int4", "aten::_dyn_quant_matmul_4bit"),
+        ("fp8", "fp8", "aten::_scaled_mm"),
+        ("bf16", "bf16", ""),
+        ("fp16", "fp16", ""),
+    ],
+)
+def test_fp32_is_refused(plant: str, precision: str, kernel: str, where: str) -> None:
+    """In one layer of four or in all of them; the line names precision and kernel."""
+    found = audited(FP32, plant, where)
+    assert found.verdict is ProofVerdict.NOT_FP32
+    assert not found.proven
+    assert re.match(rf"fp32: NOT FP32 \((linear|matmul) ran in {precision}: .*{kernel}", found.line)
+
+
+def test_fp32_is_proven_where_nothing_is_planted() -> None:
+    """All of the arithmetic, and all of the time."""
+    found = audited(FP32, "none")
+    assert found.line.startswith("fp32: PROVEN")
+    assert found.coverage is not None
+    assert (found.coverage.counted, found.coverage.known_arithmetic) == (2 * 4 * 64 * 512 * 512, 1.0)
+    assert found.coverage.known_time == pytest.approx(1.0)
+
+
+def test_bf16_by_autocast_is_active_where_nothing_is_planted() -> None:
+    """Its operands are bf16, on any machine."""
+    assert audited(AUTOCAST, "none").verdict is ProofVerdict.ACTIVE
+
+
+@pytest.mark.parametrize("where", ["all", "one"])
+def test_bf16_is_refused_if_layers_ran_in_fp32(where: str) -> None:
+    """All of them: not active; some of them: partly."""
+    found = audited(AUTOCAST, "fp32", where)
+    assert found.verdict is (ProofVerdict.NOT_ACTIVE if where == "all" else ProofVerdict.PARTLY)
+    assert not found.proven
+
+
+def test_bf16_is_refused_if_layers_ran_in_less() -> None:
+    """int8 is not bf16, however little time it takes."""
+    found = audited(AUTOCAST, "dynamic-int8", "one")
+    assert found.verdict in (ProofVerdict.PARTLY, ProofVerdict.NOT_ACTIVE)
+    assert "linear ran in int8: quantized::linear_dynamic (int8)" in found.line
+
+
+def test_an_operator_that_nobody_knows_is_unknown() -> None:
+    """A product of an extension shows nothing, although its tensors are fp32 and the canary is."""
+    library = torch.library.Library("planted", "DEF")
+    try:
+        library.define("linear(Tensor x, Tensor w) -> Tensor")
+        library.impl("linear", lambda x, w: (x.double() * w.double().sum()).float(), "CPU")
+        found = _of_one_operator(lambda x: torch.ops.planted.linear(x, x))
+    finally:
+        library._destroy()
+    assert found.verdict is ProofVerdict.UNKNOWN
+    assert "the operations of planted::linear are not known" in found.line
+    assert found.coverage is not None
+    assert found.coverage.uncounted == ("planted::linear",)
+
+
+def _of_one_operator(call: Any) -> Evidence:
+    """The evidence of a layer in fp32 and one operator behind it."""
+    from modelzoo.evidence.audit import run_audit
+    from modelzoo.evidence.flops import record_calls
+    from modelzoo.evidence.verdict import build_evidence
+
+    linear, x = torch.nn.Linear(512, 512), torch.randn(64, 512)
+    with torch.inference_mode(), TorchSession(FP32).active():
+        canary = TorchSession(FP32).canary()
+        audit = run_audit(lambda: call(linear(x)), 1)
+        return build_evidence(audit, canary, "fp32", calls=record_calls(lambda: call(linear(x))))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        (["--precision", "fp32"], 0, ""),
+        (
+            ["--precision", "fp32", "--option", "plant=dynamic-int8", "--option", "where=one"],
+            1,
+            "linear ran in int8: quantized::",
+        ),
+        (["--precision", "bf16", "--bf16=autocast", "--option", "plant=fp32"], 1, "bf16: REQUESTED, NOT ACTIVE"),
+    ],
+)
+def test_strict_fails_with_the_cause(
+    words: list[str], code: int, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Through the command and its worker: exit code 1 and one line that says why."""
+    common = ["--weights", "random", "--strict", "--processes", "1", "--iterations", "3", "--threads", "1"]
+    assert cli.main(["run", str(PLANTED), *common, "--json", str(tmp_path / "r.json"), *words]) == code
+    errors = [each for each in capsys.readouterr().err.splitlines() if "--strict:" in each]
+    assert (len(errors), line in "".join(errors)) == (code, True)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler: install g++")
+def test_products_in_templates_of_max_autotune_are_unknown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They call no library and are no operators; the operations that torch counts show that something is missing."""
+    monkeypatch.setenv("TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS", "CPP")
+    words = ["--weights", "random", "--strict", "--processes", "1", "--iterations", "3", "--threads", "1"]
+    assert cli.main(["run", str(PLANTED), *words, "--precision", "fp32", "--mode", "max-autotune"]) == 1
+    (line,) = [each for each in capsys.readouterr().err.splitlines() if "--strict:" in each]
+    assert "fp32: UNKNOWN (the precision of 100 % of the arithmetic is not known" in line
+    assert "inductor C++ kernels" in line

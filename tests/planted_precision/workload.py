@@ -1,0 +1,94 @@
+"""Four layers, some of which compute in another precision than their tensors say.
+
+The option ``plant`` names the precision; the first of the layers has it, or all of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from modelzoo.workload import InputRequest, Inputs, Option, Workload
+
+WIDTH = 512
+LAYERS = 4
+
+
+def layer(plant: str, linear: Any) -> Any:
+    """``linear`` as a function that computes in the precision ``plant``, of an fp32 input and output."""
+    import torch
+
+    aten, weight = torch.ops.aten, linear.weight.detach()
+    if plant == "dynamic-int8":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch moves it to another package
+            return torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(linear), {torch.nn.Linear})
+    if plant == "weight-int8":
+        scale = weight.abs().amax(1) / 127
+        rounded = (weight / scale[:, None]).round().to(torch.int8)
+        return lambda x: aten._weight_int8pack_mm(x, rounded, scale)
+    if plant == "weight-int4":
+        numbers = torch.randint(0, 16, (WIDTH, WIDTH), dtype=torch.int32)
+        packed, scales = aten._convert_weight_to_int4pack_for_cpu(numbers, 1), torch.rand(WIDTH // 32, WIDTH, 2)
+        return lambda x: aten._weight_int4pack_mm_for_cpu(x, packed, 32, scales)
+    if plant == "dynamic-int4":
+        numbers = torch.randint(0, 255, (WIDTH, WIDTH // 2), dtype=torch.uint8)
+        packed = aten._dyn_quant_pack_4bit_weight(numbers, torch.rand(WIDTH, WIDTH // 32), None, 32, WIDTH, WIDTH)
+        return lambda x: aten._dyn_quant_matmul_4bit(x, packed, 32, WIDTH, WIDTH)
+    if plant == "fp8":
+        narrow, one = weight.to(torch.float8_e4m3fn), torch.tensor(1.0)
+        return lambda x: aten._scaled_mm(x.to(torch.float8_e4m3fn), narrow.t(), one, one, out_dtype=torch.float32)
+    if plant in ("bf16", "fp16"):
+        dtype = torch.bfloat16 if plant == "bf16" else torch.float16
+        converted = linear.to(dtype)
+        return lambda x: converted(x.to(dtype)).float()
+    if plant == "fp32":  # whatever autocast is asked for
+        return lambda x: _without_autocast(linear, x)
+    return linear
+
+
+def _without_autocast(linear: Any, x: Any) -> Any:
+    import torch
+
+    with torch.autocast("cpu", enabled=False):
+        return linear(x.float())
+
+
+def build(options: Mapping[str, Any]) -> Any:
+    """The layers, with a ReLU behind each; only a bias is in the state, since packed weights are not."""
+    import torch
+
+    class Planted(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = torch.nn.Parameter(torch.zeros(WIDTH))
+            plants = [options["plant"]] * LAYERS if options["where"] == "all" else [options["plant"]] + ["none"] * 3
+            self.layers = [[layer(plant, torch.nn.Linear(WIDTH, WIDTH))] for plant in plants]
+
+        def forward(self, x: Any) -> Any:
+            for (each,) in self.layers:
+                x = torch.relu(each(x) + self.bias)
+            return x
+
+    return Planted()
+
+
+def inputs(request: InputRequest) -> Inputs:
+    """Rows of noise."""
+    import torch
+
+    return Inputs((torch.randn(64, WIDTH),), ("noise",))
+
+
+WORKLOAD = Workload(
+    name="planted",
+    title="layers in a planted precision",
+    unit="batches",
+    build=build,
+    inputs=inputs,
+    options=(
+        Option("plant", "none", "the precision that is planted"),
+        Option("where", "all", "in which layers", choices=("all", "one")),
+    ),
+)
