@@ -211,7 +211,7 @@ def how(load: Load) -> Optional[str]:
         return None
     return (
         f"interval: 95 %, Student's t on the logarithms of what {len(found.found)} repeats found, each with instances "
-        "and schedules of its own"
+        "and schedules of its own, and half the distance from the highest rate that passed to the lowest that failed"
     )
 
 

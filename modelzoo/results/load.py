@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -13,7 +14,7 @@ from modelzoo.records.load import OVERLOAD, Flaw, Lateness, Load, LoadRun, Reaso
 from modelzoo.records.run import Result
 from modelzoo.stats import percentile
 from modelzoo.stats.early_stopping import most_over, queries_for, shows, upper_estimate
-from modelzoo.stats.intervals import Interval, level_interval
+from modelzoo.stats.intervals import Interval, level_interval, scaled
 
 LATE = 1e-3
 """Seconds of lateness that a run may have in any case (its p99) …"""
@@ -132,15 +133,20 @@ class Found:
     valid: Optional[float]
     limit: Optional[float]
 
+    @property
+    def bracket(self) -> Optional[tuple[float, float]]:
+        """The highest rate that passed and the lowest that failed; ``None`` if the search did not come to its end."""
+        return None if self.rate is None or self.limit is None else (self.rate, self.limit)
+
 
 @dataclass(frozen=True)
 class Answer:
     """The highest rate that meets the bound.
 
     Attributes:
-        level: geometric mean of what the repeats found, with its 95 % interval: Student's t on their logarithms, as for
-            the processes of a setting. Each repeat had instances and schedules of its own.
-        sustained: the lowest of them, which every repeat met.
+        level: at which rate the runs of a repeat cease to pass, in the geometric mean of the repeats, with its 95 %
+            interval; see ``bracketed``.
+        sustained: the lowest of the rates that passed, which every repeat met.
         found: what each repeat found.
     """
 
@@ -178,10 +184,29 @@ def answer(load: Load) -> Optional[Answer]:
     found = searches(load) if load.plan.is_search else []
     if found and not load.is_complete and found[-1].rate is None:
         found = found[:-1]
-    rates = [each.rate for each in found if each.rate is not None]
-    if not rates or len(rates) < len(found):
+    brackets = [each.bracket for each in found if each.bracket is not None]
+    if not brackets or len(brackets) < len(found):
         return None
-    return Answer(level_interval(rates), min(rates), tuple(found))
+    return Answer(bracketed(brackets), min(low for low, _ in brackets), tuple(found))
+
+
+def bracketed(brackets: Sequence[tuple[float, float]]) -> Interval:
+    """Return the geometric mean of what lies in ``brackets``, one per repeat, with its 95 % interval.
+
+    What a repeat looks for lies somewhere in its bracket, so its estimate is the geometric middle; the lower end would
+    be too low by half the resolution. The interval is Student's t on the logarithms of the middles, as for the
+    processes of a setting, because each repeat has instances and schedules of its own. Repeats that begin at the same
+    rate have the same brackets and may differ by nothing, so half the width of a bracket is added, as the square root
+    of the sum of squares. With a single repeat the interval is unbounded.
+
+    Args:
+        brackets: the highest rate that passed and the lowest that failed.
+    """
+    found = level_interval([math.sqrt(low * high) for low, high in brackets])
+    if math.isinf(found.high):
+        return found
+    resolution = fmean(math.log(high / low) / 2 for low, high in brackets)
+    return scaled(found.value, math.hypot(math.log(found.high / found.value), resolution))
 
 
 def capacity(load: Load) -> Optional[Interval]:

@@ -29,6 +29,7 @@ def test_a_search_finds_the_highest_rate_in_every_repeat() -> None:
     best = answer(found)
     assert best is not None
     assert best.sustained == min(one.rate for one in each if one.rate is not None)
+    assert best.sustained < best.level.value
     assert best.level.low < best.level.value < best.level.high
     assert [one.rate for one in each] == sorted((one.rate for one in each if one.rate), reverse=True)
     assert 40.0 < best.sustained < 100.0

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import random
+from statistics import fmean
+
 import pytest
 from load_results import BOUND, load, measured, result
 
 from modelzoo.frozen import replace
+from modelzoo.load.bracket import Bracket
 from modelzoo.records.load import Flaw, InstanceUse, LoadRun, Scenario
 from modelzoo.records.run import Result
 from modelzoo.results import load as results
@@ -124,6 +129,37 @@ def test_a_search_that_failed_in_one_repeat_has_no_answer() -> None:
     failed = replace(found.runs[0], repeat=1, reasons=reasons(run(*[0.1] * 500), BOUND, 1000))
     assert results.answer(found.plus(failed)) is None
     assert not results.is_valid(found.plus(failed))
+
+
+def test_what_was_found_lies_in_the_middle_of_its_bracket() -> None:
+    """Its lower end would be too low by half the resolution; the interval is never narrower than the bracket."""
+    level = results.bracketed([(100.0, 104.0)] * 3)
+    assert level.value == pytest.approx(math.sqrt(100.0 * 104.0))
+    assert (level.low, level.high) == (pytest.approx(100.0), pytest.approx(104.0))
+    wider = results.bracketed([(100.0, 104.0), (103.0, 107.0), (98.0, 102.0)])
+    assert wider.low < 98.0
+    assert wider.high > 107.0
+    assert results.bracketed([(100.0, 104.0)]).high == math.inf
+
+
+@pytest.mark.parametrize("spread", [0.002, 0.02])
+def test_the_interval_of_a_search_covers_the_rate_at_which_runs_cease_to_pass(spread: float) -> None:
+    """In 95 % of the searches, whether instances differ by less than the resolution or by more; without bias."""
+    draw, logs, covered = random.Random(3), [], 0
+    for _ in range(500):
+        brackets = []
+        for _ in range(3):
+            truth, bracket = 100.0 * math.exp(draw.gauss(0, spread)), Bracket(100.0 * math.exp(draw.gauss(0, 0.03)))
+            while (rate := bracket.next()) is not None:
+                bracket = bracket.tried(rate, passed=rate <= truth)
+            assert bracket.low is not None
+            assert bracket.high is not None
+            brackets.append((bracket.low, bracket.high))
+        level = results.bracketed(brackets)
+        logs.append(math.log(level.value / 100.0))
+        covered += level.low <= 100.0 <= level.high
+    assert abs(fmean(logs)) < 0.004
+    assert covered >= 0.94 * 500
 
 
 def test_a_result_without_load_is_refused() -> None:
