@@ -37,8 +37,8 @@ def run(*latencies: float, **changes: object) -> LoadRun:
 
 
 def flaws(found: LoadRun) -> list[Flaw]:
-    """Why it is INVALID."""
-    return [reason.flaw for reason in reasons(found, BOUND, 1000)]
+    """Why it fails as a run of a search, in which requests count as independent."""
+    return [reason.flaw for reason in reasons(found, BOUND, 1000, is_search=True)]
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,36 @@ def test_a_bound_must_be_met_and_shown(count: int, over: int, expected: list[Fla
 
 def test_the_reasons_give_the_figures() -> None:
     """What was seen, and what would do."""
-    (text,) = (each.text for each in reasons(run(*[0.01] * 997, *[0.06] * 4), BOUND, 1000))
+    (text,) = (each.text for each in reasons(run(*[0.01] * 997, *[0.06] * 4), BOUND, 1000, is_search=True))
     assert text == "4 of 1,001 requests took longer than 50.00 ms; to show p99=50ms with 99 % confidence, 3 may"
-    (text,) = (each.text for each in reasons(run(*[0.01] * 100), BOUND, 1000))
+    (text,) = (each.text for each in reasons(run(*[0.01] * 100), BOUND, 1000, is_search=True))
     assert text == "100 requests cannot show p99=50ms: it takes 459; raise --queries"
+
+
+def test_requests_that_wait_together_show_less() -> None:
+    """60 of 10,000 over p99 are few, but not if the latency changes in spells of 500 requests."""
+    draw = random.Random(2)
+    alone = [0.06 if number % 167 == 0 else 0.03 + 0.01 * draw.random() for number in range(10_000)]
+    assert reasons(run(*alone), BOUND, 1000) == ()
+    levels = [draw.random() for _ in range(20)]
+    together = [0.03 + 0.01 * levels[number // 500] + 0.001 * draw.random() for number in range(10_000)]
+    together[:60] = [0.06] * 60
+    assert reasons(run(*together), BOUND, 1000, is_search=True) == ()
+    (reason,) = reasons(run(*together), BOUND, 1000)
+    assert reason.flaw is Flaw.TOO_FEW
+    assert reason.more is not None
+    assert reason.more > 90_000
+    assert reason.text.startswith("60 of 10,000 requests took longer than 50.00 ms, which does not show p99=50ms with")
+
+
+def test_too_few_requests_say_how_many_more_it_takes() -> None:
+    """Unless the percentile is too close to the bound."""
+    (reason,) = reasons(run(*[0.01] * 60), BOUND, 1000)
+    assert reason.text == "60 requests cannot show p99=50ms: it takes 459 or more; raise --queries"
+    assert reason.more == 399
+    (reason,) = reasons(run(*([0.01] * 990 + [0.06] * 10)), BOUND, 1000)
+    assert reason.text.endswith("this is too close to the bound to say how many requests would")
+    assert reason.more is None
 
 
 def test_rejections_may_end_a_run_early() -> None:
