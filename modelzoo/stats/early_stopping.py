@@ -58,14 +58,24 @@ def dependence(samples: Sequence[float], fraction: float) -> Optional[float]:
     Returns:
         ``None`` with fewer than ``2 * BATCHES`` samples.
     """
-    count = len(samples)
-    if count < 2 * BATCHES:
+    if len(samples) < 2 * BATCHES:
         return None
-    ordered, found = sorted(samples), 1.0
-    for tail in TAILS:
+    return SAFETY * clustering(samples, fraction, TAILS)
+
+
+def clustering(samples: Sequence[float], fraction: float, tails: Sequence[int]) -> float:
+    """The dependence as it is estimated from the exceedances of ``tails``, without a margin; at least 1.
+
+    Args:
+        samples: at least ``2 * BATCHES``, in the order in which they came.
+        fraction: the percentile as a fraction.
+        tails: the levels that are looked at; see ``TAILS``.
+    """
+    count, ordered, found = len(samples), sorted(samples), 1.0
+    for tail in tails:
         above = max(1, round(count * tail * (1 - fraction)))
         if above < count:
-            found = max(found, SAFETY * _inflation([value >= ordered[count - above] for value in samples]))
+            found = max(found, _inflation([value >= ordered[count - above] for value in samples]))
     return found
 
 
