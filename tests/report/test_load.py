@@ -75,7 +75,7 @@ def test_a_single_search_does_not_know_its_spread() -> None:
 
 def test_one_rate_is_valid_or_not() -> None:
     """With the reason."""
-    valid, invalid = measured(load(queries=3000, rate=20.0)), measured(load(queries=662, rate=200.0))
+    valid, invalid = measured(load(queries=6000, rate=20.0)), measured(load(queries=662, rate=200.0))
     assert rows(valid)[0]["p99 at most (99 %)"].endswith(" ms")
     assert rows(valid)[0]["verdict"] == "VALID"
     assert report.headline(valid) == "20.0 requests/s meet p99=50ms: VALID"
@@ -124,7 +124,7 @@ def test_an_interval_is_rounded_as_its_width_allows() -> None:
 
 def test_loadgens_figures_stand_beside_ours() -> None:
     """With the ratio of the two."""
-    found = measured(load(queries=3000, rate=20.0))
+    found = measured(load(queries=6000, rate=20.0))
     run = found.runs[0]
     values = (NamedValue("mean", 0.02), NamedValue("p99", 0.04), NamedValue("p99.99", 1.0))
     checked = replace(

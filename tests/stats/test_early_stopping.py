@@ -8,6 +8,7 @@ import random
 import pytest
 
 from modelzoo.stats.early_stopping import (
+    SAFETY,
     dependence,
     most_over,
     queries_for,
@@ -86,7 +87,7 @@ def test_requests_that_follow_each_other_count_less() -> None:
     assert busy is not None
     assert 1.0 <= alone < 4.0
     assert busy > 15.0
-    assert dependence([1.0] * 5000, 0.99) == pytest.approx(1.63)
+    assert dependence([1.0] * 5000, 0.99) == pytest.approx(SAFETY)
     assert dependence([draw.random() for _ in range(99)], 0.99) is None
 
 
