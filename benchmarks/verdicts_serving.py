@@ -416,7 +416,7 @@ def _bound(name: str, case: Rounds, percent: float) -> tuple[Promise, ...]:
             shown,
             f"the bound is called {outcome.value}",
             Bound.AT_MOST,
-            0.02,
+            0.01,
             partial(replay_bound, case=case, percent=percent, outcome=outcome),
         )
         for outcome in (latency_bound.BoundOutcome.MET, latency_bound.BoundOutcome.NOT_MET)

@@ -241,6 +241,11 @@ def notes(load: Load) -> list[str]:
     return [each for each in found if each is not None]
 
 
+def failing(load: Load) -> str:
+    """What a run is that is not ``VALID``, or that did not pass."""
+    return "failed" if load.plan.is_search else "INVALID"
+
+
 def reason_lines(load: Load) -> list[str]:
     """Why runs are INVALID or failed, by kind, each with its first example; an overload in a search is no news."""
     groups: dict[str, list[str]] = {}

@@ -235,7 +235,7 @@ def show_load(result: Result, out: Console) -> None:
     for line in load.notes(found):
         _print_wrapped(out, "  ", line, indent=4, style="dim")
     for line in load.reason_lines(found):
-        _print_wrapped(out, "INVALID: ", line, style="bold red")
+        _print_wrapped(out, f"{load.failing(found)}: ", line, style="bold red")
     if found.loadgen is not None:
         out.print()
         _print_wrapped(out, "", load.loadgen_sentence(found.loadgen))

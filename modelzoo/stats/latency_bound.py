@@ -24,8 +24,8 @@ from modelzoo.stats.distribution import student_t
 from modelzoo.stats.early_stopping import BATCHES, clustering
 
 CONFIDENCE = 0.99
-"""One-sided, of "met" and of "not met". Both are wrong in at most 2 % of the cases in which the percentile is exactly
-the bound (benchmarks/verdicts_serving.py): the percentile of a round is not exactly normal."""
+"""One-sided, of "met" and of "not met". If the percentile is exactly the bound, each of them is wrong in at most 1 % of
+the cases (benchmarks/verdicts_serving.py)."""
 TAILS = (1, 2)
 """The levels at which the clustering of a round is looked at; see ``modelzoo.stats.early_stopping``."""
 MOST_ROUNDS = 1000

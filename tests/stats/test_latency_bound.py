@@ -59,7 +59,7 @@ def test_a_round_needs_the_rank_of_its_percentile(percent: float, least: int) ->
 
 @pytest.mark.parametrize(("spread", "wander"), [(0.0, 0.06), (0.08, 0.06), (0.0, 0.0)])
 def test_a_bound_that_is_just_reached_is_rarely_decided(spread: float, wander: float) -> None:
-    """In at most 2 % of the cases either way (12 of 250 are more than chance), whatever the correlation; an order
+    """In at most 1 % of the cases either way (9 of 250 are more than chance), whatever the correlation; an order
     statistic of all latencies together is wrong far more often."""
     draw, truth = random.Random(3), percentile(wander)
     found: list[BoundOutcome] = []
@@ -68,8 +68,8 @@ def test_a_bound_that_is_just_reached_is_rarely_decided(spread: float, wander: f
         rounds = [round_of(draw, 300, spread, wander) for _ in range(4)]
         found.append(judge(rounds, 90, truth).outcome)
         pooled += _is_shown(rounds, truth)
-    assert found.count(MET) < 12
-    assert found.count(NOT_MET) < 12
+    assert found.count(MET) < 9
+    assert found.count(NOT_MET) < 9
     assert pooled > 25 or not wander
 
 
