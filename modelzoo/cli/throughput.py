@@ -81,14 +81,19 @@ def add_measurement(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("measurement")
     group.add_argument(
-        "--rounds", type=int, default=ROUNDS, metavar="N", help=f"rounds, each with fresh processes (default {ROUNDS})"
+        "--rounds",
+        type=int,
+        default=ROUNDS,
+        metavar="N",
+        help="rounds, each with fresh processes, and as many again for the best of several configurations (default "
+        f"{ROUNDS})",
     )
     group.add_argument(
         "--seconds",
         type=duration,
         metavar="TIME",
         help="how long all instances run in each round: 10s, 1m (default: as long as each of them needs for 50 "
-        "batches, at least 5 s)",
+        "batches, at least 5 s; with --slo longer, 20 s to 1m)",
     )
     options.add_warmup(group)
     group.add_argument(
@@ -168,6 +173,8 @@ class _Expectation:
         if found.is_search:  # how much is dropped depends on what is measured
             return
         done, total = len(found.runs), found.rounds * len(found.open())
+        if len(found.open()) > 1:  # the best one and its baseline are measured again
+            total += found.rounds * (1 if found.confirmation is not None and found.confirmation.baseline is None else 2)
         self._progress.begin(spent * max(1.0, total / done), spent=spent)
 
 
@@ -252,11 +259,11 @@ def _soak(args: argparse.Namespace, search: Search, progress: LiveProgress) -> N
 
     if args.soak is None:
         return
-    best = results.best(results.rows(search.stored.result), search.found.bound)
-    if best is None:
+    recommended = results.recommendation(search.stored.result)
+    if recommended is None or (search.found.bound is not None and not recommended.row.meets):
         return
     progress.begin(args.soak)
-    search.soak(best.index, args.soak)
+    search.soak(recommended.row.index, args.soak)
 
 
 def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
@@ -264,10 +271,9 @@ def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
     from modelzoo.report import terminal
     from modelzoo.report import throughput as report
     from modelzoo.report.plots import throughput as plots
-    from modelzoo.results import throughput as results
 
     terminal.show_throughput(stored.result, out)
-    line = report.command(stored.result, results.rows(stored.result), args.workload)
+    line = report.command(stored.result, args.workload)
     if line is not None:
         out.print(f"command: {line}", soft_wrap=True, markup=False)
     serving.end(args.plot, stored, plots.write_file, out)

@@ -27,6 +27,7 @@ from modelzoo.frozen import replace
 from modelzoo.load.dispatcher import Batching, Dispatcher
 from modelzoo.load.loop import Served, serve, stream
 from modelzoo.load.measuring import SERVER_SECONDS, arrivals, batching, record
+from modelzoo.load.prediction import lengthened
 from modelzoo.load.search import Opened
 from modelzoo.load.server import Server
 from modelzoo.load.session import Site, open_session
@@ -83,7 +84,9 @@ def check(site: Site, load: Load) -> Check:
     try:
         repeat = load.plan.repeats
         with open_session(replace(site, wake=inbox.reader), load, repeat, lambda session: None, extras=False) as opened:
-            started = now()
+            started, session = now(), opened.session
+            plan = lengthened(load.plan, session.calibration, opened.alone, load.fixed_size)
+            load = replace(load, plan=plan)
             with tempfile.TemporaryDirectory(prefix="modelzoo-loadgen-") as directory:
                 served = drive(opened.server, load.plan, opened.session.calibration.rate, inbox, Path(directory))
                 log = read_log(Path(directory) / "mlperf_log_detail.txt")

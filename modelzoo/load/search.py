@@ -10,7 +10,7 @@ from typing import Callable
 from modelzoo.errors import WorkerError
 from modelzoo.load.bracket import Bracket
 from modelzoo.load.measuring import measure
-from modelzoo.load.prediction import predicted
+from modelzoo.load.prediction import lengthened, predicted
 from modelzoo.load.server import Server
 from modelzoo.records.load import Flaw, Load, LoadRun, LoadSession
 
@@ -62,6 +62,7 @@ def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], Non
 def _repeat(load: Load, opened: Opened, repeat: int) -> Iterator[LoadRun]:
     plan, calibration = load.plan, opened.session.calibration
     if not plan.is_search:
+        plan = lengthened(plan, calibration, opened.alone, load.fixed_size)
         yield measure(opened.server, plan, plan.rate, repeat, repeat, calibration)
         return
     yield from _search(load, opened, repeat)

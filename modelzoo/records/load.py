@@ -51,10 +51,18 @@ OVERLOAD = (Flaw.BOUND, Flaw.REJECTED)
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One reason why a run is INVALID: its kind, and the same in a sentence with the figures."""
+    """One reason why a run is INVALID.
+
+    Attributes:
+        flaw: its kind.
+        text: the same in a sentence with the figures.
+        more: if there were too few requests, about how many more would show the bound, should as large a share of them
+            be over it; ``None`` if that cannot be said.
+    """
 
     flaw: Flaw
     text: str
+    more: Optional[int] = None
 
 
 class LoadPlan(msgspec.Struct, frozen=True):
@@ -71,7 +79,8 @@ class LoadPlan(msgspec.Struct, frozen=True):
         bound: on a percentile of the latency; ``None`` if there is none.
         is_search: whether the highest rate is searched that meets the bound.
         repeats: how often everything is repeated with new instances.
-        queries: minimum number of requests of a run; ``None``: follows from the bound.
+        queries: minimum number of requests of a run; ``None``: follows from the bound, and without a search from how
+            requests follow each other in a simulation of the queue.
         duration: minimum time from the start of a run to its last arrival; ``None``: likewise.
         seed: of the schedules.
     """

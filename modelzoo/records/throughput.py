@@ -145,6 +145,22 @@ class Dropped(msgspec.Struct, frozen=True):
     is_slower: bool = False
 
 
+class Confirmation(msgspec.Struct, frozen=True):
+    """The best configuration, measured again in rounds that took no part in its choice.
+
+    Attributes:
+        winner: the configuration.
+        baseline: the single instance that it is compared with, in the same rounds; ``None`` if there is none.
+        first_round: the first of these rounds; runs from it on belong to the confirmation.
+        rounds: how many were planned before the first one.
+    """
+
+    winner: int
+    baseline: Optional[int]
+    first_round: int
+    rounds: int
+
+
 class SoakPoint(msgspec.Struct, frozen=True):
     """A stretch of a soak test.
 
@@ -211,6 +227,7 @@ class Throughput(msgspec.Struct, frozen=True):
         is_search: whether slower configurations were dropped on the way.
         final_round: the first round of the last stage of a search, whose rounds alone count for what was in it.
         dropped: what is measured no further.
+        confirmation: the best configuration measured again; ``None`` if nothing had to be chosen, or before that.
         bound: what the latency has to meet.
         ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
         price: of the machine.
@@ -232,6 +249,7 @@ class Throughput(msgspec.Struct, frozen=True):
     ceilings: Optional[Ceilings] = None
     price: Optional[MachinePrice] = None
     soak: Optional[Soak] = None
+    confirmation: Optional[Confirmation] = None
     is_complete: bool = False
 
     def plus(self, run: ConfigurationRun) -> Throughput:

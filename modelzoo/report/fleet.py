@@ -12,7 +12,7 @@ from modelzoo.records.run import Result
 from modelzoo.records.sharding import FleetHost, ShardingReport
 from modelzoo.report.table import Column, rich_table
 from modelzoo.report.terminal import WIDTH
-from modelzoo.results.throughput import Row, of, rows
+from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -154,6 +154,18 @@ def total_line(results: Sequence[Result]) -> str:
     Args:
         results: of ``modelzoo throughput``, one per host, at least one.
     """
+    unit = of(results[0]).unit
+    hosts = f"{len(results)} hosts together" if len(results) > 1 else "1 host"
+    recommended = [recommendation(result) for result in results]
+    names = {each.row.configuration.name for each in recommended if each is not None and each.row.throughput}
+    unflattered = [
+        each.row
+        for each, result in zip(recommended, results)
+        if each is not None and each.backing is not Backing.UNCONFIRMED and _serves(each.row, result)
+    ]
+    if len(names) == 1 and len(unflattered) == len(results):
+        total = sum(row.throughput.value for row in unflattered if row.throughput)
+        return f"{hosts}: {significant(total)} {unit}/s, the sum of {names.pop()} on each."
     by_host = [
         {
             row.configuration.name: row.throughput.value
@@ -166,9 +178,8 @@ def total_line(results: Sequence[Result]) -> str:
     if not totals:
         return "No configuration met the bound on every host and was measured to the end, so there is no total."
     best = max(totals, key=totals.__getitem__)
-    unit = of(results[0]).unit
-    hosts = f"{len(results)} hosts together" if len(results) > 1 else "1 host"
-    return f"{hosts}: {significant(totals[best])} {unit}/s, the sum of {best} on each."
+    chosen = "" if len(totals) == 1 else "; it comes from the rounds that chose it, so it is not confirmed"
+    return f"{hosts}: {significant(totals[best])} {unit}/s, the sum of {best} on each{chosen}."
 
 
 def _serves(row: Row, result: Result) -> bool:

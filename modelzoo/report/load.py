@@ -83,14 +83,16 @@ def run_line(run: LoadRun, load: Load) -> str:
     shown = percentile(run.latencies, percent)
     answered = f"{len(run.latencies):,} requests in {seconds(run.seconds)}"
     if load.plan.scenario is Scenario.OFFLINE:
-        return f"  {answered}, {significant(results.achieved(run), 3)} requests/s: {verdict(run)}"
-    return f"  {asked}{answered}, p{percent:g} {seconds(shown)}: {verdict(run)}"
+        return f"  {answered}, {significant(results.achieved(run), 3)} requests/s: {verdict(run, load)}"
+    return f"  {asked}{answered}, p{percent:g} {seconds(shown)}: {verdict(run, load)}"
 
 
-def verdict(run: LoadRun) -> str:
-    """``VALID``, or ``INVALID`` with the kinds of the reasons."""
+def verdict(run: LoadRun, load: Load) -> str:
+    """``VALID``, or ``INVALID`` with the kinds of the reasons; of a search, whose runs show less, ``passed`` or
+    ``failed``."""
+    good, bad = ("passed", "failed") if load.plan.is_search and not run.replayed else ("VALID", "INVALID")
     kinds = ", ".join(dict.fromkeys(str(each.flaw) for each in run.reasons))
-    return f"INVALID ({kinds})" if run.reasons else "VALID"
+    return f"{bad} ({kinds})" if run.reasons else good
 
 
 def columns(load: Load) -> list[Column]:
@@ -136,7 +138,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
             "late p99": MISSING if load.plan.scenario is not Scenario.SERVER else seconds(run.lateness.p99),
             "batches": sizes(run) if load.plan.batch > 1 else MISSING,
             "busy": _range(busy),
-            "verdict": verdict(run),
+            "verdict": verdict(run, load),
         }
     )
     return found
@@ -193,11 +195,11 @@ def _search_headline(load: Load) -> str:
         met = [each.valid for each in searches if each.valid is not None]
         if len(met) == len(searches):
             where = f"in {missing} of {len(searches)} repeats"
-            reached = f"{bound} was met at {rounded_down(min(met))} requests/s"
+            reached = f"{rounded_down(min(met))} requests/s passed {bound}"
             return f"the search did not come to its end {where}, so there is no answer; {reached} in each{why}"
-        return f"no rate was found at which {bound} is met, in {missing} of {len(searches)} repeats{why}"
+        return f"no rate was found that passes {bound}, in {missing} of {len(searches)} repeats{why}"
     every = f"in each of {len(found.found)} repeats" if len(found.found) > 1 else "in a single repeat"
-    said = f"up to {rounded_down(found.sustained)} requests/s meet {bound} {every}, on {instances_text(load)}"
+    said = f"up to {rounded_down(found.sustained)} requests/s pass {bound} {every}, on {instances_text(load)}"
     if len(found.found) == 1:
         return f"{said}; an interval takes at least two repeats (--repeats)"
     level = interval(found.level, "requests/s")
@@ -211,7 +213,17 @@ def how(load: Load) -> Optional[str]:
         return None
     return (
         f"interval: 95 %, Student's t on the logarithms of what {len(found.found)} repeats found, each with instances "
-        "and schedules of its own"
+        "and schedules of its own, and half the distance from the highest rate that passed to the lowest that failed"
+    )
+
+
+def _of_runs(load: Load) -> Optional[str]:
+    """Say what the runs of a search show; ``None`` of other runs."""
+    if not load.plan.is_search:
+        return None
+    return (
+        "a run of a search passes by MLPerf's rule, as if requests did not follow each other in the queue; whether the "
+        "rate meets the bound is for a longer run of its own to show"
     )
 
 
@@ -222,14 +234,20 @@ def notes(load: Load) -> list[str]:
     padding = f"padding: {padded:,} items beside {items:,} requests only filled batches up to {load.fixed_size}"
     found = [
         how(load),
+        _of_runs(load),
         f"generator: {_shared(place)}" if place is not None and not place.is_own else None,
         padding if padded else None,
     ]
     return [each for each in found if each is not None]
 
 
+def failing(load: Load) -> str:
+    """What a run is that is not ``VALID``, or that did not pass."""
+    return "failed" if load.plan.is_search else "INVALID"
+
+
 def reason_lines(load: Load) -> list[str]:
-    """Why runs are INVALID, grouped by kind, each with its first example; an overload in a search is no news."""
+    """Why runs are INVALID or failed, by kind, each with its first example; an overload in a search is no news."""
     groups: dict[str, list[str]] = {}
     for run in ordered(load):
         if load.plan.is_search and run.is_overload:

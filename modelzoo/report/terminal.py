@@ -201,9 +201,13 @@ def show_throughput(result: Result, out: Console) -> None:
     out.print()
     out.print(table.rich_table(table.fitting(throughput.columns(result, rows), out.width)))
     out.print()
-    _print_wrapped(
-        out, "", f"{found.workload}: {throughput.answer(result, rows)}", bold=len(found.workload) + 1, indent=2
-    )
+    again = results_throughput.confirmed(result)
+    if again:
+        _print_wrapped(out, "", throughput.CONFIRMATION)
+        out.print()
+        out.print(table.rich_table(table.fitting(throughput.columns(result, again), out.width)))
+        out.print()
+    _print_wrapped(out, "", f"{found.workload}: {throughput.answer(result)}", bold=len(found.workload) + 1, indent=2)
     if found.soak is not None:
         out.print()
         index = found.soak.configuration
@@ -231,7 +235,7 @@ def show_load(result: Result, out: Console) -> None:
     for line in load.notes(found):
         _print_wrapped(out, "  ", line, indent=4, style="dim")
     for line in load.reason_lines(found):
-        _print_wrapped(out, "INVALID: ", line, style="bold red")
+        _print_wrapped(out, f"{load.failing(found)}: ", line, style="bold red")
     if found.loadgen is not None:
         out.print()
         _print_wrapped(out, "", load.loadgen_sentence(found.loadgen))

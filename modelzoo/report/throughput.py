@@ -9,6 +9,7 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.formatting import MISSING, rounded, seconds, significant
+from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Smt, Throughput
 from modelzoo.report.results_table import ratio
@@ -16,7 +17,8 @@ from modelzoo.report.table import Column
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST
 from modelzoo.results.instance_proof import kernels_sentence, placement_sentence
-from modelzoo.results.throughput import Row
+from modelzoo.results.throughput import Backing, Recommendation, Row
+from modelzoo.stats.latency_bound import BoundOutcome
 
 _NAMED = 4
 """Stragglers that are named one by one."""
@@ -84,9 +86,7 @@ def _ratio(found: stats.Interval) -> str:
 
 
 def _bound(row: Row) -> str:
-    if row.meets is None:
-        return "too few samples" if row.rounds else MISSING
-    return "met" if row.meets else "not met"
+    return MISSING if row.judged is None or not row.rounds else row.judged.outcome.value
 
 
 def caption(result: Result) -> str:
@@ -102,28 +102,69 @@ def caption(result: Result) -> str:
     )
 
 
-def answer(result: Result, rows: Sequence[Row]) -> str:
+CONFIRMATION = "The best configuration, measured again in rounds of their own:"
+"""Stands above the rows of the confirmation."""
+
+
+def answer(result: Result) -> str:
     """The best configuration in one sentence, to be put after the name of the workload."""
-    found = results.of(result)
-    bound = found.bound
-    best = results.best(rows, bound)
-    if best is None or best.throughput is None:
-        return _no_answer(found, rows)
-    under = "" if bound is None else f" among those that meet {bound.text}"
-    said = f"{best.configuration.name} has the highest throughput{under}: {rate(best.throughput)} {found.unit}/s"
+    found, recommended = results.of(result), results.recommendation(result)
+    if recommended is None:
+        return _no_answer(found, results.rows(result))
+    best, bound = recommended.row, found.bound
+    said = f"{_subject(best, bound)}: {rate(best.throughput)} {found.unit}/s{_backed(recommended)}"
     if best.latency is not None:
         shown = best.bounded if bound is not None and best.bounded is not None else best.latency
         name = bound.name if bound is not None and best.bounded is not None else "median"
-        said += f" with a {name} latency of {seconds(shown, 3)}"
+        said += f", with a {name} latency of {seconds(shown, 3)}"
     if best.scaling is not None:
         said += f", {_ratio(best.scaling)} that of one instance"
     cost = results.cost_per_million(found, best)
     if cost is not None:
         said += f"; a million {found.unit} cost {money(found, cost)}"
-    ties = results.ties(rows, best)
-    if ties:
-        said += f". Not told apart from it: {'; '.join(row.configuration.name for row in ties)}"
+    if recommended.ties:
+        said += f". Not told apart from it: {'; '.join(row.configuration.name for row in recommended.ties)}"
     return said + "."
+
+
+def _subject(best: Row, bound: Optional[LatencyBound]) -> str:
+    """What the recommended configuration is, and whether it meets the bound."""
+    name = best.configuration.name
+    if bound is None:
+        return f"{name} has the highest throughput"
+    if best.meets:
+        return f"{name} has the highest throughput among those that meet {bound.text}"
+    if best.meets is False:
+        return f"{name} seemed the fastest that meets {bound.text}, but did not meet it when it was measured again"
+    return f"{name} is the fastest that may meet {bound.text}, but whether it does cannot be said{_wanting(best)}"
+
+
+def _wanting(row: Row) -> str:
+    """What would decide whether the bound is met, in parentheses; empty if that cannot be said."""
+    if row.judged is None:
+        return ""
+    if row.judged.more_samples:
+        more = row.judged.more_samples
+        return f" ({more:,} more batch{'es' if more > 1 else ''} per round would be the least: give --seconds)"
+    if row.rounds < 2:
+        return " (it takes two rounds at least: --rounds)"
+    if row.judged.more_rounds:
+        more = row.judged.more_rounds
+        return f" (about {more:,} more round{'s' if more > 1 else ''} would decide: --rounds)"
+    return ""
+
+
+def _backed(recommended: Recommendation) -> str:
+    """What the throughput rests on, if anything was chosen."""
+    row = recommended.row
+    if recommended.backing is Backing.CONFIRMED:
+        again = "once" if row.rounds == 1 else f"in {row.rounds} rounds"
+        return f", measured again {again} after the choice"
+    if recommended.backing is Backing.UNCONFIRMED:
+        return (
+            ", which is not confirmed: it comes from the rounds that chose it, and the best of several is partly luck"
+        )
+    return ""
 
 
 def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
@@ -132,24 +173,20 @@ def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
         return "no configuration could be measured."
     known = [row for row in rows if row.bounded is not None]
     if not known:
-        return (
-            f"no configuration has enough samples for {bound.name}, which takes more than "
-            f"{round(100 / (100 - bound.percentile))}; give --seconds or --rounds a larger value."
-        )
+        return f"no configuration is known to meet {bound.text}; most batches took longer in all of them."
     nearest = min(known, key=lambda row: row.bounded or math.inf)
     return (
-        f"no configuration meets {bound.text}; the nearest is {nearest.configuration.name} with a {bound.name} of "
-        f"{seconds(nearest.bounded, 3)}."
+        f"no configuration is known to meet {bound.text}; the nearest is {nearest.configuration.name} with a "
+        f"{bound.name} of {seconds(nearest.bounded, 3)}."
     )
 
 
-def command(result: Result, rows: Sequence[Row], workload: str) -> Optional[str]:
+def command(result: Result, workload: str) -> Optional[str]:
     """The command line that measures the best configuration alone; ``None`` if there is none."""
-    found = results.of(result)
-    best = results.best(rows, found.bound)
-    if best is None:
+    found, recommended = results.of(result), results.recommendation(result)
+    if recommended is None:
         return None
-    own = best.configuration
+    own = recommended.row.configuration
     words = ["modelzoo", "throughput", workload, "--instances", str(own.instances)]
     words += ["--cores-per-instance", str(own.cores), "--batch", str(own.batch)]
     words += ["--smt", "on"] if own.smt is Smt.ON else []
@@ -180,7 +217,7 @@ def _setting_words(given: Sequence[str], workload: str) -> list[str]:
 
 def notes(result: Result, rows: Sequence[Row]) -> list[str]:
     """What qualifies the table: counts that are too small, stragglers, proof, what failed or was dropped."""
-    found = results.of(result)
+    found, again = results.of(result), results.confirmed(result)
     said: list[str] = []
     for row in rows:
         name = row.configuration.name
@@ -195,6 +232,9 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
         said += [f"{name}: failed: {error}" for error in row.errors]
         if row.dropped:
             said.append(f"{name}: {row.dropped}")
+        elif row.judged is not None and row.judged.outcome is BoundOutcome.UNDECIDED and row.rounds:
+            said.append(f"{name}: whether it meets the bound cannot be said with 99 % confidence{_wanting(row)}")
+    said += [f"{row.configuration.name}, measured again: failed: {error}" for row in again for error in row.errors]
     said += _per_row(rows, [kernels_sentence(result, row) for row in rows], "every configuration")
     said += _per_row(rows, [placement_sentence(found, row) for row in rows], "every configuration")
     said += _usage_lines(found)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Optional
 
 from modelzoo.formatting import seconds as time_text
+from modelzoo.formatting import significant
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import OVERLOAD, Flaw, Lateness, Load, LoadRun, Reason, Scenario
 from modelzoo.records.run import Result
 from modelzoo.stats import percentile
-from modelzoo.stats.early_stopping import most_over, queries_for, shows, upper_estimate
-from modelzoo.stats.intervals import Interval, level_interval
+from modelzoo.stats.early_stopping import (
+    BATCHES,
+    dependence,
+    most_over,
+    queries_for,
+    queries_to_show,
+    shows,
+    upper_estimate,
+)
+from modelzoo.stats.intervals import Interval, level_interval, scaled
 
 LATE = 1e-3
 """Seconds of lateness that a run may have in any case (its p99) …"""
@@ -37,9 +47,9 @@ def shown_percent(load: Load) -> float:
 def upper_bound(run: LoadRun, percent: float) -> Optional[float]:
     """Return what the percentile does not exceed with 99 % confidence, in seconds; ``None`` if the run is too short.
 
-    MLPerf's early stopping estimate; see ``modelzoo.stats.early_stopping``.
+    MLPerf's early stopping estimate, with the dependence of neighbours; see ``modelzoo.stats.early_stopping``.
     """
-    return upper_estimate(sorted(run.latencies), percent / 100)
+    return upper_estimate(run.latencies, percent / 100)
 
 
 def lateness(values: Sequence[float], batch_seconds: float) -> Lateness:
@@ -55,13 +65,15 @@ def lateness(values: Sequence[float], batch_seconds: float) -> Lateness:
     return Lateness(median(ordered), p99, ordered[-1], max(LATE, LATE_SHARE * batch_seconds))
 
 
-def reasons(run: LoadRun, bound: Optional[LatencyBound], queue: int) -> tuple[Reason, ...]:
+def reasons(run: LoadRun, bound: Optional[LatencyBound], queue: int, *, is_search: bool = False) -> tuple[Reason, ...]:
     """Say why a run is INVALID; nothing if it is VALID.
 
     Args:
         run: whatever its ``reasons`` are.
         bound: the bound on its latency, if there is one.
         queue: most requests that could wait.
+        is_search: whether it is a short run of a search, which passes or fails by MLPerf's rule: its requests count as
+            independent. A search compares rates; what a rate really meets is for a longer run to show.
     """
     found = [
         Reason(Flaw.DIED, f"instance {number} died: {use.error}")
@@ -75,11 +87,11 @@ def reasons(run: LoadRun, bound: Optional[LatencyBound], queue: int) -> tuple[Re
         late = f"p99 of its lateness is {time_text(run.lateness.p99)}, over {time_text(run.lateness.limit)}"
         found.append(Reason(Flaw.LATE, f"the generator was late: {late}"))
     if bound is not None and not any(each.flaw is Flaw.DIED for each in found):
-        found += _bound_reasons(run, bound)
+        found += _bound_reasons(run, bound, is_search=is_search)
     return tuple(found)
 
 
-def _bound_reasons(run: LoadRun, bound: LatencyBound) -> list[Reason]:
+def _bound_reasons(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> list[Reason]:
     """As LoadGen: the percentile itself must meet the bound, and the run must show it (early stopping)."""
     limit, fraction, count = time_text(bound.seconds), bound.percentile / 100, len(run.latencies)
     over = sum(latency > bound.seconds for latency in run.latencies)
@@ -91,6 +103,8 @@ def _bound_reasons(run: LoadRun, bound: LatencyBound) -> list[Reason]:
     many = f"{over:,} of {count:,} requests took longer than {limit}"
     if over > (1 - fraction) * count:
         return [Reason(Flaw.BOUND, f"{bound.text} is not met: {many}")]
+    if not is_search:
+        return _not_shown(run, bound, over, many)
     if shows(count, over, fraction):
         return []
     allowed = most_over(count, fraction)
@@ -98,6 +112,27 @@ def _bound_reasons(run: LoadRun, bound: LatencyBound) -> list[Reason]:
         needed = f"it takes {queries_for(0, fraction):,}; raise --queries"
         return [Reason(Flaw.TOO_FEW, f"{count:,} requests cannot show {bound.text}: {needed}")]
     return [Reason(Flaw.BOUND, f"{many}; to show {bound.text} with 99 % confidence, {allowed:,} may")]
+
+
+def _not_shown(run: LoadRun, bound: LatencyBound, over: int, many: str) -> list[Reason]:
+    """Why a run does not show that the bound is met, and what would; nothing if it does."""
+    fraction, count = bound.percentile / 100, len(run.latencies)
+    together = dependence(run.latencies, fraction)
+    if together is None:
+        least = max(2 * BATCHES, queries_for(0, fraction))
+        said = f"{count:,} requests cannot show {bound.text}: it takes {least:,} or more; raise --queries"
+        return [Reason(Flaw.TOO_FEW, said, least - count)]
+    if shows(count, over, fraction, dependence=together):
+        return []
+    said = f"{many}, which does not show {bound.text} with 99 % confidence: neighbours wait in the same queue, so "
+    said += f"{significant(together, 2)} of them count as one"
+    wanted = queries_to_show(over / count, fraction, together)
+    if wanted is None:
+        return [Reason(Flaw.TOO_FEW, f"{said}; this is too close to the bound to say how many requests would")]
+    # An estimate that is known to two digits at most.
+    rounded_up = 10 ** max(0, len(str(wanted)) - 2)
+    wanted = -(-max(wanted, count + 1) // rounded_up) * rounded_up
+    return [Reason(Flaw.TOO_FEW, f"{said}; about {wanted:,} would show it (--queries)", wanted - count)]
 
 
 def achieved(run: LoadRun) -> float:
@@ -132,15 +167,20 @@ class Found:
     valid: Optional[float]
     limit: Optional[float]
 
+    @property
+    def bracket(self) -> Optional[tuple[float, float]]:
+        """The highest rate that passed and the lowest that failed; ``None`` if the search did not come to its end."""
+        return None if self.rate is None or self.limit is None else (self.rate, self.limit)
+
 
 @dataclass(frozen=True)
 class Answer:
     """The highest rate that meets the bound.
 
     Attributes:
-        level: geometric mean of what the repeats found, with its 95 % interval: Student's t on their logarithms, as for
-            the processes of a setting. Each repeat had instances and schedules of its own.
-        sustained: the lowest of them, which every repeat met.
+        level: at which rate the runs of a repeat cease to pass, in the geometric mean of the repeats, with its 95 %
+            interval; see ``bracketed``.
+        sustained: the lowest of the rates that passed, which every repeat met.
         found: what each repeat found.
     """
 
@@ -178,10 +218,29 @@ def answer(load: Load) -> Optional[Answer]:
     found = searches(load) if load.plan.is_search else []
     if found and not load.is_complete and found[-1].rate is None:
         found = found[:-1]
-    rates = [each.rate for each in found if each.rate is not None]
-    if not rates or len(rates) < len(found):
+    brackets = [each.bracket for each in found if each.bracket is not None]
+    if not brackets or len(brackets) < len(found):
         return None
-    return Answer(level_interval(rates), min(rates), tuple(found))
+    return Answer(bracketed(brackets), min(low for low, _ in brackets), tuple(found))
+
+
+def bracketed(brackets: Sequence[tuple[float, float]]) -> Interval:
+    """Return the geometric mean of what lies in ``brackets``, one per repeat, with its 95 % interval.
+
+    What a repeat looks for lies somewhere in its bracket, so its estimate is the geometric middle; the lower end would
+    be too low by half the resolution. The interval is Student's t on the logarithms of the middles, as for the
+    processes of a setting, because each repeat has instances and schedules of its own. Repeats that begin at the same
+    rate have the same brackets and may differ by nothing, so half the width of a bracket is added, as the square root
+    of the sum of squares. With a single repeat the interval is unbounded.
+
+    Args:
+        brackets: the highest rate that passed and the lowest that failed.
+    """
+    found = level_interval([math.sqrt(low * high) for low, high in brackets])
+    if math.isinf(found.high):
+        return found
+    resolution = fmean(math.log(high / low) / 2 for low, high in brackets)
+    return scaled(found.value, math.hypot(math.log(found.high / found.value), resolution))
 
 
 def capacity(load: Load) -> Optional[Interval]:

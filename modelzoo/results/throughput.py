@@ -1,5 +1,9 @@
 """What many instances achieved over all rounds: throughput, latency, scaling, and which configuration is best. Pure.
 
+The best of several is partly the luckiest: among four equals, its throughput in the rounds that chose it is 1 to 2 %
+too high. So what is said of the recommended configuration comes from its confirmation, rounds that took no part in the
+choice.
+
 ``modelzoo.results.counting`` says how a round is counted.
 """
 
@@ -8,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from statistics import median
 from typing import Optional
 
@@ -17,6 +22,7 @@ from modelzoo.records.run import Result, RunReport
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Throughput
 from modelzoo.results.cost import per_million
 from modelzoo.results.counting import LEAST, rate, stragglers, uncertainty
+from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
 
 NO_WINDOW = "a batch took as long as the whole run, so nothing could be counted; give --seconds a larger value"
 """Why a round failed in which nothing went wrong."""
@@ -32,13 +38,15 @@ class Row:
         setting: the label of its setting; empty if all configurations have the same but for batch and threads.
         rounds: rounds in which all instances ran.
         failed: rounds in which not all did.
+        rates: items per second by round.
         throughput: items per second with its interval over the rounds; ``None`` if there was no such round.
         off: how far the count may be off, ± 1 batch of every instance, relative; the worst round.
         fewest: batches that the slowest instance completed inside the window, in the worst round.
         percentiles: of the latency of a batch, over all instances and rounds; those that the sample is large enough
             for.
-        bounded: the percentile of the bound; ``None`` without a bound or if there are too few samples.
-        meets: whether the bound is met; ``None`` without a bound, or if the percentile is not known.
+        bounded: the percentile of the bound that was seen; ``None`` without a bound or if there are too few samples.
+        is_over: whether more of the samples were over the bound than may be. That is what was seen; it proves nothing.
+        judged: whether the bound is met; ``None`` without a bound.
         samples: number of latencies.
         memory: the most that all instances occupied together, the median over the rounds.
         scaling: throughput ÷ that of a single instance, with its interval over the rounds that both were in; ``None``
@@ -58,12 +66,14 @@ class Row:
     setting: str
     rounds: int
     failed: int
+    rates: Mapping[int, float]
     throughput: Optional[stats.Interval]
     off: float
     fewest: int
     percentiles: dict[str, float]
     bounded: Optional[float]
-    meets: Optional[bool]
+    is_over: bool
+    judged: Optional[BoundJudgement]
     samples: int
     memory: Optional[int]
     scaling: Optional[stats.Interval]
@@ -81,6 +91,13 @@ class Row:
         return self.rounds > 0 and self.fewest < LEAST
 
     @property
+    def meets(self) -> Optional[bool]:
+        """Whether the bound is met; ``None`` without a bound, or if it cannot be said."""
+        if self.judged is None or self.judged.outcome is BoundOutcome.UNDECIDED:
+            return None
+        return self.judged.outcome is BoundOutcome.MET
+
+    @property
     def latency(self) -> Optional[float]:
         """The median latency of a batch."""
         return self.percentiles.get("p50")
@@ -94,24 +111,47 @@ def of(result: Result) -> Throughput:
 
 
 def rows(result: Result) -> list[Row]:
-    """Return a row for every configuration, in the order asked for."""
+    """Return a row for every configuration, in the order asked for, without the confirmation."""
     found = of(result)
-    by_round = [_rates(found, index) for index in range(len(found.configurations))]
-    labels = {result.asked[each.group].setting.label for each in found.configurations}
-    return [
-        _row(result, found, index, by_round, "" if len(labels) == 1 else result.asked[each.group].setting.label)
-        for index, each in enumerate(found.configurations)
-    ]
+    return _rows(result, [runs_of(found, index) for index in range(len(found.configurations))])
+
+
+def confirmed(result: Result) -> list[Row]:
+    """Return the rows of what was measured again: the best configuration, and the single instance beside it.
+
+    They say what its confirmation alone shows; there are none without one.
+    """
+    found = of(result)
+    first = math.inf if found.confirmation is None else found.confirmation.first_round
+    again = [run for run in found.runs if run.round >= first]
+    if found.confirmation is None or not again:
+        return []
+    every = range(len(found.configurations))
+    by_index = _rows(result, [[run for run in again if run.configuration == index] for index in every])
+    members = [found.confirmation.winner, found.confirmation.baseline]
+    return [by_index[index] for index in members if index is not None]
 
 
 def runs_of(found: Throughput, index: int) -> list[ConfigurationRun]:
-    """The runs that count for a configuration.
+    """The runs that count for a configuration besides its confirmation.
 
     Of a search, those of the last stage, for what was in it: the earlier ones decided that it was.
     """
-    own = [run for run in found.runs if run.configuration == index]
+    end = math.inf if found.confirmation is None else found.confirmation.first_round
+    own = [run for run in found.runs if run.configuration == index and run.round < end]
     last = [run for run in own if run.round >= found.final_round]
     return last if found.is_search and last else own
+
+
+def _rows(result: Result, runs: Sequence[Sequence[ConfigurationRun]]) -> list[Row]:
+    """A row for every configuration, of its runs among ``runs``."""
+    found = of(result)
+    by_round = [_rates(each, own.batch) for each, own in zip(runs, found.configurations)]
+    labels = {result.asked[each.group].setting.label for each in found.configurations}
+    return [
+        _row(result, index, runs[index], by_round, "" if len(labels) == 1 else result.asked[own.group].setting.label)
+        for index, own in enumerate(found.configurations)
+    ]
 
 
 def single(found: Throughput, index: int) -> Optional[int]:
@@ -134,15 +174,21 @@ def _like(found: Throughput, number: int, own: Configuration) -> bool:
     return found.configurations[number].cores == own.cores
 
 
-def _rates(found: Throughput, index: int) -> dict[int, float]:
+def _rates(runs: Sequence[ConfigurationRun], batch: int) -> dict[int, float]:
     """Items per second by round."""
-    batch = found.configurations[index].batch
-    rates = {run.round: rate(run, batch) for run in runs_of(found, index)}
+    rates = {run.round: rate(run, batch) for run in runs}
     return {number: value for number, value in rates.items() if value is not None}
 
 
-def _row(result: Result, found: Throughput, index: int, by_round: Sequence[Mapping[int, float]], label: str) -> Row:
-    own, runs, rates = found.configurations[index], runs_of(found, index), by_round[index]
+def _row(
+    result: Result,
+    index: int,
+    runs: Sequence[ConfigurationRun],
+    by_round: Sequence[Mapping[int, float]],
+    label: str,
+) -> Row:
+    found = of(result)
+    own, rates = found.configurations[index], by_round[index]
     complete = [run for run in runs if run.round in rates]
     samples = [value for run in complete for each in run.instances for value in each.latencies]
     throughput = stats.level_interval(list(rates.values())) if rates else None
@@ -158,12 +204,14 @@ def _row(result: Result, found: Throughput, index: int, by_round: Sequence[Mappi
         setting=label,
         rounds=len(complete),
         failed=len(runs) - len(complete),
+        rates=rates,
         throughput=throughput,
         off=max(map(uncertainty, complete), default=math.inf),
         fewest=min((each.counted for run in complete for each in run.instances), default=0),
         percentiles=stats.percentiles(samples),
         bounded=bounded,
-        meets=None if found.bound is None else _meets(found.bound, bounded, samples),
+        is_over=found.bound is not None and _is_over(found.bound, bounded, samples),
+        judged=None if found.bound is None else _judged(found.bound, complete),
         samples=len(samples),
         memory=_memory(complete),
         scaling=scaling,
@@ -177,13 +225,17 @@ def _row(result: Result, found: Throughput, index: int, by_round: Sequence[Mappi
     )
 
 
-def _meets(bound: LatencyBound, bounded: Optional[float], samples: Sequence[float]) -> Optional[bool]:
-    """Whether the bound is met; few samples may show that it is not, if more than its share of them are over it."""
+def _is_over(bound: LatencyBound, bounded: Optional[float], samples: Sequence[float]) -> bool:
+    """Whether the percentile was over the bound; of samples that are too few for it, at least half of them."""
     if bounded is not None:
-        return bounded <= bound.seconds
+        return bounded > bound.seconds
     over = sum(value > bound.seconds for value in samples)
-    # Half of them and more: with few samples a lower share may be chance.
-    return False if samples and over >= max(0.5, 1 - bound.percentile / 100) * len(samples) else None
+    return bool(samples) and over >= max(0.5, 1 - bound.percentile / 100) * len(samples)
+
+
+def _judged(bound: LatencyBound, runs: Sequence[ConfigurationRun]) -> BoundJudgement:
+    rounds = [[each.latencies for each in run.instances if each.latencies] for run in runs]
+    return judge(rounds, bound.percentile, bound.seconds)
 
 
 def _scaling(rates: Mapping[int, float], single_rates: Mapping[int, float]) -> Optional[stats.Interval]:
@@ -257,27 +309,78 @@ def _shares(
 def best(found: Sequence[Row], bound: Optional[LatencyBound]) -> Optional[Row]:
     """The row with the highest throughput among those that meet the bound; ``None`` if there is none.
 
+    If none is known to meet it, it is the fastest of those of which that cannot be said and that were not seen over it.
     Rows that a search dropped cannot win, unless nothing else is left.
     """
-    meeting = [row for row in found if row.throughput is not None and (bound is None or row.meets)]
-    final = [row for row in meeting if row.is_final]
-    return max(final or meeting, key=_value, default=None)
+    measured = [row for row in found if row.throughput is not None]
+    meeting = [row for row in measured if bound is None or row.meets]
+    perhaps = [row for row in measured if row.meets is None and not row.is_over]
+    for rivals in (meeting, perhaps):
+        final = [row for row in rivals if row.is_final]
+        if rivals:
+            return max(final or rivals, key=_value)
+    return None
 
 
 def ties(found: Sequence[Row], winner: Row) -> list[Row]:
-    """The rows that may win as well and whose interval reaches into the winner's."""
-    if winner.throughput is None:
-        return []
-    low = winner.throughput.low
+    """The rows that may win as well and that the rounds do not tell from the winner: the interval of the ratio within
+    the rounds of both contains 1."""
     return [
         row
         for row in found
-        if row is not winner
+        if row.index != winner.index
         and row.is_final
         and row.throughput is not None
-        and row.throughput.high >= low
-        and row.meets in (None, True)
+        and row.meets is not False
+        and (ratio := _scaling(row.rates, winner.rates)) is not None
+        and ratio.low <= 1 <= ratio.high
     ]
+
+
+class Backing(Enum):
+    """What the figures of a recommendation rest on.
+
+    ``CONFIRMED``: rounds that took no part in its choice. ``SOLE``: its only rounds; there was nothing to choose.
+    ``UNCONFIRMED``: the rounds that chose it, which flatter it, because it was not measured again.
+    """
+
+    CONFIRMED = "confirmed"
+    SOLE = "sole"
+    UNCONFIRMED = "unconfirmed"
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The configuration that is recommended.
+
+    Attributes:
+        row: what is said of it.
+        backing: what that rests on.
+        ties: the configurations that may be as fast.
+    """
+
+    row: Row
+    backing: Backing
+    ties: tuple[Row, ...]
+
+
+def recommendation(result: Result) -> Optional[Recommendation]:
+    """Return the configuration that is recommended, with the figures to report; ``None`` if there is none."""
+    found, seen = of(result), rows(result)
+    if found.confirmation is not None:
+        chosen, again = seen[found.confirmation.winner], confirmed(result)[:1]
+        if again and again[0].throughput is not None:
+            return Recommendation(again[0], Backing.CONFIRMED, tuple(ties(seen, chosen)))
+    winner = best(seen, found.bound)
+    if winner is None:
+        return None
+    backing = Backing.UNCONFIRMED if is_choice(seen) else Backing.SOLE
+    return Recommendation(winner, backing, tuple(ties(seen, winner)))
+
+
+def is_choice(found: Sequence[Row]) -> bool:
+    """Whether there was anything to choose from."""
+    return sum(row.throughput is not None for row in found) > 1
 
 
 def _value(row: Row) -> float:

@@ -22,6 +22,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure.instances import Instance, Reply, start_instance
 from modelzoo.measure.request import Event, OnEvent, Request
+from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.instance import Command, Finish, InstanceReport, Ready, RunUntil, Served, Window
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Preparation, Progress
@@ -29,11 +30,16 @@ from modelzoo.records.run import RunReport, now
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
 from modelzoo.results.counting import LEAST, Counted, Series, count
 from modelzoo.setting import labels
+from modelzoo.stats.latency_bound import samples_for
 
 SETTLING_SECONDS = 1.0
 """How long all instances run together before the counted run."""
 LEAST_SECONDS = 5.0
 """A counted run is no shorter than this."""
+BOUND_SAMPLES = 3
+"""With a bound, all instances together complete so many times as many batches as its percentile takes …"""
+BOUND_SECONDS, MOST_BOUND_SECONDS = 20.0, 60.0
+"""… in 20 seconds at least, because the speed of a machine wanders over seconds, and in a minute at most."""
 MARGIN = 1.3
 """The counted run is longer than ``LEAST`` batches of the slowest instance took before by this factor: the machine may
 slow down meanwhile."""
@@ -60,8 +66,10 @@ class Task:
         configuration: which instances of which setting.
         index: of the configuration.
         number: of the round.
-        seconds: length of the counted run; ``None``: as long as ``LEAST`` batches of each instance take.
+        seconds: length of the counted run; ``None``: as long as ``LEAST`` batches of each instance take, and as it
+            takes to see whether the bound is met.
         extras: have the first instance audit itself in full and report everything.
+        bound: what the latency has to meet; ``None`` if there is none.
     """
 
     request: Request
@@ -71,6 +79,7 @@ class Task:
     number: int
     seconds: Optional[float]
     extras: bool
+    bound: Optional[LatencyBound] = None
 
 
 def run_configuration(task: Task, on_event: OnEvent) -> Outcome:
@@ -134,12 +143,20 @@ class Crew:
             (median([b - a for a, b in zip(each.started, each.ended)]) for each in settled.values()), default=0.0
         )
         # One batch more opens the window, and another may run when it closes.
-        wanted = max(LEAST_SECONDS, MARGIN * (LEAST + 2) * slowest)
+        wanted = max(LEAST_SECONDS, MARGIN * (LEAST + 2) * slowest, self._bound_seconds(slowest))
         if not times or not self.is_whole:
             return {}, None
         monitor = CpuUsageMonitor().start()
         windows = self.together(wanted if self._task.seconds is None else self._task.seconds, "counting")
         return windows, monitor.stop()
+
+    def _bound_seconds(self, slowest: float) -> float:
+        """How long a counted run has to be for the bound; 0 without one."""
+        bound = self._task.bound
+        if bound is None:
+            return 0.0
+        batches = BOUND_SAMPLES * samples_for(bound.percentile) / self._task.configuration.instances
+        return min(MOST_BOUND_SECONDS, max(BOUND_SECONDS, MARGIN * (batches + 2) * slowest))
 
     def together(self, seconds: float, phase: str) -> dict[int, Window]:
         """Let all instances run for ``seconds`` from one common start; empty if one of them is missing."""

@@ -17,6 +17,7 @@ from modelzoo.records.history import SessionLevel
 from modelzoo.records.hosts import FleetComparison
 from modelzoo.records.machine import Machine
 from modelzoo.records.sharding import FleetHost
+from modelzoo.records.throughput import Confirmation
 from modelzoo.report.fleet import comparison_notes, host_columns, kind_columns, total_line
 from modelzoo.results.throughput import of
 from modelzoo.setting import Setting
@@ -121,7 +122,22 @@ def test_instances_of_hosts_are_compared_and_added_up() -> None:
     assert {each.subject for each in kind.levels} == {"", "1 × 1 core, batch 1", "4 × 1 core, batch 1"}
     text = total_line([each.result for each in hosts])
     assert text.startswith("9 hosts together: 3")
-    assert text.endswith(" rows/s, the sum of 4 × 1 core, batch 1 on each.")
+    assert text.endswith(
+        " rows/s, the sum of 4 × 1 core, batch 1 on each; it comes from the rounds that chose it, so it is not "
+        "confirmed."
+    )
+
+
+def test_the_sum_is_that_of_the_confirmations() -> None:
+    """If every host has measured the same configuration again: 100 rows/s in place of 300."""
+    found = instances_of(0, wobble(0, 0.01)).result
+    assert found.throughput is not None
+    own, rounds = found.throughput.configurations, {run.round for run in found.throughput.runs}
+    again = [instances.ran(1, own[1], max(rounds) + 1 + number, [0.04] * 4) for number in range(2)]
+    planned = Confirmation(1, None, max(rounds) + 1, 2)
+    runs = (*found.throughput.runs, *again)
+    both = [replace(found, throughput=replace(found.throughput, runs=runs, confirmation=planned))] * 2
+    assert total_line(both) == "2 hosts together: 200.0 rows/s, the sum of 4 × 1 core, batch 1 on each."
 
 
 def test_without_a_common_configuration_there_is_no_total() -> None:

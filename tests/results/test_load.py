@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import random
+from statistics import fmean
+
 import pytest
 from load_results import BOUND, load, measured, result
 
 from modelzoo.frozen import replace
+from modelzoo.load.bracket import Bracket
 from modelzoo.records.load import Flaw, InstanceUse, LoadRun, Scenario
 from modelzoo.records.run import Result
 from modelzoo.results import load as results
@@ -32,8 +37,8 @@ def run(*latencies: float, **changes: object) -> LoadRun:
 
 
 def flaws(found: LoadRun) -> list[Flaw]:
-    """Why it is INVALID."""
-    return [reason.flaw for reason in reasons(found, BOUND, 1000)]
+    """Why it fails as a run of a search, in which requests count as independent."""
+    return [reason.flaw for reason in reasons(found, BOUND, 1000, is_search=True)]
 
 
 @pytest.mark.parametrize(
@@ -56,10 +61,36 @@ def test_a_bound_must_be_met_and_shown(count: int, over: int, expected: list[Fla
 
 def test_the_reasons_give_the_figures() -> None:
     """What was seen, and what would do."""
-    (text,) = (each.text for each in reasons(run(*[0.01] * 997, *[0.06] * 4), BOUND, 1000))
+    (text,) = (each.text for each in reasons(run(*[0.01] * 997, *[0.06] * 4), BOUND, 1000, is_search=True))
     assert text == "4 of 1,001 requests took longer than 50.00 ms; to show p99=50ms with 99 % confidence, 3 may"
-    (text,) = (each.text for each in reasons(run(*[0.01] * 100), BOUND, 1000))
+    (text,) = (each.text for each in reasons(run(*[0.01] * 100), BOUND, 1000, is_search=True))
     assert text == "100 requests cannot show p99=50ms: it takes 459; raise --queries"
+
+
+def test_requests_that_wait_together_show_less() -> None:
+    """60 of 10,000 over p99 are few, but not if the latency changes in spells of 500 requests."""
+    draw = random.Random(2)
+    alone = [0.06 if number % 167 == 0 else 0.03 + 0.01 * draw.random() for number in range(10_000)]
+    assert reasons(run(*alone), BOUND, 1000) == ()
+    levels = [draw.random() for _ in range(20)]
+    together = [0.03 + 0.01 * levels[number // 500] + 0.001 * draw.random() for number in range(10_000)]
+    together[:60] = [0.06] * 60
+    assert reasons(run(*together), BOUND, 1000, is_search=True) == ()
+    (reason,) = reasons(run(*together), BOUND, 1000)
+    assert reason.flaw is Flaw.TOO_FEW
+    assert reason.more is not None
+    assert reason.more > 90_000
+    assert reason.text.startswith("60 of 10,000 requests took longer than 50.00 ms, which does not show p99=50ms with")
+
+
+def test_too_few_requests_say_how_many_more_it_takes() -> None:
+    """Unless the percentile is too close to the bound."""
+    (reason,) = reasons(run(*[0.01] * 60), BOUND, 1000)
+    assert reason.text == "60 requests cannot show p99=50ms: it takes 459 or more; raise --queries"
+    assert reason.more == 399
+    (reason,) = reasons(run(*([0.01] * 990 + [0.06] * 10)), BOUND, 1000)
+    assert reason.text.endswith("this is too close to the bound to say how many requests would")
+    assert reason.more is None
 
 
 def test_rejections_may_end_a_run_early() -> None:
@@ -124,6 +155,37 @@ def test_a_search_that_failed_in_one_repeat_has_no_answer() -> None:
     failed = replace(found.runs[0], repeat=1, reasons=reasons(run(*[0.1] * 500), BOUND, 1000))
     assert results.answer(found.plus(failed)) is None
     assert not results.is_valid(found.plus(failed))
+
+
+def test_what_was_found_lies_in_the_middle_of_its_bracket() -> None:
+    """Its lower end would be too low by half the resolution; the interval is never narrower than the bracket."""
+    level = results.bracketed([(100.0, 104.0)] * 3)
+    assert level.value == pytest.approx(math.sqrt(100.0 * 104.0))
+    assert (level.low, level.high) == (pytest.approx(100.0), pytest.approx(104.0))
+    wider = results.bracketed([(100.0, 104.0), (103.0, 107.0), (98.0, 102.0)])
+    assert wider.low < 98.0
+    assert wider.high > 107.0
+    assert results.bracketed([(100.0, 104.0)]).high == math.inf
+
+
+@pytest.mark.parametrize("spread", [0.002, 0.02])
+def test_the_interval_of_a_search_covers_the_rate_at_which_runs_cease_to_pass(spread: float) -> None:
+    """In 95 % of the searches, whether instances differ by less than the resolution or by more; without bias."""
+    draw, logs, covered = random.Random(3), [], 0
+    for _ in range(500):
+        brackets = []
+        for _ in range(3):
+            truth, bracket = 100.0 * math.exp(draw.gauss(0, spread)), Bracket(100.0 * math.exp(draw.gauss(0, 0.03)))
+            while (rate := bracket.next()) is not None:
+                bracket = bracket.tried(rate, passed=rate <= truth)
+            assert bracket.low is not None
+            assert bracket.high is not None
+            brackets.append((bracket.low, bracket.high))
+        level = results.bracketed(brackets)
+        logs.append(math.log(level.value / 100.0))
+        covered += level.low <= 100.0 <= level.high
+    assert abs(fmean(logs)) < 0.004
+    assert covered >= 0.94 * 500
 
 
 def test_a_result_without_load_is_refused() -> None:

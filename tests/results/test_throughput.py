@@ -7,7 +7,8 @@ from instances import FOUR, configuration, ran, result
 
 from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.throughput import Dropped, MachinePrice, Throughput
+from modelzoo.records.run import Result
+from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST
 from modelzoo.setting import Setting
@@ -69,11 +70,68 @@ def test_the_best_configuration_meets_the_bound() -> None:
     assert results.best(rows, bound).configuration is small  # type: ignore[union-attr]
     rare = LatencyBound(99.99, 0.1)
     rows = results.rows(result([small, large], runs, rare))
-    assert [row.meets for row in rows] == [None, False]
-    assert results.best(rows, rare) is None
+    assert [row.meets for row in rows] == [None, None]
+    assert [row.is_over for row in rows] == [False, True]
+    best = results.best(rows, rare)
+    assert best is not None
+    assert best.index == 0, "it may meet the bound"
+    assert best.judged is not None
+    assert best.judged.more_samples == 10_000 - best.samples // 2
     tight = LatencyBound(99.99, 0.01)
     rows = results.rows(result([small, large], runs, tight))
-    assert [row.meets for row in rows] == [False, False], "few samples suffice if all are over it"
+    assert [row.is_over for row in rows] == [True, True], "few samples suffice if all are over it"
+    assert results.best(rows, tight) is None
+
+
+def again(*seconds: float, rounds: int = 3) -> Result:
+    """Two configurations, the second 3 % faster in the rounds that chose it, and its confirmation with these times."""
+    own = [configuration(1), configuration(4)]
+    runs = [run for n in range(rounds) for run in (ran(0, own[0], n, [0.1]), ran(1, own[1], n, [0.097] * 4))]
+    runs += [ran(1, own[1], rounds + n, [each] * 4) for n, each in enumerate(seconds)]
+    planned = Confirmation(1, 0, rounds, rounds)
+    return result(own, runs, confirmation=planned)
+
+
+def test_what_is_recommended_is_what_was_measured_again() -> None:
+    """The rounds that chose it say nothing of its throughput, and the confirmation nothing of the others."""
+    found = again(0.1, 0.101, 0.102)
+    recommended = results.recommendation(found)
+    assert recommended is not None
+    assert recommended.backing is results.Backing.CONFIRMED
+    assert recommended.row.index == 1
+    assert recommended.row.rounds == 3
+    assert recommended.row.throughput is not None
+    assert recommended.row.throughput.value == pytest.approx(4 / 0.101, rel=0.02)
+    assert [row.rounds for row in results.rows(found)] == [3, 3]
+    assert [(row.index, row.rounds) for row in results.confirmed(found)] == [(1, 3), (0, 0)]
+
+
+def test_what_was_not_measured_again_is_not_confirmed() -> None:
+    """Because the call was interrupted before; a single configuration needs no confirmation."""
+    for found in (again(), replace(again(), throughput=replace(results.of(again()), confirmation=None))):
+        recommended = results.recommendation(found)
+        assert recommended is not None
+        assert recommended.backing is results.Backing.UNCONFIRMED
+        assert recommended.row.index == 1
+        assert results.confirmed(found) == []
+    own = configuration(2)
+    sole = results.recommendation(result([own], [ran(0, own, n, [0.1, 0.1]) for n in range(2)]))
+    assert sole is not None
+    assert sole.backing is results.Backing.SOLE
+
+
+def test_ties_are_what_the_rounds_do_not_tell_apart() -> None:
+    """By the ratio within rounds, however much the rounds themselves differ."""
+    own = [configuration(4) for _ in range(3)]
+    runs = []
+    for number, factor in enumerate((1.0, 1.3, 0.8)):
+        wobble = 1.0 + 0.02 * (number - 1)
+        for index, seconds in enumerate((0.1, 0.1005 * wobble, 0.11)):
+            runs.append(ran(index, own[index], number, [seconds * factor] * 4, duration=60.0))
+    recommended = results.recommendation(result(own, runs))
+    assert recommended is not None
+    assert recommended.row.index == 0
+    assert [row.index for row in recommended.ties] == [1]
 
 
 def test_of_a_search_only_the_last_stage_counts_for_what_was_in_it() -> None:

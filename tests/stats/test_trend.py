@@ -17,20 +17,22 @@ def test_a_line_is_found_exactly() -> None:
     assert found.is_proven
 
 
+@pytest.mark.parametrize("count", [12, 60])
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
-def test_the_interval_covers_the_slope_as_often_as_it_says(correlation: float) -> None:
-    """Of series without a trend, about 5 % seem to have one, also if neighbours are correlated."""
+def test_the_interval_covers_the_slope_as_often_as_it_says(correlation: float, count: int) -> None:
+    """At most 5 % of series without a trend seem to have one, correlated ones and short ones too: 70 of 1,000 are more
+    than chance."""
     source = random.Random(1)
     wrong, trials = 0, 1000
     for _ in range(trials):
         value, values = source.gauss(0, 1), []
-        for _ in range(60):
+        for _ in range(count):
             value = correlation * value + source.gauss(0, (1 - correlation**2) ** 0.5)
             values.append(value)
-        found = linear_trend(range(60), values)
+        found = linear_trend(range(count), values)
         assert found is not None
         wrong += found.is_proven
-    assert wrong / trials < 0.09
+    assert wrong / trials < 0.07
 
 
 def test_a_drift_within_noise_is_found() -> None:

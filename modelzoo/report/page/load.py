@@ -28,7 +28,7 @@ def section(result: Result, mark: str, widths: figures.Widths) -> Section:
         blocks.append(Table("Runs", tuple(load.columns(found)), load.caption(found)))
     reasons = load.reason_lines(found)
     if reasons:
-        blocks.append(Paragraphs(tuple(f"INVALID: {each}" for each in reasons)))
+        blocks.append(Paragraphs(tuple(f"{load.failing(found)}: {each}" for each in reasons)))
     if found.loadgen is not None:
         columns = tuple(load.loadgen_columns(found))
         blocks.append(Table("MLPerf LoadGen beside this suite", columns, load.loadgen_sentence(found.loadgen)))

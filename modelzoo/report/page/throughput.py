@@ -20,11 +20,14 @@ def blocks(result: Result, mark: str, widths: figures.Widths) -> tuple[Block, ..
         widths: in which the plot is drawn.
     """
     found, rows = results.of(result), results.rows(result)
-    shown: list[Block] = [Paragraphs((capitalized(throughput.answer(result, rows)),))]
+    shown: list[Block] = [Paragraphs((capitalized(throughput.answer(result)),))]
     data = plot.of_result(result)
     if data is not None:
         shown.append(figures.frontier(data, f"{mark}-frontier", widths))
     shown.append(Table("Configurations", tuple(throughput.columns(result, rows)), throughput.caption(result)))
+    again = results.confirmed(result)
+    if again:
+        shown.append(Table("Measured again", tuple(throughput.columns(result, again)), throughput.CONFIRMATION))
     if found.soak is not None:
         name = found.configurations[found.soak.configuration].name
         said = Paragraphs(tuple(soak.lines(found.soak)))

@@ -110,7 +110,7 @@ def columns(data: LoadCurve) -> list[Column]:
         Column("requests/s", tuple(significant(each.rate, 3) for each in data.points), is_number=True),
         Column("p50", tuple(seconds(each.median) for each in data.points), is_number=True),
         Column(data.tail_name, tuple(seconds(each.tail) for each in data.points), is_number=True),
-        Column("verdict", tuple("VALID" if each.is_valid else "INVALID" for each in data.points)),
+        Column("verdict", tuple("passed" if each.is_valid else "failed" for each in data.points)),
         Column("ended early", tuple("yes" if each.given_up else MISSING for each in data.points)),
     ]
 
@@ -128,10 +128,10 @@ def _title(data: LoadCurve) -> str:
 def _description(data: LoadCurve) -> str:
     shown = "; ".join(
         f"{significant(each.rate, 3)} requests/s: p50 {seconds(each.median)}, {data.tail_name} {seconds(each.tail)}, "
-        f"{'VALID' if each.is_valid else 'INVALID'}"
+        f"{'passed' if each.is_valid else 'failed'}"
         for each in data.points
     )
-    return f"Median and {data.tail_name} of every run against its rate; filled marks are VALID runs. {shown}"
+    return f"Median and {data.tail_name} of every run against its rate; filled marks are runs that passed. {shown}"
 
 
 def _figure(data: LoadCurve, width: float) -> Figure:
@@ -160,9 +160,7 @@ def _figure(data: LoadCurve, width: float) -> Figure:
 
 
 def _legend(data: LoadCurve) -> list[str]:
-    shown = [
-        f"● p50   ■ {data.tail_name}; hollow: the run is INVALID; faint: it ended early, when it could not be VALID"
-    ]
+    shown = [f"● p50   ■ {data.tail_name}; hollow: the run failed; faint: it ended early, when it could not pass"]
     if data.bound is not None:
         shown.append(f"dashed: the bound, {data.bound.text}")
     if data.found is not None:

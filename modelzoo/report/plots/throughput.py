@@ -84,7 +84,7 @@ def of_result(result: Result) -> Optional[Frontier]:
         return None
     bound = found.bound if all(row.bounded is not None for row in known) else None
     latency = {row.index: (row.bounded if bound is not None else row.latency) or 0.0 for row in known}
-    best = results.best(rows, found.bound)
+    recommended = results.recommendation(result)
     marks, highest = [], 0.0
     for row in sorted(known, key=lambda row: (latency[row.index], -_rate(row))):
         finite = row.throughput is not None and math.isfinite(row.throughput.high)
@@ -96,7 +96,7 @@ def of_result(result: Result) -> Optional[Frontier]:
                 low=row.throughput.low if finite and row.throughput is not None else None,
                 high=row.throughput.high if finite and row.throughput is not None else None,
                 on_frontier=_rate(row) > highest,
-                is_best=row is best,
+                is_best=recommended is not None and row.index == recommended.row.index,
                 meets=row.meets,
             )
         )

@@ -21,7 +21,7 @@ def test_a_search_has_its_answer_its_plot_and_its_runs() -> None:
     assert [type(block) for block in section.blocks] == [Paragraphs, Figure, Table, Details]
     given = build.Given("load", (StoredResult("r.json", found),))
     html = rendering.html(build.page([given], Question()))
-    assert "requests/s meet p99=50ms in each of 2 repeats" in html
+    assert "requests/s pass p99=50ms in each of 2 repeats" in html
 
 
 def test_reasons_and_the_cross_check_are_shown() -> None:
