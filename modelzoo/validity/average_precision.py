@@ -22,7 +22,7 @@ FEWEST_DRAWS = 200
 WORK = 10**8
 """Detections and hits in all draws together, a few seconds of work: large data sets get fewer draws."""
 SMALLEST, ROUNDING = 1e-300, 1e-12
-"""In place of a weight of 0; and how far a sum of weights may be rounded below the recall that it reaches."""
+"""In place of a weight of 0; and how far the sum of the weights of all objects may be rounded below itself."""
 CHUNK = 25
 """Draws that are computed together, which bounds the memory."""
 
@@ -155,6 +155,7 @@ def category_ap(matches: CategoryMatches, weights: Any) -> NDArray[Any]:
     drawn = weights[:, matches.picture]
     every = np.cumsum(drawn, axis=1)
     recalls = np.linspace(0.0, 1.0, 101)  # COCOeval's recThrs
+    recalls[-1] -= ROUNDING
     total = np.zeros(len(weights))
     for hit, ignored in zip(matches.hit, matches.ignored):
         (places,) = np.nonzero(hit)
@@ -166,7 +167,7 @@ def category_ap(matches: CategoryMatches, weights: Any) -> NDArray[Any]:
         precision = hits / np.maximum(detections, SMALLEST)
         precision = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
         recall = hits / np.maximum(objects, SMALLEST)[:, None]
-        reached = np.searchsorted(recalls, recall + ROUNDING, side="right")
+        reached = np.searchsorted(recalls, recall, side="right")
         total += (precision * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(recalls)
     total[objects == 0] = np.nan
     return total / len(matches.hit)
