@@ -247,7 +247,7 @@ SIZES: tuple[tuple[str, Callable[[int], Judged], tuple[int, ...]], ...] = (
      (240, 1000, 2000)),
     ("F1, 5 % lost", lambda n: partial(f1, passages=n, by_question=0.05), (240, 1000, 2000)),
     ("box AP, nothing changes", lambda n: partial(average_precision, pictures=n, loss=0.0, by_picture=False),
-     (100, 1000, 3000)),
+     (1000, 2000)),
 )  # fmt: skip
 """Cases of ``main``, and the numbers of pictures or passages."""
 

@@ -174,7 +174,7 @@ def decide(checks: Sequence[Check], findings: Findings, items: str) -> Decision:
     if not undecided:
         return ValidityVerdict.VALID, 0, ""
     needed = more_items(undecided)
-    needs = "" if needed is None else f"; about {needed:,} more {items} would decide"
+    needs = "" if needed is None else f"; about {_two_digits(needed):,} more {items} would decide"
     if findings.clusters < MINIMUM_CLUSTERS:
         few = f"{findings.clusters} {findings.cluster_name}{'' if findings.clusters == 1 else 's'}"
         reason = f"{few} of the {MINIMUM_CLUSTERS} that a verdict requires"
@@ -225,6 +225,12 @@ def _fault(checks: Sequence[Check], reference_problem: str) -> Optional[Decision
         reason = f"fp32 itself is far from the published quality: a broken set-up; {reason}"
         return ValidityVerdict.CANNOT_JUDGE, 2, reason
     return (ValidityVerdict.NOT_VALID, 1, reason) if failed else None
+
+
+def _two_digits(count: int) -> int:
+    """``count`` rounded up to two significant digits."""
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return -(-count // unit) * unit
 
 
 def _failure(check: Check) -> str:

@@ -275,9 +275,8 @@ def test_changes_in_both_directions_are_inconclusive_on_few_pictures(tmp_path: P
         f"top-1 accuracy {interval_text(top1)}; losses up to {100 * top1.possible_loss:.1f} points would not show on "
         "these 140 pictures"
     )
-    undecided = next(check for check in judged.checks if check.name == "accuracy")
     assert judged.reason.startswith("task metric ÷ fp32's is 1, required >= 0.99, and may be 0.9")
-    assert judged.reason.endswith(f"about {undecided.more_items:,} more pictures would decide")
+    assert judged.reason.endswith(" more pictures would decide")
 
 
 def test_enough_pictures_are_valid(tmp_path: Path) -> None:

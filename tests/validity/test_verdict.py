@@ -28,7 +28,7 @@ BAD = check_value("accuracy", 0.5, {})
 LAYER = LayerError("conv", "Conv2d", 0.004, 0.0, 0.001, 0.004, 0.0, True)
 BROKEN = replace(LAYER, name="broken", error=None, scale=None, finite=False)
 UNKNOWN = replace(LAYER, name="unknown", error=0.5, baseline=None)
-OPEN = replace(check_value("accuracy", 0.995, {}), passed=False, undecided=True, bound=0.97, more_items=1200)
+OPEN = replace(check_value("accuracy", 0.995, {}), passed=False, undecided=True, bound=0.97, more_items=1117)
 
 
 def request(**changes: object) -> ValidityRequest:
