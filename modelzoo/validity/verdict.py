@@ -229,7 +229,7 @@ def _fault(checks: Sequence[Check], reference_problem: str) -> Optional[Decision
 
 def _two_digits(count: int) -> int:
     """``count`` rounded up to two significant digits."""
-    unit = 10 ** max(0, len(str(count)) - 2)
+    unit = int(10 ** max(0, len(str(count)) - 2))
     return -(-count // unit) * unit
 
 
