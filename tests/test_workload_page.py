@@ -66,7 +66,7 @@ def test_the_second_listing_is_judged(tmp_path: Path) -> None:
     (tmp_path / "mine" / "workload.py").write_text(LISTINGS[1])
     run(COMMANDS[1], tmp_path)
     (line,) = run(COMMANDS[2], tmp_path).splitlines()
-    assert re.match(r"\[VALID\] mobilenet tensor_error - [\d.]+ NUMERIC ONLY \(3 crops of 1 photograph", line)
+    assert re.match(r"\[VALID\] mobilenet tensor_error - [\d.]+ NUMERIC ONLY \(random weights: ", line)
 
 
 @pytest.mark.slow

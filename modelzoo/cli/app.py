@@ -26,7 +26,7 @@ from modelzoo.version import __version__
 
 COMMANDS = {
     "run": "time workloads, each setting in fresh processes that alternate with the others",
-    "validate": "compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 could not be judged",
+    "validate": "compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 undecided or not judged",
     "throughput": "find the number of instances, and of cores for each, with the highest throughput",
     "load": "find how many requests per second are answered within a latency bound, with dynamic batching",
     "tune": "find the fastest setting that is valid and proven on this machine",

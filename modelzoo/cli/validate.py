@@ -35,7 +35,8 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     """Judge every setting of ``jobs`` and store each judgement at once; return the worst exit code.
 
     Returns:
-        0 if all are valid, 1 if one is not, 2 if one could not be judged, which counts as worse than not valid.
+        0 if all are valid or only numbers were judged, 1 if one is not valid, 2 if one is inconclusive or could not be
+        judged, which counts as worse than not valid.
     """
     from modelzoo.report import terminal
     from modelzoo.report.progress import LiveProgress

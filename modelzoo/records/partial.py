@@ -23,7 +23,8 @@ class LayerError(msgspec.Struct, frozen=True):
         error: norm of the difference ÷ norm of the reference; ``None`` if either is not finite.
         scale: least-squares factor of tested on reference, minus 1 (0: no systematic change); ``None`` if not finite.
         scale_error: standard error of ``scale`` and ``baseline_scale`` together.
-        baseline: the error that rounding explains, at least 2⁻⁸ (bf16) or 10⁻⁵ (fp32).
+        baseline: the error that rounding explains, at least 2⁻⁸ (bf16), 2⁻¹¹ (fp16, TF32) or 10⁻⁵ (fp32); ``None`` if
+            that is not known.
         baseline_scale: the change of scale that rounding explains.
         finite: whether the output under test is free of NaN and Inf.
     """
@@ -33,14 +34,14 @@ class LayerError(msgspec.Struct, frozen=True):
     error: Optional[float]
     scale: Optional[float]
     scale_error: Optional[float]
-    baseline: float
+    baseline: Optional[float]
     baseline_scale: float
     finite: bool
 
     @property
     def ratio(self) -> Optional[float]:
         """Error ÷ the error that rounding explains."""
-        return None if self.error is None else self.error / self.baseline
+        return None if self.error is None or self.baseline is None else self.error / self.baseline
 
     @property
     def excess_scale(self) -> float:
@@ -72,7 +73,8 @@ class ClassifiedPicture(msgspec.Struct, frozen=True):
         logit_error: norm of the difference of the centred logits ÷ norm of the reference's.
         margin: the reference's logit of its first class minus that of the tested model's first class (0 if both
             agree).
-        near_tie: whether ``margin`` is within one bf16 step of the first class's logit, with bf16 under test.
+        near_tie: whether ``margin`` is within one rounding step of the first class's logit, at a precision
+            narrower than fp32.
     """
 
     index: int
@@ -206,7 +208,7 @@ class AnsweredQuestion(msgspec.Struct, frozen=True):
         expected: the first gold answer; ``None`` if the question has none.
         agreement_f1: F1 of the tested answer with the reference's as gold.
         margin: the reference's score of its own answer minus that of the tested answer, in logits.
-        near_tie: whether ``margin`` is within one bf16 step of both logits, with bf16 under test.
+        near_tie: whether ``margin`` is within one rounding step of both logits, at a precision narrower than fp32.
         logit_change: largest change of a start or end logit.
         logit_error: norm of the difference of the logits ÷ norm of the reference's.
     """

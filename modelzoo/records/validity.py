@@ -13,6 +13,7 @@ class ValidityVerdict(str, Enum):
 
     VALID = "VALID"
     NOT_VALID = "NOT VALID"
+    INCONCLUSIVE = "INCONCLUSIVE"
     NUMERIC_ONLY = "NUMERIC ONLY"
     CANNOT_JUDGE = "CANNOT JUDGE"
 
@@ -28,6 +29,10 @@ class Relation(str, Enum):
 
     def __str__(self) -> str:
         return self.value
+
+    def holds(self, value: float, required: float) -> bool:
+        """Whether ``value`` relates to ``required`` as it must; NaN never does."""
+        return value >= required if self is Relation.AT_LEAST else value <= required
 
 
 class ValidityRequest(msgspec.Struct, frozen=True):
@@ -68,8 +73,14 @@ class Check(msgspec.Struct, frozen=True):
         relation: how ``seen`` must relate to ``required``.
         required: the threshold in force.
         source: where ``required`` comes from.
-        passed: whether ``seen`` relates to ``required`` as it must.
+        passed: whether the value relates to ``required`` as it must; with a ``bound``, whether that does.
         would_pass_at: the ``--tolerance`` at which this check would just pass; ``None`` if no value would.
+        undecided: whether the value may be on either side of ``required``, so that the check has neither passed nor
+            failed.
+        bound: the one-sided 95 % bound of the value in the population that the items were drawn from, on the side on
+            which it would not pass; ``None`` if ``seen`` is not an estimate, or nothing bounds it.
+        more_items: how many more items like these would probably decide; ``None`` if ``undecided`` is false or that is
+            not known.
     """
 
     name: str
@@ -80,6 +91,9 @@ class Check(msgspec.Struct, frozen=True):
     source: str
     passed: bool
     would_pass_at: Optional[float]
+    undecided: bool = False
+    bound: Optional[float] = None
+    more_items: Optional[int] = None
 
 
 class MetricChange(msgspec.Struct, frozen=True):
@@ -93,8 +107,10 @@ class MetricChange(msgspec.Struct, frozen=True):
         items: number of items that are compared.
         worse: items that scored lower under test; ``None`` if the metric is no mean over items.
         better: items that scored higher, likewise.
-        p_value: of McNemar's exact test, two-sided; ``None`` unless every item is either right or wrong.
+        p_value: of McNemar's exact test, two-sided; ``None`` unless the items are independent and right or wrong.
         allowed_loss: the largest loss within the threshold; ``None`` if there is no threshold for this metric.
+        possible_loss: the largest loss that the items do not rule out, at a one-sided confidence of 95 %; ``None`` in
+            results of earlier versions.
     """
 
     metric: str
@@ -108,6 +124,7 @@ class MetricChange(msgspec.Struct, frozen=True):
     better: Optional[int] = None
     p_value: Optional[float] = None
     allowed_loss: Optional[float] = None
+    possible_loss: Optional[float] = None
 
     @property
     def change(self) -> float:
@@ -167,7 +184,7 @@ class Validity(msgspec.Struct, frozen=True):
         reference: the metric in fp32 (1 for an agreement); ``None`` if it has no value.
         tested: the metric of the setting under test.
         verdict: the verdict on the predictions.
-        exit_code: 0 valid (or numerical agreement only), 1 not valid, 2 could not be judged.
+        exit_code: 0 valid (or numerical agreement only), 1 not valid, 2 inconclusive or could not be judged.
         scope: what was judged on, as text: "32 crops of 1 photograph: agreement only".
         reason: why the verdict is not VALID; empty if it is.
         checks: every value that was compared with a threshold.

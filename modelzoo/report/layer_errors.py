@@ -30,7 +30,7 @@ def write_plot(plot: LayerErrorPlot, workload: str, path: Path) -> None:
     order = range(len(layers))
     # A logarithmic axis has no place for 0: layers with equal outputs get no point.
     errors = [layer.error or math.nan for layer in layers]
-    baseline = [layer.baseline for layer in layers]
+    baseline = [math.nan if layer.baseline is None else layer.baseline for layer in layers]
     axes.semilogy(order, errors, ".-", label=f"{plot.tested_name} compared with fp32 (no point: equal)")
     axes.semilogy(order, baseline, color="grey", label="explained by rounding")
     limits = [plot.limit * each for each in baseline]

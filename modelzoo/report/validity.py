@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 
 PICTURES = "_pictures"
 """End of the name of the directory that holds the pictures of a judgement."""
-CELL_STYLES = {"FAIL": "bold red", "BROKEN": "bold red", "pass": "green"}
+CELL_STYLES = {"FAIL": "bold red", "BROKEN": "bold red", "undecided": "yellow", "pass": "green"}
 
 
 def valid_line(validity: Validity) -> str:
     """The last line on stdout: ``[VALID] <workload> <metric> <fp32> <tested> <verdict>``.
 
-    If nothing could be judged, the reason follows in parentheses; if the built-in data set was used, its size does.
+    In parentheses follows why the predictions are neither VALID nor NOT VALID; with NOT VALID, the size of the built-in
+    data set, if that was used.
     """
     values = [_value(validity.reference), _value(validity.tested)]
     text = " ".join(["[VALID]", validity.workload, validity.metric, *values, validity.verdict.value])
-    if validity.verdict is ValidityVerdict.CANNOT_JUDGE:
+    if validity.verdict not in (ValidityVerdict.VALID, ValidityVerdict.NOT_VALID):
         return f"{text} ({validity.reason})"
     return f"{text} ({validity.scope})" if validity.small else text
 
@@ -38,19 +39,20 @@ def tables(validity: Validity) -> list[RichTable]:
 
 
 def check_table(validity: Validity) -> Table:
-    """Each check: observed, required, the tolerance that would have passed, and the source of the requirement."""
+    """Each check: observed, its bound, required, the tolerance that would have passed, and where that comes from."""
     rows = tuple(
         (
             check.title + (f"\n--tolerance {check.name}=" if check.would_pass_at is not None else ""),
             number(check.seen),
+            number(check.bound),
             f"{'≥' if check.relation is Relation.AT_LEAST else '≤'} {number(check.required)}",
             "no value" if check.would_pass_at is None else number(check.would_pass_at),
-            "pass" if check.passed else "FAIL",
+            "pass" if check.passed else "undecided" if check.undecided else "FAIL",
             check.source,
         )
         for check in validity.checks
     )
-    columns = ("check", "seen", "required", "would pass at", "", "source of the requirement")
+    columns = ("check", "seen", "95 % bound", "required", "would pass at", "", "source of the requirement")
     parts = [f"{validity.workload}: {validity.verdict.value}, {validity.scope}"]
     parts += [text for text in (validity.reason, validity.resolution) if text]
     parts += validity.notes

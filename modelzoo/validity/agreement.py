@@ -27,9 +27,9 @@ class LogitDifference:
 
 
 def compare_logits(
-    index: int, name: str, logits: tuple[Any, Any], label: Optional[int], excuse_near_ties: bool
+    index: int, name: str, logits: tuple[Any, Any], label: Optional[int], bits: Optional[int] = None
 ) -> ClassifiedPicture:
-    """Compare the (reference, tested) logits of one picture, [C] each."""
+    """Compare the (reference, tested) logits of one picture, [C] each; near ties are within one step of ``bits``."""
     import numpy as np
 
     p, q = (np.asarray(x, dtype="float64") for x in logits)
@@ -38,7 +38,7 @@ def compare_logits(
         empty = (TopClasses((), (), finite[0]), TopClasses((), (), finite[1]))
         return ClassifiedPicture(index, name, label, *empty, None, None, None, 0.0, False)
     tops = (top_classes(p), top_classes(q))
-    found = _difference(p, q, tops, excuse_near_ties)
+    found = _difference(p, q, tops, bits)
     return ClassifiedPicture(
         index,
         name,
@@ -53,7 +53,7 @@ def compare_logits(
 
 
 def _difference(
-    p: NDArray[Any], q: NDArray[Any], tops: tuple[TopClasses, TopClasses], excuse_near_ties: bool
+    p: NDArray[Any], q: NDArray[Any], tops: tuple[TopClasses, TopClasses], bits: Optional[int]
 ) -> LogitDifference:
     import numpy as np
 
@@ -66,7 +66,7 @@ def _difference(
         probability_change=float(np.abs(softmax(p) - softmax(q)).max()),
         logit_error=float(np.linalg.norm((q - q.mean()) - centred)) / size if size else 0.0,
         margin=margin,
-        near_tie=excuse_near_ties and margin <= bf16_step(float(p[first])),
+        near_tie=bits is not None and margin <= rounding_step(float(p[first]), bits),
     )
 
 
@@ -79,9 +79,9 @@ def top_classes(logits: NDArray[Any]) -> TopClasses:
     return TopClasses(tuple(int(i) for i in order), tuple(float(probabilities[i]) for i in order), True)
 
 
-def bf16_step(value: float) -> float:
-    """The distance between neighbouring bf16 numbers (8 significant bits) at ``value``."""
-    return math.ldexp(1.0, math.frexp(value)[1] - 8) if value else 0.0
+def rounding_step(value: float, bits: int) -> float:
+    """The distance between neighbouring numbers of ``bits`` significant bits at ``value``."""
+    return math.ldexp(1.0, math.frexp(value)[1] - bits) if value else 0.0
 
 
 def softmax(logits: Any) -> NDArray[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Optional
 
 from modelzoo.records.codec import encode_json
@@ -13,15 +14,16 @@ from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnsw
 from modelzoo.records.validity import Check, MetricChange
 from modelzoo.validity import answers_tables as tables
 from modelzoo.validity import squad
-from modelzoo.validity.agreement import bf16_step, fraction
+from modelzoo.validity.agreement import fraction, rounding_step
+from modelzoo.validity.bounds import Extreme, draw, sums_by_cluster, typical_size
 from modelzoo.validity.changes import item_change
 from modelzoo.validity.classes import ClassItem, class_changes, class_checks, class_limit
 from modelzoo.validity.picture_sets import sampled
 from modelzoo.validity.prefetch import batches
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
+from modelzoo.validity.sampled import check_ratio, check_shares
 from modelzoo.validity.spans import FIELDS, Span, Windows, best_span, cut_into_windows, span_score
 from modelzoo.validity.squad import Question
-from modelzoo.validity.thresholds import check_value, one_item_of
 from modelzoo.validity.verdict import published_check
 
 if TYPE_CHECKING:
@@ -113,7 +115,8 @@ class AnswersTask:
         near_tie, agreement_f1 = False, 0.0
         if spans[0] is not None and spans[1] is not None:
             margin = spans[0].score - span_score(spans[1], reference)
-            near_tie = self.context.near_ties and margin <= 2 * bf16_step(spans[0].score / 2)
+            bits = self.context.significant_bits
+            near_tie = bits is not None and margin <= 2 * rounding_step(spans[0].score / 2, bits)
             agreement_f1 = squad.f1(spans[1].text, spans[0].text)
             tokens = windows.fields["attention_mask"].astype(bool)
             expected, observed = reference[:, tokens], tested[:, tokens]
@@ -162,57 +165,84 @@ class AnswersTask:
         questions = result.answered
         values = figures(questions)
         scope = f"{len(questions)} questions"
+        passages = [self.items[q.index].context for q in questions]
+        count = len(set(passages))
         if self.context.request.data is None:
-            paragraphs = len({self.items[q.index].context for q in questions})
-            noun = "paragraph" if paragraphs == 1 else "paragraphs"
-            scope = f"{len(questions)} questions on {paragraphs} {noun} written for the suite"
+            scope = (
+                f"{len(questions)} questions on {count} {'passage' if count == 1 else 'passages'} written for the suite"
+            )
         problem = "" if all(q.reference.finite for q in questions) else "the fp32 reference itself gives NaN or Inf"
-        classes = class_changes(class_items(questions), class_limit(self.context.request.tolerance))
+        classes = class_changes(class_items(questions, passages), class_limit(self.context.request.tolerance))
         return Findings(
             metric="f1",
             reference=values["f1_reference"],
             tested=values["f1_tested"],
-            checks=[*self._checks(values, questions), *class_checks(classes, self.context.request.tolerance)],
+            checks=[*self._checks(values, questions, passages), *class_checks(classes, self.context.request.tolerance)],
             in_common=any(q.agreement_f1 > 0 for q in questions),
             nonfinite=sum(not q.tested.finite for q in questions),
             reference_problem=problem,
             scope=scope,
-            counts={"questions": len(questions)},
+            counts={"questions": len(questions), "passages": count},
             figures=values,
             tables=(tables.answers_table(questions, self.context), tables.summary_table(values, self.context)),
-            changes=changes(questions),
+            changes=changes(questions, passages),
             classes=classes,
+            clusters=count,
+            cluster_name="passage",
         )
 
-    def _checks(self, values: Mapping[str, float], questions: Sequence[AnsweredQuestion]) -> list[Check]:
-        request, count, reference = self.context.request, len(questions), values["f1_reference"]
-        ratio = values["f1_tested"] / reference if reference else None
-        deviation = math.sqrt(sum((q.reference.f1 - reference) ** 2 for q in questions) / count)
+    def _checks(
+        self, values: Mapping[str, float], questions: Sequence[AnsweredQuestion], passages: Sequence[str]
+    ) -> list[Check]:
+        request, reference = self.context.request, values["f1_reference"]
+        deviation = math.sqrt(sum((q.reference.f1 - reference) ** 2 for q in questions) / len(questions))
         published = self._declaration.published.get("f1", 0.0) / 100
-        agreement = values["answer_agreement"]
         return [
-            check_value("accuracy", ratio, request.tolerance, one_item_of(count, reference)),
-            *published_check(published, reference, deviation, count, request),
-            check_value("answer_agreement", agreement, request.tolerance, one_item_of(count, 1.0)),
+            *sampled_checks(questions, passages, request.tolerance),
+            *published_check(published, reference, deviation, len(set(passages)), request),
         ]
 
 
-def changes(questions: Sequence[AnsweredQuestion]) -> list[MetricChange]:
-    """How F1 and exact match changed, question by question."""
+def sampled_checks(
+    questions: Sequence[AnsweredQuestion], passages: Sequence[str], tolerance: Mapping[str, float]
+) -> list[Check]:
+    """Check F1 and the answers in common, of which the passages are a sample."""
+    sizes, (first, second, common) = sums_by_cluster(
+        passages,
+        [q.reference.f1 for q in questions],
+        [q.tested.f1 for q in questions],
+        [q.agreement_f1 for q in questions],
+    )
+    size, count = typical_size(sizes), len(questions)
+    drawn = draw(second, first, Extreme(0, size), Extreme(size, 0))
+    return [
+        check_ratio("accuracy", drawn, count, tolerance),
+        check_shares("answer_agreement", common, sizes, count, tolerance),
+    ]
+
+
+def changes(questions: Sequence[AnsweredQuestion], passages: Sequence[str]) -> list[MetricChange]:
+    """How F1 and exact match changed, passage by passage."""
     found = (
-        item_change("f1", [q.reference.f1 for q in questions], [q.tested.f1 for q in questions]),
+        item_change("f1", [q.reference.f1 for q in questions], [q.tested.f1 for q in questions], clusters=passages),
         item_change(
-            "em", [q.reference.exact for q in questions], [q.tested.exact for q in questions], right_or_wrong=True
+            "em", [q.reference.exact for q in questions], [q.tested.exact for q in questions], clusters=passages
         ),
     )
     return [each for each in found if each is not None]
 
 
-def class_items(questions: Sequence[AnsweredQuestion]) -> Iterator[ClassItem]:
-    """The F1 of both answers by the kind of question; questions without an answer are a kind of their own."""
-    for q in questions:
+def class_items(questions: Sequence[AnsweredQuestion], passages: Sequence[str]) -> Iterator[ClassItem]:
+    """The F1 of both answers by the kind of question; questions without an answer are a kind of their own.
+
+    The unit is the passage, because questions about the same one are not independent.
+    """
+    found: dict[tuple[str, str], list[AnsweredQuestion]] = {}
+    for q, passage in zip(questions, passages):
         kind = "no answer" if q.expected is None else squad.question_kind(q.question)
-        yield ClassItem(kind, q.reference.f1, q.tested.f1)
+        found.setdefault((kind, passage), []).append(q)
+    for (kind, _), each in found.items():
+        yield ClassItem(kind, fmean(q.reference.f1 for q in each), fmean(q.tested.f1 for q in each))
 
 
 def figures(questions: Sequence[AnsweredQuestion]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""COCO's average precision by pycocotools, and how it varies if other pictures had been drawn."""
+"""COCO's average precision by pycocotools, and how it varies with the pictures that are drawn."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from modelzoo.records.partial import CocoDetections
+from modelzoo.validity.bounds import typical_size
 from modelzoo.validity.coco import Annotations, ImageId
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
 AP_NAMES = ("ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large")
 """COCOeval's first six statistics, in its order. Small is below 32², large above 96² pixels."""
-DRAWS = 200
-"""Bootstrap draws for a standard error; more are seldom needed (Efron & Tibshirani, "An Introduction to the
-Bootstrap", 1993, section 6.4)."""
-FEWEST_DRAWS = 50
+DRAWS = 1000
+FEWEST_DRAWS = 200
 WORK = 10**8
 """Detections and hits in all draws together, a few seconds of work: large data sets get fewer draws."""
+SMALLEST, ROUNDING = 1e-300, 1e-12
+"""In place of a weight of 0; and how far the sum of the weights of all objects may be rounded below itself."""
 CHUNK = 25
 """Draws that are computed together, which bounds the memory."""
 
@@ -138,7 +139,7 @@ def _category(by_picture: Sequence[Any], thresholds: int) -> CategoryMatches:
 
 
 def category_ap(matches: CategoryMatches, weights: Any) -> NDArray[Any]:
-    """AP of one category, for each row of ``weights`` [draws, I], in which picture i occurs weights[·, i] times.
+    """AP of one category, for each row of ``weights`` [draws, I], in which picture i counts weights[·, i] times.
 
     This is ``COCOeval.accumulate`` on the multiset of pictures: repeated detections are neighbours in the order of
     scores, and between them the interpolated precision cannot change. Precision only rises at hits, so it is
@@ -154,6 +155,7 @@ def category_ap(matches: CategoryMatches, weights: Any) -> NDArray[Any]:
     drawn = weights[:, matches.picture]
     every = np.cumsum(drawn, axis=1)
     recalls = np.linspace(0.0, 1.0, 101)  # COCOeval's recThrs
+    recalls[-1] -= ROUNDING
     total = np.zeros(len(weights))
     for hit, ignored in zip(matches.hit, matches.ignored):
         (places,) = np.nonzero(hit)
@@ -162,9 +164,9 @@ def category_ap(matches: CategoryMatches, weights: Any) -> NDArray[Any]:
         hits = np.cumsum(drawn[:, places], axis=1)
         detections = every[:, places]
         detections -= _counted_before(drawn, ignored, places)
-        precision = hits / np.maximum(detections, 1)
+        precision = hits / np.maximum(detections, SMALLEST)
         precision = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
-        recall = hits / np.maximum(objects, 1)[:, None]
+        recall = hits / np.maximum(objects, SMALLEST)[:, None]
         reached = np.searchsorted(recalls, recall, side="right")
         total += (precision * np.diff(reached, axis=1, prepend=0)).sum(axis=1) / len(recalls)
     total[objects == 0] = np.nan
@@ -182,12 +184,28 @@ def _counted_before(drawn: NDArray[Any], chosen: NDArray[Any], places: NDArray[A
     return before
 
 
-def standard_error(reference: Evaluation, tested: Evaluation) -> float:
-    """Standard error of the difference of AP between two models on the same pictures, by the paired bootstrap.
+@dataclass(frozen=True)
+class Resampled:
+    """AP of two models on the same pictures with random weights, as ``bounds.Drawn`` takes it.
 
-    AP is no mean over pictures, so pictures are drawn with replacement, and both models' AP is computed again from
-    COCOeval's matches, which do not change. That takes one pass over the detections per draw. A jackknife over groups
-    of pictures would take as many passes for as good an estimate. Seeded: the same data give the same value.
+    Attributes:
+        reference: [draws] AP of the reference. tested: likewise.
+        observed: [draws] share of AP that the observed pictures have; the added picture has the rest.
+        size: size of the added picture, see ``picture_sizes``.
+    """
+
+    reference: NDArray[Any]
+    tested: NDArray[Any]
+    observed: NDArray[Any]
+    size: float
+
+
+def resample(reference: Evaluation, tested: Evaluation) -> Resampled:
+    """Compute both models' AP with random weights of the pictures, exponentially distributed.
+
+    AP is no mean over pictures, so it is computed again from COCOeval's matches, which do not change. That takes one
+    pass over the detections per draw. No picture has the weight 0, so no category vanishes. Seeded: the same data give
+    the same values.
 
     Args:
         reference: with at least one category. tested: of the same pictures and annotations.
@@ -197,24 +215,35 @@ def standard_error(reference: Evaluation, tested: Evaluation) -> float:
     categories = [each for side in (reference, tested) for each in side.categories.values()]
     work = sum(len(each.picture) + int(each.hit.sum()) for each in categories)
     draws = int(np.clip(WORK // max(work, 1), FEWEST_DRAWS, DRAWS))
-    random = np.random.default_rng(0)
-    differences: list[float] = []
+    random, sizes = np.random.default_rng(0), picture_sizes(reference)
+    size = typical_size(sizes)
+    found = []
     for start in range(0, draws, CHUNK):
-        count = min(CHUNK, draws - start)
-        weights = random.multinomial(reference.pictures, np.full(reference.pictures, 1 / reference.pictures), count)
-        first, second = (_mean_ap(side, weights) for side in (reference, tested))
-        differences += [float(b - a) for a, b in zip(first, second) if np.isfinite(a)]
-    return float(np.std(differences, ddof=1)) if len(differences) > 1 else 0.0
+        weights = random.standard_exponential((min(CHUNK, draws - start), reference.pictures))
+        added = random.standard_exponential(len(weights)) * size
+        observed = weights @ sizes / (weights @ sizes + added)
+        found.append(np.array([_mean_ap(reference, weights), _mean_ap(tested, weights), observed]))
+    first, second, shares = np.concatenate(found, axis=1)
+    return Resampled(first, second, shares, size)
+
+
+def picture_sizes(evaluation: Evaluation) -> NDArray[Any]:
+    """[I] what share of AP each picture's objects are, 1 on average.
+
+    An object is 1 ÷ (categories × objects of its category) of AP: one of few in its category weighs more.
+    """
+    import numpy as np
+
+    categories = evaluation.categories.values()
+    shares = sum((each.objects / each.objects.sum() for each in categories), np.zeros(evaluation.pictures))
+    return np.asarray(shares * evaluation.pictures / len(categories))
 
 
 def _mean_ap(side: Evaluation, weights: NDArray[Any]) -> NDArray[Any]:
-    """[draws] mean AP over the categories that the pictures drawn show; NaN if there is none, 0 without detections."""
+    """[draws] mean AP over the categories; 0 without detections."""
     import numpy as np
 
     if not side.categories:
         return np.zeros(len(weights))
-    by_category = np.array([category_ap(matches, weights) for matches in side.categories.values()])
-    known = ~np.isnan(by_category)
-    counts = known.sum(axis=0)
-    means: NDArray[Any] = np.where(known, by_category, 0).sum(axis=0) / np.where(counts, counts, np.nan)
+    means: NDArray[Any] = np.mean([category_ap(matches, weights) for matches in side.categories.values()], axis=0)
     return means

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo.frozen import replace
 from modelzoo.records.validity import Check, MetricChange, Table
-from modelzoo.stats import student_t
-from modelzoo.validity import average_precision as ap
-from modelzoo.validity import paired
+from modelzoo.validity import bounds, paired
 from modelzoo.validity.protocol import TaskContext
+from modelzoo.validity.sampled import PASSES
+
+if TYPE_CHECKING:
+    from modelzoo.validity.average_precision import Evaluation
+    from modelzoo.validity.bounds import Drawn
+
+INTERVAL_END = 0.975
+"""Confidence of each end of an interval, which has 95 % with both."""
 
 TITLES = {
     "top1": "top-1 accuracy",
@@ -40,64 +46,78 @@ def item_change(
     reference: Sequence[float],
     tested: Sequence[float],
     *,
+    clusters: Optional[Sequence[Hashable]] = None,
     sizes: Optional[Sequence[float]] = None,
     right_or_wrong: bool = False,
+    agreement: bool = False,
 ) -> Optional[MetricChange]:
-    """Compare a metric that is a mean over items; ``None`` with fewer than two.
+    """Compare a metric that is a mean over items; ``None`` with fewer than two clusters.
 
     Args:
         reference: score of each item in fp32, from 0 to 1, or to the item's size. tested: under test.
+        clusters: what each item belongs to; by default every item is a cluster.
         sizes: size of each item, if the metric is sum(scores) ÷ sum(sizes).
-        right_or_wrong: whether every score is 0 or 1 and the models can err in either direction.
+        right_or_wrong: whether every score is 0 or 1, the models can err in either direction, and items are clusters.
+        agreement: whether fp32 is its own reference, so that nothing can be gained.
     """
     count = len(reference)
-    total = float(count) if sizes is None else sum(sizes)
-    if count < 2 or not total:
-        return None
+    each_size = [1.0] * count if sizes is None else sizes
+    total = sum(each_size)
     differences = [b - a for a, b in zip(reference, tested)]
-    first, second = sum(reference) / total, sum(tested) / total
+    groups = range(count) if clusters is None else clusters
+    _, (changed, size) = bounds.sums_by_cluster(groups, differences, each_size)
+    if len(size) < 2 or not total:
+        return None
     worse, better = sum(each < 0 for each in differences), sum(each > 0 for each in differences)
-    low, high = paired.difference_interval(differences, sizes)
+    typical = bounds.typical_size(size)
+    most = bounds.Extreme(0.0 if agreement else typical, typical)
+    drawn = bounds.draw(changed, size, bounds.Extreme(-typical, typical), most)
     return _bounded(
         MetricChange(
             metric,
-            first,
-            second,
-            low,
-            high,
-            paired.detectable_loss(paired.standard_error(differences, sizes), total),
+            sum(reference) / total,
+            sum(tested) / total,
+            drawn.lower(INTERVAL_END),
+            drawn.upper(INTERVAL_END),
+            paired.detectable_loss(paired.standard_error(changed.tolist(), size.tolist()), total / typical),
             count,
             worse,
             better,
             paired.mcnemar(worse, better) if right_or_wrong else None,
+            possible_loss=-drawn.lower(PASSES),
         )
     )
 
 
-def ap_change(metric: str, reference: ap.Evaluation, tested: ap.Evaluation) -> Optional[MetricChange]:
+def ap_change(metric: str, reference: Evaluation, tested: Evaluation, drawn: Optional[Drawn]) -> Optional[MetricChange]:
     """Compare the AP of both models; ``None`` if fp32 has none, or with fewer than two pictures.
 
-    The interval is Student's t with the standard error of the paired bootstrap over pictures, to whose variance that
-    of one lost and one new object is added, as ``paired.difference_interval`` adds two items.
+    Args:
+        drawn: the difference with random weights of the pictures, as ``ap_drawn`` gives it.
     """
-    first, second = reference.figures["ap"], tested.figures["ap"]
-    objects = sum(float(each.objects.sum()) for each in reference.categories.values())
-    if reference.pictures < 2 or not objects or first <= 0:
+    if drawn is None or reference.pictures < 2:
         return None
-    error = ap.standard_error(reference, tested)
-    quantile = student_t((1 + paired.CONFIDENCE) / 2, reference.pictures - 1)
-    width = quantile * math.sqrt(error**2 + 2 / objects**2)
-    change = second - first
-    detectable = paired.detectable_loss(error, objects)
-    found = MetricChange(metric, first, second, change - width, change + width, detectable, reference.pictures)
+    first, second = reference.figures["ap"], tested.figures["ap"]
+    # The added picture does not count here; what a fault in few pictures may hide is in the rule of three.
+    error = float((drawn.numerators / drawn.denominators).std())
+    found = MetricChange(
+        metric,
+        first,
+        second,
+        drawn.lower(INTERVAL_END),
+        drawn.upper(INTERVAL_END),
+        paired.detectable_loss(error, reference.pictures / drawn.highest.denominator),
+        reference.pictures,
+        possible_loss=-drawn.lower(PASSES),
+    )
     return _bounded(found)
 
 
 def _bounded(found: MetricChange) -> MetricChange:
-    """The interval within what is possible: the tested metric is from 0 to 1, and the observed change is inside."""
-    low = min(found.change, max(found.low, -found.reference))
-    high = max(found.change, min(found.high, 1 - found.reference))
-    return replace(found, low=low, high=high, detectable_loss=min(found.detectable_loss, 1.0))
+    """The observed change is within its interval, and so is the loss that the items do not rule out."""
+    low, high = min(found.change, found.low), max(found.change, found.high)
+    possible = max(0.0, -found.change, found.possible_loss or 0.0)
+    return replace(found, low=low, high=high, detectable_loss=min(found.detectable_loss, 1.0), possible_loss=possible)
 
 
 def with_allowed_losses(changes: Sequence[MetricChange], checks: Sequence[Check]) -> tuple[MetricChange, ...]:
@@ -111,26 +131,25 @@ def with_allowed_losses(changes: Sequence[MetricChange], checks: Sequence[Check]
     )
 
 
-def resolution(change: MetricChange, items: str, passed: bool) -> str:
-    """Say in a sentence how the metric changed and which losses the data set cannot show.
+def resolution(change: MetricChange, items: str) -> str:
+    """Say in a sentence how the metric changed and which losses the data set does not rule out.
 
-    >>> resolution(MetricChange("f1", 0.92, 0.917, -0.011, 0.005, 0.016, 42, allowed_loss=0.03), "questions", True)
-    'F1 -0.3 points [-1.1, +0.5]; losses under 1.6 points cannot be seen with these 42 questions'
+    >>> resolution(MetricChange("f1", 0.92, 0.917, -0.011, 0.005, 0.016, 42, possible_loss=0.08), "questions")
+    'F1 -0.3 points [-1.1, +0.5]; losses up to 8.0 points would not show on these 42 questions'
 
     Args:
         items: what is counted, in the plural.
-        passed: whether the predictions are valid. If the interval reaches beyond the threshold, this is then said.
     """
-    digits = points_digits(change)
-    text = (
-        f"{TITLES.get(change.metric, change.metric)} {interval_text(change)}; losses under "
-        f"{100 * change.detectable_loss:.{digits}f} points cannot be seen with these {change.items} {items}"
-    )
-    allowed = change.allowed_loss
-    if not passed or allowed is None or -change.low <= allowed:
+    text = f"{TITLES.get(change.metric, change.metric)} {interval_text(change)}"
+    if change.possible_loss is None:
         return text
-    threshold = f"{100 * allowed:.{digits}f}"
-    return f"{text}; the loss is within the threshold of {threshold} points, but a larger one is possible"
+    return f"{text}; {unseen_losses(change, items)}"
+
+
+def unseen_losses(change: MetricChange, items: str) -> str:
+    """Say up to which loss, in points, nothing is known."""
+    possible = 100 * (change.possible_loss or 0.0)
+    return f"losses up to {possible:.{points_digits(change)}f} points would not show on these {change.items} {items}"
 
 
 def points_digits(change: MetricChange) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -14,12 +14,14 @@ from modelzoo.records.validity import Check, ClassChange, MetricChange
 from modelzoo.validity import classification_tables as tables
 from modelzoo.validity import imagenet, picture_sets
 from modelzoo.validity.agreement import accuracy, compare_logits, fraction, top5_overlap
+from modelzoo.validity.bounds import Extreme, draw
 from modelzoo.validity.changes import item_change
 from modelzoo.validity.classes import ClassItem, class_changes, class_checks, class_limit
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.validity.prefetch import batches, model_threads
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
-from modelzoo.validity.thresholds import check_value, one_item_of
+from modelzoo.validity.sampled import check_ratio, check_shares
+from modelzoo.validity.thresholds import check_value
 from modelzoo.validity.verdict import published_check
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ CROPS = 32
 """Crops in the built-in data set."""
 SMALLEST_CROP = 0.5
 PROBE_ITEMS = 4
+MOST_KL = 2.0
+"""Nats from which on Pinsker's inequality says nothing more: no probability is off by more than 100 %."""
 CSV_CHUNK = 1000
 """Pictures per exhibit of the CSV file."""
 
@@ -88,7 +92,7 @@ class ClassificationTask:
     ) -> ItemComparison:
         item = self.items[index]
         logits = (reference[0], tested[0])
-        result = compare_logits(index, item.name, logits, item.label, self.context.near_ties)
+        result = compare_logits(index, item.name, logits, item.label, self.context.significant_bits)
         correct = [
             result.label is not None and result.label in top.classes[:1] for top in (result.reference, result.tested)
         ]
@@ -122,7 +126,7 @@ class ClassificationTask:
             metric=metric,
             reference=reference,
             tested=tested,
-            checks=[*self._checks(values, len(pictures)), *class_checks(classes, context.request.tolerance)],
+            checks=[*self._checks(values, pictures), *class_checks(classes, context.request.tolerance)],
             in_common=any(set(p.reference.classes) & set(p.tested.classes) for p in pictures),
             nonfinite=sum(not p.tested.finite for p in pictures),
             reference_problem=problem,
@@ -136,6 +140,7 @@ class ClassificationTask:
             ),
             changes=changes(pictures, self._is_labelled),
             classes=classes,
+            clusters=len(pictures),
         )
 
     def _classes(self, pictures: Sequence[ClassifiedPicture]) -> list[ClassChange]:
@@ -174,27 +179,41 @@ class ClassificationTask:
         kind = "labelled pictures" if self._is_labelled else "pictures without known classes: agreement only"
         return f"{count} {kind}", {"pictures": count}
 
-    def _checks(self, values: dict[str, float], count: int) -> list[Check]:
-        tolerance = self.context.request.tolerance
-        kl = check_value("kl", values.get("kl_mean"), tolerance)
+    def _checks(self, values: dict[str, float], pictures: Sequence[ClassifiedPicture]) -> list[Check]:
+        request = self.context.request
+        checks = sampled_checks(pictures, self._is_labelled, request.tolerance)
         if not self._is_labelled:
-            agreement = values["top1_agreement_or_tie"]
-            return [check_value("top1_agreement", agreement, tolerance, one_item_of(count, 1.0)), kl]
-        reference = values["top1_reference"]
-        ratio = values["top1_tested"] / reference if reference else None
+            return checks
         published = self._declaration.published.get("top1", 0.0) / 100
         deviation = math.sqrt(published * (1 - published))
-        return [
-            check_value("accuracy", ratio, tolerance, one_item_of(count, reference)),
-            kl,
-            *published_check(published, reference, deviation, count, self.context.request),
-        ]
+        return [*checks, *published_check(published, values["top1_reference"], deviation, len(pictures), request)]
+
+
+def sampled_checks(
+    pictures: Sequence[ClassifiedPicture], labelled: bool, tolerance: Mapping[str, float]
+) -> list[Check]:
+    """Check accuracy (without labels, agreement) and the probabilities, of which the pictures are a sample."""
+    count = len(pictures)
+    ones = [1.0] * count
+    if labelled:
+        right = [[float(p.label in top.classes[:1]) for top in (p.reference, p.tested)] for p in pictures]
+        first, second = zip(*right)
+        first_check = check_ratio("accuracy", draw(second, first, Extreme(0, 1), Extreme(1, 0)), count, tolerance)
+    else:
+        agrees = [float(p.agrees or p.near_tie) for p in pictures]
+        first_check = check_shares("top1_agreement", agrees, ones, count, tolerance)
+    known = [min(p.kl, MOST_KL) for p in pictures if p.kl is not None]
+    if not known:
+        return [first_check, check_value("kl", None, tolerance)]
+    return [first_check, check_shares("kl", known, ones[: len(known)], count, tolerance, highest=MOST_KL)]
 
 
 def changes(pictures: Sequence[ClassifiedPicture], labelled: bool) -> list[MetricChange]:
     """How top-1 and top-5 accuracy changed picture by picture; without labels, the top-1 agreement."""
     if not labelled:
-        found = [item_change("top1_agreement", [1.0] * len(pictures), [float(p.agrees) for p in pictures])]
+        found = [
+            item_change("top1_agreement", [1.0] * len(pictures), [float(p.agrees) for p in pictures], agreement=True)
+        ]
     else:
         found = [
             item_change(

@@ -93,5 +93,5 @@ def changed_tables(pictures: Sequence[ClassifiedPicture], names: Sequence[str]) 
         )
         for p in sorted(changed, key=lambda p: -p.margin)[:CHANGED_SHOWN]
     )
-    note = "margin: fp32's logit of its first class minus that of the other; near tie: within one bf16 step"
+    note = "margin: fp32's logit of its first class minus that of the other; near tie: within one rounding step"
     return (Table("Flips", ("picture", "class", "fp32", "tested", "margin"), rows, note),)

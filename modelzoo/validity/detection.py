@@ -17,7 +17,6 @@ from modelzoo.validity.matching import Detections
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.validity.prefetch import model_threads
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
-from modelzoo.validity.thresholds import NO_ALLOWANCE, Allowance, check_value, one_item_of
 from modelzoo.validity.verdict import published_check
 from modelzoo.workload.images import Picture
 
@@ -156,21 +155,24 @@ class DetectionTask:
 
     def findings(self, result: PartialResult) -> Findings:
         pictures, context = result.detected, self.context
-        average_precisions = detection_figures.average_precisions(pictures, self._annotations, self._declaration.masks)
+        # With random weights nothing is concluded from the changes, whose intervals take seconds.
+        random = context.request.weights_are_random
+        average_precisions = detection_figures.average_precisions(
+            pictures, self._annotations, self._declaration.masks, resampled=not random
+        )
         values = detection_figures.figures(pictures, average_precisions)
         metric, reference, tested = "detection_agreement", 1.0, values["detection_agreement"]
         if self._annotations is not None:
             metric, reference, tested = "box_ap", values["box_ap_reference"], values["box_ap_tested"]
         scope, counts = self._scope(len(pictures))
-        classes = self._classes(pictures)
-        # With random weights nothing is concluded from the changes, whose intervals take seconds.
-        random = context.request.weights_are_random
-        changes = () if random else detection_figures.changes(pictures, average_precisions)
+        classes, tolerance = self._classes(pictures), context.request.tolerance
         return Findings(
             metric=metric,
             reference=reference,
             tested=tested,
-            checks=[*self._checks(values, pictures), *class_checks(classes, context.request.tolerance)],
+            checks=()
+            if random
+            else [*self._checks(values, pictures, average_precisions), *class_checks(classes, tolerance)],
             in_common=values["matched"] > 0,
             nonfinite=sum(not p.tested_finite for p in pictures),
             reference_problem=self._reference_problem(pictures),
@@ -183,8 +185,9 @@ class DetectionTask:
                 *self._category_tables(average_precisions),
                 detection_tables.summary_table(values, context),
             ),
-            changes=changes,
+            changes=() if random else detection_figures.changes(pictures, average_precisions),
             classes=classes,
+            clusters=len(pictures),
         )
 
     def _category_tables(self, evaluated: Sequence[detection_figures.AveragePrecisions]) -> list[Table]:
@@ -220,24 +223,14 @@ class DetectionTask:
             return f"the fp32 reference itself detects nothing with a score of {self._declaration.shown} or more"
         return ""
 
-    def _checks(self, values: Mapping[str, float], pictures: Sequence[DetectedPicture]) -> list[Check]:
-        request, count = self.context.request, len(pictures)
-        tolerance = request.tolerance
-        checks = []
-        for name, limit in (("box_ap", "accuracy"), ("mask_ap", "mask_ap")):
-            reference = values.get(f"{name}_reference")
-            if reference is not None:
-                ratio = values[f"{name}_tested"] / reference if reference > 0 else None
-                checks.append(check_value(limit, ratio, tolerance, one_item_of(count, reference)))
+    def _checks(
+        self,
+        values: Mapping[str, float],
+        pictures: Sequence[DetectedPicture],
+        evaluated: Sequence[detection_figures.AveragePrecisions],
+    ) -> list[Check]:
+        request, checks = self.context.request, []
         if self._annotations is not None:
             published = self._declaration.published.get("box_ap", 0.0) / 100
-            checks += published_check(published, values["box_ap_reference"], AP_DEVIATION, count, request)
-        total = sum(p.matches.total for p in pictures)
-        less_one = Allowance(1 / total, f"less one object of {total}") if total else NO_ALLOWANCE
-        return [
-            *checks,
-            check_value("detection_agreement", values["detection_agreement"], tolerance, less_one),
-            check_value("box_iou", values.get("box_iou_mean"), tolerance),
-            check_value("box_bias", values.get("box_bias"), tolerance),
-            check_value("score_drift", values.get("score_drift_median"), tolerance),
-        ]
+            checks = published_check(published, values["box_ap_reference"], AP_DEVIATION, len(pictures), request)
+        return [*checks, *detection_figures.sampled_checks(pictures, evaluated, request.tolerance)]

@@ -6,22 +6,57 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
+from modelzoo.frozen import replace
 from modelzoo.records.partial import DetectedPicture
-from modelzoo.records.validity import MetricChange
+from modelzoo.records.validity import Check, MetricChange
 from modelzoo.validity import average_precision as ap
 from modelzoo.validity import matching
+from modelzoo.validity.bounds import Drawn, Extreme, sums_by_cluster
 from modelzoo.validity.changes import ap_change, item_change
 from modelzoo.validity.classes import ClassItem
 from modelzoo.validity.coco import Annotations
+from modelzoo.validity.sampled import check_median, check_ratio, check_shares, check_shift
+from modelzoo.validity.thresholds import check_value
 
 
 @dataclass(frozen=True)
 class AveragePrecisions:
-    """COCO's evaluation of both models, for one kind of shape: ``box`` or ``mask``."""
+    """COCO's evaluation of both models, for one kind of shape: ``box`` or ``mask``.
+
+    Attributes:
+        resampled: both with random weights of the pictures; ``None`` if fp32 has no AP, or nothing is concluded.
+    """
 
     shape: str
     reference: ap.Evaluation
     tested: ap.Evaluation
+    resampled: Optional[ap.Resampled]
+
+    @property
+    def ratio(self) -> Optional[Drawn]:
+        """The tested model's AP ÷ the reference's. An added picture is one whose objects only one model finds."""
+        if self.resampled is None:
+            return None
+        found, size = self.resampled, self.resampled.size
+        first, second = self.reference.figures["ap"], self.tested.figures["ap"]
+        numerators, denominators = found.tested * found.observed, found.reference * found.observed
+        extremes = Extreme(0.0, size), Extreme(size, 0.0)
+        return Drawn(
+            second, first, numerators, denominators, (1 - found.observed) / size, *extremes, self.reference.pictures
+        )
+
+    @property
+    def difference(self) -> Optional[Drawn]:
+        """The tested model's AP minus the reference's."""
+        if self.resampled is None:
+            return None
+        found, size = self.resampled, self.resampled.size
+        change = self.tested.figures["ap"] - self.reference.figures["ap"]
+        numerators = (found.tested - found.reference) * found.observed
+        extremes = Extreme(-size, size), Extreme(size, size)
+        return Drawn(
+            change, 1.0, numerators, found.observed, (1 - found.observed) / size, *extremes, self.reference.pictures
+        )
 
 
 @dataclass(frozen=True)
@@ -35,9 +70,13 @@ class CategoryAp:
 
 
 def average_precisions(
-    pictures: Sequence[DetectedPicture], annotations: Optional[Annotations], masks: bool
+    pictures: Sequence[DetectedPicture], annotations: Optional[Annotations], masks: bool, *, resampled: bool = True
 ) -> list[AveragePrecisions]:
-    """Evaluate boxes, and masks if the models compute them, against the annotations; empty without these."""
+    """Evaluate boxes, and masks if the models compute them, against the annotations; empty without these.
+
+    Args:
+        resampled: whether to draw pictures, which takes seconds.
+    """
     if annotations is None:
         return []
     ids = [p.image_id for p in pictures if p.image_id is not None]
@@ -46,7 +85,15 @@ def average_precisions(
         results = ap.coco_results([(image_id, each) for image_id, each in zip(ids, records) if each is not None])
         kinds = list(zip(("bbox", "segm"), results))[: 2 if masks else 1]
         sides.append([ap.evaluate(annotations, ids, found, kind) for kind, found in kinds])
-    return [AveragePrecisions(*each) for each in zip(("box", "mask"), *sides)]
+    return [
+        AveragePrecisions(shape, first, second, ap.resample(first, second) if resampled and has_ap(first) else None)
+        for shape, first, second in zip(("box", "mask"), *sides)
+    ]
+
+
+def has_ap(evaluation: ap.Evaluation) -> bool:
+    """Whether there is an AP that can be lost."""
+    return evaluation.figures["ap"] > 0
 
 
 def figures(pictures: Sequence[DetectedPicture], evaluated: Sequence[AveragePrecisions]) -> dict[str, float]:
@@ -64,7 +111,7 @@ def figures(pictures: Sequence[DetectedPicture], evaluated: Sequence[AveragePrec
     if pairs:
         drift = np.abs([pair.score_change for pair in pairs])
         found["box_iou_mean"] = float(np.mean([pair.iou for pair in pairs]))
-        found["box_bias"] = matching.box_bias(pairs)
+        found["box_bias"] = float(np.abs(np.mean([pair.edge_shifts for pair in pairs], axis=0)).max())
         found["score_drift_median"] = float(np.median(drift))
         found["score_drift_max"] = float(drift.max())
     for each in evaluated:
@@ -94,11 +141,41 @@ def category_aps(evaluated: AveragePrecisions) -> list[CategoryAp]:
 def changes(pictures: Sequence[DetectedPicture], evaluated: Sequence[AveragePrecisions]) -> list[MetricChange]:
     """How AP changed, and the agreement: the objects in common of all that either model detected."""
     totals = [float(p.matches.total) for p in pictures]
-    found = [ap_change(f"{each.shape}_ap", each.reference, each.tested) for each in evaluated]
+    found = [ap_change(f"{each.shape}_ap", each.reference, each.tested, each.difference) for each in evaluated]
     found.append(
-        item_change("detection_agreement", totals, [float(len(p.matches.pairs)) for p in pictures], sizes=totals)
+        item_change(
+            "detection_agreement", totals, [float(len(p.matches.pairs)) for p in pictures], sizes=totals, agreement=True
+        )
     )
     return [each for each in found if each is not None]
+
+
+def sampled_checks(
+    pictures: Sequence[DetectedPicture], evaluated: Sequence[AveragePrecisions], tolerance: Mapping[str, float]
+) -> list[Check]:
+    """Check AP and the objects that both models detected, of which the pictures are a sample."""
+    checks = []
+    for name, each in zip(("accuracy", "mask_ap"), evaluated):
+        drawn = each.ratio
+        if drawn is None:  # fp32 has no AP, so there is none to lose
+            checks.append(replace(check_value(name, None, tolerance), undecided=True))
+        else:
+            checks.append(check_ratio(name, drawn, len(pictures), tolerance))
+    totals = [float(p.matches.total) for p in pictures]
+    pairs = [(p.index, pair) for p in pictures for pair in p.matches.pairs]
+    if not pairs:
+        missing = ("detection_agreement", "box_iou", "box_bias", "score_drift")
+        return [*checks, *(check_value(name, None, tolerance) for name in missing)]
+    places, count = [index for index, _ in pairs], len(pictures)
+    common = [float(len(p.matches.pairs)) for p in pictures]
+    sizes, (overlaps,) = sums_by_cluster(places, [pair.iou for _, pair in pairs])
+    return [
+        *checks,
+        check_shares("detection_agreement", common, totals, count, tolerance),
+        check_shares("box_iou", overlaps, sizes, count, tolerance, lowest=matching.SAME_OBJECT_IOU),
+        check_shift("box_bias", [pair.edge_shifts for _, pair in pairs], places, count, tolerance),
+        check_median("score_drift", [abs(pair.score_change) for _, pair in pairs], places, count, tolerance),
+    ]
 
 
 def class_items(pictures: Sequence[DetectedPicture], names: Mapping[int, str]) -> Iterator[ClassItem]:

@@ -39,11 +39,15 @@ def compare_layers(task: JudgingTask, reference: Predictor, tested: Predictor) -
 
 
 def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Optional[int]:
-    """Index of the first layer, in the order of execution, whose error is beyond what rounding explains."""
+    """Index of the first layer, in the order of execution, whose error is beyond what rounding explains.
+
+    A layer without a baseline is suspect only if its error has no value.
+    """
     largest_ratio = tolerance.get("layer_drift", LIMITS["layer_drift"].value)
     largest_scale = tolerance.get("layer_scale", LIMITS["layer_scale"].value)
     for index, layer in enumerate(layers):
-        within = layer.ratio is not None and layer.ratio <= largest_ratio and layer.excess_scale <= largest_scale
+        drifts = layer.error is None or (layer.ratio is not None and layer.ratio > largest_ratio)
+        within = not drifts and layer.excess_scale <= largest_scale
         if not (layer.finite and within):
             return index
     return None
@@ -72,7 +76,7 @@ def layer_table(layers: Sequence[LayerError], tolerance: Mapping[str, float]) ->
             ("→ " if suspect is not None and layer is layers[suspect] else "") + layer.name,
             layer.kind,
             _number(layer.error, ".2e"),
-            f"{layer.baseline:.2e}",
+            "–" if layer.baseline is None else f"{layer.baseline:.2e}",
             _number(layer.ratio, ".2f"),
             "nan %" if layer.scale is None else f"{100 * layer.scale:+.2f} %",
         )
@@ -92,7 +96,7 @@ def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exh
             layer.name,
             layer.kind,
             _number(layer.error, ".6g"),
-            f"{layer.baseline:.6g}",
+            "" if layer.baseline is None else f"{layer.baseline:.6g}",
             _number(layer.scale, ".6g"),
             str(layer.finite),
         )

@@ -31,7 +31,7 @@ from modelzoo.validity.protocol import (
     no_exhibit,
     no_progress,
 )
-from modelzoo.validity.thresholds import check_tolerances
+from modelzoo.validity.thresholds import SIGNIFICANT_BITS, check_tolerances
 from modelzoo.workload.images import large_pictures_allowed
 
 
@@ -78,7 +78,7 @@ def bind(
         UsageError: no declaration, an unknown tolerance, a limit or batch below 1.
     """
     names = reference.name, tested.name
-    return bind_task(declaration, TaskContext(workload, request, *names, tested.precision == "bf16"))
+    return bind_task(declaration, TaskContext(workload, request, *names, SIGNIFICANT_BITS.get(tested.precision)))
 
 
 def bind_task(declaration: Optional[TaskDeclaration], context: TaskContext) -> JudgingTask:

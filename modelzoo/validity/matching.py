@@ -101,17 +101,3 @@ def agreement(matches: Sequence[Matches]) -> float:
     """Objects in common ÷ objects that either model detected; 0 if there are none."""
     total = sum(each.total for each in matches)
     return sum(len(each.pairs) for each in matches) / total if total else 0.0
-
-
-def box_bias(pairs: Sequence[MatchedPair]) -> float:
-    """The largest mean shift of an edge, as a fraction of the box, beyond two standard errors.
-
-    Rounding moves edges both ways; a faulty decoder moves all of them one way.
-    """
-    import numpy as np
-
-    shifts = np.array([pair.edge_shifts for pair in pairs], dtype="float64").reshape(-1, 4)
-    if len(shifts) < 2:
-        return float(np.abs(shifts).max(initial=0.0))
-    error = shifts.std(axis=0, ddof=1) / np.sqrt(len(shifts))
-    return float(np.clip(np.abs(shifts.mean(axis=0)) - 2 * error, 0, None).max())

@@ -1,8 +1,4 @@
-"""Statistics of paired items: both models process the same items, so the differences item by item are the data.
-
-Pure functions of numbers. Random draws are seeded, so that the same items give the same values, whether they were
-judged in one pass or in shards.
-"""
+"""Statistics of paired items: both models process the same items, so the differences item by item are the data."""
 
 from __future__ import annotations
 
@@ -11,45 +7,13 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Optional
 
-CONFIDENCE = 0.95
-DRAWS = 4000
-"""Bootstrap draws. With another seed, the ends of an interval move by about 1 % of its width."""
-CHUNK = 200
-"""Draws that are computed together, which bounds the memory."""
 SEES = NormalDist().inv_cdf(0.95) + NormalDist().inv_cdf(0.80)
 """Standard errors that a difference must have to be found in four sets of five, by a one-sided test at 5 %: 2.49."""
 RULE_OF_THREE = 3.0
 
 
-def difference_interval(differences: Sequence[float], sizes: Optional[Sequence[float]] = None) -> tuple[float, float]:
-    """Compute the 95 % interval of sum(differences) ÷ sum(sizes) by the paired bootstrap over items.
-
-    The ends are percentiles of the draws (Efron & Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13).
-    Two items, with differences of −1 and +1, are added to those that were observed. Without them the interval is too
-    narrow if few items changed, and has no width if none did: with 42 items of which 5 % on average got worse, it
-    would contain the true value in 87 of 100 cases. For items that are right or wrong this is the adjustment of Bonett
-    & Price ("Adjusted Wald confidence interval for a difference of binomial proportions based on paired data", Journal
-    of Educational and Behavioral Statistics 37, 2012). On large sets it changes nothing.
-
-    Args:
-        differences: tested minus reference of each item, from −size to +size.
-        sizes: size of each item; default 1. A picture with 7 objects has size 7.
-    """
-    import numpy as np
-
-    pairs = np.column_stack([differences, np.ones(len(differences)) if sizes is None else sizes])
-    values, counts = np.unique(np.vstack([pairs, [(-1.0, 1.0), (1.0, 1.0)]]), axis=0, return_counts=True)
-    items, random = int(counts.sum()), np.random.default_rng(0)
-    # Equal items are interchangeable, so drawing how often each distinct value occurs is the same as drawing items.
-    sums = [random.multinomial(items, counts / items, CHUNK) @ values for _ in range(DRAWS // CHUNK)]
-    total = np.concatenate(sums)
-    drawn = total[:, 0] / np.maximum(total[:, 1], 1)
-    low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    return float(low), float(high)
-
-
 def standard_error(differences: Sequence[float], sizes: Optional[Sequence[float]] = None) -> float:
-    """Compute the standard error of sum(differences) ÷ sum(sizes) over two or more items.
+    """Compute the standard error of sum(differences) ÷ sum(sizes) over two or more independent clusters of items.
 
     With sizes it is that of a ratio (Cochran, "Sampling Techniques", 1977, section 2.11); without, that of a mean.
     """
@@ -62,7 +26,7 @@ def standard_error(differences: Sequence[float], sizes: Optional[Sequence[float]
 
 
 def detectable_loss(error: float, count: float) -> float:
-    """Compute the smallest loss that a set of ``count`` items shows: smaller ones cannot be told from none.
+    """Compute the smallest loss that a set of ``count`` independent items shows: smaller ones cannot be told from none.
 
     This is the minimum detectable effect, 2.49 standard errors: a one-sided test at 5 % finds it with a power of 80 %
     (Bloom, "Minimum detectable effects", Evaluation Review 19, 1995). But at least 3 ÷ count: a fault that ruins a

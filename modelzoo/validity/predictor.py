@@ -15,7 +15,7 @@ class Predictor:
         name: what tables call it: ``fp32``, ``bf16=autocast`` ….
         call: takes the model's positional arguments (CPU tensors) and returns its output. Autocast, casts and
             copies to a device happen inside.
-        precision: ``fp32`` or ``bf16``; decides how much rounding error is expected.
+        precision: ``fp32``, ``tf32``, ``bf16`` or ``fp16``; decides how much rounding error is expected.
         model: the module whose layers can be hooked while ``call`` runs; ``None`` if it is traced or compiled.
         active: returns a context in which the process-wide settings of this model are in force.
     """

@@ -30,6 +30,7 @@ from modelzoo.validity.protocol import (
     no_exhibit,
     no_progress,
 )
+from modelzoo.validity.thresholds import SIGNIFICANT_BITS
 from modelzoo.workload.declaration import Inputs, Workload
 
 REFERENCE_NAME = "fp32"
@@ -125,7 +126,8 @@ def task_context(
 ) -> TaskContext:
     """Return what a task must know to judge ``setting``, as it follows from the two models once they are loaded."""
     complete = complete_request(request, setting, weights)
-    return TaskContext(workload.name, complete, REFERENCE_NAME, setting.label, setting.precision == "bf16")
+    bits = SIGNIFICANT_BITS.get(setting.precision)
+    return TaskContext(workload.name, complete, REFERENCE_NAME, setting.label, bits)
 
 
 def load_pair(

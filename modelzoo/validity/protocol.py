@@ -25,14 +25,14 @@ class TaskContext:
     Attributes:
         workload: its name, as the ``[VALID]`` line prints it.
         reference_name: what tables call the reference. tested_name: what they call the setting under test.
-        near_ties: whether near ties are excused, which they are only if bf16 is under test.
+        significant_bits: of the precision under test, by which near ties are excused; ``None`` in fp32, where none are.
     """
 
     workload: str
     request: ValidityRequest
     reference_name: str = "fp32"
     tested_name: str = "tested"
-    near_ties: bool = False
+    significant_bits: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,14 @@ class Findings:
 
     Attributes:
         metric: name of the metric. reference, tested: its values.
-        checks: the task's own checks; not used with random weights.
+        checks: the task's own checks, of which the items are a sample; not used with random weights.
         in_common: whether the two models' predictions have anything in common.
         nonfinite: number of items for which the tested output holds NaN or Inf.
         reference_problem: why the reference itself cannot serve as one; empty if it can.
         scope: what was judged on, as text. counts: the same as numbers.
         changes: how each metric changed; ``metric`` is one of them if its change is known.
         classes: how each class changed, the one with the largest certain loss first.
+        clusters: number of independent groups of items, from which the checks infer. cluster_name: what one is called.
     """
 
     metric: str
@@ -92,6 +93,8 @@ class Findings:
     tables: Sequence[Table] = ()
     changes: Sequence[MetricChange] = ()
     classes: Sequence[ClassChange] = ()
+    clusters: int = 0
+    cluster_name: str = "picture"
 
 
 class JudgingTask(Protocol):

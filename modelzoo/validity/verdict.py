@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Optional
 
+from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError, PartialResult
-from modelzoo.records.validity import Check, Relation, Validity, ValidityRequest, ValidityVerdict
+from modelzoo.records.validity import Check, MetricChange, Relation, Validity, ValidityRequest, ValidityVerdict
 from modelzoo.validity import explain
-from modelzoo.validity.changes import change_tables, resolution, with_allowed_losses
+from modelzoo.validity.changes import change_tables, resolution, unseen_losses, with_allowed_losses
 from modelzoo.validity.classes import SHOWN, class_tables
 from modelzoo.validity.protocol import Findings, JudgingTask
+from modelzoo.validity.sampled import MINIMUM_CLUSTERS, more_items, on_few_clusters
 from modelzoo.validity.thresholds import SAME_DIRECTION, check_value
 
 MINIMUM_ITEMS = 2
-"""Items that a pass requires: one picture is never enough."""
+"""Items that any pass requires: one picture is never enough."""
+NO_BASELINE = "nothing says what rounding explains"
 
 
 def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Validity:
@@ -23,20 +27,23 @@ def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Va
     count = len(result.classified) + len(result.detected) + len(result.answered)
     checks = [finite_check(findings.nonfinite, count, result.layers)]
     metric, reference, tested = findings.metric, findings.reference, findings.tested
+    numeric_only = request.weights_are_random or request.data is None
+    items = "crops" if "crops" in findings.counts else f"{task.item_name}s"
     if request.weights_are_random:
         checks.append(tensor_check(result.layers, request.tolerance))
         metric, reference, tested = "tensor_error", None, checks[-1].seen
     else:
-        checks += [common_check(findings.in_common), *findings.checks]
-        checks += layer_checks(result.layers, request.tolerance)
-    verdict, exit_code, reason = decide(
-        checks, count, task.item_name, findings.reference_problem, request.weights_are_random
-    )
-    items = "crops" if "crops" in findings.counts else f"{task.item_name}s"
+        checks += [common_check(findings.in_common), *sampled_checks(findings, count, numeric_only=numeric_only)]
+        checks += layer_checks(result.layers, request.tolerance, numeric_only=numeric_only)
     # With random weights there is no quality that could change.
     changes = () if request.weights_are_random else with_allowed_losses(findings.changes, checks)
     classes = () if request.weights_are_random else findings.classes
-    valid = verdict is ValidityVerdict.VALID
+    main = next((each for each in changes if each.metric == metric), None)
+    if numeric_only:
+        found = decide_numbers(checks, count, items, findings.reference_problem, main)
+    else:
+        found = decide(checks, findings, items)
+    verdict, exit_code, reason = found
     return Validity(
         workload=context.workload,
         task=task.name,
@@ -62,7 +69,7 @@ def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Va
         small=request.data is None,
         changes=changes,
         classes=tuple(each for each in classes if each.loss > 0)[:SHOWN],
-        resolution=next((resolution(each, items, valid) for each in changes if each.metric == metric), ""),
+        resolution=resolution(main, items) if main is not None else "",
     )
 
 
@@ -80,36 +87,56 @@ def common_check(in_common: bool) -> Check:
     return Check("in_common", "outputs in common", float(in_common), Relation.AT_LEAST, 1.0, source, in_common, None)
 
 
-def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> list[Check]:
-    """Check the largest change of scale and the largest error of all layers; no checks without layers."""
+def sampled_checks(findings: Findings, items: int, *, numeric_only: bool) -> list[Check]:
+    """The task's own checks; on few pictures or passages of the user's they decide nothing.
+
+    The built-in inputs pass no check of quality, but a loss that is certain on them is a fault.
+    """
+    if numeric_only or findings.clusters >= MINIMUM_CLUSTERS:
+        return list(findings.checks)
+    clusters = findings.clusters
+    return [each if each.name == "published" else on_few_clusters(each, clusters, items) for each in findings.checks]
+
+
+def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float], *, numeric_only: bool) -> list[Check]:
+    """Check the largest change of scale and the largest error of all layers.
+
+    Layers of which nothing says what rounding explains are left out. If they are all that is judged, the check is
+    undecided.
+    """
+    drift = _drift_check("layer_drift", layers, tolerance)
+    if drift.undecided and not numeric_only:
+        layers = [layer for layer in layers if layer.baseline is not None]
+        drift = _drift_check("layer_drift", layers, tolerance)
     if not layers:
-        return []
+        return [drift] if numeric_only else []
     largest = max(layers, key=lambda layer: layer.excess_scale)
-    worst = _largest_error(layers)
-    return [
-        check_value("layer_scale", largest.excess_scale, tolerance, source=f"{SAME_DIRECTION}; seen in {largest.name}"),
-        check_value("layer_drift", worst.ratio, tolerance, source=_baseline_of(worst)),
-    ]
+    scale = f"{SAME_DIRECTION}; seen in {largest.name}"
+    return [check_value("layer_scale", largest.excess_scale, tolerance, source=scale), drift]
 
 
 def tensor_check(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Check:
     """The only check with random weights: the largest error of the layers and of the output."""
-    if not layers:
-        return check_value("tensor_error", None, tolerance)
-    worst = _largest_error(layers)
-    return check_value("tensor_error", worst.ratio, tolerance, source=_baseline_of(worst))
+    return _drift_check("tensor_error", layers, tolerance)
 
 
-def _largest_error(layers: Sequence[LayerError]) -> LayerError:
-    return max(layers, key=lambda layer: math.inf if layer.ratio is None else layer.ratio)
-
-
-def _baseline_of(layer: LayerError) -> str:
-    return f"rounding explains an error of {layer.baseline:.2g}; seen in {layer.name}"
+def _drift_check(name: str, layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Check:
+    """Check the largest error; undecided without layers, or if it passes and the baseline of some layer is unknown."""
+    known = [layer for layer in layers if layer.baseline is not None or layer.error is None]
+    unknown = next((layer.name for layer in layers if layer.baseline is None), "")
+    where = f"{NO_BASELINE} in {unknown}" if unknown else f"no output was compared, so {NO_BASELINE}"
+    if not known:
+        return replace(check_value(name, None, tolerance, source=where), undecided=True)
+    worst = max(known, key=lambda layer: math.inf if layer.ratio is None else layer.ratio)
+    explained = "nothing" if worst.baseline is None else f"an error of {worst.baseline:.2g}"
+    found = check_value(name, worst.ratio, tolerance, source=f"rounding explains {explained}; seen in {worst.name}")
+    if found.passed and unknown:
+        return replace(found, passed=False, undecided=True, source=where)
+    return found
 
 
 def published_check(
-    published: float, seen: float, deviation: float, count: int, request: ValidityRequest
+    published: float, seen: float, deviation: float, clusters: int, request: ValidityRequest
 ) -> list[Check]:
     """Check that fp32 itself is near the published quality of the weights; if it is not, the set-up is broken.
 
@@ -117,25 +144,77 @@ def published_check(
         published: from 0 to 1; 0 if none is known.
         seen: fp32's metric on this data set, from 0 to 1.
         deviation: standard deviation of the metric between items. The margin is
-            3 × deviation ÷ √count + 1 ÷ count.
+            3 × deviation ÷ √clusters + 1 ÷ clusters, as if the items of a cluster were all alike.
     """
-    if not published or request.own_weights or request.weights_are_random or not count:
+    if not published or request.own_weights or request.weights_are_random or not clusters:
         return []
-    margin = 3 * deviation / math.sqrt(count) + 1 / count
-    source = f"published {100 * published:.2f}, here {100 * seen:.2f}; {count} items: margin {100 * margin:.1f}"
+    margin = 3 * deviation / math.sqrt(clusters) + 1 / clusters
+    source = f"published {100 * published:.2f}, here {100 * seen:.2f}; sample of {clusters}: margin {100 * margin:.1f}"
     return [check_value("published", (published - seen) / margin, request.tolerance, source=source)]
 
 
-def decide(
-    checks: Sequence[Check], count: int, item_name: str, reference_problem: str, random: bool
-) -> tuple[ValidityVerdict, int, str]:
-    """Return (verdict, exit code, reason).
+Decision = tuple[ValidityVerdict, int, str]
+"""Verdict, exit code, reason."""
 
-    A failed check of the tested model gives NOT VALID. With random weights only its numbers are checked: an error that
-    rounding does not explain is a fault, whatever the weights. A reference that is itself broken (NaN, nothing
-    detected, far from the published quality) or a data set of one item gives CANNOT JUDGE.
+
+def decide(checks: Sequence[Check], findings: Findings, items: str) -> Decision:
+    """Decide about predictions on the user's data.
+
+    A failed check of the tested model gives NOT VALID. VALID requires that all have passed; if some are undecided, the
+    verdict is INCONCLUSIVE. A reference that is itself broken (NaN, nothing detected, far from the published quality)
+    gives CANNOT JUDGE.
+
+    Args:
+        items: what is counted, in the plural.
     """
-    failed = [check for check in checks if not check.passed]
+    faulty = _fault(checks, findings.reference_problem)
+    if faulty is not None:
+        return faulty
+    undecided = [check for check in checks if check.undecided]
+    if not undecided:
+        return ValidityVerdict.VALID, 0, ""
+    needed = more_items(undecided)
+    needs = "" if needed is None else f"; about {_two_digits(needed):,} more {items} would decide"
+    if findings.clusters < MINIMUM_CLUSTERS:
+        few = f"{findings.clusters} {findings.cluster_name}{'' if findings.clusters == 1 else 's'}"
+        reason = f"{few} of the {MINIMUM_CLUSTERS} that a verdict requires"
+        return ValidityVerdict.INCONCLUSIVE, 2, reason + needs
+    reason = "; ".join(f"{_failure(check)}, and may be {_number(check.bound)}" for check in undecided)
+    return ValidityVerdict.INCONCLUSIVE, 2, reason + needs
+
+
+def decide_numbers(
+    checks: Sequence[Check], count: int, items: str, reference_problem: str, main: Optional[MetricChange]
+) -> Decision:
+    """Decide about numbers alone: with random weights, or on the built-in inputs.
+
+    What rounding does not explain is a fault, whatever the weights and inputs. If nothing says what rounding explains,
+    the verdict is INCONCLUSIVE.
+
+    Args:
+        items: what is counted, in the plural.
+        main: the change of the metric that would decide; ``None`` with random weights.
+    """
+    faulty = _fault(checks, reference_problem)
+    if faulty is not None:
+        return faulty
+    if count < MINIMUM_ITEMS:
+        return ValidityVerdict.INCONCLUSIVE, 2, f"one of the {items} is never enough: give at least {MINIMUM_ITEMS}"
+    numeric = [check for check in checks if check.undecided and check.name in ("layer_drift", "tensor_error")]
+    if numeric:
+        return ValidityVerdict.INCONCLUSIVE, 2, f"{numeric[0].title}: {numeric[0].source}"
+    if main is None:
+        reason = "random weights: numbers agree, predictions mean nothing"
+    elif main.possible_loss is None:
+        reason = "accuracy not judged"
+    else:
+        reason = f"accuracy not judged: {unseen_losses(main, items)}"
+    return ValidityVerdict.NUMERIC_ONLY, 0, reason
+
+
+def _fault(checks: Sequence[Check], reference_problem: str) -> Optional[Decision]:
+    """The verdict if a check has failed or the reference is broken."""
+    failed = [check for check in checks if not check.passed and not check.undecided]
     names = {check.name for check in failed}
     reason = "; ".join(_failure(check) for check in failed)
     if "finite" in names:
@@ -145,16 +224,18 @@ def decide(
     if "published" in names:
         reason = f"fp32 itself is far from the published quality: a broken set-up; {reason}"
         return ValidityVerdict.CANNOT_JUDGE, 2, reason
-    if failed:
-        return ValidityVerdict.NOT_VALID, 1, reason
-    if count < MINIMUM_ITEMS:
-        reason = f"{count} {item_name} is never enough for a pass: give at least {MINIMUM_ITEMS}"
-        return ValidityVerdict.CANNOT_JUDGE, 2, reason
-    if random:
-        return ValidityVerdict.NUMERIC_ONLY, 0, "random weights: numbers agree, predictions mean nothing"
-    return ValidityVerdict.VALID, 0, ""
+    return (ValidityVerdict.NOT_VALID, 1, reason) if failed else None
+
+
+def _two_digits(count: int) -> int:
+    """``count`` rounded up to two significant digits."""
+    unit = int(10 ** max(0, len(str(count)) - 2))
+    return -(-count // unit) * unit
 
 
 def _failure(check: Check) -> str:
-    seen = "none" if check.seen is None else f"{check.seen:.4g}"
-    return f"{check.title} is {seen}, required {check.relation.value} {check.required:.4g}"
+    return f"{check.title} is {_number(check.seen)}, required {check.relation.value} {check.required:.4g}"
+
+
+def _number(value: Optional[float]) -> str:
+    return "none" if value is None else f"{value:.4g}"

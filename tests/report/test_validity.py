@@ -17,10 +17,16 @@ VALIDITY = Validity(
 def test_the_line_has_six_fields_and_says_how_small_the_data_set_was() -> None:
     """The verdict is last; the built-in data set, or why nothing could be judged, follows in parentheses."""
     assert valid_line(VALIDITY) == "[VALID] resnet50 top1 0.8 0.79 VALID"
-    small = replace(VALIDITY, small=True, scope="32 crops of 1 photograph: agreement only")
-    assert valid_line(small).endswith(" VALID (32 crops of 1 photograph: agreement only)")
+    small = replace(
+        VALIDITY, small=True, verdict=ValidityVerdict.NOT_VALID, scope="32 crops of 1 photograph: agreement only"
+    )
+    assert valid_line(small).endswith(" NOT VALID (32 crops of 1 photograph: agreement only)")
     unjudged = replace(VALIDITY, verdict=ValidityVerdict.CANNOT_JUDGE, exit_code=2, reason="no", reference=None)
     assert valid_line(unjudged) == "[VALID] resnet50 top1 - 0.79 CANNOT JUDGE (no)"
+    few = replace(VALIDITY, verdict=ValidityVerdict.INCONCLUSIVE, exit_code=2, reason="about 9 more")
+    assert valid_line(few) == "[VALID] resnet50 top1 0.8 0.79 INCONCLUSIVE (about 9 more)"
+    numbers = replace(small, verdict=ValidityVerdict.NUMERIC_ONLY, reason="accuracy not judged")
+    assert valid_line(numbers) == "[VALID] resnet50 top1 0.8 0.79 NUMERIC ONLY (accuracy not judged)"
 
 
 def test_the_checks_show_what_would_have_passed() -> None:
@@ -39,7 +45,14 @@ def test_the_checks_show_what_would_have_passed() -> None:
 def test_a_check_without_tolerance_offers_none() -> None:
     """NaN never passes, so no ``--tolerance`` is suggested."""
     row = check_table(VALIDITY).rows[2]
-    assert row == ("outputs with NaN", "3", "≤ 0", "no value", "FAIL", "never passes")
+    assert row == ("outputs with NaN", "3", "–", "≤ 0", "no value", "FAIL", "never passes")
+
+
+def test_an_undecided_check_is_neither_passed_nor_failed() -> None:
+    """Its bound is shown beside what was seen."""
+    undecided = replace(BAD, seen=0.995, undecided=True, bound=0.97, would_pass_at=0.97)
+    row = check_table(replace(VALIDITY, checks=(undecided,))).rows[0]
+    assert row == ("task metric\n--tolerance accuracy=", "0.995", "0.97", "≥ 0.99", "0.97", "undecided", "MLPerf")
 
 
 def test_what_the_set_can_show_stands_below_the_checks() -> None:

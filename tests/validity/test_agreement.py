@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from modelzoo.records.partial import ClassifiedPicture
-from modelzoo.validity.agreement import bf16_step, compare_logits, fraction, kl_divergence, softmax, top5_overlap
+from modelzoo.validity.agreement import compare_logits, fraction, kl_divergence, rounding_step, softmax, top5_overlap
 
 
-def compared(p: np.ndarray, q: np.ndarray, near_ties: bool = False) -> ClassifiedPicture:
-    return compare_logits(0, "x", (p, q), None, near_ties)
+def compared(p: np.ndarray, q: np.ndarray, bits: int | None = None) -> ClassifiedPicture:
+    return compare_logits(0, "x", (p, q), None, bits)
 
 
 LOGITS = arrays("float64", st.integers(5, 12), elements=st.floats(-30, 30))
@@ -58,25 +58,31 @@ def test_nan_never_agrees(logits: np.ndarray) -> None:
     """One NaN among the tested logits: no agreement, no classes, not finite."""
     broken = logits.copy()
     broken[1] = np.nan
-    one = compared(logits, broken, True)
+    one = compared(logits, broken, 8)
     assert not one.agrees
     assert (one.reference.finite, one.tested.finite) == (True, False)
     assert (one.tested.classes, one.kl, one.logit_error) == ((), None, None)
 
 
-def test_a_flip_within_one_bf16_step_is_a_near_tie_only_for_bf16() -> None:
-    """At 20 a bf16 step is 0.125: a lead of 0.1 is a tie in bf16, none in fp32, and 0.2 is none."""
-    for lead, ties, expected in ((0.1, True, True), (0.1, False, False), (0.2, True, False)):
+def test_a_flip_within_one_rounding_step_is_a_near_tie() -> None:
+    """At 20 a bf16 step is 0.125: a lead of 0.1 is a tie in bf16, none in fp16 and fp32, and 0.2 is none."""
+    for lead, bits, expected in (
+        (0.1, 8, True),
+        (0.1, 11, False),
+        (0.01, 11, True),
+        (0.1, None, False),
+        (0.2, 8, False),
+    ):
         p = np.array([20 + lead, 20.0, 0, 0, 0])
         q = np.array([20.0, 20 + lead, 0, 0, 0])
-        one = compared(p, q, ties)
+        one = compared(p, q, bits)
         assert not one.agrees
         assert one.margin == pytest.approx(lead)
         assert one.near_tie is expected
 
 
 @given(st.floats(1e-30, 1e30))
-def test_bf16_step_is_the_distance_to_the_next_bf16_number(value: float) -> None:
+def test_the_step_of_8_bits_is_the_distance_to_the_next_bf16_number(value: float) -> None:
     """Checked against torch's own bf16."""
     import torch
 
@@ -84,7 +90,7 @@ def test_bf16_step_is_the_distance_to_the_next_bf16_number(value: float) -> None
     at = float(low)
     bits = low.view(torch.int16)
     following = float((bits + 1).view(torch.bfloat16))
-    assert bf16_step(at) == pytest.approx(following - at)
+    assert rounding_step(at, 8) == pytest.approx(following - at)
 
 
 def test_the_fraction_of_nothing_is_zero() -> None:

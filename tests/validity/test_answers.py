@@ -32,7 +32,7 @@ def run(reader: Any, predictor: Callable[..., Predictor], recorder: Any) -> Call
 
 @pytest.mark.slow
 def test_the_sample_questions(run: Callable[..., Validity], reader: Any, tmp_path: Path) -> None:
-    """F1 63.3 in fp32 and 62.4 or so in bf16 on the first 150 questions, VALID."""
+    """F1 63.3 in fp32 and 62.4 or so in bf16 on the first 150 questions: too few to show a loss of 1 %."""
     stored = json.loads(reader.data.read_text())
     left = 150
     for article in stored["data"]:
@@ -45,13 +45,34 @@ def test_the_sample_questions(run: Callable[..., Validity], reader: Any, tmp_pat
     assert judged.counts["questions"] == 150
     assert judged.reference == pytest.approx(0.633, abs=0.01)
     assert judged.tested == pytest.approx(0.624, abs=0.015)
-    assert (judged.verdict, judged.metric) == ("VALID", "f1")
+    assert (judged.verdict, judged.exit_code, judged.metric) == ("INCONCLUSIVE", 2, "f1")
+
+
+def test_a_loss_of_two_per_cent_on_30_questions_is_inconclusive(run: Callable[..., Validity], reader: Any) -> None:
+    """bf16 changes one answer in ten of MiniLM's: neither the limit of 1 % nor a loss beyond it is certain."""
+    judged = run(data=str(reader.data), limit=30)
+    assert (judged.verdict, judged.exit_code) == ("INCONCLUSIVE", 2)
+    assert "more questions would decide" in judged.reason
+    check = next(check for check in judged.checks if check.name == "accuracy")
+    assert check.undecided
+    assert check.bound is not None and check.bound < 0.95
+
+
+def test_passages_are_drawn_and_not_questions(run: Callable[..., Validity], reader: Any, tmp_path: Path) -> None:
+    """All questions of a dozen passages are as few as a dozen."""
+    stored = json.loads(reader.data.read_text())
+    stored["data"] = [{**stored["data"][0], "paragraphs": stored["data"][0]["paragraphs"][:3]}]
+    path = tmp_path / "few.json"
+    path.write_text(json.dumps(stored))
+    judged = run(data=str(path))
+    assert (judged.counts["passages"], judged.verdict) == (3, "INCONCLUSIVE")
+    assert judged.reason.startswith("3 passages of the 20 that a verdict requires; about ")
 
 
 def test_the_builtin_questions(run: Callable[..., Validity], recorder: Any) -> None:
-    """A sample of them: VALID, nearly all answered correctly, and the scope says how small the set is."""
+    """A sample of them: numbers only, nearly all answered correctly, and the scope says how small the set is."""
     judged = run(limit=12)
-    assert (judged.verdict, judged.exit_code) == ("VALID", 0)
+    assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
     assert judged.reference is not None
     assert judged.reference > 0.7
     assert judged.small
@@ -59,7 +80,8 @@ def test_the_builtin_questions(run: Callable[..., Validity], recorder: Any) -> N
     assert len(recorder.rows("answers.csv")) == 12
     assert {"Answers", "Over the set", "What this set can show"} <= {table.title for table in judged.tables}
     assert [(each.metric, each.items) for each in judged.changes] == [("f1", 12), ("em", 12)]
-    assert "points cannot be seen with these 12 questions" in judged.resolution
+    assert "points would not show on these 12 questions" in judged.resolution
+    assert judged.reason.startswith("accuracy not judged: losses up to ")
 
 
 def test_one_question_is_never_a_pass(run: Callable[..., Validity]) -> None:
@@ -76,7 +98,7 @@ def test_an_off_by_one_span_is_not_valid(run: Callable[..., Validity], reader: A
 
     judged = run(shifted, limit=10)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-    assert "task metric" in judged.reason
+    assert "what rounding explains" in judged.reason
 
 
 @pytest.mark.parametrize("fault", [0.95, 1.05, float("nan")])
@@ -117,7 +139,7 @@ def test_long_contexts_and_questions_without_an_answer(
     rows = recorder.rows("answers.csv")
     assert [row[0] for row in rows] == ["a", "b", "c"]
     assert "Clara Whitfield" in rows[0][2]
-    assert judged.exit_code == 0
+    assert judged.exit_code == 2
 
 
 def test_the_limit_on_the_answer_and_the_window_come_from_the_declaration(
@@ -135,20 +157,27 @@ def test_the_limit_on_the_answer_and_the_window_come_from_the_declaration(
     assert lengths == {96}
 
 
-def test_an_unchanged_f1_does_not_hide_a_kind_of_question_that_is_broken() -> None:
+def test_an_unchanged_f1_does_not_hide_a_kind_of_question_that_is_broken(tmp_path: Path) -> None:
     """All answers to "who" are lost, and as many others are gained: NOT VALID, and the kind is named."""
+    texts = ["Who built it?", "When was it built?", "Where is it?", "Why was it built?"]
+    paragraphs = [
+        {"context": f"Passage {number}.", "qas": [
+            {"id": f"{number} {text}", "question": text, "answers": [{"text": "text"}]} for text in texts
+        ]}
+        for number in range(24)
+    ]  # fmt: skip
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
     task, reference, tested, request = toys.answers()
-    bound = bind("toy", task, reference, tested, request)
-    gained, answered = 6, []
+    bound = bind("toy", task, reference, tested, replace(request, data=str(path)))
+    answered = []
     for index, item in enumerate(bound.items):
-        is_broken = question_kind(item.question) == "who"
-        gains = not is_broken and gained > 0
-        gained -= gains
+        is_broken, gains = question_kind(item.question) == "who", question_kind(item.question) == "why"
         scores = (0.0 if gains else 1.0, 0.0 if is_broken else 1.0)
         answers = [ScoredAnswer("text", 0.9, score, score, True) for score in scores]
         answered.append(AnsweredQuestion(index, item.id, item.question, "text", *answers, 1.0, 0.0, False, 0.0, 0.0))
     judged = conclude(bound, PartialResult("answers", answered=tuple(answered)))
-    assert judged.reference == judged.tested == 36 / 42
+    assert judged.reference == judged.tested == 0.75
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
     assert "certain loss of the class who is" in judged.reason
-    assert [each.name for each in judged.classes if each.broken] == ["who"]
+    assert [(each.name, each.items) for each in judged.classes if each.broken] == [("who", 24)]

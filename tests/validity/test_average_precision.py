@@ -1,4 +1,4 @@
-"""AP as pycocotools computes it, on the pictures as they are and drawn again, and its standard error."""
+"""AP as pycocotools computes it, on the pictures as they are and with other weights, and its bounds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from modelzoo.records.validity import MetricChange
 from modelzoo.validity import average_precision as ap
 from modelzoo.validity import coco
+from modelzoo.validity.bounds import typical_size
 from modelzoo.validity.changes import ap_change
+from modelzoo.validity.detection_figures import AveragePrecisions
 
 SIZE = 200
 CATEGORIES = {1: (1, "person"), 2: (3, "car")}
@@ -136,7 +139,6 @@ def test_ap_of_drawn_pictures_is_cocoevals_on_a_set_that_repeats_them(seed: int)
         bigger, found = repeated(content, results, [int(count) for count in counts])
         expected = cocoeval(bigger, found, "bbox", range(1, len(bigger["images"]) + 1))[0]
         assert np.nanmean(values) == pytest.approx(expected, abs=1e-12)
-    assert ap.standard_error(evaluation, evaluation) == 0
 
 
 def test_ap_is_cocoevals_on_real_annotations(shared: Path) -> None:
@@ -181,34 +183,61 @@ def mean_ap(categories: Mapping[int, ap.CategoryMatches]) -> float:
     return float(np.nanmean(values))
 
 
+def judged(reference: ap.Evaluation, tested: ap.Evaluation) -> AveragePrecisions:
+    return AveragePrecisions("box", reference, tested, ap.resample(reference, tested))
+
+
+def change_of(reference: ap.Evaluation, tested: ap.Evaluation) -> MetricChange:
+    change = ap_change("box_ap", reference, tested, judged(reference, tested).difference)
+    assert change is not None
+    return change
+
+
 def test_the_interval_contains_the_true_change_of_ap(monkeypatch: pytest.MonkeyPatch) -> None:
     """100 simulated sets of 80 pictures, in whose population the second model's AP is lower by a known value."""
-    monkeypatch.setattr(ap, "DRAWS", 100)
+    monkeypatch.setattr(ap, "DRAWS", 200)
     random = np.random.default_rng(4)
     large = drawn_world(random, 4000, 0.06)
     true = large[1].figures["ap"] - large[0].figures["ap"]
     assert true < -0.03
-    covered, observed, errors = [], [], []
+    covered, kept = [], []
     for _ in range(100):
-        reference, tested = drawn_world(random, 80, 0.06)
-        change = ap_change("box_ap", reference, tested)
-        assert change is not None
+        pair = drawn_world(random, 80, 0.06)
+        change, ratio = change_of(*pair), judged(*pair).ratio
         covered.append(change.low <= true <= change.high)
-        observed.append(change.change)
-        errors.append(ap.standard_error(reference, tested))
+        assert ratio is not None
+        kept.append(ratio.lower(0.95) <= 1 + true / large[0].figures["ap"])
     assert np.mean(covered) >= 0.885  # three standard errors of the simulation below 0.95
-    assert np.mean(errors) == pytest.approx(np.std(observed), rel=0.3)
+    assert np.mean(kept) >= 0.885
 
 
-def test_models_that_find_the_same_have_an_interval_by_the_number_of_objects() -> None:
-    """As if one object of all could be lost or found: about 3 ÷ objects."""
-    reference, _ = drawn_world(np.random.default_rng(0), 50, 0.0)
-    objects = sum(each.objects.sum() for each in reference.categories.values())
-    change = ap_change("box_ap", reference, reference)
-    assert change is not None
+def test_fractional_weights_are_those_of_repeated_pictures() -> None:
+    """AP does not depend on the unit in which pictures are counted."""
+    (evaluation, _) = drawn_world(np.random.default_rng(0), 60, 0.0)
+    weights = np.random.default_rng(1).multinomial(60, np.full(60, 1 / 60), 5)
+    for each in evaluation.categories.values():
+        expected = ap.category_ap(each, weights)
+        assert ap.category_ap(each, weights / 1024) == pytest.approx(expected, nan_ok=True)
+
+
+def test_an_object_is_a_share_of_ap_by_its_category() -> None:
+    """Two categories with one object in one picture and three in the other: 1/2 and 1/6 of AP each."""
+    nothing = np.zeros((1, 0), dtype=bool)
+    categories = {
+        number: ap.CategoryMatches(np.zeros(0, int), nothing, nothing, np.array(objects, dtype=float))
+        for number, objects in enumerate(([1, 0, 0], [0, 2, 1]))
+    }
+    assert ap.picture_sizes(ap.Evaluation({}, 3, categories)) == pytest.approx([3 / 2, 1, 1 / 2])
+
+
+def test_models_that_find_the_same_have_the_bound_of_the_rule_of_three() -> None:
+    """As if the objects of 3 pictures could be lost, of pictures with as much of AP as an object's picture has."""
+    reference, _ = drawn_world(np.random.default_rng(0), 300, 0.0)
+    change = change_of(reference, reference)
+    size = typical_size(ap.picture_sizes(reference))
     assert change.change == 0
-    assert change.high * objects == pytest.approx(3, rel=0.1)
-    assert change.detectable_loss * objects == pytest.approx(3)
+    assert change.possible_loss == pytest.approx(3 * size / 300, rel=0.1)
+    assert change.detectable_loss == pytest.approx(3 * size / 300)
 
 
 def test_large_sets_get_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,11 +251,11 @@ def test_large_sets_get_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(side, weights)
 
     monkeypatch.setattr(ap, "_mean_ap", counted)
-    ap.standard_error(*pair)
+    ap.resample(*pair)
     assert sum(rows) == 2 * ap.DRAWS
     rows.clear()
     monkeypatch.setattr(ap, "WORK", 1)
-    ap.standard_error(*pair)
+    ap.resample(*pair)
     assert sum(rows) == 2 * ap.FEWEST_DRAWS
 
 
@@ -234,8 +263,7 @@ def test_a_model_without_detections_loses_everything() -> None:
     """Its AP is 0 in every draw."""
     reference, _ = drawn_world(np.random.default_rng(0), 40, 0.0)
     nothing = ap.Evaluation(dict.fromkeys(ap.AP_NAMES, 0.0), 40, {})
-    change = ap_change("box_ap", reference, nothing)
-    assert change is not None
+    change = change_of(reference, nothing)
     assert change.change == -reference.figures["ap"]
-    assert change.low == pytest.approx(-reference.figures["ap"])
+    assert change.low < -reference.figures["ap"]
     assert change.high < 0

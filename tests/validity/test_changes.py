@@ -16,7 +16,7 @@ from modelzoo.validity.changes import (
     resolution,
     with_allowed_losses,
 )
-from modelzoo.validity.thresholds import check_value, one_item_of
+from modelzoo.validity.thresholds import check_value
 
 F1 = MetricChange("f1", 0.92, 0.917, -0.011, 0.005, 0.016, 42, 3, 1, None, 0.03)
 
@@ -27,8 +27,25 @@ def test_42_questions_without_a_change_show_no_loss_under_7_points() -> None:
     assert found is not None
     assert (found.change, found.items, found.worse, found.better) == (0.0, 42, 0, 0)
     assert found.detectable_loss == pytest.approx(3 / 42)
-    assert found.low == pytest.approx(-3 / 42, rel=0.1)
-    assert found.high == pytest.approx(2 / 42)  # only two could get better
+    assert found.possible_loss == pytest.approx(1 - 0.05 ** (1 / 42), rel=0.05)
+    assert found.low == pytest.approx(-(1 - 0.025 ** (1 / 42)), rel=0.05)
+    assert found.high == pytest.approx(-found.low)
+
+
+def test_questions_on_the_same_passage_are_one_cluster() -> None:
+    """42 questions on 8 passages, none of them changed: a loss of 31 points would not show."""
+    passages = [index % 8 for index in range(42)]
+    found = item_change("f1", [1.0] * 42, [1.0] * 42, clusters=passages)
+    assert found is not None
+    assert found.possible_loss == pytest.approx(1 - 0.05 ** (1 / 8), rel=0.06)
+    assert found.detectable_loss == pytest.approx(3 / 8, rel=0.02)
+    changed = item_change("f1", [1.0] * 42, [float(passage > 0) for passage in passages], clusters=passages)
+    single = item_change("f1", [1.0] * 42, [float(passage > 0) for passage in passages])
+    assert changed is not None and single is not None
+    assert changed.change == single.change == pytest.approx(-6 / 42)
+    assert changed.worse == single.worse == 6
+    assert changed.low < single.low - 0.1
+    assert item_change("f1", [1.0] * 5, [1.0] * 5, clusters=[0] * 5) is None
 
 
 def test_right_and_wrong_items_have_mcnemars_p_value() -> None:
@@ -41,7 +58,7 @@ def test_right_and_wrong_items_have_mcnemars_p_value() -> None:
 
 def test_an_agreement_cannot_rise() -> None:
     """The interval ends at 0 if fp32 is its own reference."""
-    found = item_change("top1_agreement", [1.0] * 50, [1.0] * 50)
+    found = item_change("top1_agreement", [1.0] * 50, [1.0] * 50, agreement=True)
     assert found is not None
     assert found.high == 0.0
     assert found.low < -0.05
@@ -64,28 +81,26 @@ def test_one_item_has_no_interval(reference: list[float], sizes: list[float] | N
 def test_a_set_without_an_ap_has_no_change() -> None:
     """Nothing detected by fp32, or no annotated objects."""
     nothing = Evaluation(dict.fromkeys(AP_NAMES, 0.0), 10, {})
-    assert ap_change("box_ap", nothing, nothing) is None
+    assert ap_change("box_ap", nothing, nothing, None) is None
 
 
 def test_the_allowed_loss_follows_from_the_threshold_in_force() -> None:
-    """99 % of 0.9 less one item of 100 is 1.9 points; a metric without threshold has none."""
-    checks = [check_value("accuracy", 1.0, {}, one_item_of(100, 0.9))]
+    """1 % of 0.9 is 0.9 points; a metric without threshold has none."""
+    checks = [check_value("accuracy", 1.0, {})]
     top1, top5 = replace(F1, metric="top1", reference=0.9), replace(F1, metric="top5", allowed_loss=None)
     found = with_allowed_losses([top1, top5], checks)
-    assert found[0].allowed_loss == pytest.approx(0.019)
+    assert found[0].allowed_loss == pytest.approx(0.009)
     assert found[1].allowed_loss is None
     (strict,) = with_allowed_losses([top1], [check_value("accuracy", 1.0, {"accuracy": 1.0})])
     assert strict.allowed_loss == 0
 
 
-def test_the_sentence_says_what_cannot_be_seen() -> None:
-    """And, if the predictions passed and the interval reaches beyond the threshold, that they may be worse."""
-    text = "F1 -0.3 points [-1.1, +0.5]; losses under 1.6 points cannot be seen with these 42 questions"
-    assert resolution(F1, "questions", passed=True) == text
-    small = replace(F1, low=-0.05)
-    warned = resolution(small, "questions", passed=True)
-    assert warned.endswith("; the loss is within the threshold of 3.0 points, but a larger one is possible")
-    assert "threshold" not in resolution(small, "questions", passed=False)
+def test_the_sentence_says_what_would_not_show() -> None:
+    """Results of earlier versions do not know it."""
+    text = "F1 -0.3 points [-1.1, +0.5]"
+    assert resolution(F1, "questions") == text
+    seen = replace(F1, possible_loss=0.0504)
+    assert resolution(seen, "questions") == f"{text}; losses up to 5.0 points would not show on these 42 questions"
 
 
 @pytest.mark.parametrize(

@@ -29,25 +29,27 @@ def run(detector: Any, predictor: Callable[..., Predictor], recorder: Any) -> Ca
 
 @pytest.mark.slow
 def test_the_whole_sample_set(run: Callable[..., Validity], detector: Any) -> None:
-    """AP .345 and AP50 .507 in fp32, .347 and .507 in bf16, VALID."""
+    """AP .345 and AP50 .507 in fp32, .347 and .507 in bf16; 79 pictures are too few to show a loss of 1 %."""
     judged = run(data=str(detector.data))
     assert judged.reference == pytest.approx(0.345, abs=0.0015)
     assert judged.tested == pytest.approx(0.347, abs=0.003)
     assert judged.figures["box_ap50_reference"] == pytest.approx(0.507, abs=0.0015)
     assert judged.figures["box_ap50_tested"] == pytest.approx(0.507, abs=0.004)
-    assert (judged.verdict, judged.metric, judged.counts["pictures"]) == ("VALID", "box_ap", 79)
+    assert (judged.verdict, judged.metric, judged.counts["pictures"]) == ("INCONCLUSIVE", "box_ap", 79)
+    assert "more pictures would decide" in judged.reason
 
 
 def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: Any, recorder: Any) -> None:
-    """12 pictures: VALID, with AP by size and pictures of two of them."""
+    """12 pictures: INCONCLUSIVE, with AP by size and pictures of two of them."""
     judged = run(data=str(detector.data / "instances_val2017.json"), limit=12, pictures=2)
-    assert (judged.verdict, judged.exit_code) == ("VALID", 0)
+    assert (judged.verdict, judged.exit_code) == ("INCONCLUSIVE", 2)
+    assert judged.reason.startswith("12 pictures of the 20 that a verdict requires; about ")
     assert 0.2 < judged.figures["box_ap_reference"] < 0.6
     assert any("AP small" in row[0] for table in judged.tables for row in table.rows)
     assert [each.metric for each in judged.changes] == ["box_ap", "detection_agreement"]
     assert judged.changes[0].change == pytest.approx((judged.tested or 0) - (judged.reference or 0))
     assert judged.changes[0].low < judged.changes[0].change < judged.changes[0].high
-    assert "points cannot be seen with these 12 pictures" in judged.resolution
+    assert "points would not show on these 12 pictures" in judged.resolution
     assert len(recorder.pictures) == 2
     drawn = recorder.pictures[0].detections
     assert Path(drawn.source.path).is_file()
@@ -57,10 +59,24 @@ def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: 
 def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> None:
     """Without data: 8 crops of one photograph."""
     judged = run()
-    assert judged.exit_code == 0
+    assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
     assert judged.scope == "8 crops of 1 photograph: agreement only"
     assert judged.figures["matched"] >= 8
     assert run(limit=1).exit_code == 2
+
+
+def test_a_certain_fault_shows_on_the_builtin_set(
+    run: Callable[..., Validity], detector: Any, predictor: Callable[..., Predictor]
+) -> None:
+    """Eight crops cannot show that accuracy is kept, but boxes that all move by a third of their width are a fault."""
+    import torch
+
+    def call(x: Any) -> Any:
+        boxes, scores = detector.model(x)
+        return boxes.float() + torch.tensor([0.3, 0.0, 0.0, 0.0]), scores
+
+    judged = run(predictor(detector.model, "bf16", via=call))
+    assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
 
 
 @pytest.mark.parametrize("factor", [0.95, 1.05])
@@ -96,9 +112,9 @@ def test_planted_faults_are_not_valid(
             scores = scores - 100
         return boxes, scores
 
-    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=12)
+    judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=24)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-    expected = {"shift": "shift", "colours": "score", "nan": "NaN", "nothing": "in common"}[fault]
+    expected = {"shift": "shift", "colours": "detections in common", "nan": "NaN", "nothing": "in common"}[fault]
     assert expected in judged.reason
 
 
@@ -150,16 +166,17 @@ def squares(output: Any, sizes: Any) -> Any:
     return found
 
 
-@pytest.mark.parametrize(("shift", "code"), [(0.0, 0), (30.0, 1)])
+@pytest.mark.parametrize(("shift", "code"), [(0.0, 2), (30.0, 1)])
 def test_masks_reach_the_mask_ap(tmp_path: Path, recorder: Any, shift: float, code: int) -> None:
-    """A toy with perfect masks has mask AP 1, also on a picture that was reduced; shifted masks fail."""
+    """A toy with perfect masks has mask AP 1, also on a picture that was reduced; shifted masks are NOT VALID."""
     import json
 
     import torch
 
     (tmp_path / "val").mkdir()
     images, annotations = [], []
-    for number, size in enumerate(((400, 400), (2800, 2000), (600, 300)), start=1):
+    sizes = [(400, 400), (2800, 2000), (600, 300), *((200, 200),) * 21]
+    for number, size in enumerate(sizes, start=1):
         Image.new("RGB", size, (40 * number, 0, 0)).save(tmp_path / "val" / f"{number}.png")
         x, y = size[0] / 4, size[1] / 4
         images.append({"id": number, "file_name": f"{number}.png", "width": size[0], "height": size[1]})
@@ -182,7 +199,7 @@ def test_masks_reach_the_mask_ap(tmp_path: Path, recorder: Any, shift: float, co
     assert judged.exit_code == code
     assert judged.figures["mask_ap_reference"] == pytest.approx(1, abs=0.01)
     assert judged.figures["box_ap_reference"] == pytest.approx(1, abs=0.01)
-    if code:
+    if code == 1:
         assert judged.figures["mask_ap_tested"] < 0.99
     assert any("reduced" in note for note in judged.notes)
-    assert [each.detections.tested.mask_size for each in recorder.pictures] == [(400, 400), (952, 1333), (300, 600)]
+    assert [each.detections.tested.mask_size for each in recorder.pictures[:3]] == [(400, 400), (952, 1333), (300, 600)]

@@ -23,6 +23,7 @@ def test_the_first_suspect_is_the_first_layer_beyond_a_limit() -> None:
     assert first_suspect(LAYERS, {"layer_drift": 2.0}) == 1
     assert first_suspect([GOOD, replace(GOOD, scale=0.05)], {}) == 1
     assert first_suspect([GOOD], {}) is None
+    assert first_suspect([replace(GOOD, error=1.0, baseline=None)], {}) is None
 
 
 def test_the_table_names_the_first_suspect() -> None:

@@ -63,7 +63,7 @@ def test_a_setting_is_judged_through_the_engine_protocol(tmp_path: Path, weights
     found = validate(FakeEngine(), work, resolved(options={"size": 3}), weights, Inputs((), ()), request)
     assert asked == [{"size": 3}]
     assert (found.reference.setting.precision, found.tested.setting.precision) == ("fp32", "bf16")
-    assert found.validity.verdict in (ValidityVerdict.VALID, ValidityVerdict.NOT_VALID)
+    assert found.validity.verdict is ValidityVerdict.INCONCLUSIVE  # six pictures
     assert found.validity.figures["kl_max"] > 0
     assert (found.validity.reference_name, found.validity.tested_name) == ("fp32", resolved().label)
     assert found.tested.canary is None

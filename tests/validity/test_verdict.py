@@ -8,43 +8,110 @@ import pytest
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
-from modelzoo.records.validity import Check
+from modelzoo.records.validity import Check, MetricChange
 from modelzoo.validity import ValidityRequest
+from modelzoo.validity.protocol import Findings
 from modelzoo.validity.thresholds import check_value
-from modelzoo.validity.verdict import common_check, decide, finite_check, layer_checks, published_check, tensor_check
+from modelzoo.validity.verdict import (
+    common_check,
+    decide,
+    decide_numbers,
+    finite_check,
+    layer_checks,
+    published_check,
+    sampled_checks,
+    tensor_check,
+)
 
 GOOD = check_value("accuracy", 1.0, {})
 BAD = check_value("accuracy", 0.5, {})
 LAYER = LayerError("conv", "Conv2d", 0.004, 0.0, 0.001, 0.004, 0.0, True)
 BROKEN = replace(LAYER, name="broken", error=None, scale=None, finite=False)
+UNKNOWN = replace(LAYER, name="unknown", error=0.5, baseline=None)
+OPEN = replace(check_value("accuracy", 0.995, {}), passed=False, undecided=True, bound=0.97, more_items=1117)
 
 
 def request(**changes: object) -> ValidityRequest:
     return replace(ValidityRequest(), **changes)  # type: ignore[arg-type]
 
 
+def findings(clusters: int = 100, problem: str = "", checks: tuple[Check, ...] = ()) -> Findings:
+    return Findings("top1", 0.8, 0.8, checks, True, 0, problem, "", {}, {}, clusters=clusters)
+
+
 @pytest.mark.parametrize(
-    ("checks", "count", "broken", "random", "word", "code"),
+    ("checks", "broken", "word", "code"),
     [
-        ([GOOD], 10, "", False, "VALID", 0),
-        ([GOOD, BAD], 10, "", False, "NOT VALID", 1),
-        ([GOOD], 1, "", False, "CANNOT JUDGE", 2),
-        ([BAD], 1, "", False, "NOT VALID", 1),
-        ([GOOD], 10, "the reference is NaN", False, "CANNOT JUDGE", 2),
-        ([GOOD, finite_check(1, 10, ())], 10, "the reference is NaN", False, "NOT VALID", 1),
-        ([GOOD, common_check(False)], 10, "", False, "NOT VALID", 1),
-        ([check_value("published", 5.0, {}), BAD], 10, "", False, "CANNOT JUDGE", 2),
-        ([check_value("tensor_error", 1.0, {})], 10, "", True, "NUMERIC ONLY", 0),
-        ([check_value("tensor_error", 9.0, {})], 10, "", True, "NOT VALID", 1),
-        ([finite_check(3, 10, ())], 10, "", True, "NOT VALID", 1),
-        ([check_value("tensor_error", 1.0, {})], 1, "", True, "CANNOT JUDGE", 2),
+        ([GOOD], "", "VALID", 0),
+        ([GOOD, BAD], "", "NOT VALID", 1),
+        ([GOOD, OPEN], "", "INCONCLUSIVE", 2),
+        ([BAD, OPEN], "", "NOT VALID", 1),
+        ([GOOD], "the reference is NaN", "CANNOT JUDGE", 2),
+        ([GOOD, finite_check(1, 10, ())], "the reference is NaN", "NOT VALID", 1),
+        ([GOOD, common_check(False)], "", "NOT VALID", 1),
+        ([check_value("published", 5.0, {}), BAD], "", "CANNOT JUDGE", 2),
     ],
 )
-def test_rules(checks: list[Check], count: int, broken: str, random: bool, word: str, code: int) -> None:
-    """One picture, NaN, a broken reference and random weights are never VALID."""
-    verdict, exit_code, reason = decide(checks, count, "picture", broken, random)
+def test_rules_on_the_users_data(checks: list[Check], broken: str, word: str, code: int) -> None:
+    """VALID takes every check; a broken reference, NaN and what is not certain are never VALID."""
+    verdict, exit_code, reason = decide(checks, findings(problem=broken), "pictures")
     assert (verdict, exit_code) == (word, code)
     assert bool(reason) == (word != "VALID")
+
+
+@pytest.mark.parametrize(
+    ("checks", "count", "broken", "word", "code"),
+    [
+        ([check_value("tensor_error", 1.0, {})], 10, "", "NUMERIC ONLY", 0),
+        ([check_value("tensor_error", 9.0, {})], 10, "", "NOT VALID", 1),
+        ([finite_check(3, 10, ())], 10, "", "NOT VALID", 1),
+        ([check_value("tensor_error", 1.0, {})], 1, "", "INCONCLUSIVE", 2),
+        ([check_value("tensor_error", 1.0, {})], 10, "the reference is NaN", "CANNOT JUDGE", 2),
+        ([OPEN, check_value("layer_drift", 1.0, {})], 10, "", "NUMERIC ONLY", 0),
+        ([BAD, check_value("layer_drift", 1.0, {})], 10, "", "NOT VALID", 1),
+        ([tensor_check((), {})], 10, "", "INCONCLUSIVE", 2),
+    ],
+)
+def test_rules_on_the_builtin_inputs_and_with_random_weights(
+    checks: list[Check], count: int, broken: str, word: str, code: int
+) -> None:
+    """Accuracy is not judged: what is undecided about it changes nothing, and VALID is never said."""
+    verdict, exit_code, reason = decide_numbers(checks, count, "crops", broken, None)
+    assert (verdict, exit_code) == (word, code)
+    assert reason
+
+
+def test_an_inconclusive_verdict_says_what_would_decide() -> None:
+    """The value, its bound, the limit, and how many more items; on few pictures, how few."""
+    _, _, reason = decide([OPEN], findings(), "questions")
+    assert (
+        reason
+        == "task metric ÷ fp32's is 0.995, required >= 0.99, and may be 0.97; about 1,200 more questions would decide"
+    )
+    _, _, reason = decide([replace(OPEN, more_items=None)], findings(), "questions")
+    assert reason == "task metric ÷ fp32's is 0.995, required >= 0.99, and may be 0.97"
+    few = replace(findings(clusters=12), cluster_name="passage")
+    _, _, reason = decide([OPEN], few, "questions")
+    assert reason == "12 passages of the 20 that a verdict requires; about 1,200 more questions would decide"
+
+
+def test_numbers_alone_say_which_losses_would_not_show() -> None:
+    """By the metric that would decide; with random weights predictions mean nothing."""
+    change = MetricChange("f1", 0.9, 0.9, -0.1, 0.1, 0.07, 42, possible_loss=0.312)
+    _, _, reason = decide_numbers([GOOD], 42, "questions", "", change)
+    assert reason == "accuracy not judged: losses up to 31.2 points would not show on these 42 questions"
+    assert decide_numbers([GOOD], 42, "questions", "", None)[2].startswith("random weights")
+
+
+@pytest.mark.parametrize("check", [GOOD, BAD])
+def test_under_20_clusters_nothing_is_decided_about_the_users_data(check: Check) -> None:
+    """However good or bad 19 pictures look; the built-in inputs show faults all the same."""
+    few, enough = findings(19, checks=(check,)), findings(20, checks=(check,))
+    assert [each.undecided for each in sampled_checks(few, 19, numeric_only=False)] == [True]
+    assert sampled_checks(enough, 20, numeric_only=False) == [check]
+    assert sampled_checks(few, 19, numeric_only=True) == [check]
+    published = check_value("published", 5.0, {})
+    assert sampled_checks(findings(19, checks=(published,)), 19, numeric_only=False) == [published]
 
 
 def test_the_published_quality_gets_the_margin_of_the_set() -> None:
@@ -62,8 +129,17 @@ def test_a_layer_with_nan_never_passes() -> None:
     check = finite_check(0, 10, (LAYER, BROKEN))
     assert not check.passed
     assert "first in broken" in check.source
-    for found in (layer_checks((LAYER, BROKEN), {"layer_drift": 1e9})[1], tensor_check((LAYER, BROKEN), {})):
-        assert (found.seen, found.passed) == (None, False)
-    assert layer_checks((), {}) == []
-    assert all(found.passed for found in layer_checks((LAYER,), {}))
-    assert not tensor_check((), {}).passed
+    tolerant = layer_checks((LAYER, BROKEN), {"layer_drift": 1e9}, numeric_only=False)
+    for found in (tolerant[1], tensor_check((LAYER, BROKEN), {})):
+        assert (found.seen, found.passed, found.undecided) == (None, False, False)
+    assert all(found.passed for found in layer_checks((LAYER,), {}, numeric_only=False))
+
+
+@pytest.mark.parametrize("layers", [(), (UNKNOWN,), (LAYER, UNKNOWN)])
+def test_without_a_baseline_numbers_are_not_judged(layers: tuple[LayerError, ...]) -> None:
+    """Where numbers are all that is judged: undecided. On the user's data those layers are left out."""
+    for found in (tensor_check(layers, {}), layer_checks(layers, {}, numeric_only=True)[-1]):
+        assert (found.passed, found.undecided) == (False, True)
+        assert "nothing says what rounding explains" in found.source
+    assert all(found.passed for found in layer_checks(layers, {}, numeric_only=False))
+    assert not tensor_check((*layers, replace(LAYER, error=0.1)), {}).undecided

@@ -25,6 +25,8 @@ TONES = {
     "FAIL": "bad",
     "BROKEN": "bad",
     "NOT VALID": "bad",
+    "INCONCLUSIVE": "open",
+    "undecided": "open",
     "CANNOT JUDGE": "open",
     "VALID": "better",
     "NOT fp32": "bad",

@@ -1,0 +1,271 @@
+"""What ``modelzoo validate`` promises about its verdicts, replayed on simulated data with a known loss.
+
+    .venv/bin/python benchmarks/verdicts_validity.py    # how many items a verdict takes: no promise, for the docs
+
+``benchmarks/verdicts.py`` replays ``PROMISES``: VALID although the loss is just beyond a limit, NOT VALID although it
+is within all limits, losses that are larger than those that "would not show", intervals that miss the true change, and
+sound classes that are called broken. Each repetition contains the suite's own bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import validity_worlds as worlds
+from promises import Bound, Counted, Promise
+
+from modelzoo.records.validity import Check, MetricChange, ValidityVerdict
+from modelzoo.validity import answers, classification, detection_figures
+from modelzoo.validity.changes import ap_change
+from modelzoo.validity.classes import ClassItem, class_changes, class_checks
+from modelzoo.validity.protocol import Findings
+from modelzoo.validity.sampled import check_ratio
+from modelzoo.validity.thresholds import LIMITS
+from modelzoo.validity.verdict import decide, sampled_checks
+
+Judged = Callable[[np.random.Generator], ValidityVerdict]
+Truth = tuple[MetricChange, float]
+"""What the suite says about a change, and the true loss."""
+Changed = Callable[[np.random.Generator], Truth]
+COMMAND = "validate"
+FALSELY_VALID, FALSELY_NOT_VALID, UNSEEN, COVERED, BROKEN = 0.05, 0.05, 0.05, 0.95, 0.01
+REPETITIONS = 1000
+"""Each contains a bootstrap."""
+SHARE = 1 - LIMITS["accuracy"].value
+"""Of the metric that may be lost."""
+BEYOND = 1.0001
+"""A loss just beyond its limit is this many times as large as one at the limit."""
+AP_BEYOND, AP_WITHIN = 1.02 * SHARE, 0.98 * SHARE
+"""Losses of AP just beyond and within the limit, further from it because they are known to about 1 %."""
+AGREEMENT = 1 - LIMITS["detection_agreement"].value
+
+
+def verdict_of(checks: Sequence[Check], clusters: int) -> ValidityVerdict:
+    """The verdict on the user's data if these are the task's checks, and nothing else is wrong."""
+    findings = Findings("", None, None, checks, True, 0, "", "", {}, {}, clusters=clusters)
+    return decide(sampled_checks(findings, clusters, numeric_only=False), findings, "items")[0]
+
+
+def accuracy(
+    random: np.random.Generator, pictures: int, loss: float, gained: float = 0.0, kl: float = 0.0
+) -> ValidityVerdict:
+    """The verdict on a classifier with labels."""
+    found = worlds.classified(random, pictures, loss, gained, kl)
+    return verdict_of(classification.sampled_checks(found, True, {}), pictures)
+
+
+def agreement(random: np.random.Generator, pictures: int, changed: float) -> ValidityVerdict:
+    """The verdict on a classifier without labels: all that it gets wrong has changed."""
+    found = worlds.classified(random, pictures, changed / worlds.ACCURACY)
+    return verdict_of(classification.sampled_checks(found, False, {}), pictures)
+
+
+def f1(
+    random: np.random.Generator, passages: int, by_passage: float = 0.0, by_question: float = 0.0, gained: float = 0.0
+) -> ValidityVerdict:
+    """The verdict on answers; losses as of ``validity_worlds.answered``."""
+    questions, places = worlds.answered(random, passages, by_passage, by_question, gained)
+    return verdict_of(answers.sampled_checks(questions, [str(each) for each in places], {}), passages)
+
+
+def average_precision(random: np.random.Generator, pictures: int, loss: float, by_picture: bool) -> ValidityVerdict:
+    """The verdict on box AP, of which a share is lost with whole pictures or with single objects."""
+    rate = worlds.rate_of(loss, by_picture)
+    found = worlds.evaluated(random, pictures, *((rate, 0.0) if by_picture else (0.0, rate)))
+    drawn = found.ratio
+    assert drawn is not None
+    return verdict_of([check_ratio("accuracy", drawn, pictures, {})], pictures)
+
+
+def objects(
+    random: np.random.Generator,
+    pictures: int,
+    *,
+    lost: float = 0.0,
+    crowded: bool = False,
+    iou: float = 0.99,
+    bias: float = 0.0,
+    drift: float = 0.002,
+) -> ValidityVerdict:
+    """The verdict on a detector without annotations."""
+    found = worlds.detected(random, pictures, lost=lost, crowded=crowded, iou=iou, bias=bias, drift=drift)
+    return verdict_of(detection_figures.sampled_checks(found, [], {}), pictures)
+
+
+def classes_broken(random: np.random.Generator, classes: int, items: int) -> ValidityVerdict:
+    """The verdict on classes that each lose as much as they may."""
+    limit = LIMITS["class_loss"].value
+    lost = random.random((classes, items)) < limit
+    found = [ClassItem(str(number), 1.0, 1.0 - each) for number, row in enumerate(lost) for each in row.tolist()]
+    return verdict_of(class_checks(class_changes(found, limit), {}), classes * items)
+
+
+def count_verdicts(judged: Judged, wanted: ValidityVerdict, random: np.random.Generator, repetitions: int) -> Counted:
+    """How often a simulated set gets this verdict."""
+    return Counted(sum(judged(random) is wanted for _ in range(repetitions)), repetitions)
+
+
+def changed_accuracy(random: np.random.Generator, pictures: int, loss: float, gained: float = 0.0) -> Truth:
+    """How top-1 accuracy changed."""
+    (found, _) = classification.changes(worlds.classified(random, pictures, loss, gained), True)
+    return found, loss * worlds.ACCURACY
+
+
+def changed_f1(
+    random: np.random.Generator, passages: int, by_passage: float, by_question: float = 0.0, gained: float = 0.0
+) -> Truth:
+    """How F1 changed."""
+    questions, places = worlds.answered(random, passages, by_passage, by_question, gained)
+    found, _ = answers.changes(questions, [str(each) for each in places])
+    return found, (1 - gained - (1 - by_passage) * (1 - by_question - gained)) * worlds.MEAN_F1
+
+
+def changed_ap(random: np.random.Generator, pictures: int, loss: float) -> Truth:
+    """How box AP changed, if single objects are missed."""
+    found = worlds.evaluated(random, pictures, 0.0, worlds.rate_of(loss, False))
+    change = ap_change("box_ap", found.reference, found.tested, found.difference)
+    assert change is not None
+    return change, loss * worlds.reference_ap()
+
+
+def changed_objects(random: np.random.Generator, pictures: int, lost: float) -> Truth:
+    """How many objects both detectors have in common."""
+    (found,) = detection_figures.changes(worlds.detected(random, pictures, lost=lost), [])
+    return found, lost
+
+
+def count_unseen(changed: Changed, random: np.random.Generator, repetitions: int) -> Counted:
+    """How often the true loss is larger than the largest that "would not show"."""
+    found = [changed(random) for _ in range(repetitions)]
+    return Counted(sum(change.possible_loss is not None and change.possible_loss < loss for change, loss in found),
+                   repetitions)  # fmt: skip
+
+
+def count_covered(changed: Changed, random: np.random.Generator, repetitions: int) -> Counted:
+    """How often the interval contains the true change, and its mean width ÷ that of ±1.96 standard deviations."""
+    found = [changed(random) for _ in range(repetitions)]
+    ideal = 2 * 1.96 * float(np.std([change.change for change, _ in found]))
+    width = float(np.mean([change.high - change.low for change, _ in found])) / ideal if ideal else None
+    return Counted(sum(change.low <= -loss <= change.high for change, loss in found), repetitions, width)
+
+
+AT_LIMIT: tuple[tuple[str, Judged], ...] = (
+    ("accuracy, 300 pictures, nothing gained", partial(accuracy, pictures=300, loss=SHARE * BEYOND)),
+    ("accuracy, 1,000 pictures, nothing gained", partial(accuracy, pictures=1000, loss=SHARE * BEYOND)),
+    ("accuracy, 1,000 pictures, 2 % gained", partial(accuracy, pictures=1000, loss=SHARE * BEYOND, gained=0.02)),
+    ("agreement, 500 pictures", partial(agreement, pictures=500, changed=SHARE * BEYOND)),
+    ("KL divergence of few pictures, 700 pictures", partial(accuracy, pictures=700, loss=0.0, kl=0.01 * BEYOND)),
+    ("F1, 240 passages, whole ones lost", partial(f1, passages=240, by_passage=SHARE * BEYOND)),
+    ("F1, 1,000 passages, whole ones lost", partial(f1, passages=1000, by_passage=SHARE * BEYOND)),
+    ("F1, 1,000 passages, 2 % gained elsewhere", partial(f1, passages=1000, by_question=SHARE * BEYOND, gained=0.02)),
+    ("box AP, 1,000 pictures, whole ones lost",
+     partial(average_precision, pictures=1000, loss=AP_BEYOND, by_picture=True)),
+    ("box AP, 1,000 pictures, single objects lost",
+     partial(average_precision, pictures=1000, loss=AP_BEYOND, by_picture=False)),
+    ("objects, 200 pictures", partial(objects, pictures=200, lost=AGREEMENT * BEYOND)),
+    ("objects, 200 pictures, crowded ones lost", partial(objects, pictures=200, lost=AGREEMENT * BEYOND, crowded=True)),
+    ("IoU of boxes, 100 pictures", partial(objects, pictures=100, iou=LIMITS["box_iou"].value / BEYOND)),
+    ("shift of boxes, 100 pictures", partial(objects, pictures=100, bias=LIMITS["box_bias"].value * BEYOND)),
+    ("change of scores, 100 pictures", partial(objects, pictures=100, drift=LIMITS["score_drift"].value * BEYOND)),
+)  # fmt: skip
+"""Cases in which one value is just beyond its limit, and all others are well within theirs."""
+WITHIN: tuple[tuple[str, Judged], ...] = (
+    ("accuracy, 50 pictures", partial(accuracy, pictures=50, loss=SHARE)),
+    ("accuracy and KL divergence, 1,000 pictures", partial(accuracy, pictures=1000, loss=SHARE, kl=0.01)),
+    ("F1, 30 passages", partial(f1, passages=30, by_passage=SHARE)),
+    ("F1, 240 passages, 2 % gained elsewhere", partial(f1, passages=240, by_question=SHARE, gained=0.02)),
+    ("box AP, 100 pictures", partial(average_precision, pictures=100, loss=AP_WITHIN, by_picture=False)),
+    ("all checks of objects, 100 pictures", partial(
+        objects, pictures=100, lost=AGREEMENT, iou=LIMITS["box_iou"].value, bias=LIMITS["box_bias"].value,
+        drift=LIMITS["score_drift"].value,
+    )),
+)  # fmt: skip
+"""Cases in which values are at their limits."""
+BUILT_IN: tuple[tuple[str, Changed], ...] = (
+    ("F1 falls by 3 points, 8 passages", partial(changed_f1, passages=8, by_passage=0.03 / worlds.MEAN_F1)),
+    ("F1 falls by 20 points, 8 passages", partial(changed_f1, passages=8, by_passage=0.2 / worlds.MEAN_F1)),
+    ("accuracy falls by 5 points, 32 crops", partial(changed_accuracy, pictures=32, loss=0.05 / worlds.ACCURACY)),
+    ("accuracy falls by 20 points, 32 crops", partial(changed_accuracy, pictures=32, loss=0.2 / worlds.ACCURACY)),
+    ("1 object in 10 is lost, 8 crops", partial(changed_objects, pictures=8, lost=0.1)),
+)
+"""Cases of built-in inputs."""
+FEW = "one more picture, which may be lost, counts too, and few changed"
+CROWDED = "one more crowded picture or long passage counts too, which may be lost as a whole"
+INTERVALS: tuple[tuple[str, Changed, str], ...] = (
+    ("accuracy −1 %, 300 pictures", partial(changed_accuracy, pictures=300, loss=0.01), FEW),
+    ("accuracy −2 %, 5 % gained, 1,000 pictures",
+     partial(changed_accuracy, pictures=1000, loss=0.02, gained=0.05), FEW),
+    ("F1 −5 %, 5 % gained, 240 passages",
+     partial(changed_f1, passages=240, by_passage=0.02, by_question=0.03, gained=0.05), CROWDED),
+    ("box AP −10 %, 150 pictures", partial(changed_ap, pictures=150, loss=0.1), CROWDED),
+    ("1 object in 20 lost, 100 pictures", partial(changed_objects, pictures=100, lost=0.05), CROWDED),
+)  # fmt: skip
+"""Cases of intervals, and why one may cover more than it promises."""
+
+
+def _promises() -> tuple[Promise, ...]:
+    def counted(judged: Judged, wanted: ValidityVerdict) -> Callable[[np.random.Generator, int], Counted]:
+        return partial(count_verdicts, judged, wanted)
+
+    valid, not_valid = ValidityVerdict.VALID, ValidityVerdict.NOT_VALID
+    return (
+        *(
+            Promise(COMMAND, f"just beyond the limit: {case}", "VALID", Bound.AT_MOST, FALSELY_VALID,
+                    counted(judged, valid), REPETITIONS)
+            for case, judged in AT_LIMIT
+        ),
+        *(
+            Promise(COMMAND, f"at the limit: {case}", "NOT VALID", Bound.AT_MOST, FALSELY_NOT_VALID,
+                    counted(judged, not_valid), REPETITIONS)
+            for case, judged in WITHIN
+        ),
+        Promise(COMMAND, "at the limit: 80 classes of 15 items", "NOT VALID", Bound.AT_MOST, BROKEN,
+                counted(partial(classes_broken, classes=80, items=15), not_valid)),
+        *(
+            Promise(COMMAND, f"built-in inputs: {case}", "larger loss than would not show", Bound.AT_MOST, UNSEEN,
+                    partial(count_unseen, changed), REPETITIONS)
+            for case, changed in BUILT_IN
+        ),
+        *(
+            Promise(COMMAND, f"interval: {case}", "contains the change", Bound.AT_LEAST, COVERED,
+                    partial(count_covered, changed), REPETITIONS, why)
+            for case, changed, why in INTERVALS
+        ),
+    )  # fmt: skip
+
+
+PROMISES = _promises()
+
+SIZES: tuple[tuple[str, Callable[[int], Judged], tuple[int, ...]], ...] = (
+    ("accuracy, nothing changes", lambda n: partial(accuracy, pictures=n, loss=0.0), (100, 400, 1000)),
+    ("accuracy, 1 % lost and 1 % gained", lambda n: partial(accuracy, pictures=n, loss=0.0, gained=0.01),
+     (400, 1000, 2000, 5000)),
+    ("accuracy, 5 % lost", lambda n: partial(accuracy, pictures=n, loss=0.05), (100, 400, 1000)),
+    ("F1, 1 % lost and 1 % gained", lambda n: partial(f1, passages=n, gained=0.01),
+     (240, 1000, 2000)),
+    ("F1, 5 % lost", lambda n: partial(f1, passages=n, by_question=0.05), (240, 1000, 2000)),
+    ("box AP, nothing changes", lambda n: partial(average_precision, pictures=n, loss=0.0, by_picture=False),
+     (1000, 2000)),
+)  # fmt: skip
+"""Cases of ``main``, and the numbers of pictures or passages."""
+
+
+def main(repetitions: int = 100) -> None:
+    """Print how often sets of several sizes get each verdict."""
+    print("| case | pictures or passages | VALID | INCONCLUSIVE | NOT VALID |\n|---|---|---|---|---|")
+    for case, judged, sizes in SIZES:
+        for size in sizes:
+            random = np.random.default_rng(0)
+            found = Counter(judged(size)(random) for _ in range(repetitions))
+            shares = (
+                f"{found[each] / repetitions:.0%}"
+                for each in (ValidityVerdict.VALID, ValidityVerdict.INCONCLUSIVE, ValidityVerdict.NOT_VALID)
+            )
+            print(f"| {case} | {size:,} | {' | '.join(shares)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""What a ratio of sums over the clusters of a data set could be in the population that they were drawn from.
+
+A cluster is what was drawn independently: a picture with its objects, a passage with its questions. The bounds are
+those of Gaffke ("Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative variable",
+Mathematical Methods of Statistics 14, 2005): the clusters get random weights, exponentially distributed, and so does
+one more, the worst that there could be. The quantile of the weighted mean is the bound. For clusters of one item that
+is right or wrong it equals Clopper and Pearson's; if no cluster differs, it is the rule of three. Percentiles of the
+usual bootstrap, which has no such cluster, promise 95 % and keep at most 63 % if 1 picture in 100 is lost and 100 are
+drawn, because 37 % of such sets hold none that is.
+
+Pure functions of numbers. Draws are seeded, so that the same items give the same values, whether they were judged in
+one pass or in shards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DRAWS = 4000
+"""With another seed, a bound at 95 % has a confidence of 95 ± 0.3 %."""
+CHUNK = 200
+"""Draws that are computed together, which bounds the memory."""
+POWER = 0.80
+"""How probably as many clusters as ``clusters_needed`` says decide."""
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """A cluster that was not observed: its numerator and its denominator."""
+
+    numerator: float
+    denominator: float
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The ratio of two means over clusters as observed, and as it would be with random weights of the clusters.
+
+    Attributes:
+        numerator: mean over the observed clusters. denominator: likewise.
+        numerators: [draws] what the observed clusters contribute to the weighted mean. denominators: likewise.
+        added: [draws] share of the weight that the added cluster has.
+        lowest: the cluster that lowers the ratio most. highest: the one that raises it most.
+        clusters: number of clusters.
+    """
+
+    numerator: float
+    denominator: float
+    numerators: NDArray[Any]
+    denominators: NDArray[Any]
+    added: NDArray[Any]
+    lowest: Extreme
+    highest: Extreme
+    clusters: int
+
+    @property
+    def value(self) -> Optional[float]:
+        """The observed ratio; ``None`` if the denominator is 0."""
+        return self.numerator / self.denominator if self.denominator else None
+
+    def lower(self, confidence: float) -> float:
+        """The one-sided lower bound of the ratio in the population; minus infinity if there is none."""
+        return self._bound(self.lowest, 1 - confidence, "lower", -math.inf)
+
+    def upper(self, confidence: float) -> float:
+        """The one-sided upper bound of the ratio in the population; infinity if there is none."""
+        return self._bound(self.highest, confidence, "higher", math.inf)
+
+    def _bound(self, extreme: Extreme, quantile: float, method: Any, unbounded: float) -> float:
+        import numpy as np
+
+        numerators = self.numerators + self.added * extreme.numerator
+        denominators = self.denominators + self.added * extreme.denominator
+        ratios = np.full(len(numerators), unbounded)
+        np.divide(numerators, denominators, out=ratios, where=denominators > 0)
+        return float(np.quantile(ratios, quantile, method=method))
+
+
+def sums_by_cluster(
+    clusters: Sequence[Hashable], *columns: Sequence[float]
+) -> tuple[NDArray[Any], tuple[NDArray[Any], ...]]:
+    """Sum columns over the items of each cluster, in the order in which clusters occur.
+
+    Args:
+        clusters: what each item belongs to. columns: a value for each item.
+
+    Returns:
+        [G] number of items in each cluster, and the columns' sums, [G] each.
+    """
+    import numpy as np
+
+    numbers: dict[Hashable, int] = {}
+    places = np.array([numbers.setdefault(each, len(numbers)) for each in clusters], dtype=int)
+    sums = tuple(np.bincount(places, weights=np.asarray(column, "float64"), minlength=1) for column in columns)
+    return np.bincount(places, minlength=1).astype("float64"), sums
+
+
+def typical_size(sizes: Sequence[float] | NDArray[Any]) -> float:
+    """Size of the added cluster: that in which a lost item is on average, if whole clusters are lost.
+
+    It is assumed that a cluster is lost with a probability in proportion to its size: crowded pictures and long passages
+    are the harder ones. Clusters of equal size have that size. With the size of the cluster that an average item is in,
+    Σ size² ÷ Σ size, a bound at 95 % kept 93 % in simulations of that case with 200 and 400 clusters; with the largest
+    cluster it would keep its promise whatever is lost, but show far less.
+    """
+    import numpy as np
+
+    found = np.asarray(sizes, dtype="float64")
+    squares = float((found**2).sum())
+    return float((found**3).sum()) / squares if squares else 0.0
+
+
+def draw(
+    numerators: Sequence[float] | NDArray[Any],
+    denominators: Sequence[float] | NDArray[Any],
+    lowest: Extreme,
+    highest: Extreme,
+) -> Drawn:
+    """Weight clusters at random; the ratio is sum(numerators) ÷ sum(denominators).
+
+    Args:
+        numerators: of each cluster; one or more. denominators: likewise.
+        lowest: the cluster that lowers the ratio most. highest: the one that raises it most.
+    """
+    import numpy as np
+
+    pairs = np.column_stack([numerators, denominators]).astype("float64")
+    # Equal clusters are interchangeable: the sum of their weights has the gamma distribution.
+    values, counts = np.unique(pairs, axis=0, return_counts=True)
+    random, several = np.random.default_rng(0), counts > 1
+    drawn = []
+    for _ in range(DRAWS // CHUNK):
+        weights = random.standard_exponential((CHUNK, len(counts)))
+        weights[:, several] = random.standard_gamma(counts[several].astype("float64"), (CHUNK, int(several.sum())))
+        added = random.standard_exponential(CHUNK)
+        total = weights.sum(axis=1) + added
+        drawn.append(np.column_stack([weights @ values, added]) / total[:, None])
+    first, second, share = np.concatenate(drawn).T
+    means = pairs.mean(axis=0)
+    return Drawn(float(means[0]), float(means[1]), first, second, share, lowest, highest, len(pairs))
+
+
+def median_bounds(
+    values: Sequence[float], clusters: Sequence[Hashable], highest: float, upper: float, lower: float
+) -> tuple[float, float]:
+    """Return the one-sided upper and lower bound of a median over items.
+
+    Args:
+        values: of each item, from 0 to ``highest``; one or more. clusters: what each item belongs to.
+        highest: value of all items of the worst cluster; those of the best one have 0.
+        upper: confidence of the upper bound. lower: of the lower bound.
+    """
+    import numpy as np
+
+    sizes, _ = sums_by_cluster(clusters)
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(clusters))}
+    order = np.argsort(values, kind="stable")
+    places = np.array([numbers[each] for each in clusters])[order]
+    ranked = np.asarray(values, dtype="float64")[order]
+    with_worst, with_best = np.append(ranked, highest), np.insert(ranked, 0, 0.0)
+    random, size = np.random.default_rng(0), typical_size(sizes)
+    medians: tuple[list[float], list[float]] = ([], [])
+    for _ in range(DRAWS // CHUNK):
+        reached = np.cumsum(random.standard_exponential((CHUNK, len(sizes)))[:, places], axis=1)
+        added = random.standard_exponential((CHUNK, 1)) * size
+        half = (reached[:, -1:] + added) / 2
+        medians[0].extend(with_worst[(reached < half).sum(axis=1)])
+        medians[1].extend(with_best[(np.hstack([added, added + reached]) < half).sum(axis=1)])
+    return (
+        float(np.quantile(medians[0], upper, method="higher")),
+        float(np.quantile(medians[1], 1 - lower, method="lower")),
+    )
+
+
+def clusters_needed(drawn: Drawn, limit: float, confidence: float, *, above: bool) -> Optional[int]:
+    """Return how many clusters like these would show, with a probability of ``POWER``, on which side the ratio is.
+
+    They are assumed to have the ratio and the spread that were observed. n clusters decide if the distance from the
+    limit is z standard errors plus what the added cluster contributes at this confidence, −ln(1 − confidence) ÷ n.
+
+    Args:
+        limit: the limit of the ratio.
+        confidence: of the bound that decides. above: whether it is the lower bound, which must be above the limit.
+
+    Returns:
+        ``None`` if the observed ratio is not on that side of the limit.
+    """
+    import numpy as np
+
+    sign = 1.0 if above else -1.0
+    distance = sign * (drawn.numerator - limit * drawn.denominator)
+    if distance <= 0:
+        return None
+    extreme = drawn.lowest if above else drawn.highest
+    added = max(0.0, -sign * (extreme.numerator - limit * extreme.denominator)) * -math.log(1 - confidence)
+    spread = float(np.std(drawn.numerators - limit * drawn.denominators)) * math.sqrt(drawn.clusters)
+    errors = (NormalDist().inv_cdf(confidence) + NormalDist().inv_cdf(POWER)) * spread
+    root = (errors + math.sqrt(errors**2 + 4 * distance * added)) / (2 * distance)
+    return math.ceil(root**2)

@@ -1,0 +1,94 @@
+"""benchmarks/verdicts_validity.py: worlds lose what they say, promises are replayed, a broken rule is detected."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import validity_worlds as worlds
+import verdicts_validity as verdicts
+from promises import Bound, Counted, Promise, Replayed
+
+from modelzoo.records.validity import Check, Relation, ValidityVerdict
+
+
+def test_the_worlds_lose_what_they_say() -> None:
+    """On large sets, where it is seen."""
+    random = np.random.default_rng(0)
+    pictures = worlds.classified(random, 40_000, 0.05, 0.05, kl=0.01)
+    first, second = (
+        sum(0 in top.classes for top in side) for side in zip(*((p.reference, p.tested) for p in pictures))
+    )
+    assert second / first == pytest.approx(0.95, abs=0.01)
+    assert np.mean([p.kl for p in pictures]) == pytest.approx(0.01, rel=0.2)
+    questions, places = worlds.answered(random, 8000, 0.04, 0.02, 0.05)
+    means = [np.mean([getattr(q, side).f1 for q in questions]) for side in ("reference", "tested")]
+    assert means[0] == pytest.approx(worlds.MEAN_F1, abs=0.02)
+    assert means[1] / means[0] == pytest.approx(0.96 * 0.93 + 0.05, abs=0.02)
+    assert len(places) == len(questions) > 3 * 8000
+    for crowded in (False, True):
+        found = worlds.detected(random, 8000, lost=0.1, crowded=crowded, iou=0.95, bias=0.01, drift=0.02)
+        pairs = [pair for p in found for pair in p.matches.pairs]
+        assert len(pairs) / sum(p.matches.total for p in found) == pytest.approx(0.9, abs=0.02)
+        assert np.mean([pair.iou for pair in pairs]) == pytest.approx(0.95, abs=0.003)
+        assert np.mean([pair.edge_shifts[0] for pair in pairs]) == pytest.approx(0.01, abs=0.001)
+        assert np.median([abs(pair.score_change) for pair in pairs]) == pytest.approx(0.02, rel=0.1)
+
+
+def test_a_detector_loses_the_ap_that_it_is_to_lose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rate at which objects are missed is found on a large population."""
+    monkeypatch.setattr(worlds, "CALIBRATION", 4000)
+    rate = worlds.rate_of.__wrapped__(0.1, False)
+    found = worlds.evaluated(np.random.default_rng(2), 4000, 0.0, rate, resampled=False)
+    assert found.tested.figures["ap"] / found.reference.figures["ap"] == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize("promise", verdicts.PROMISES, ids=lambda promise: f"{promise.case}: {promise.event}")
+def test_every_promise_can_be_replayed(promise: Promise, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two repetitions do not contradict it; the same seed gives the same counts."""
+    monkeypatch.setattr(worlds, "rate_of", lambda loss, by_picture: loss)
+    monkeypatch.setattr(worlds, "reference_ap", lambda: 0.6)
+    found = promise.replay(np.random.default_rng(0), 2)
+    assert found.trials == 2
+    assert Replayed(promise, found).holds or promise.bound is Bound.AT_LEAST
+
+
+def test_a_verdict_by_the_observed_value_is_detected() -> None:
+    """VALID if the observed ratio is within its limit: in half of the sets, although the loss is beyond it."""
+
+    def observed(random: np.random.Generator) -> ValidityVerdict:
+        pictures = worlds.classified(random, 500, 0.0101)
+        first, second = (
+            sum(0 in top.classes for top in side) for side in zip(*((p.reference, p.tested) for p in pictures))
+        )
+        passed = second / first >= 0.99
+        check = Check("accuracy", "", second / first, Relation.AT_LEAST, 0.99, "", passed, None, not passed)
+        return verdicts.verdict_of([check], 500)
+
+    broken = Promise("validate", "", "VALID", Bound.AT_MOST, verdicts.FALSELY_VALID,
+                     partial(verdicts.count_verdicts, observed, ValidityVerdict.VALID))  # fmt: skip
+    replayed = Replayed(broken, broken.replay(np.random.default_rng(0), 60))
+    assert not replayed.holds
+    assert replayed.counted.hits > 15
+
+
+def test_an_interval_without_the_added_cluster_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nothing is said to be possible but what was observed."""
+    from modelzoo.validity import bounds
+
+    monkeypatch.setattr(bounds, "typical_size", lambda sizes: 1e-9)
+    counted = verdicts.count_unseen(
+        partial(verdicts.changed_accuracy, pictures=32, loss=0.05), np.random.default_rng(0), 60
+    )
+    promise = next(each for each in verdicts.PROMISES if each.event.startswith("larger loss"))
+    assert not Replayed(promise, counted).holds
+
+
+def test_counts_say_how_wide_an_interval_is() -> None:
+    """Compared with the one that knows the standard deviation; few changes make it wider."""
+    change = partial(verdicts.changed_accuracy, pictures=200, loss=0.02, gained=0.1)
+    found = verdicts.count_covered(change, np.random.default_rng(0), 60)
+    assert isinstance(found, Counted)
+    assert found.width is not None and 1.0 < found.width < 1.8
+    assert found.hits >= 54

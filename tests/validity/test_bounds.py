@@ -1,0 +1,100 @@
+"""Bounds of ratios over clusters: known answers, and what they keep of their promise on small sets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from modelzoo.validity.bounds import (
+    Extreme,
+    clusters_needed,
+    draw,
+    median_bounds,
+    sums_by_cluster,
+    typical_size,
+)
+from modelzoo.validity.paired import lower_bound
+
+
+def share(right: int, count: int, size: float = 1.0):
+    """The fraction of clusters of one size that are right."""
+    values = [size] * right + [0.0] * (count - right)
+    return draw(values, [size] * count, Extreme(0.0, size), Extreme(size, size))
+
+
+@pytest.mark.parametrize(("right", "count"), [(300, 300), (297, 300), (30, 40), (0, 25), (12, 20)])
+def test_bounds_of_a_proportion_are_clopper_and_pearsons(right: int, count: int) -> None:
+    """On both sides, within the accuracy of the draws."""
+    drawn = share(right, count)
+    assert drawn.lower(0.95) == pytest.approx(lower_bound(right, count, 0.05), abs=0.01)
+    assert drawn.upper(0.95) == pytest.approx(1 - lower_bound(count - right, count, 0.05), abs=0.01)
+
+
+def test_a_set_in_which_nothing_changed_has_the_bound_of_the_rule_of_three() -> None:
+    """3 ÷ clusters, whatever their size; percentiles of a bootstrap without the added cluster would give 0."""
+    for size in (1.0, 7.0):
+        assert (1 - share(300, 300, size).lower(0.95)) * 300 == pytest.approx(3, rel=0.1)
+
+
+def test_clusters_of_many_equal_items_are_as_few_as_they_are() -> None:
+    """1,000 questions on 10 passages say as much as 10."""
+    places = np.repeat(np.arange(10), 100)
+    sizes, (right,) = sums_by_cluster(places.tolist(), (places < 8).astype(float).tolist())
+    drawn = draw(right, sizes, Extreme(0.0, 100.0), Extreme(100.0, 100.0))
+    assert drawn.lower(0.95) == pytest.approx(lower_bound(8, 10, 0.05), abs=0.01)
+
+
+def test_the_size_of_the_added_cluster_is_that_in_which_lost_items_are() -> None:
+    """Of clusters with 1 and 9 items, lost in proportion to these, 81 in 82 lost items were in the larger one."""
+    assert typical_size([1, 9]) == pytest.approx((1 + 81 * 9) / 82)
+    assert typical_size([4, 4]) == 4
+    assert typical_size([0, 0]) == 0
+
+
+def test_draws_do_not_depend_on_the_order() -> None:
+    """Shards may come in any order."""
+    values, sizes = [0.5, 3.0, 1.0, 0.0] * 20, [1.0, 4.0, 2.0, 1.0] * 20
+    first, second = (draw(values[::step], sizes[::step], Extreme(0, 4), Extreme(4, 4)) for step in (1, -1))
+    assert (first.lower(0.95), first.upper(0.95)) == (second.lower(0.95), second.upper(0.95))
+
+
+def test_a_ratio_without_a_denominator_has_no_value_and_no_bound() -> None:
+    """fp32 is right nowhere: nothing can be lost, and a model may be better by any factor."""
+    drawn = draw([0.0] * 20, [0.0] * 20, Extreme(0.0, 1.0), Extreme(1.0, 0.0))
+    assert (drawn.value, drawn.lower(0.95), drawn.upper(0.95)) == (None, 0.0, math.inf)
+
+
+@pytest.mark.parametrize("count", [20, 60, 300])
+@pytest.mark.parametrize("lost", [0.01, 0.1])
+def test_the_lower_bound_is_below_the_truth_in_95_of_100_sets(count: int, lost: float) -> None:
+    """Scores with many values and a few large losses, on sets that are as small as a verdict allows."""
+    random = np.random.default_rng(3)
+    below = []
+    for _ in range(400):
+        values = np.where(random.random(count) < 2 * lost, random.random(count), 1.0)
+        drawn = draw(values, np.ones(count), Extreme(0, 1), Extreme(1, 1))
+        below.append(drawn.lower(0.95) <= 1 - lost)
+    assert np.mean(below) >= 0.92  # 2.8 standard errors of the simulation below 0.95
+
+
+def test_a_median_is_bounded_by_clusters() -> None:
+    """About ±0.05 for 300 independent values, everything that is possible for two clusters, and not less than 0."""
+    values = np.linspace(0, 1, 301).tolist()
+    high, low = median_bounds(values, range(301), 1.0, 0.95, 0.95)
+    assert (low, high) == (pytest.approx(0.45, abs=0.01), pytest.approx(0.55, abs=0.01))
+    assert median_bounds([0.1, 0.2], ["a", "b"], 1.0, 0.95, 0.95) == (1.0, 0.0)
+    assert median_bounds([0.0] * 5, range(5), 1.0, 0.5, 0.5) == (0.0, 0.0)
+
+
+def test_as_many_clusters_as_needed_decide() -> None:
+    """Planted sets with the share that was seen: 80 in 100 of them, and far fewer of half the size."""
+    seen = share(195, 200)
+    needed = clusters_needed(seen, 0.95, 0.95, above=True)
+    assert needed is not None
+    random = np.random.default_rng(0)
+    decided = [share(int(right), needed).lower(0.95) >= 0.95 for right in random.binomial(needed, 0.975, 300)]
+    assert np.mean(decided) == pytest.approx(0.8, abs=0.1)
+    assert clusters_needed(seen, 0.975, 0.95, above=True) is None
+    assert clusters_needed(share(100, 100), 0.99, 0.95, above=True) == pytest.approx(300, abs=3)

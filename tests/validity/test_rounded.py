@@ -1,0 +1,183 @@
+"""A model that computes in fp32 with rounded numbers: each precision, each kind of product, and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+
+from modelzoo.validity import Predictor
+from modelzoo.validity.rounded import rounded, rounded_to
+from modelzoo.validity.rounding import layer_errors
+
+STEPS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "tf32": 2.0**-11}
+
+
+@pytest.mark.parametrize("precision", sorted(STEPS))
+def test_rounding_changes_a_number_by_half_a_step_at_most(precision: str) -> None:
+    """Relatively, and no more than once; numbers of fewer bits, integers and what is no tensor stay as they are."""
+    import torch
+
+    values = torch.randn(10_000, generator=torch.Generator().manual_seed(0))
+    once = rounded(values, precision)
+    error = ((once - values) / values).abs().max().item()
+    assert 0.9 * STEPS[precision] < error <= STEPS[precision]
+    assert rounded(once, precision).equal(once)
+    few = torch.tensor([1.5, -0.375, 0.0, 96.0])
+    assert rounded(few, precision).equal(few)
+    integers = torch.arange(3)
+    assert rounded(integers, precision) is integers
+    assert rounded(None, precision) is None
+
+
+def products() -> dict[str, Callable[[Any], Any]]:
+    """Products of a tensor [2, 16, 16], by layers and by functions."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    torch.manual_seed(0)
+    linear, conv = nn.Linear(16, 16), nn.Conv1d(16, 16, 3)
+    attention = nn.MultiheadAttention(16, 2, batch_first=True).eval()
+    encoder = nn.TransformerEncoderLayer(16, 2, batch_first=True, norm_first=True).eval()
+    return {
+        "linear": linear,
+        "conv": conv,
+        "one row": lambda x: linear(x[0, 0]),
+        "matmul": lambda x: x @ x,
+        "einsum": lambda x: torch.einsum("bij,bkj->bik", x, x),
+        "scaled_dot_product_attention": lambda x: functional.scaled_dot_product_attention(x, x, x, is_causal=True),
+        "multi-head attention": lambda x: attention(x, x, x, need_weights=False)[0],
+        "transformer layer": lambda x: encoder(x) - x,
+        "recurrent layer": _recurrent(nn.GRU(16, 16, batch_first=True)),
+    }
+
+
+def _recurrent(layer: Any) -> Callable[[Any], Any]:
+    class First(type(layer).__mro__[2]):  # type: ignore[misc]  # torch.nn.Module
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x)[0]
+
+    return First()
+
+
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("precision", sorted(STEPS))
+def test_every_product_is_rounded(precision: str, inference: bool) -> None:
+    """By about one step, whichever function computes it; afterwards nothing is."""
+    import torch
+
+    x = torch.randn(2, 16, 16, generator=torch.Generator().manual_seed(0))
+    for name, product in products().items():
+        model = product if isinstance(product, torch.nn.Module) else torch.nn.Module()
+        with torch.inference_mode() if inference else torch.no_grad():
+            expected = product(x)
+            with rounded_to(precision, model):
+                found = product(x)
+            error = ((found - expected).norm() / expected.norm()).item()
+            assert 0.1 * STEPS[precision] < error < 4 * STEPS[precision], name
+            assert product(x).equal(expected), name
+
+
+def test_only_operands_are_rounded_to_tf32() -> None:
+    """Results, and layers that multiply nothing, keep all bits of fp32; in fp16 they do not."""
+    import torch
+    from torch import nn
+
+    x = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
+    identity = nn.Identity()
+    with torch.no_grad(), rounded_to("tf32", identity):
+        assert identity(x).equal(x)
+        assert not rounded(x @ x, "tf32").equal(x @ x)
+    with torch.no_grad(), rounded_to("fp16", identity):
+        assert not identity(x).equal(x)
+        assert rounded(x @ x, "fp16").equal(x @ x)
+
+
+def test_everything_is_put_back() -> None:
+    """Also if the pass in between fails: weights, hooks, switches of attention."""
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    before = copy.deepcopy(model.state_dict())
+    switches = (torch.backends.cuda.flash_sdp_enabled(), torch.backends.mha.get_fastpath_enabled())
+    with pytest.raises(RuntimeError, match="in between"), rounded_to("bf16", model):
+        raise RuntimeError("in between")
+    assert all(value.equal(before[name]) for name, value in model.state_dict().items())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    assert switches == (torch.backends.cuda.flash_sdp_enabled(), torch.backends.mha.get_fastpath_enabled())
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "tf32"])
+def test_correct_kernels_are_within_what_rounding_explains(precision: str) -> None:
+    """Attention and convolutions in each precision have errors near the baseline, and a fault of 5 % is far beyond it.
+
+    Held to fp32's rounding, 10⁻⁵, fp16 and TF32 would be faults.
+    """
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.mixed, self.out = nn.Linear(64, 192), nn.Linear(64, 64)
+
+        def forward(self, x: Any) -> Any:
+            query, key, value = (3 * self.mixed(x)).chunk(3, -1)
+            return self.out(functional.scaled_dot_product_attention(query, key, value))
+
+    model = Block().eval()
+    faulty = copy.deepcopy(model)
+    with torch.no_grad():
+        faulty.out.weight.mul_(1.05)
+    args = (torch.randn(4, 128, 64, generator=torch.Generator().manual_seed(1)),)
+
+    def errors(tested: Any) -> Any:
+        def call(x: Any) -> Any:
+            if precision == "tf32":  # of CUDA devices: its operands are rounded by hand
+                with rounded_to("tf32", nn.Module()):
+                    return tested(x)
+            with torch.autocast("cpu", {"bf16": torch.bfloat16, "fp16": torch.float16}[precision]):
+                return tested(x)
+
+        return layer_errors(
+            Predictor("fp32", model, "fp32", model), Predictor("tested", call, precision, tested), args,
+            lambda name: True, lambda output: output,
+        )  # fmt: skip
+
+    with contextlib.suppress(RuntimeError):  # torch before 2.3 has no autocast to fp16 on CPUs
+        good = errors(model)
+        assert max(layer.ratio for layer in good) < 2
+        assert max(layer.error for layer in good) > 10 * 1e-5
+        assert max(layer.excess_scale for layer in good) < 0.01
+        bad = errors(faulty)
+        assert max(layer.excess_scale for layer in bad) > 0.03
+        assert precision == "bf16" or max(layer.ratio for layer in bad) > 3
+
+
+def test_a_baseline_that_overflows_explains_nothing() -> None:
+    """65,504 is fp16's largest number."""
+    import torch
+    from torch import nn
+
+    model = nn.Linear(8, 8, bias=False)
+    args = (torch.full((2, 8), 3e4),)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    (layer, _) = layer_errors(
+        Predictor("fp32", nn.Sequential(model), "fp32", nn.Sequential(model)),
+        Predictor("fp16", nn.Sequential(model), "fp16", nn.Sequential(model)),
+        args, lambda name: True, lambda output: output,
+    )  # fmt: skip
+    assert (layer.error, layer.baseline, layer.ratio) == (0.0, None, None)
+    assert np.isfinite(layer.scale or 0.0)

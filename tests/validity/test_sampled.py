@@ -1,0 +1,123 @@
+"""Checks of a sample: passed and failed if that is certain, else undecided, with how many more items would decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modelzoo.frozen import replace
+from modelzoo.records.validity import Check
+from modelzoo.validity.bounds import Extreme, draw
+from modelzoo.validity.sampled import (
+    check_median,
+    check_ratio,
+    check_shares,
+    check_shift,
+    more_items,
+    on_few_clusters,
+)
+
+
+def accuracy(count: int, lost: int, **tolerance: float) -> Check:
+    """fp32 is right on all pictures, the model under test on all but ``lost``."""
+    tested = [0.0] * lost + [1.0] * (count - lost)
+    return check_ratio("accuracy", draw(tested, [1.0] * count, Extreme(0, 1), Extreme(1, 0)), count, tolerance)
+
+
+def outcome(check: Check) -> str:
+    return "passed" if check.passed else "undecided" if check.undecided else "failed"
+
+
+@pytest.mark.parametrize(
+    ("count", "lost", "expected"),
+    [
+        (400, 0, "passed"),
+        (200, 0, "undecided"),  # the rule of three: 1.5 %
+        (400, 2, "undecided"),  # 0.5 % is lost, and 1.6 % may be
+        (2000, 8, "passed"),
+        (400, 8, "undecided"),  # 2 % is lost, and 0.6 % may be
+        (400, 40, "failed"),
+    ],
+)
+def test_an_accuracy_passes_and_fails_only_if_that_is_certain(count: int, lost: int, expected: str) -> None:
+    """A point estimate within the limit is not enough for either."""
+    check = accuracy(count, lost)
+    assert outcome(check) == expected
+    assert check.bound is not None and check.seen is not None
+    assert check.bound < check.seen
+    assert (check.more_items is not None) == (expected == "undecided")
+
+
+def test_a_few_more_pictures_decide_what_nothing_contradicts() -> None:
+    """300 in all, if none changes."""
+    assert accuracy(200, 0).more_items == pytest.approx(100, abs=3)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(20, 400).flatmap(lambda count: st.tuples(st.just(count), st.integers(0, count))))
+def test_the_tolerance_that_would_have_passed_passes(pair: tuple[int, int]) -> None:
+    """Giving would_pass_at back as --tolerance makes the check pass, and a slightly stricter one does not."""
+    first = accuracy(*pair)
+    assert first.would_pass_at is not None
+    assert accuracy(*pair, accuracy=first.would_pass_at).passed
+    assert not accuracy(*pair, accuracy=first.would_pass_at + 2e-4).passed
+
+
+def test_without_anything_to_lose_nothing_is_decided() -> None:
+    """fp32 is wrong everywhere."""
+    check = check_ratio("accuracy", draw([0.0] * 30, [0.0] * 30, Extreme(0, 1), Extreme(1, 0)), 30, {})
+    assert (check.seen, check.passed, check.undecided, check.more_items) == (None, False, True, None)
+
+
+def test_limits_from_above_are_compared_with_the_upper_bound() -> None:
+    """The mean divergence of 1,000 pictures passes at 0.001, and fails at 0.02 if all of them have it."""
+    ones = [1.0] * 1000
+    assert outcome(check_shares("kl", [0.001] * 1000, ones, 1000, {}, highest=2.0)) == "passed"
+    assert outcome(check_shares("kl", [0.02] * 1000, ones, 1000, {}, highest=2.0)) == "failed"
+    assert outcome(check_shares("kl", [0.001] * 100, ones[:100], 100, {}, highest=2.0)) == "undecided"
+
+
+def test_a_median_of_clustered_values() -> None:
+    """Ten objects in each of 60 pictures: 0.004 passes, 0.05 fails, and halves on both sides are undecided."""
+    places = np.repeat(np.arange(60), 10).tolist()
+    assert outcome(check_median("score_drift", [0.004] * 600, places, 60, {})) == "passed"
+    assert outcome(check_median("score_drift", [0.05] * 600, places, 60, {})) == "failed"
+    mixed = check_median("score_drift", [0.01 if place % 2 else 0.025 for place in places], places, 60, {})
+    assert outcome(mixed) == "undecided"
+    most = check_median("score_drift", [0.025 if place % 5 < 2 else 0.01 for place in places], places, 60, {})
+    assert outcome(most) == "undecided"
+    assert most.more_items is not None and 50 < most.more_items < 400
+
+
+def test_a_shift_of_all_boxes_fails_and_jitter_does_not() -> None:
+    """2 % to one side is a bias; as much jitter is none, but 10 pictures of it are too few to say so."""
+    random = np.random.default_rng(0)
+    places = np.repeat(np.arange(100), 5)
+    jitter = random.normal(0, 0.02, (500, 4)) + random.normal(0, 0.01, (100, 4))[places]
+    few = places < 10
+    shifted = jitter + np.array([0.02, 0, 0.02, 0])
+    assert outcome(check_shift("box_bias", jitter.tolist(), places.tolist(), 100, {})) == "passed"
+    assert outcome(check_shift("box_bias", shifted.tolist(), places.tolist(), 100, {})) == "failed"
+    undecided = check_shift("box_bias", jitter[few].tolist(), places[few].tolist(), 10, {})
+    assert outcome(undecided) == "undecided"
+    assert undecided.more_items is not None
+    assert outcome(check_shift("box_bias", [[0.0] * 4], [0], 1, {})) == "undecided"
+
+
+def test_few_clusters_decide_nothing() -> None:
+    """Neither that predictions are good nor that they are bad, and no tolerance changes that."""
+    for lost in (0, 15):
+        check = on_few_clusters(accuracy(15, lost, accuracy=0.5), 15, 15)
+        assert outcome(check) == "undecided"
+        assert check.would_pass_at is None
+        assert check.more_items is not None and check.more_items >= 5
+
+
+def test_the_items_that_decide_all_checks() -> None:
+    """The largest number, if all are known."""
+    first, second = accuracy(200, 0), accuracy(100, 0)
+    assert more_items([first, second, accuracy(400, 0)]) == second.more_items
+    assert more_items([first, replace(second, more_items=None)]) is None
+    assert more_items([]) is None
