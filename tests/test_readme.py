@@ -40,7 +40,8 @@ def test_command_is_understood(command: str) -> None:
     words = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
     if words[0] == "modelzoo":
         args = app.make_parser().parse_args(explicit_bf16(words[1:]))
-        for name in getattr(args, "workloads", []):
+        # What 'weights convert' takes is a file.
+        for name in [] if "convert" in words else getattr(args, "workloads", []):
             assert discovery.find_workload(name)
     elif words[0] == "docker":
         image = next(place for place, word in enumerate(words) if word.startswith("IMAGE:"))
