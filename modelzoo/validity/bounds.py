@@ -105,10 +105,10 @@ def sums_by_cluster(
 def typical_size(sizes: Sequence[float] | NDArray[Any]) -> float:
     """Size of the added cluster: that in which a lost item is on average, if whole clusters are lost.
 
-    It is assumed that a cluster is lost with a probability in proportion to its size: crowded pictures and long passages
-    are the harder ones. Clusters of equal size have that size. With the size of the cluster that an average item is in,
-    Σ size² ÷ Σ size, a bound at 95 % kept 93 % in simulations of that case with 200 and 400 clusters; with the largest
-    cluster it would keep its promise whatever is lost, but show far less.
+    It is assumed that a cluster is lost with a probability in proportion to its size: crowded pictures and long
+    passages are the harder ones. Clusters of equal size have that size. With the size of the cluster that an average
+    item is in, Σ size² ÷ Σ size, a bound at 95 % kept 93 % in simulations of that case with 200 and 400 clusters; with
+    the largest cluster it would keep its promise whatever is lost, but show far less.
     """
     import numpy as np
 
