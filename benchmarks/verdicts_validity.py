@@ -153,10 +153,10 @@ def count_covered(changed: Changed, random: np.random.Generator, repetitions: in
 
 
 AT_LIMIT: tuple[tuple[str, Judged], ...] = (
-    ("accuracy, 300 pictures, nothing gained", partial(accuracy, pictures=300, loss=SHARE * BEYOND)),
+    ("accuracy, 700 pictures, nothing gained", partial(accuracy, pictures=700, loss=SHARE * BEYOND)),
     ("accuracy, 1,000 pictures, nothing gained", partial(accuracy, pictures=1000, loss=SHARE * BEYOND)),
     ("accuracy, 1,000 pictures, 2 % gained", partial(accuracy, pictures=1000, loss=SHARE * BEYOND, gained=0.02)),
-    ("agreement, 500 pictures", partial(agreement, pictures=500, changed=SHARE * BEYOND)),
+    ("agreement, 700 pictures", partial(agreement, pictures=700, changed=SHARE * BEYOND)),
     ("KL divergence of few pictures, 700 pictures", partial(accuracy, pictures=700, loss=0.0, kl=0.01 * BEYOND)),
     ("F1, 240 passages, whole ones lost", partial(f1, passages=240, by_passage=SHARE * BEYOND)),
     ("F1, 1,000 passages, whole ones lost", partial(f1, passages=1000, by_passage=SHARE * BEYOND)),
