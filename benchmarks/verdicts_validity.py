@@ -9,6 +9,7 @@ sound classes that are called broken. Each repetition contains the suite's own b
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -253,7 +254,7 @@ SIZES: tuple[tuple[str, Callable[[int], Judged], tuple[int, ...]], ...] = (
 """Cases of ``main``, and the numbers of pictures or passages."""
 
 
-def main(repetitions: int = 100) -> None:
+def main(repetitions: int) -> None:
     """Print how often sets of several sizes get each verdict."""
     print("| case | pictures or passages | VALID | INCONCLUSIVE | NOT VALID |\n|---|---|---|---|---|")
     for case, judged, sizes in SIZES:
@@ -268,4 +269,8 @@ def main(repetitions: int = 100) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--repetitions", type=int, default=100, metavar="N", help="simulated sets per row (default 100)"
+    )
+    main(parser.parse_args().repetitions)
