@@ -156,8 +156,8 @@ def _holds(found: Replayed) -> str:
     return "yes" if found.is_explained else "NO: wide, without its width or a reason"
 
 
-def rewrite(page: str, found: Sequence[Replayed], seed: int) -> str:
-    """Return the page with the table between its markers.
+def rewrite(page: str, found: Sequence[Replayed], seed: int, repetitions: Optional[int] = None) -> str:
+    """Return the page with the table between its markers, and how it was made.
 
     Raises:
         VerdictsError: it does not have both markers, in this order.
@@ -166,7 +166,8 @@ def rewrite(page: str, found: Sequence[Replayed], seed: int) -> str:
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise VerdictsError(f"the page lacks the lines '{BEGIN}' and '{END}', between which the table belongs")
-    said = f"{len(found)} promises, replayed with `--seed {seed}`:"
+    options = f"--seed {seed}" + (f" --repetitions {repetitions}" if repetitions is not None else "")
+    said = f"{len(found)} promises, replayed with `{options}`:"
     return f"{head}{begin}\n\n{said}\n\n{markdown(columns(found))}\n{end}{tail}"
 
 
@@ -199,13 +200,13 @@ def main(argv: Optional[Sequence[str]] = None, modules: Sequence[str] = MODULES)
     """Replay the promises; the exit code is 1 if one does not hold, 2 if they cannot be replayed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], metavar="COMMAND", help="some commands: run,compare")
-    parser.add_argument("--repetitions", type=int, metavar="N", help="of every promise, for a quick look")
+    parser.add_argument("--repetitions", type=int, metavar="N", help="of every promise (default: its own)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2, help="that replay at the same time")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="rewrite the table between FILE's markers")
     args = parser.parse_args(argv)
-    if args.markdown is not None and (args.only or args.repetitions is not None):
-        parser.error("--markdown writes the whole table; leave out --only and --repetitions")
+    if args.markdown is not None and args.only:
+        parser.error("--markdown writes the whole table; leave out --only")
     for name in ("repetitions", "processes"):
         if getattr(args, name) is not None and getattr(args, name) < 1:
             parser.error(f"--{name} must be at least 1")
@@ -221,7 +222,7 @@ def main(argv: Optional[Sequence[str]] = None, modules: Sequence[str] = MODULES)
             found.append(each)
             print(f"{len(found)} of {len(asked)}: {text_of(each.promise)}: {_holds(each)}", file=sys.stderr, flush=True)
         if page is not None:
-            write_atomically(args.markdown, rewrite(page, found, args.seed))
+            write_atomically(args.markdown, rewrite(page, found, args.seed, args.repetitions))
     except VerdictsError as error:
         parser.error(str(error))
     except OSError as error:

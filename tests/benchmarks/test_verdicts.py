@@ -161,7 +161,7 @@ def test_what_cannot_be_replayed_is_one_line(plant: Plant, tmp_path: Path, capsy
     page.write_text("no markers", encoding="utf-8")
     gone = tmp_path / "gone.md"
     lacks = f"the page lacks the lines '{verdicts.BEGIN}' and '{verdicts.END}', between which the table belongs"
-    whole = "--markdown writes the whole table; leave out --only and --repetitions"
+    whole = "--markdown writes the whole table; leave out --only"
     again = "PROMISES += PROMISES[:1]\n"
     for name, words, message in (
         ("verdicts_of_nothing", (), "benchmarks/verdicts_of_nothing.py is missing; it declares PROMISES"),
