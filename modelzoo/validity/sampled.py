@@ -126,7 +126,9 @@ def check_shift(
 ) -> Check:
     """Compare the largest mean of signed values with the threshold ``name``, which none may exceed in either direction.
 
-    The bounds are Student's t, with the standard error of a ratio over clusters.
+    The bounds are Student's t, with the standard error of a ratio over clusters, and Satterthwaite's degrees of freedom
+    ("An approximate distribution of estimates of variance components", Biometrics Bulletin 2, 1946) for clusters whose
+    sums vary in proportion to their sizes: a few large clusters among many small ones are as few as they are.
 
     Args:
         shifts: rows of values, a column for each mean; one row or more. clusters: what each row belongs to.
@@ -138,7 +140,10 @@ def check_shift(
     if count < 2:
         return replace(found, passed=False, undecided=True)
     errors = [standard_error(column.tolist(), sizes.tolist()) for column in columns]
-    passes, fails = student_t(PASSES, count - 1), student_t(1 - (1 - FAILS) / (2 * len(means)), count - 1)
+    freedom = float((sizes**2).sum() ** 2 / (sizes**4).sum()) - 1
+    passes, fails = student_t(PASSES, freedom), student_t(1 - (1 - FAILS) / (2 * len(means)), freedom)
+    if not math.isfinite(passes):
+        return replace(found, passed=False, undecided=True)
     worst = max(mean + passes * error for mean, error in zip(means, errors))
     best = max(mean - fails * error for mean, error in zip(means, errors))
     decided = check_bounds(found, worst, best)

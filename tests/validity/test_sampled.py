@@ -106,6 +106,13 @@ def test_a_shift_of_all_boxes_fails_and_jitter_does_not() -> None:
     assert outcome(check_shift("box_bias", [[0.0] * 4], [0], 1, {})) == "undecided"
 
 
+def test_one_crowded_picture_among_many_is_one_picture() -> None:
+    """Its 500 objects outweigh 30 others, so next to nothing is known about how shifts vary."""
+    places = [0] * 500 + list(range(1, 31))
+    check = check_shift("box_bias", [[0.001] * 4] * 530, places, 31, {})
+    assert (outcome(check), check.bound, check.more_items) == ("undecided", None, None)
+
+
 def test_few_clusters_decide_nothing() -> None:
     """Neither that predictions are good nor that they are bad, and no tolerance changes that."""
     for lost in (0, 15):
