@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelzoo.document import theme
 from modelzoo.files import write_atomically
-from modelzoo.report.plots import canvas, theme
+from modelzoo.report.plots import canvas
 from modelzoo.report.plots.svg import HALO, svg_file
 
 if TYPE_CHECKING:

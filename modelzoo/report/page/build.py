@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Block, Lines, Notices, Page, Section, lines
 from modelzoo.records.run import Result
-from modelzoo.report import differences
+from modelzoo.report import differences, run
 from modelzoo.report.differences import ShownRow
 from modelzoo.report.page import (
     circumstances,
@@ -22,7 +23,6 @@ from modelzoo.report.page import (
     tuning,
     workloads,
 )
-from modelzoo.report.page.content import Block, Notices, Page, Paragraphs, Section
 from modelzoo.report.plots import forest, roofline
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
@@ -90,14 +90,13 @@ def _joined(given: Sequence[Given]) -> Given:
 def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Section]:
     """The sections of a page about one result: the answer first, everything else below it."""
     parts = _parts(given.latest, shown, "r", pictures, figures.BOTH)
-    answer = [block for block in parts if not isinstance(block, Section)]
+    answer: list[Block] = [block for block in parts if not isinstance(block, Section)]
     search = given.sessions[-1].result
     if search.tuning is not None:
         parts.insert(0, tuning.section(search, "r-search", figures.BOTH))
     if search.throughput is not None:
         # Its runs were not timed; they tell what the instances were.
-        own = throughput.blocks(search, "r-instances", figures.BOTH)
-        answer = [block for block in own if not isinstance(block, Section)]
+        answer = list(throughput.blocks(search, "r-instances", figures.BOTH))
     if search.load is not None:
         parts.insert(0, load.section(search, "r-load", figures.BOTH))
     if given.is_directory:
@@ -120,9 +119,9 @@ def _several(given: Given, shown: Sequence[ShownRow], number: int, pictures: int
     return Section(given.name, tuple(parts), f"r{number}")
 
 
-def _which(given: Given) -> Paragraphs:
+def _which(given: Given) -> Lines:
     latest = given.sessions[-1]
-    return Paragraphs((f"The latest of {len(given.sessions)} sessions: {latest.path}, {latest.result.created}.",))
+    return lines(f"The latest of {len(given.sessions)} sessions: {latest.path}, {latest.result.created}.")
 
 
 def _parts(result: Result, shown: Sequence[ShownRow], mark: str, pictures: int, widths: figures.Widths) -> list[Block]:
@@ -138,8 +137,8 @@ def _parts(result: Result, shown: Sequence[ShownRow], mark: str, pictures: int, 
         found.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures, widths))
     if shown:
         found.append(_roofline(result, mark, widths))
-        conditions = summary.conditions(shown)
-        nothing = Paragraphs(("Nothing was found that would distort these numbers.",))
+        conditions = run.conditions(shown)
+        nothing = lines("Nothing was found that would distort these numbers.")
         said: Block = Notices(tuple(conditions)) if conditions else nothing
         found.append(Section("Conditions", (said,), f"{mark}-conditions"))
     found.append(Section("Machine", tuple(circumstances.machine(result)), f"{mark}-machine"))
@@ -153,7 +152,7 @@ def _parts(result: Result, shown: Sequence[ShownRow], mark: str, pictures: int, 
 def _roofline(result: Result, mark: str, widths: figures.Widths) -> Section:
     data = roofline.of_result(result)
     missing = "The limits of this machine were not known when this was measured; 'modelzoo doctor' measures them once."
-    block: Block = Paragraphs((missing,)) if data is None else figures.roofs(data, f"{mark}-roofs", widths)
+    block: Block = lines(missing) if data is None else figures.roofs(data, f"{mark}-roofs", widths)
     return Section("Roofline", (block,), f"{mark}-roofline")
 
 

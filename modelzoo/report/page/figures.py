@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Callable, Generic, Optional, TypeVar
 
+from modelzoo.document import Column, Figure, Table, Text
 from modelzoo.formatting import capitalized
 from modelzoo.report.differences import ShownRow
-from modelzoo.report.page.content import Figure, Table
 from modelzoo.report.page.kernels import evidence_of
 from modelzoo.report.plots import canvas, ecdf, forest, history, kernels, load, processes, roofline, stages, throughput
-from modelzoo.report.table import Column
 from modelzoo.results.pipeline import PipelineLevels
 
 MOST_DRAWN = 7
@@ -149,4 +148,4 @@ def _settings(found: Sequence[S], plot: Plot[S, T], mark: str, caption: str, wid
 
 def _figure(data: T, draw: Draw[T], columns: Sequence[Column], mark: str, caption: str, widths: Widths) -> Figure:
     drawings = tuple(draw(data, f"{mark}-{round(width)}", width) for width in widths)
-    return Figure(caption, drawings, Table("The data of the plot", tuple(columns)))
+    return Figure(Text(caption), drawings, Table("The data of the plot", tuple(columns)))

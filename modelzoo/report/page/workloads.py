@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from modelzoo.document import Block, Column, Details, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, capitalized, seconds
 from modelzoo.records.run import Result
 from modelzoo.report import details, stages
 from modelzoo.report.differences import ShownRow, short_names
 from modelzoo.report.page import figures, kernels, predictions
-from modelzoo.report.page.content import Block, Details, Paragraphs, Section, Table, facts
-from modelzoo.report.table import Column
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 
@@ -53,8 +52,8 @@ def _stages(result: Result, workload: str, mark: str, widths: figures.Widths) ->
     timed = [each for each in pipelines(result) if each.workload == workload]
     if not timed:
         return []
-    said = facts([(each.label, _full_sentences(stages.sentences(each))) for each in timed])
-    table = Table("Stages", tuple(stages.columns(timed)), _full_sentences([stages.caption(timed)]))
+    said = named([(each.label, _full_sentences(stages.sentences(each))) for each in timed])
+    table = Table("Stages", tuple(stages.columns(timed)), Text(_full_sentences([stages.caption(timed)])))
     figure = figures.stage_times(timed, f"{mark}-stages", widths)
     return [Section("Stages", (said, table, figure))]
 
@@ -69,11 +68,11 @@ def _kernels(shown: Sequence[ShownRow], mark: str, widths: figures.Widths) -> li
     shares: list[Block] = [figure] if figure is not None else []
     shares += kernels.kernel_details(shown)
     if not shares:
-        shares.append(Paragraphs(("No process was audited, so its kernels are not known (--no-audit?).",)))
+        shares.append(lines("No process was audited, so its kernels are not known (--no-audit?)."))
     found: list[Block] = [Section("Time by kernel and precision", tuple(shares))]
     operators = kernels.operator_details(shown)
     if not operators:
-        operators.append(Paragraphs(("Operators were not profiled (run --profiling).",)))
+        operators.append(lines("Operators were not profiled (run --profiling)."))
     return [*found, Section("Operators", tuple(operators))]
 
 
@@ -94,13 +93,13 @@ def _measured(shown: Sequence[ShownRow]) -> Table:
     if any(row.compile_seconds is not None for row in rows):
         found.insert(-3, Column("compiling", tuple(seconds(row.compile_seconds) for row in rows), True))
     note = "Percentiles: of the steady samples of all processes; first call: median of the processes."
-    return Table(title or "Measurements", tuple(found), note)
+    return Table(title or "Measurements", tuple(found), Text(note))
 
 
 def _said(shown: Sequence[ShownRow]) -> list[Block]:
     """The details of each setting in sentences: proof, verdict, canary, ceiling."""
     return [
-        Details(f"Details of {name}", (Paragraphs(tuple(details.detail_lines(each))),))
+        Details(f"Details of {name}", (lines(*details.detail_lines(each)),))
         for name, each in zip(short_names(shown), shown)
     ]
 

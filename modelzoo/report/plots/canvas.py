@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
+from modelzoo.document import theme
 from modelzoo.files import write_atomically
 from modelzoo.formatting import printable
-from modelzoo.report.plots import theme
 from modelzoo.report.plots.svg import HALO, svg_element, svg_file
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from modelzoo import stats
+from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, seconds
 from modelzoo.records.run import Run
-from modelzoo.report.plots import canvas, theme
+from modelzoo.report.plots import canvas
 from modelzoo.report.plots.ticks import log_ticks
-from modelzoo.report.table import Column
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

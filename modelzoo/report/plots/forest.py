@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from modelzoo import formatting, stats
 from modelzoo.comparison.model import Comparison, Metric, Outcome
+from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING
 from modelzoo.records.run import Result
-from modelzoo.report.plots import canvas, theme
+from modelzoo.report.plots import canvas
 from modelzoo.report.plots.ticks import log_ticks
-from modelzoo.report.table import Column
 from modelzoo.results import summary
 
 if TYPE_CHECKING:

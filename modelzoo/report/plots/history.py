@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from modelzoo import stats
+from modelzoo.document import Column
 from modelzoo.formatting import MISSING
 from modelzoo.report.plots import canvas, panels
 from modelzoo.report.plots.panels import Panel, PanelLevel, PanelPoint
 from modelzoo.report.results_table import interval
-from modelzoo.report.table import Column
 
 UNKNOWN_TIME = datetime.min.replace(tzinfo=timezone.utc)
 """Sorts before all others. A session without a time is in the table and not in the plot."""

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, seconds
 from modelzoo.records.evidence import Evidence
-from modelzoo.report.plots import canvas, stacked, theme
+from modelzoo.report.plots import canvas, stacked
 from modelzoo.report.plots.stacked import Key, Look, StackedBar
-from modelzoo.report.table import Column
 
 MOST_KERNELS = 12
 """Kernels of one plot; the others are summed up."""

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
+from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, rounded_down, seconds, significant
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
-from modelzoo.report.plots import canvas, theme
+from modelzoo.report.plots import canvas
 from modelzoo.report.plots.ticks import log_ticks
-from modelzoo.report.table import Column
 from modelzoo.results import load as results
 from modelzoo.stats import percentile
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from modelzoo import stats
-from modelzoo.report.plots import canvas, theme
+from modelzoo.document import theme
+from modelzoo.report.plots import canvas
 from modelzoo.report.plots.ticks import log_ticks
 
 if TYPE_CHECKING:

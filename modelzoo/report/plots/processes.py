@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 
 from modelzoo import stats
+from modelzoo.document import Column
 from modelzoo.formatting import seconds
 from modelzoo.records.run import Run
 from modelzoo.report.plots import canvas, panels
 from modelzoo.report.plots.panels import Panel, PanelLevel, PanelPoint
 from modelzoo.report.results_table import interval
-from modelzoo.report.table import Column
 
 
 @dataclass(frozen=True)

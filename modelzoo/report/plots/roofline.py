@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, significant
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.run import Result
-from modelzoo.report.plots import canvas, theme
+from modelzoo.report.plots import canvas
 from modelzoo.report.plots.numbered import number_offsets, write_number
 from modelzoo.report.plots.ticks import log_ticks
-from modelzoo.report.table import Column
 from modelzoo.results.summary import labels_as_run
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable
 
-from modelzoo.report.plots import canvas, theme
+from modelzoo.document import theme
+from modelzoo.report.plots import canvas
 from modelzoo.report.plots.svg import HALO
 
 if TYPE_CHECKING:

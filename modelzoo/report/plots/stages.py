@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, seconds
 from modelzoo.records.pipeline import Place
 from modelzoo.report import stages as texts
-from modelzoo.report.plots import canvas, stacked, theme
+from modelzoo.report.plots import canvas, stacked
 from modelzoo.report.plots.stacked import Key, Look, StackedBar
-from modelzoo.report.table import Column
 from modelzoo.results.pipeline import PipelineLevels
 
 _STYLES = {Place.HOST.value: (theme.ORANGE, "////"), Place.DEVICE.value: (theme.SKY, "")}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from modelzoo.report.plots.theme import INK, PAGE, VARIABLES
+from modelzoo.document.theme import INK, PAGE, VARIABLES
 
 HALO = "halo"
 """Elements in a group with this id get an outline in the colour of the page, to be readable on lines."""

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
+from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, printable, seconds, significant
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
-from modelzoo.report.plots import canvas, theme
+from modelzoo.report.plots import canvas
 from modelzoo.report.plots.numbered import number_offsets, write_number
 from modelzoo.report.plots.ticks import log_ticks
-from modelzoo.report.table import Column
 from modelzoo.results import throughput as results
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import matplotlib as mpl
 import pytest
 from drawn import boxes, parsed
 
-from modelzoo.report.plots import canvas, theme
+from modelzoo.document import theme
+from modelzoo.report.plots import canvas
 
 
 def test_drawing_does_not_depend_on_the_users_style_and_leaves_it_alone() -> None:

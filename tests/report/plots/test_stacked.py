@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from drawn import check
 
-from modelzoo.report.plots import canvas, stacked, theme
+from modelzoo.document import theme
+from modelzoo.report.plots import canvas, stacked
 from modelzoo.report.plots.stacked import Look, StackedBar
 
 KEYS = [("long", "a"), ("short", "b")]

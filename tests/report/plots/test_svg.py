@@ -6,8 +6,9 @@ import re
 
 from drawn import HOSTILE, parsed, texts
 
+from modelzoo.document import theme
 from modelzoo.formatting import printable
-from modelzoo.report.plots import canvas, theme
+from modelzoo.report.plots import canvas
 from modelzoo.report.plots.svg import svg_element, svg_file
 
 

@@ -1,4 +1,4 @@
-"""The document: its structure, what it needs, and that whatever a result contains is shown as text."""
+"""The page: its structure, what it needs, and that whatever a result contains is shown as text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from places import DATA
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Block, Column, Command, Notice, Notices, Page, Section, Table, Text, Tone, lines
+from modelzoo.document.html import html
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict, TimeShare
 from modelzoo.records.run import Result
-from modelzoo.report.page import build, rendering
+from modelzoo.report.page import build
 from modelzoo.report.page.build import Given
-from modelzoo.report.page.content import Page, Paragraphs, Section
 from modelzoo.results import store
 from modelzoo.setting import Setting
+from modelzoo.warning import Severity
 
 STORED = sorted((DATA / "results" / "format2").glob("*.json"))
 HOSTILE = "</title></svg><script>alert(1)</script>&\"'<img src=x onerror=alert(2)>\x1b]0;"
@@ -27,7 +29,7 @@ HOSTILE = "</title></svg><script>alert(1)</script>&\"'<img src=x onerror=alert(2
 def document(*results: Result) -> str:
     """The page of these results."""
     given = [Given(f"{number}.json", (StoredResult(f"{number}.json", each),)) for number, each in enumerate(results, 1)]
-    return rendering.html(build.page(given, Question()))
+    return html(build.page(given, Question()))
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +43,9 @@ def pages() -> dict[str, str]:
 
 def test_the_structure_is_what_assistive_technology_needs(pages: dict[str, str]) -> None:
     """Language, title, skip link, landmarks, headings in order, captions and scopes, descriptions of what is drawn."""
-    for name, html in pages.items():
-        page = read_page(html)
-        assert html.startswith("<!DOCTYPE html>"), name
+    for name, text in pages.items():
+        page = read_page(text)
+        assert text.startswith("<!DOCTYPE html>"), name
         assert page.one("html").attributes["lang"] == "en"
         assert page.one("head").one("title").text == page.one("h1").text
         links = page.one("body").all("a")
@@ -82,14 +84,14 @@ def check_tables(page: Element) -> None:
 
 def test_ids_are_unique_and_links_lead_somewhere(pages: dict[str, str]) -> None:
     """Also across the plots of a page, which are drawn one by one."""
-    for name, html in pages.items():
-        page = read_page(html)
+    for name, text in pages.items():
+        page = read_page(text)
         ids = [each.attributes["id"] for each in walk(page) if "id" in each.attributes]
         assert len(set(ids)) == len(ids), name
         targets = [each.attributes["href"] for each in page.all("a", "use")]
         assert {target[1:] for target in targets} <= set(ids)
         assert all(target.startswith("#") for target in targets)
-        assert set(re.findall(r"url\(#([^)]+)\)", html)) <= set(ids)
+        assert set(re.findall(r"url\(#([^)]+)\)", text)) <= set(ids)
 
 
 def walk(element: Element) -> list[Element]:
@@ -99,14 +101,14 @@ def walk(element: Element) -> list[Element]:
 
 def test_a_page_needs_nothing_else(pages: dict[str, str]) -> None:
     """No scripts, no fonts, style sheets or pictures from elsewhere; and it is small."""
-    for name, html in pages.items():
-        page = read_page(html)
+    for name, text in pages.items():
+        page = read_page(text)
         assert not page.all("script", "link", "iframe", "object", "base", "form"), name
         assert all(each.attributes["src"].startswith("data:image/jpeg;base64,") for each in page.all("img"))
-        without_names = html.replace("http://www.w3.org/2000/svg", "")
+        without_names = text.replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"(?:src|href)=.?https?:|@import|url\((?!#)", without_names)
-        assert "default-src 'none'" in html
-        assert len(html) < 2_000_000
+        assert "default-src 'none'" in text
+        assert len(text) < 2_000_000
 
 
 def test_a_page_is_the_same_every_time() -> None:
@@ -130,19 +132,65 @@ def test_hostile_text_is_text() -> None:
     result = replace(result_of(*runs), command=("modelzoo", "run", HOSTILE), created=HOSTILE)
     sessions = (StoredResult(HOSTILE, result), StoredResult("b", replace(result, created="2026-01-01")))
     given = [Given(HOSTILE, sessions, is_directory=True), Given("b", sessions[1:])]
-    html = rendering.html(build.page(given, Question()))
-    page = read_page(html)
+    text = html(build.page(given, Question()))
+    page = read_page(text)
     assert not page.all("script", "img")
-    assert "\x1b" not in html
+    assert "\x1b" not in text
     assert "<script>alert(1)</script>" in page.one("h1").text
-    assert any("<script>" in text.text for text in page.all("text")), "also in plots"
+    assert any("<script>" in each.text for each in page.all("text")), "also in plots"
     assert not any(name.startswith("on") for each in walk(page) for name in each.attributes)
 
 
 def test_sections_of_a_page_are_in_its_contents() -> None:
     """With the sections in them."""
-    inner = Section("inner <b>", (Paragraphs(("text",)),), "b")
-    page = read_page(rendering.html(Page("title", "subtitle", (Section("outer", (inner,), "a"),))))
+    inner = Section("inner <b>", (lines("text"),), "b")
+    page = read_page(html(Page("title", "subtitle", (Section("outer", (inner,), "a"),))))
     links = [(each.attributes["href"], each.text) for each in page.one("nav").all("a")]
     assert links == [("#a", "outer"), ("#b", "inner <b>")]
     assert page.one("section", id="b").all("h3")[0].text == "inner <b>"
+
+
+def shown(*blocks: Block) -> Element:
+    """The only section of a page of these blocks."""
+    return read_page(html(Page("title", "subtitle", (Section("outer", blocks, "a"),)))).one("section")
+
+
+def test_outcomes_have_a_class() -> None:
+    """Tones that only stand out or recede have none; the text says the same as the colour."""
+    tones = tuple(Tone)
+    column = Column("verdict", tuple(tone.value for tone in tones), tones=tones)
+    table = Table("t", (Column("row", tuple("x" for _ in tones)), column))
+    marked = {cell.text: cell.attributes.get("class") for cell in shown(table).all("td")}
+    assert marked == {
+        **{"plain": None, "strong": None, "faint": None},
+        **{name: f"tone {name}" for name in ("better", "worse", "same", "open", "bad")},
+    }
+
+
+def test_line_breaks_are_kept() -> None:
+    """In cells, also in those with a class, in sentences, notes and notices."""
+    cells = Column("a", ("1\n2",), tones=(Tone.BAD,))
+    notice = Notice(Severity.NOTE, "note", "", Text("5\n6"), Text("7\n8"))
+    found = shown(Table("t", (Column("", ("r",)), cells), Text("3\n4")), lines("9\n10"), Notices((notice,)))
+    assert len(found.all("br")) == 5
+
+
+def test_a_hint_that_is_a_command_can_be_copied() -> None:
+    """It is code."""
+    found = shown(Notices((Notice(Severity.DISTORTS, "SMT", "toy", Text("busy"), Command("taskset -c 0")),)))
+    assert found.one("code").text == "taskset -c 0"
+    assert found.one("strong").text == "SMT: toy"
+
+
+def test_a_table_without_titles_has_no_heading() -> None:
+    """Its rows have."""
+    found = shown(Table("Machine", (Column("", ("CPU",)), Column("", ("x",)))))
+    assert not found.all("thead")
+    assert found.one("th").text == "CPU"
+
+
+def test_meanings_and_notes_stand_below_a_table() -> None:
+    """The meanings are one sentence."""
+    column = Column("a", ("1",), meaning=Text("a: first"))
+    found = shown(Table("t", (column,), Text("a note")))
+    assert [each.text for each in found.all("p")] == ["A: first.", "a note"]

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from modelzoo.report.plots import theme
+from modelzoo.document import theme
 
 
 def _luminance(colour: str) -> float:
