@@ -115,7 +115,8 @@ def load(args: argparse.Namespace) -> int:
         if found.runs:
             out.print()
             terminal.show(report.document(found), out)
-            serving.end(args.plot, stored, plots.write_file, out)
+            data = plots.of_result(stored.result)
+            serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
     if interrupted:
         print(f"modelzoo: interrupted; {len(found.runs)} finished runs are stored in {stored.path}", file=sys.stderr)
         return INTERRUPTED

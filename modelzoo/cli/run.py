@@ -115,7 +115,8 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
     blocks += view.document(stored.result, rows, details=args.details) if rows else []
     terminal.show(blocks, out)
     try:
-        plot = roofline.write_file(stored.result, stored.path.with_suffix(".svg"))
+        data = roofline.of_result(stored.result)
+        plot = roofline.plot(data).write(stored.path.with_suffix(".svg")) if data is not None else None
     except OSError as error:  # the disk is full
         plot = None
         out.print(f"no roofline: its file cannot be written: {error.strerror}")

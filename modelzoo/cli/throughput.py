@@ -277,4 +277,5 @@ def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
     line = report.command(stored.result, args.workload)
     if line is not None:
         out.print(f"command: {line}", soft_wrap=True, markup=False)
-    serving.end(args.plot, stored, plots.write_file, out)
+    data = plots.of_result(stored.result)
+    serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)

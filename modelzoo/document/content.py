@@ -134,12 +134,12 @@ class Figure:
 
     Attributes:
         caption: what it shows, and how to read it.
-        drawings: ``<svg>`` elements, which are put into a page as they are.
+        drawing: an ``<svg>`` element, which is put into a page as it is.
         data: the same as a table.
     """
 
     caption: Text
-    drawings: tuple[str, ...]
+    drawing: str
     data: Table
 
 

@@ -86,9 +86,6 @@ def _declarations(colours: dict[str, str]) -> str:
 CSS = (
     f":root{{{_declarations({light: light for light in VARIABLES})}}}\n"
     f"@media screen and (prefers-color-scheme:dark){{:root{{{_declarations(DARK)}}}}}\n"
-    ".plot{display:block;width:100%;height:auto;margin-inline:auto}\n"
-    ".plot-narrow{max-width:35rem}\n"
-    "@media (min-width:46rem){.plot-wide~.plot-narrow,.plot-narrow:has(~.plot-wide){display:none}}\n"
-    "@media (max-width:45.99rem){.plot-wide{display:none}}\n"
+    ".plot{display:block;width:100%;height:auto;max-width:34rem}\n"
 )
 """What a page needs so that its plots follow its theme and its width. Print is always light."""

@@ -42,7 +42,7 @@ def test_every_part_is_shown() -> None:
         named([("toy", "fast")], title="Found"),
         Notices((Notice(Severity.DISTORTS, "warning", "toy", Text("busy"), Text("stop it")),)),
         Command("modelzoo run\n  toy"),
-        Details("more", (Figure(Text("a plot"), ("<svg/>",), Table("its data", (Column("x", ("2",)),))),)),
+        Details("more", (Figure(Text("a plot"), "<svg/>", Table("its data", (Column("x", ("2",)),))),)),
         Pictures(Text("seen"), (Picture("cat", "jpeg"),)),
         lines(),
     ]

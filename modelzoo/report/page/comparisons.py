@@ -13,8 +13,7 @@ from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.report import compare as document
 from modelzoo.report import findings
-from modelzoo.report.page import figures
-from modelzoo.report.plots import forest
+from modelzoo.report.plots import ratios
 from modelzoo.report.results_table import ratio
 
 
@@ -45,9 +44,9 @@ def _blocks(found: Comparison, mark: str) -> list[Block]:
     if all(row.estimate is None for row in found.rows):
         said = f"No row of {found.other.name} is comparable with {found.base.name}."
         return [lines(said), Details("What both have, and why it is not comparable", (*first, *others))]
-    ratios = figures.ratios(forest.of_comparison(found), f"{mark}-ratios")
+    drawn = ratios.plot(ratios.of_comparison(found))
     table = next(index for index, block in enumerate(first) if isinstance(block, Table))
-    plot = (ratios,) if ratios is not None else ()
+    plot = (drawn.figure(f"{mark}-ratios"),) if drawn is not None else ()
     sides = Details("The two sides, and what they have in common", tuple(first[:table]))
     return [_answer(found), first[table], *plot, *first[table + 1 :], sides, *others]
 

@@ -12,8 +12,7 @@ from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Column, Section, Table, lines
 from modelzoo.formatting import MISSING, percent
 from modelzoo.records.run import Result, RunReport
-from modelzoo.report.page import figures
-from modelzoo.report.plots.history import History, HistorySeries, SessionPoint, moment
+from modelzoo.report.plots.history import History, HistorySeries, SessionPoint, moment, plot
 from modelzoo.report.results_table import interval
 from modelzoo.results import summary
 from modelzoo.stats import change_points
@@ -116,7 +115,8 @@ def _workload(workload: str, own: Sequence[SessionLevel], machines: Sequence[str
     said += _too_few(drawn)
     data = History(workload, tuple(drawn))
     caption = "Latency in each session with its interval; a dashed vertical line is a change of the level."
-    blocks: list[Block] = [figures.sessions(data, mark, caption)]
+    figure = plot(data, caption)
+    blocks: list[Block] = [figure.figure(mark)] if figure is not None else []
     if said:
         blocks.insert(0, lines(*said))
     return Section(workload, (*blocks, _table(own, machines)))

@@ -11,12 +11,11 @@ from modelzoo.document import Details, Figure, Lines
 from modelzoo.document.html import html
 from modelzoo.records.tuning import LeftOut
 from modelzoo.report.page import build, tuning
-from modelzoo.report.page.figures import ONE
 
 
 def test_the_section_has_the_answer_the_steps_and_the_candidates() -> None:
     """The answer first."""
-    found = tuning.section(searched(left_out=(LeftOut("thp=on", "off"),)), "r-search", ONE)
+    found = tuning.section(searched(left_out=(LeftOut("thp=on", "off"),)), "r-search")
     answer, figure, candidates = found.blocks
     assert isinstance(answer, Lines)
     assert str(answer.items[0].text).startswith("the fastest is fp32 compile channels-last: 2.512×")
@@ -27,7 +26,7 @@ def test_the_section_has_the_answer_the_steps_and_the_candidates() -> None:
 
 def test_a_search_without_a_winner_has_no_plot() -> None:
     """Its candidates are there all the same."""
-    found = tuning.section(searched(stages=STAGES[:3]), "r-search", ONE)
+    found = tuning.section(searched(stages=STAGES[:3]), "r-search")
     assert [type(block) for block in found.blocks] == [Lines, Details]
 
 

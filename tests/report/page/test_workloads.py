@@ -11,14 +11,14 @@ from modelzoo.records.pipeline import MODEL
 from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY
 from modelzoo.report.differences import shown_rows
-from modelzoo.report.page import figures, workloads
+from modelzoo.report.page import workloads
 from modelzoo.results import store, summary
 
 
 def section(result: Result, workload: str) -> Section:
     """The section of ``workload``."""
     rows = [each for each in shown_rows(result, summary.rows(result)) if each.row.workload == workload]
-    return workloads.section(result, workload, rows, "m", 8, figures.ONE)
+    return workloads.section(result, workload, rows, "m", 8)
 
 
 def titles(found: Section) -> list[str]:
