@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.files import write_atomically
-from modelzoo.report.plots import canvas, theme
-from modelzoo.report.plots.svg import HALO, svg_file
+from modelzoo.document import Text, theme
+from modelzoo.report.plots.plot import Plot
+from modelzoo.report.plots.svg import HALO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-WIDTH, LEFT = 760.0, 130.0
-ROW, TITLE, MOMENTS, AXIS = 30.0, 30.0, 18.0, 40.0
+WIDTH, ROW, TITLE, AXIS = 720.0, 30.0, 36.0, 38.0
+"""In CSS pixels."""
+CHARACTERS = 96
+"""Of a text that is as wide as the lanes."""
 STYLES = {
     "host": (theme.ORANGE, "////"),
     "issue": (theme.ORANGE, ""),
@@ -53,36 +57,30 @@ class Lanes:
 
 def write(path: Path, lines: Sequence[Lanes], title: str, description: str) -> None:
     """Draw time lines one below the other, on one axis, as an SVG file."""
-    titles = [TITLE + (MOMENTS if each.moments else 0.0) for each in lines]
-    heights = [title + ROW * len(each.lanes) for title, each in zip(titles, lines)]
-    end = max(each.end for each in lines)
-    with canvas.drawing():
-        figure = canvas.new_figure(WIDTH, sum(heights) + AXIS)
-        top = 0.0
-        for each, title_height, height in zip(lines, titles, heights):
-            canvas.write(figure, 8, top + 19, each.title, is_bold=True)
-            axes = canvas.new_axes(figure, LEFT, top + title_height, WIDTH - LEFT - 16, ROW * len(each.lanes))
-            axes.set_xlim(0, end)
-            axes.set_ylim(len(each.lanes), 0)
-            axes.set_yticks([])
-            axes.spines["left"].set_visible(False)
-            for index, lane in enumerate(each.lanes):
-                canvas.write(figure, LEFT - 10, top + title_height + ROW * (index + 0.65), lane, align="right")
-            _draw(axes, each, (WIDTH - LEFT - 16) / end)
-            if each is not lines[-1]:
-                axes.set_xticks([])
-            top += height
-        canvas.write(figure, WIDTH - 16, top + 32, "ms", align="right", size=canvas.SMALL)
-        drawn = canvas.drawn(figure)
-    write_atomically(path, svg_file(drawn, title, description))
+    height = ROW * sum(len(each.lanes) for each in lines) + TITLE * len(lines) + AXIS
+    Plot(title, Text(description), (), height, partial(_draw_all, lines), WIDTH).write(path)
 
 
-def _draw(axes: Axes, line: Lanes, pixels: float) -> None:
+def _draw_all(lines: Sequence[Lanes], figure: Figure) -> None:
+    heights = [len(each.lanes) for each in lines]
+    every = figure.subplots(len(lines), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for each, axes in zip(lines, every):
+        axes.set_xlim(0, max(line.end for line in lines))
+        axes.set_ylim(len(each.lanes), 0)
+        axes.set_yticks([index + 0.5 for index in range(len(each.lanes))], each.lanes)
+        axes.grid(False)
+        axes.spines["left"].set_visible(False)
+        axes.set_title(each.title, fontweight="bold", pad=18 if each.moments else 6)
+        _draw(axes, each)
+    every[-1].set_xlabel("ms")
+
+
+def _draw(axes: Axes, line: Lanes) -> None:
     for bar in line.bars:
         colour, hatch = STYLES[bar.kind]
-        row = line.lanes.index(bar.lane)
+        row, share = line.lanes.index(bar.lane), (bar.end - bar.start) / axes.get_xlim()[1]
         axes.barh(row + 0.5, bar.end - bar.start, 0.76, left=bar.start, color=colour, hatch=hatch, ec=theme.PAGE, lw=1)
-        if len(bar.text) * canvas.CHARACTER * 0.9 < (bar.end - bar.start) * pixels:
+        if len(bar.text) < CHARACTERS * share:
             axes.text((bar.start + bar.end) / 2, row + 0.5, bar.text, ha="center", va="center_baseline", gid=HALO)
     for name, at in line.moments:
         axes.axvline(at, color=theme.INK, lw=1, ls=(0, (2, 2)))

@@ -29,8 +29,9 @@ from claims import some_of, table
 from promises import Bound, Counted, Promise, Replayed
 from threadpoolctl import threadpool_limits
 
+from modelzoo.document import Column
+from modelzoo.document.markdown import table as markdown
 from modelzoo.files import write_atomically
-from modelzoo.report.table import Column, markdown
 
 MODULES = ("verdicts_speed", "verdicts_serving", "verdicts_validity")
 """Modules beside this one with a tuple ``PROMISES``."""

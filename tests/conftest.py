@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 from fake_docker import FakeDocker, install
-from places import ROOT
+from places import ROOT, SNAPSHOTS
 
 # Another program that takes the CPU, or an import inside the first example, may make an example take longer than the
 # 200 ms that hypothesis allows by default.
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes what is shown today."""
+    parser.addoption(
+        "--update-snapshots", action="store_true", help="write tests/snapshots, to be read before a commit"
+    )
+
+
+@pytest.fixture
+def approved(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Return a function that compares a text with the snapshot of this name, which somebody has read and approved."""
+
+    def check(name: str, text: str) -> None:
+        path = SNAPSHOTS / name
+        if request.config.getoption("--update-snapshots"):
+            path.write_text(text, encoding="utf-8")
+        assert path.is_file(), f"no snapshot {name}: write it with --update-snapshots, and read it"
+        assert text == path.read_text(encoding="utf-8"), f"{name}: if this is right, --update-snapshots, and read it"
+
+    return check
 
 
 @pytest.fixture

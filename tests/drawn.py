@@ -8,9 +8,16 @@ from itertools import combinations
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from modelzoo.report.plots.plot import Plot
+
 HOSTILE = "$x_1^2$ <script>alert(1)</script> &amp; ]]> \x1b[31m \x00 #0072b2 url(#a) 中文 \ud800"
 """Markup, mathematics, control characters, a colour of the theme, a reference, half a surrogate pair."""
 _SVG = "{http://www.w3.org/2000/svg}"
+
+
+def svg(plot: Plot | None) -> str:
+    """The plot as a page has it; empty without one."""
+    return "" if plot is None else plot.figure("a").drawing
 
 
 def parsed(text: str) -> Element:
@@ -67,9 +74,15 @@ def boxes(text: str) -> list[Box]:
     for part in parsed(text).iter("text"):
         style, content = part.get("style", ""), "".join(part.itertext())
         size = float(re.findall(r"font-size: ([\d.]+)px", style)[0])
-        width, x, y = 0.5 * size * len(content), float(part.get("x", "0")), float(part.get("y", "0"))
-        left = x - width * (0.5 if "middle" in style else 1 if "end" in style else 0)
-        found.append(Box(content, left, y - 0.72 * size, left + width, y))
+        # Lines of a longer text, and what is turned, are moved instead of placed.
+        moved = re.match(r"translate\(([\d.-]+) ([\d.-]+)\)", part.get("transform", ""))
+        x, y = map(float, moved.groups() if moved else (part.attrib["x"], part.attrib["y"]))
+        width = 0.5 * size * len(content)
+        before = width * (0.5 if "middle" in style else 1 if "end" in style else 0)
+        if "rotate(-90" in part.get("transform", ""):
+            found.append(Box(content, x - 0.72 * size, y - width + before, x, y + before))
+        else:
+            found.append(Box(content, x - before, y - 0.72 * size, x - before + width, y))
     return found
 
 

@@ -46,7 +46,22 @@ def place(*names: str) -> Any:
 
 
 def console() -> Any:
-    return place("modelzoo.report.terminal:console")()
+    return place("modelzoo.report.terminal:console", "modelzoo.document.terminal:console")()
+
+
+def former(name: str) -> Any:
+    """A function that printed something before there were documents; ``None`` if it is gone."""
+    with contextlib.suppress(LookupError):
+        return place(name)
+
+
+def show(name: str, document: str, found: Any, out: Any) -> None:
+    """Print what was found: by the function that once did, else as the document that it is."""
+    function = former(name)
+    if function is not None:
+        return function(found, out)
+    out.print()
+    return place("modelzoo.document.terminal:show")(place(document)(found), out)
 
 
 def read(path: Path) -> Any:
@@ -66,15 +81,22 @@ def stored(path: Path) -> Any:
 
 def show_doctor(path: Path) -> int:
     report = decoded(path, place("modelzoo.records.doctor:DoctorReport"))
-    place("modelzoo.report.doctor:show_doctor_report")(console(), report)
+    function = former("modelzoo.report.doctor:show_doctor_report")
+    if function is not None:
+        function(console(), report)
+    else:
+        show("modelzoo.report.doctor:none", "modelzoo.report.doctor:document", report, console())
     place("modelzoo.cli.doctor:write_doctor_report")(report, Path("out/doctor.json"))
     return 0
 
 
 def show_hosts(path: Path) -> int:
-    found = decoded(path, place("modelzoo.records.hosts:FleetComparison"))
-    place("modelzoo.report.fleet:show_comparison")(found, console())
+    show_comparison(decoded(path, place("modelzoo.records.hosts:FleetComparison")), console())
     return 0
+
+
+def show_comparison(found: Any, out: Any) -> None:
+    show("modelzoo.report.fleet:show_comparison", "modelzoo.report.fleet:comparison_document", found, out)
 
 
 def show_exhibits(path: Path) -> int:
@@ -91,8 +113,9 @@ def end_run(path: Path) -> int:
     rows = place("modelzoo.results.summary:rows")(file.result)
     place("modelzoo.cli.run:_show")(file, rows, out, Namespace(details=False, profiling=True))
     for entry in file.result.validity:
-        place("modelzoo.report.terminal:show_validity")(entry, out)
-    place("modelzoo.report.fleet:show_sharding")(file.result.sharding, out)
+        show("modelzoo.report.terminal:show_validity", "modelzoo.report.validity:document", entry, out)
+    sharding = file.result.sharding
+    show("modelzoo.report.fleet:show_sharding", "modelzoo.report.fleet:sharding_document", sharding, out)
     return place("modelzoo.cli.run:exit_code")(file.result, rows, True)
 
 
@@ -119,7 +142,8 @@ def end_load(path: Path) -> int:
         out.print(line, soft_wrap=True, markup=False)
     for run in load.runs:
         out.print(report.run_line(run, load), soft_wrap=True, markup=False)
-    place("modelzoo.report.terminal:show_load")(file.result, out)
+    name = "modelzoo.report.terminal:show_load"
+    show(name, "modelzoo.report.load:document", load if former(name) is None else file.result, out)
     place("modelzoo.cli.serving:end")(None, file, place("modelzoo.report.plots.load:write_file"), out)
     out.print(f"command: {report.command(file.result)}", soft_wrap=True, markup=False)
     return 0 if place("modelzoo.results.load:is_valid")(load) else 1
@@ -128,10 +152,11 @@ def end_load(path: Path) -> int:
 def end_sessions(folder: Path) -> int:
     """What ``run --sessions`` and ``fleet run`` print of several results; what is kept of them is known afterwards."""
     results, out = [read(path) for path in sorted(folder.iterdir())], console()
-    place("modelzoo.report.sessions:show_sessions")(place("modelzoo.results.sessions:over_sessions")(results), out)
+    found = place("modelzoo.results.sessions:over_sessions")(results)
+    show("modelzoo.report.sessions:show_sessions", "modelzoo.report.sessions:document", found, out)
     named = [place("modelzoo.fleet.kinds:HostResult")(rank, f"host-{rank}", each) for rank, each in enumerate(results)]
     kinds = place("modelzoo.fleet.kinds:kinds")(named, place("modelzoo.comparison.basis:read_histories")(results))
-    place("modelzoo.report.fleet:show_comparison")(place("modelzoo.records.hosts:FleetComparison")((), kinds), out)
+    show_comparison(place("modelzoo.records.hosts:FleetComparison")((), kinds), out)
     return 0
 
 

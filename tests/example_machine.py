@@ -6,6 +6,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
 from modelzoo.records.libraries import Build, Libraries, Library
 from modelzoo.records.machine import Cache, CpuUsage, Machine, Threads
+from modelzoo.records.noise import MachineNoise, WorkloadNoise
 
 SERVER = Machine(
     cpu="Neoverse-N2",
@@ -95,6 +96,13 @@ TWO_CORES = Ceilings(
     other_cores=0.0,
 )
 """Ceilings of a machine with two cores."""
+NOISE = MachineNoise(
+    sessions=6,
+    first="2026-01-01T00:00:00+00:00",
+    last="2026-02-03T00:00:00+00:00",
+    reference_spread=0.034,
+    workloads=(WorkloadNoise("bert", 2, 0.021, 0.2), WorkloadNoise("resnet50", 6, 0.051, 0.062, 0.043, 5, 0.027)),
+)
 
 
 def machine_with(**changes: object) -> Machine:

@@ -4,3 +4,5 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data"
+SNAPSHOTS = ROOT / "tests" / "snapshots"
+"""What views show, approved by people."""

@@ -264,7 +264,7 @@ def test_another_torch_comes_with_its_torchvision_and_the_pins_of_the_lock(
     (install,) = (line for line in checkout.calls() if line.startswith("uv "))
     assert install.endswith(f"torch=={version} torchvision=={vision}.*")
     requirements = (environment / "requirements.txt").read_text().splitlines()
-    assert {"torch>=1.13", "msgspec>=0.20", "matplotlib>=3.6"} < set(requirements)
+    assert {"torch>=1.13", "msgspec>=0.20", "matplotlib>=3.7"} < set(requirements)
     constraints = (environment / "constraints.txt").read_text()
     assert f"\n{numpy}" in constraints
     assert not re.search("^(torch|nvidia|triton|sympy)", constraints, re.MULTILINE)

@@ -219,12 +219,11 @@ def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: b
         from modelzoo.report.compare_export import csv_export, json_text, junit
 
         return {"csv": csv_export, "json": json_text, "junit": junit}[form](judged)
+    from modelzoo.document import markdown, terminal
     from modelzoo.report.compare import document
-    from modelzoo.report.compare_render import markdown, terminal
 
-    blocks = [document(found, each, details=details) for found, each in judged]
-    parts = [markdown(each) if form == "markdown" else terminal(each, colour=colour) for each in blocks]
-    return "\n".join(parts)
+    blocks = [block for found, each in judged for block in document(found, each, details=details)]
+    return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=colour)
 
 
 def _write(text: str, path: str | None) -> None:

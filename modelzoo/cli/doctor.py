@@ -40,14 +40,14 @@ def doctor(args: argparse.Namespace) -> int:
         EnvironmentProblem: torch cannot be imported.
         UsageError: the file named by ``--json`` cannot be written.
     """
-    from modelzoo.report.doctor import show_doctor_report
-    from modelzoo.report.terminal import console
+    from modelzoo.document import terminal
+    from modelzoo.report.doctor import document
 
-    out = console()
+    out = terminal.console()
     report = examine(out, fresh=args.fresh)
     if args.device != "cpu":
         report = replace(report, accelerator=examine_device(out, args.device, report, fresh=args.fresh))
-    show_doctor_report(out, report)
+    terminal.show(document(report), out)
     if args.json:
         write_doctor_report(report, Path(args.json))
     return 0

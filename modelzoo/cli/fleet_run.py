@@ -35,7 +35,7 @@ def run_command(args: argparse.Namespace) -> int:
         as ``modelzoo run`` for this host, and 2 if the host of the store refuses it; on the host of the store also 1
         if another host did not measure.
     """
-    from modelzoo.report import terminal
+    from modelzoo.document import terminal
 
     if args.sessions != 1 or args.trace:
         raise UsageError("--sessions and --trace are for one host: call 'modelzoo run' with them there")
@@ -51,10 +51,10 @@ def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Cal
         facts: what all hosts must measure alike, by name.
         measure: measures, writes the complete result to a file, and returns the exit code for this host.
     """
+    from modelzoo.document import terminal
     from modelzoo.fleet.gathering import measure_together
     from modelzoo.fleet.meeting import store_of
     from modelzoo.fleet.membership import membership
-    from modelzoo.report import terminal
 
     here = membership(os.environ, args.store, args.bind)
     directory, out = _directory(args), terminal.console()
@@ -123,8 +123,9 @@ def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> 
     Raises:
         ModelzooError: it is not complete, or nothing could be timed.
     """
-    from modelzoo.report import terminal
+    from modelzoo.document import terminal
     from modelzoo.report.progress import LiveProgress
+    from modelzoo.report.run import document
     from modelzoo.results import summary
     from modelzoo.results.store import ResultFile
 
@@ -140,7 +141,7 @@ def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> 
     if failed is not None:
         raise WorkerError(failed.error or "no run has ended")
     rows = summary.rows(stored.result)
-    terminal.show(stored.result, rows, out, details=args.details)
+    terminal.show(document(stored.result, rows, details=args.details), out)
     print_lines(result_lines(stored.result, rows))
     return exit_code(stored.result, rows, args.strict)
 
@@ -148,11 +149,12 @@ def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> 
 def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path, out: Console) -> int:
     """Compare the hosts of each kind, and write and print what was found."""
     from modelzoo.comparison.basis import read_histories
+    from modelzoo.document import terminal
     from modelzoo.files import write_atomically
     from modelzoo.fleet.kinds import kinds
     from modelzoo.records.codec import encode_json
     from modelzoo.records.hosts import FleetComparison
-    from modelzoo.report.fleet import show_comparison, total_line
+    from modelzoo.report.fleet import comparison_document, total_line
 
     results = [gathered.results[rank] for rank in sorted(gathered.results)]
     found = FleetComparison(hosts, kinds(results, read_histories(each.result for each in results)))
@@ -161,7 +163,8 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
         write_atomically(path, encode_json(found) + b"\n")
     except OSError as error:
         raise ModelzooError(f"cannot write {path}: {error.strerror}") from error
-    show_comparison(found, out)
+    out.print()
+    terminal.show(comparison_document(found), out)
     instances = [each.result for each in results if each.result.throughput is not None]
     if instances:
         out.print(total_line(instances), soft_wrap=True, markup=False, highlight=False)

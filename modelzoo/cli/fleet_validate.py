@@ -11,6 +11,7 @@ from modelzoo.cli import options
 from modelzoo.cli.output import new_result, print_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.sessions import INTERRUPTED
+from modelzoo.cli.validate import show
 from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.formatting import printable
 from modelzoo.setting import Plan, Setting
@@ -59,7 +60,7 @@ class _Call:
     def __init__(
         self, jobs: Jobs, args: argparse.Namespace, here: Membership, store: Address, files: ShardFiles
     ) -> None:
-        from modelzoo.report import terminal
+        from modelzoo.document import terminal
         from modelzoo.results.store import ResultFile
 
         self._jobs, self._args, self._here, self._store, self._files = jobs, args, here, store, files
@@ -86,12 +87,13 @@ class _Call:
 
     def _judge_setting(self, work: Workload, setting: Setting, group: int) -> int:
         """Take part in judging one setting; the exit code is that of the judgement on the host of the store."""
+        from modelzoo.document import terminal
         from modelzoo.fleet.store import StoreLostError
         from modelzoo.fleet.validation import cannot_judge, judge_together
         from modelzoo.measure.request import Request
         from modelzoo.measure.shard_calls import Shards
         from modelzoo.records.run import ValidityEntry, now
-        from modelzoo.report import fleet, terminal
+        from modelzoo.report import fleet
         from modelzoo.report.exhibits import ExhibitWriter
 
         args, stored, started = self._args, self._stored, now()
@@ -115,8 +117,13 @@ class _Call:
                 work.name, group, setting, exit_code=2, error=str(error), started=started, ended=now()
             )
         stored.add_validity(entry)
-        terminal.show_validity(entry, self._out)
-        fleet.show_sharding([each for each in stored.result.sharding if each.group == group], self._out)
+        sharding = [each for each in stored.result.sharding if each.group == group]
+        if group:
+            self._out.print()
+        show(entry, self._out)
+        if sharding:
+            self._out.print()
+        terminal.show(fleet.sharding_document(sharding), self._out)
         return entry.exit_code
 
     def _conclude(

@@ -97,8 +97,8 @@ def load(args: argparse.Namespace) -> int:
     Raises:
         ModelzooError: the command line is not valid, or the setting cannot run.
     """
+    from modelzoo.document import terminal
     from modelzoo.report import load as report
-    from modelzoo.report import terminal
     from modelzoo.report.plots import load as plots
     from modelzoo.results import load as results
 
@@ -113,8 +113,10 @@ def load(args: argparse.Namespace) -> int:
     finally:
         found = results.of(stored.result)
         if found.runs:
-            terminal.show_load(stored.result, out)
-            serving.end(args.plot, stored, plots.write_file, out)
+            out.print()
+            terminal.show(report.document(found), out)
+            data = plots.of_result(stored.result)
+            serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
     if interrupted:
         print(f"modelzoo: interrupted; {len(found.runs)} finished runs are stored in {stored.path}", file=sys.stderr)
         return INTERRUPTED

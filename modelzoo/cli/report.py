@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 from modelzoo.cli.output import add_details, print_lines, result_lines, write_output
 from modelzoo.cli.result_files import read_all, result_files, short_names
 from modelzoo.errors import UsageError
+from modelzoo.formatting import printable
 
 if TYPE_CHECKING:
+    from modelzoo.document import Block
+    from modelzoo.records.run import Result
     from modelzoo.report.page.build import Given
 
 
@@ -58,41 +61,64 @@ def report(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace) -> int:
-    from modelzoo.report import terminal
-    from modelzoo.results import summary, tuning
+    from modelzoo.document import terminal
 
     stored = read_all(args.results)
     out = terminal.console()
-    lines: list[str] = []
-    for path, result in stored:
-        out.print(f"{path}: {result.created}, modelzoo {result.version}", soft_wrap=True, markup=False)
-        if result.tuning is not None:
-            terminal.show_tuning(result, out)
-        if result.throughput is not None:
-            # Its runs tell what the instances were, without timing.
-            terminal.show_throughput(result, out)
-            continue
-        if result.load is not None:
-            terminal.show_load(result, out)
-            continue
-        result = tuning.measured(result)
-        rows = summary.rows(result)
-        if rows:
-            if args.kernels or args.details:
-                terminal.show_kernels(result, out)
-            terminal.show(result, rows, out, details=args.details)
-        for entry in result.validity:
-            if not rows or args.kernels or args.details:
-                terminal.show_validity(entry, out)
-        lines += result_lines(result, rows)
-    print_lines(lines)
+    said: list[str] = []
+    for number, (path, result) in enumerate(stored):
+        if number:
+            out.print()
+        heading = f"{printable(str(path))}: {result.created}, modelzoo {result.version}"
+        # A name of a file is not wrapped, so that it can be copied.
+        out.print(heading, soft_wrap=True, markup=False)
+        blocks = _blocks(result, args)
+        if blocks:
+            out.print()
+        terminal.show(blocks, out)
+        said += _lines(result)
+    print_lines(said)
     return 0
+
+
+def _blocks(result: Result, args: argparse.Namespace) -> list[Block]:
+    """What the command that measured ``result`` printed."""
+    from modelzoo.report import load, run, throughput, tuning, validity
+    from modelzoo.results import load as results_load
+    from modelzoo.results import summary
+    from modelzoo.results import tuning as results_tuning
+
+    if result.throughput is not None:
+        # Its runs tell what the instances were, without timing.
+        return throughput.document(result)
+    if result.load is not None:
+        return load.document(results_load.of(result))
+    blocks = tuning.document(result) if result.tuning is not None else []
+    result = results_tuning.measured(result)
+    rows = summary.rows(result)
+    if rows:
+        blocks += run.kernels(result) if args.kernels or args.details else []
+        blocks += run.document(result, rows, details=args.details)
+    if not rows or args.kernels or args.details:
+        blocks += [block for entry in result.validity for block in validity.document(entry)]
+    return blocks
+
+
+def _lines(result: Result) -> list[str]:
+    """The lines for stdout; instances are not timed one by one."""
+    from modelzoo.results import summary, tuning
+
+    if result.throughput is not None or result.load is not None:
+        return []
+    result = tuning.measured(result)
+    return result_lines(result, summary.rows(result))
 
 
 def _write_page(args: argparse.Namespace) -> int:
     from modelzoo.comparison.basis import read_histories
     from modelzoo.comparison.compare import Question
-    from modelzoo.report.page import build, rendering
+    from modelzoo.document.html import html
+    from modelzoo.report.page import build
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
@@ -105,7 +131,7 @@ def _write_page(args: argparse.Namespace) -> int:
         names = [f"Result {number}" for number in range(1, len(names) + 1)]
     given = [_given(name, path, args.redact) for name, path in zip(names, args.results)]
     histories = read_histories(session.result for each in given for session in each.sessions)
-    page = rendering.html(build.page(given, Question(histories=histories)))
+    page = html(build.page(given, Question(histories=histories)))
     write_output(target, page)
     print_lines([f"page: {target}"])
     return 0

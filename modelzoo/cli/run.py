@@ -57,7 +57,7 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         line was invalid, the result could not be written or the predictions could not be judged; 130 if the user
         interrupted it. Of several sessions, the largest.
     """
-    from modelzoo.report import terminal
+    from modelzoo.document import terminal
 
     if args.trace and not Path(args.trace).absolute().parent.is_dir():
         raise UsageError(f"--trace {args.trace}: its directory does not exist")
@@ -107,15 +107,16 @@ def _ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:
 
 
 def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: argparse.Namespace) -> None:
-    from modelzoo.report import terminal
+    from modelzoo.document import terminal
+    from modelzoo.report import run as view
     from modelzoo.report.plots import roofline
 
-    if args.details or args.profiling:
-        terminal.show_kernels(stored.result, out)
-    if rows:
-        terminal.show(stored.result, rows, out, details=args.details)
+    blocks = view.kernels(stored.result) if args.details or args.profiling else []
+    blocks += view.document(stored.result, rows, details=args.details) if rows else []
+    terminal.show(blocks, out)
     try:
-        plot = roofline.write_file(stored.result, stored.path.with_suffix(".svg"))
+        data = roofline.of_result(stored.result)
+        plot = roofline.plot(data).write(stored.path.with_suffix(".svg")) if data is not None else None
     except OSError as error:  # the disk is full
         plot = None
         out.print(f"no roofline: its file cannot be written: {error.strerror}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Optional
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo.errors import UsageError
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from modelzoo.records.machine import Machine
-    from modelzoo.records.run import Result
     from modelzoo.records.topology import Topology
+    from modelzoo.report.plots.plot import Plot
     from modelzoo.results.store import ResultFile
 
 
@@ -47,15 +47,13 @@ def read_host() -> tuple[Machine, Topology]:
     return machine, topology
 
 
-def end(
-    named: Optional[str], stored: ResultFile, write_plot: Callable[[Result, Path], Optional[Path]], out: Console
-) -> None:
+def end(named: Optional[str], stored: ResultFile, plot: Optional[Plot], out: Console) -> None:
     """Write the plot, and say where it and the result are.
 
     Args:
         named: the plot's file; ``None`` stands for one beside the result.
         stored: the result.
-        write_plot: writes the plot of a result; returns ``None`` if there is nothing to draw.
+        plot: the plot; ``None`` if there is nothing to draw.
         out: printed to.
 
     Raises:
@@ -63,9 +61,8 @@ def end(
     """
     path = Path(named) if named else stored.path.with_suffix(".svg")
     try:
-        plot = write_plot(stored.result, path)
+        if plot is not None:
+            out.print(f"plot: {plot.write(path)}", soft_wrap=True, markup=False)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --plot FILE") from error
-    if plot is not None:
-        out.print(f"plot: {plot}", soft_wrap=True, markup=False)
     out.print(f"result: {stored.path}", soft_wrap=True, markup=False)

@@ -60,10 +60,12 @@ def repeat(
         print(f"modelzoo: interrupted{stored}", file=sys.stderr)
         codes.append(INTERRUPTED)
     if len(complete) > 1:
-        from modelzoo.report.sessions import show_sessions
+        from modelzoo.document import terminal
+        from modelzoo.report.sessions import document
         from modelzoo.results.sessions import over_sessions
 
-        show_sessions(over_sessions(complete), out)
+        out.print()
+        terminal.show(document(over_sessions(complete)), out)
     return max(codes)
 
 

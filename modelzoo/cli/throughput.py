@@ -123,8 +123,8 @@ def throughput(args: argparse.Namespace) -> int:
         ModelzooError: the command line is not valid, the setting cannot run, or no configuration meets the bound and
             could be soaked.
     """
+    from modelzoo.document import terminal
     from modelzoo.measure.request import Request
-    from modelzoo.report import terminal
     from modelzoo.report.progress import LiveProgress
     from modelzoo.throughput.search import Search, failure
 
@@ -268,12 +268,14 @@ def _soak(args: argparse.Namespace, search: Search, progress: LiveProgress) -> N
 
 def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
     """Print what was found, and write the plot."""
-    from modelzoo.report import terminal
+    from modelzoo.document import terminal
     from modelzoo.report import throughput as report
     from modelzoo.report.plots import throughput as plots
 
-    terminal.show_throughput(stored.result, out)
+    out.print()
+    terminal.show(report.document(stored.result), out)
     line = report.command(stored.result, args.workload)
     if line is not None:
         out.print(f"command: {line}", soft_wrap=True, markup=False)
-    serving.end(args.plot, stored, plots.write_file, out)
+    data = plots.of_result(stored.result)
+    serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)

@@ -68,7 +68,7 @@ def tune(args: argparse.Namespace) -> int:
     Raises:
         ModelzooError: the command line is not valid, or the default setting cannot run.
     """
-    from modelzoo.report import terminal
+    from modelzoo.document import terminal
     from modelzoo.report.progress import LiveProgress
     from modelzoo.tuning.search import Search
 
@@ -160,10 +160,13 @@ def _left(result: Result) -> float:
 
 def _show(stored: ResultFile, workload: str, script: str, out: Console) -> None:
     """Print what was found, and write the settings file and the Python beside the result."""
-    from modelzoo.report import terminal, tuning_files
+    from modelzoo.document import terminal
+    from modelzoo.report import tuning as view
+    from modelzoo.report import tuning_files
     from modelzoo.results import summary, tuning
 
-    terminal.show_tuning(stored.result, out)
+    out.print()
+    terminal.show(view.document(stored.result), out)
     if tuning.of(stored.result).is_complete:
         for line in tuning_files.write(stored.result, stored.path, workload, script):
             out.print(line, soft_wrap=True, markup=False)

@@ -9,10 +9,13 @@ from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import new_result, print_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.errors import ModelzooError
+from modelzoo.formatting import printable
 from modelzoo.setting import Plan, Setting
 from modelzoo.workload import Workload
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from modelzoo.measure.request import OnEvent
     from modelzoo.records.run import ValidityEntry
 
@@ -38,7 +41,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         0 if all are valid or only numbers were judged, 1 if one is not valid, 2 if one is inconclusive or could not be
         judged, which counts as worse than not valid.
     """
-    from modelzoo.report import terminal
+    from modelzoo.document import terminal
     from modelzoo.report.progress import LiveProgress
     from modelzoo.report.validity import valid_line
     from modelzoo.results.store import ResultFile
@@ -53,12 +56,26 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
             for setting in settings:
                 entry = judge_setting(work, setting, group, how, progress.judging)
                 stored.add_validity(entry)
-                terminal.show_validity(entry, out)
+                if group:
+                    out.print()
+                show(entry, out)
                 group += 1
     out.print(f"result: {stored.path}", soft_wrap=True)
     entries = stored.result.validity
     print_lines(valid_line(entry.report.validity) for entry in entries if entry.report is not None)
     return max(entry.exit_code for entry in entries)
+
+
+def show(entry: ValidityEntry, out: Console) -> None:
+    """Print a judgement, or the error on one line if there is none."""
+    from modelzoo.document import terminal
+    from modelzoo.report import validity
+
+    if entry.report is None:
+        error = printable(entry.error or "it could not be judged")
+        out.print(f"modelzoo: error: {entry.workload}: {error}", style="bold red", soft_wrap=True, markup=False)
+    else:
+        terminal.show(validity.document(entry), out)
 
 
 def judge_setting(

@@ -50,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def weights(args: argparse.Namespace) -> int:
     """Run ``modelzoo weights``; returns the exit code, 2 if a checkpoint is damaged."""
-    from modelzoo.report import terminal
+    from modelzoo.document import terminal
+    from modelzoo.report import weights as view
 
     if args.action == "convert":
         return _convert(args)
@@ -60,7 +61,7 @@ def weights(args: argparse.Namespace) -> int:
     if args.action == "fetch":
         _fetch(workloads, every=args.all)
     rows, errors = _table(workloads, verify=args.action == "verify")
-    terminal.show_weights(rows, terminal.console())
+    terminal.show(view.document(rows), terminal.console())
     for error in errors:
         print(f"modelzoo: error: {error}", file=sys.stderr)
     return 2 if errors else 0
@@ -92,9 +93,9 @@ def _fetch(workloads: Sequence[Workload], every: bool) -> None:
                     raise WeightsError(f"{error}; {hint}") from error
 
 
-def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str, ...]], list[str]]:
+def _table(workloads: Sequence[Workload], verify: bool) -> tuple[list[tuple[str, str, str, str, str]], list[str]]:
     """Rows (workload, checkpoint, megabytes, state, path or source), and an error for each damaged checkpoint."""
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[str, str, str, str, str]] = []
     errors: list[str] = []
     for workload in workloads:
         for checkpoint in workload.checkpoints():

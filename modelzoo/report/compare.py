@@ -1,47 +1,18 @@
-"""A comparison as a document: what stands above its table, below it and in its footnotes. Pure.
-
-``modelzoo.report.compare_render`` prints the document in a terminal or as Markdown.
-"""
+"""A comparison as a document: what stands above its table, below it and in its footnotes. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Union
 
 from modelzoo.comparison.conditions import VARIES
 from modelzoo.comparison.gate import Gate
 from modelzoo.comparison.model import Basis, Comparison, Explanation, Metric, Outcome, Rates, Row, Side
+from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, lines, named
+from modelzoo.frozen import replace
 from modelzoo.report import compare_columns
 from modelzoo.report.compare_columns import setting_text
 from modelzoo.report.compare_explanations import passes_text
 from modelzoo.report.results_table import ratio
-from modelzoo.report.table import Column
-
-
-@dataclass(frozen=True)
-class Heading:
-    """The title of what follows."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Items:
-    """Sentences, each with what it begins with (``[1]``, ``note:``), which may be empty."""
-
-    items: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Tabular:
-    """A table; ``wraps`` says that its cells are long and may take several lines."""
-
-    columns: tuple[Column, ...]
-    wraps: bool = False
-
-
-Block = Union[Heading, Items, Tabular]
 
 QUANTITY = {
     Metric.LATENCY: "latency of one forward batch",
@@ -75,12 +46,18 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
         gate: what became of its rows.
         details: also everything that both sides share, and explanations of rows that are neither faster nor slower.
     """
+    title = f"{comparison.other.name} compared with {comparison.base.name}"
     notes, marks = footnotes(comparison)
+    legend = lines(*_legend(comparison))
     blocks: list[Block] = [
-        Heading(f"{comparison.other.name} compared with {comparison.base.name}"),
-        Items(tuple(_sides(comparison, details=details))),
-        Tabular(tuple(compare_columns.row_columns(comparison, marks))),
-        Items((*notes, *(("", line) for line in _legend(comparison)))),
+        Section(
+            title,
+            (
+                named(_sides(comparison, details=details)),
+                Table(title, tuple(compare_columns.row_columns(comparison, marks))),
+                replace(legend, items=(*notes, *legend.items)),
+            ),
+        )
     ]
     blocks += _differences(comparison)
     decided = {(row.workload, row.label) for row in comparison.rows if row.outcome in DECIDED}
@@ -91,20 +68,20 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
     blocks += _rates(comparison)
     blocks += _costs(comparison)
     if gate.conditions:
-        blocks += [Heading("Result"), Items(tuple(("", line) for line in gate_lines(comparison, gate)))]
+        blocks.append(Section("Result", (lines(*gate_lines(comparison, gate)),)))
     return blocks
 
 
 def _sides(comparison: Comparison, *, details: bool) -> Iterator[tuple[str, str]]:
     for side in (comparison.base, comparison.other):
-        yield f"{side.name}:", _origin(side)
+        yield side.name, _origin(side)
     # Values that differ between rows say nothing here.
     shared = [(name, value) for name, value in comparison.conditions.shared if value != VARIES]
     shown = [f"{name} {value}" for name, value in shared if details or name in HEADLINE]
     if len(shown) < len(shared):
         shown.append(f"{len(shared) - len(shown)} more with --details")
     if shown:
-        yield "both:", "; ".join(shown)
+        yield "both", "; ".join(shown)
 
 
 def _origin(side: Side) -> str:
@@ -116,7 +93,7 @@ def _origin(side: Side) -> str:
     return f"{count} session{'s' if count > 1 else ''}, {' to '.join(days)}, {where}"
 
 
-def footnotes(comparison: Comparison) -> tuple[list[tuple[str, str]], dict[int, str]]:
+def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
     """Return the footnotes, each with its mark, and the marks of each row; equal notes are one."""
     numbers: dict[str, int] = {}
     marks: dict[int, str] = {}
@@ -125,7 +102,7 @@ def footnotes(comparison: Comparison) -> tuple[list[tuple[str, str]], dict[int, 
         for text in texts:
             numbers.setdefault(text, len(numbers) + 1)
         marks[index] = " ".join(f"[{numbers[text]}]" for text in texts)
-    return [(f"[{number}]", text) for text, number in numbers.items()], marks
+    return [Line(Text(text), mark=f"[{number}]") for text, number in numbers.items()], marks
 
 
 def _notes_of(row: Row) -> list[str]:
@@ -180,24 +157,27 @@ def row_name(row: Row) -> str:
 def _differences(comparison: Comparison) -> list[Block]:
     if not comparison.conditions.differing:
         return []
-    columns = compare_columns.difference_columns(comparison)
-    return [Heading("What differs, the most decisive first"), Tabular(tuple(columns), wraps=True)]
+    return [
+        _tabular("What differs, the most decisive first", compare_columns.difference_columns(comparison), wraps=True)
+    ]
+
+
+def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = False) -> Section:
+    """A section that consists of a table and what follows it."""
+    return Section(title, (Table(title, tuple(columns), wraps=wraps), *more))
 
 
 def _explanation(found: Explanation, comparison: Comparison) -> list[Block]:
     names = (comparison.base.name, comparison.other.name)
-    return [
-        Heading(f"Where the difference of {found.workload} {found.label} comes from"),
-        Items((("", passes_text(found, names)),)),
-        Tabular(tuple(compare_columns.explanation_columns(found, names)), wraps=True),
-    ]
+    title = f"Where the difference of {found.workload} {found.label} comes from"
+    columns = compare_columns.explanation_columns(found, names)
+    return [Section(title, (lines(passes_text(found, names)), Table(title, tuple(columns), wraps=True)))]
 
 
 def _stages(comparison: Comparison) -> list[Block]:
     if not comparison.stages:
         return []
-    columns = compare_columns.stage_columns(comparison)
-    return [Heading("Stages of the pipelines, seconds per batch"), Tabular(tuple(columns))]
+    return [_tabular("Stages of the pipelines, seconds per batch", compare_columns.stage_columns(comparison))]
 
 
 def _rates(comparison: Comparison) -> list[Block]:
@@ -206,16 +186,18 @@ def _rates(comparison: Comparison) -> list[Block]:
         return []
     names = (comparison.base.name, comparison.other.name)
     sides = [(name, rates) for each in comparison.rates for name, rates in zip(names, (each.base, each.other))]
+    texts = dict.fromkeys(text for name, each in sides for text in _assumed(name, each))
     return [
-        Heading("Throughput per machine, physical core and vCPU"),
-        Tabular(tuple(compare_columns.rate_columns(comparison.rates, names))),
-        Items(
-            tuple(
-                (compare_columns.ASSUMED, text)
-                for text in dict.fromkeys(text for name, each in sides for text in _assumed(name, each))
-            )
-        ),
+        _tabular(
+            "Throughput per machine, physical core and vCPU",
+            compare_columns.rate_columns(comparison.rates, names),
+            Lines(tuple(map(_extrapolated, texts))),
+        )
     ]
+
+
+def _extrapolated(text: str) -> Line:
+    return Line(Text(text), mark=compare_columns.ASSUMED)
 
 
 def _assumed(name: str, rates: Rates) -> Iterator[str]:
@@ -229,18 +211,20 @@ def _costs(comparison: Comparison) -> list[Block]:
     if not comparison.costs:
         return []
     names, first = (comparison.base.name, comparison.other.name), comparison.costs[0]
-    lines: list[tuple[str, str]] = []
+    found: list[Line] = []
     for name, price in zip(names, (first.base_price, first.other_price)):
         dated = f" on {price.date}" if price.date else ""
         text = f"{price.per_hour:g} {price.currency}".rstrip() + f" per hour{dated} ({price.source})"
-        lines.append((f"{name}:", text))
+        found.append(Line(Text(text), name))
     for cost in comparison.costs:
         for name, text in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
-            lines += [(compare_columns.ASSUMED, f"Extrapolated: {name} {text}.")] if text else []
+            found += [_extrapolated(f"Extrapolated: {name} {text}.")] if text else []
     return [
-        Heading("Cost of a million inferences"),
-        Tabular(tuple(compare_columns.cost_columns(comparison.costs, names))),
-        Items(tuple(dict.fromkeys(lines))),
+        _tabular(
+            "Cost of a million inferences",
+            compare_columns.cost_columns(comparison.costs, names),
+            Lines(tuple(dict.fromkeys(found))),
+        )
     ]
 
 

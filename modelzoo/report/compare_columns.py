@@ -19,22 +19,22 @@ from modelzoo.comparison.model import (
     Row,
     RowRates,
 )
+from modelzoo.document import Column, Tone
 from modelzoo.formatting import MISSING, percent, seconds, significant
 from modelzoo.report.results_table import interval, ratio
-from modelzoo.report.table import Column
 
 NOTHING = "~"
 """Shown in place of a ratio if the sides cannot be compared."""
 ASSUMED = "*"
 """Marks a number that was not measured, but extrapolated."""
-OUTCOME_STYLE = {
-    Outcome.FASTER: "green",
-    Outcome.LESS: "green",
-    Outcome.SLOWER: "red",
-    Outcome.MORE: "red",
-    Outcome.SAME: "cyan",
-    Outcome.AMBIGUOUS: "yellow",
-    Outcome.NOT_COMPARABLE: "bold red",
+OUTCOME_TONE = {
+    Outcome.FASTER: Tone.BETTER,
+    Outcome.LESS: Tone.BETTER,
+    Outcome.SLOWER: Tone.WORSE,
+    Outcome.MORE: Tone.WORSE,
+    Outcome.SAME: Tone.SAME,
+    Outcome.AMBIGUOUS: Tone.OPEN,
+    Outcome.NOT_COMPARABLE: Tone.BAD,
 }
 _MEGABYTE = 1e6
 
@@ -53,7 +53,7 @@ def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column
         "" if index and rows[index - 1].workload == row.workload else row.workload for index, row in enumerate(rows)
     )
     verdicts = tuple(_verdict(row, marks.get(index, "")) for index, row in enumerate(rows))
-    styles = tuple(OUTCOME_STYLE[row.outcome] for row in rows)
+    tones = tuple(OUTCOME_TONE[row.outcome] for row in rows)
     base, other = comparison.base.name, comparison.other.name
     return [
         Column("workload", (*workloads, *(("geometric mean",) if shows_mean else ()))),
@@ -65,7 +65,7 @@ def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column
             (*map(_ratio, rows), *((ratio(comparison.mean),) if shows_mean else ())),
             is_number=True,
         ),
-        Column("verdict", (*verdicts, *last), styles=(*styles, *last)),
+        Column("verdict", (*verdicts, *last), tones=(*tones, *((Tone.PLAIN,) if shows_mean else ()))),
     ]
 
 

@@ -26,12 +26,13 @@ from modelzoo.comparison.model import (
     Side,
 )
 from modelzoo.comparison.stage_row import StageRow
+from modelzoo.document import Column
+from modelzoo.document.delimited import csv_text
 from modelzoo.formatting import printable
 from modelzoo.records.codec import encode_json
 from modelzoo.report.compare import row_name
 from modelzoo.report.compare_columns import setting_text
 from modelzoo.report.results_table import ratio
-from modelzoo.report.table import Column, csv_text
 from modelzoo.version import __version__
 
 FORMAT = "modelzoo-comparison/1.0"

@@ -1,10 +1,10 @@
-"""What ``modelzoo doctor`` prints."""
+"""What ``modelzoo doctor`` found, as a document. Pure."""
 
 from __future__ import annotations
 
-import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
+from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
 from modelzoo.formatting import MISSING, percent
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.doctor import AcceleratorReport, DoctorReport
@@ -12,38 +12,25 @@ from modelzoo.records.libraries import Libraries, Library
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.noise import MachineNoise
 from modelzoo.report.accelerators import accelerator_text, lacking
-from modelzoo.report.terminal import WIDTH
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from modelzoo.warning import rank
 
 
-def show_doctor_report(out: Console, report: DoctorReport) -> None:
-    """Print the machine, its ceilings, how it scales over threads, its noise, and the warnings."""
-    from rich.text import Text
-
-    table = _make_table("machine")
+def document(report: DoctorReport) -> list[Block]:
+    """Return the machine, its ceilings, how it scales over threads, its noise, and the warnings."""
     rows = machine_rows(report.machine) + library_rows(report.libraries) + usage_rows(report.usage)
-    for name, value in rows:
-        table.add_row(name, Text(value))
-    out.print(table)
+    found: list[Block] = [Table("Machine", tuple(Column("", cells) for cells in zip(*rows)))]
     if report.ceilings is None:
-        out.print("no ceilings: nothing is timed under an emulator")
+        found.append(lines("no ceilings: nothing is timed under an emulator"))
     else:
-        _show_ceilings(out, report.ceilings)
-        _show_ceiling_notes(out, report.ceilings, report.ceilings_kept)
-        _show_noise(out, report.noise)
+        notes = _ceiling_notes(report.ceilings, report.ceilings_kept)
+        found.append(Section("Ceilings", (_ceilings(report.ceilings), lines(*notes))))
+        found += _noise(report.noise)
     if report.accelerator is not None:
-        _show_accelerator(out, report.accelerator)
-    out.print()
-    if not report.warnings:
-        out.print("found nothing that would distort a result")
-    for warning in report.warnings:
-        # Texts may contain brackets, which are markup to rich.
-        out.print(Text.assemble((f"{warning.code}  ", "bold yellow"), warning.message))
-        # Hints are commands: copying them must give the same text.
-        out.print(Text(f"    → {warning.hint}"), soft_wrap=True)
+        found.append(_accelerator(report.accelerator))
+    warnings = tuple(
+        Notice(rank(each.code)[0], each.code, "", Text(each.message), Command(each.hint)) for each in report.warnings
+    )
+    return [*found, Notices(warnings) if warnings else lines("found nothing that would distort a result")]
 
 
 def machine_rows(machine: Machine) -> list[tuple[str, str]]:
@@ -122,73 +109,71 @@ def _describe_library(library: Library) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _show_ceilings(out: Console, ceilings: Ceilings) -> None:
-    table = _make_table("ceilings", header=True)
+def _ceilings(ceilings: Ceilings) -> Table:
     counts = sorted({1, ceilings.threads})
     sizes = sorted({product.size for product in ceilings.gemm})
-    table.add_column("threads", justify="right")
-    for size in sizes:
-        table.add_column(f"{size}³", justify="right")
-    table.add_column("best", justify="right", style="bold")
     speeds = {(g.precision, g.operator, g.threads, g.size): g.gflops for g in ceilings.gemm}
+    rows: list[tuple[str, ...]] = []
     for precision, operator in dict.fromkeys((g.precision, g.operator) for g in ceilings.gemm):
         for count in counts:
             values = [speeds.get((precision, operator, count, size)) for size in sizes]
             best = max((value for value in values if value is not None), default=None)
-            cells = ["–" if value is None else f"{value:.0f}" for value in [*values, best]]
-            table.add_row(f"{precision} {operator}, GFLOP/s", str(count), *cells)
+            cells = (MISSING if value is None else f"{value:.0f}" for value in [*values, best])
+            rows.append((f"{precision} {operator}, GFLOP/s", str(count), *cells))
     for count in counts:
         speed = ceilings.gb_per_second(count)
-        blank = ["" for _ in sizes]
-        table.add_row("copy, GB/s read + write", str(count), *blank, "–" if speed is None else f"{speed:.1f}")
-    out.print(table)
+        blank = ("" for _ in sizes)
+        rows.append(("copy, GB/s read + write", str(count), *blank, MISSING if speed is None else f"{speed:.1f}"))
+    titles = ("", "threads", *(f"{size}³" for size in sizes), "best")
+    columns = (
+        Column(title, tuple(row[index] for row in rows), is_number=index > 0) for index, title in enumerate(titles)
+    )
+    return Table("Ceilings", tuple(columns))
 
 
-def _show_ceiling_notes(out: Console, ceilings: Ceilings, kept: bool) -> None:
+def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
     origin = "from an earlier call; --fresh measures them again" if kept else f"measured in {ceilings.seconds:.0f} s"
     if not kept and not ceilings.quiet:
         origin += f", not kept: other programs used {ceilings.other_cores:.2f} cores"
-    out.print(f"({origin})", highlight=False)
+    yield f"({origin})"
     for precision in ("fp32", "bf16"):
         efficiency = ceilings.scaling(precision)
         if efficiency is not None and ceilings.threads > 1:
-            out.print(
+            yield (
                 f"{precision}: {ceilings.threads} threads are {efficiency * ceilings.threads:.2f} × one "
-                f"({100 * efficiency:.0f} % of perfect)",
-                highlight=False,
+                f"({100 * efficiency:.0f} % of perfect)"
             )
     fp32, bf16 = ceilings.gflops("fp32"), ceilings.gflops("bf16")
     if fp32 and bf16:
-        out.print(f"bf16 matrix products reach {bf16 / fp32:.2f} × fp32's speed", highlight=False)
+        yield f"bf16 matrix products reach {bf16 / fp32:.2f} × fp32's speed"
 
 
-def _show_accelerator(out: Console, report: AcceleratorReport) -> None:
-    from rich.text import Text
-
-    out.print()
-    out.print(Text(accelerator_text(report.device)))
-    for line in lacking(report.device):
-        out.print(Text(line))
-    _show_ceilings(out, report.ceilings)
+def _accelerator(report: AcceleratorReport) -> Section:
     origin = "from an earlier call; --fresh measures them again" if report.ceilings_kept else "measured by its events"
-    out.print(f"({origin})", highlight=False)
+    title = accelerator_text(report.device)
+    return Section(title, (lines(*lacking(report.device), f"({origin})"), _ceilings(report.ceilings)))
 
 
-def _show_noise(out: Console, noise: MachineNoise | None) -> None:
+def _noise(noise: MachineNoise | None) -> list[Block]:
     if noise is None:
-        out.print("\nnoise: not known yet; run 'modelzoo run', which measures it if no other programs are busy")
-        return
-    table = _make_table("noise", header=True)
-    for column in ("between processes", "within a process", "between sessions", "5 minutes show"):
-        table.add_column(column, justify="right")
-    for each in noise.workloads:
-        sessions = MISSING if each.between_sessions is None else f"{percent(each.between_sessions)} ({each.repeated})"
-        shown = MISSING if each.detectable is None else percent(each.detectable)
-        table.add_row(each.workload, percent(each.between_processes), percent(each.within_process), sessions, shown)
-    out.print()
-    out.print(table)
-    for line in noise_notes(noise):
-        out.print(textwrap.fill(line, min(WIDTH, out.width)), highlight=False)
+        return [lines("noise: not known yet; run 'modelzoo run', which measures it if no other programs are busy")]
+    found = noise.workloads
+    sessions = (
+        MISSING if each.between_sessions is None else f"{percent(each.between_sessions)} ({each.repeated})"
+        for each in found
+    )
+    columns = (
+        Column("", tuple(each.workload for each in found)),
+        Column("between processes", tuple(percent(each.between_processes) for each in found), is_number=True),
+        Column("within a process", tuple(percent(each.within_process) for each in found), is_number=True),
+        Column("between sessions", tuple(sessions), is_number=True),
+        Column(
+            "5 minutes show",
+            tuple(MISSING if each.detectable is None else percent(each.detectable) for each in found),
+            is_number=True,
+        ),
+    )
+    return [Section("Noise", (Table("Noise", columns), lines(*noise_notes(noise))))]
 
 
 def noise_notes(noise: MachineNoise) -> list[str]:
@@ -205,17 +190,6 @@ def noise_notes(noise: MachineNoise) -> list[str]:
     if all(each.between_sessions is None for each in noise.workloads):
         found.append("how much sessions differ is known after sessions of the same work on 3 days")
     return found
-
-
-def _make_table(title: str, header: bool = False) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_header=header, pad_edge=False)
-    table.add_column("" if header else "what", style="cyan", no_wrap=True)
-    if not header:
-        table.add_column("value")
-    return table
 
 
 def _count(number: int | None, noun: str) -> str:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from modelzoo.document import Block, Column, Table, lines
 from modelzoo.formatting import MISSING, duration, significant
 from modelzoo.records.hosts import FleetComparison, HostKind, HostLevel
 from modelzoo.records.run import Result
 from modelzoo.records.sharding import FleetHost, ShardingReport
-from modelzoo.report.table import Column, rich_table
-from modelzoo.report.terminal import WIDTH
 from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-
-def show_sharding(reports: Sequence[ShardingReport], out: Console) -> None:
-    """Print the hosts that judged a data set, and what is known of predictions that were made twice."""
+def sharding_document(reports: Sequence[ShardingReport]) -> list[Block]:
+    """Return the hosts that judged a data set, and what is known of predictions that were made twice."""
+    found: list[Block] = []
     for report in reports:
-        out.print()
-        out.print(rich_table(sharding_columns(report)))
-        out.print()
-        for line in sharding_notes(report):
-            out.print(textwrap.fill(line, min(WIDTH, out.width)), markup=False, highlight=False)
+        found += [Table("Hosts", tuple(sharding_columns(report))), lines(*sharding_notes(report))]
+    return found
 
 
 def sharding_columns(report: ShardingReport) -> list[Column]:
@@ -74,17 +66,10 @@ def _rate(host: FleetHost) -> str:
     return significant(host.items / host.seconds, 3) if host.seconds > 0 else MISSING
 
 
-def show_comparison(found: FleetComparison, out: Console) -> None:
-    """Print every host, how those of each kind compare, and what is different about an odd one."""
-    out.print()
-    out.print(rich_table(host_columns(found.hosts)))
-    for kind in found.kinds:
-        if kind.levels:
-            out.print()
-            out.print(rich_table(kind_columns(kind)))
-    out.print()
-    for line in comparison_notes(found):
-        out.print(textwrap.fill(line, min(WIDTH, out.width)), markup=False, highlight=False)
+def comparison_document(found: FleetComparison) -> list[Block]:
+    """Return every host, how those of each kind compare, and what is different about an odd one."""
+    kinds = [Table(kind.name, tuple(kind_columns(kind))) for kind in found.kinds if kind.levels]
+    return [Table("Hosts", tuple(host_columns(found.hosts))), *kinds, lines(*comparison_notes(found))]
 
 
 def host_columns(hosts: Sequence[FleetHost]) -> list[Column]:
@@ -111,7 +96,7 @@ def kind_columns(kind: HostKind) -> list[Column]:
     for subject in dict.fromkeys(each.subject for each in kind.levels if each.subject):
         levels = [found.get((host, subject)) for host in hosts]
         cells = tuple(MISSING if each is None else f"{each.ratio:.3f}" + (" *" if each.odd else "") for each in levels)
-        columns.append(Column(subject, cells, is_number=True, order=0))
+        columns.append(Column(subject, cells, is_number=True))
     return columns
 
 

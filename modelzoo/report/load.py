@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Optional
 
+from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, lines, named
 from modelzoo.formatting import MISSING, rounded, rounded_down, seconds, significant
 from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadgenRun, LoadRun, LoadSession, Scenario
 from modelzoo.records.run import Result
-from modelzoo.report.table import Column
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
+from modelzoo.warning import Severity
 
 _MOST_SIZES = 8
 """Batch sizes that are named one by one."""
@@ -95,6 +96,20 @@ def verdict(run: LoadRun, load: Load) -> str:
     return f"{bad} ({kinds})" if run.reasons else good
 
 
+def document(load: Load) -> list[Block]:
+    """Return the answer and what qualifies it, the runs, why runs are INVALID or failed, and the cross-check."""
+    found: list[Block] = [named([(load.workload, headline(load))], stands_out=True)]
+    if load.runs:
+        found.append(Table("Runs", tuple(columns(load)), Text(caption(load))))
+    reasons = tuple(Notice(Severity.INVALIDATES, failing(load), "", Text(each)) for each in reason_lines(load))
+    found += [Notices(reasons)] if reasons else []
+    if load.loadgen is not None:
+        said = Text(loadgen_sentence(load.loadgen))
+        found.append(Table("MLPerf LoadGen beside this suite", tuple(loadgen_columns(load)), said))
+    qualified = notes(load)
+    return [*found, lines(*qualified)] if qualified else found
+
+
 def columns(load: Load) -> list[Column]:
     """The runs as a table, by repeat and rate."""
     runs = ordered(load)
@@ -104,9 +119,16 @@ def columns(load: Load) -> list[Column]:
         titles.remove("repeat")
     optional = {"p95": 0, "batches": 1, "p90": 2, "late p99": 3, "repeat": 4}
     text = ("verdict", "batches")
-    styles = tuple("" if run.is_valid else "dim" for run in runs)
+    tones = tuple(Tone.PLAIN if run.is_valid else Tone.FAINT for run in runs)
+    verdicts = tuple(Tone.BETTER if run.is_valid else Tone.FAINT for run in runs)
     return [
-        Column(title, tuple(each[title] for each in table), title not in text, optional.get(title), styles)
+        Column(
+            title,
+            tuple(each[title] for each in table),
+            title not in text,
+            optional.get(title),
+            verdicts if title == "verdict" else tones,
+        )
         for title in titles
     ]
 

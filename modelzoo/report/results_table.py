@@ -10,20 +10,27 @@ from collections.abc import Sequence
 from typing import Callable
 
 from modelzoo import formatting, stats
+from modelzoo.document import Column, Table, Text, Tone
 from modelzoo.formatting import MISSING
 from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.validity import ValidityVerdict
 from modelzoo.report import differences
 from modelzoo.report.differences import UNKNOWN, ShownRow
-from modelzoo.report.table import Column
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import SpeedVerdict
 
-VERDICT_STYLE = {
-    SpeedVerdict.FASTER: "green",
-    SpeedVerdict.SLOWER: "red",
-    SpeedVerdict.SAME: "cyan",
-    SpeedVerdict.AMBIGUOUS: "yellow",
-    SpeedVerdict.REFUSED: "bold red",
+VERDICT_TONE = {
+    SpeedVerdict.FASTER: Tone.BETTER,
+    SpeedVerdict.SLOWER: Tone.WORSE,
+    SpeedVerdict.SAME: Tone.SAME,
+    SpeedVerdict.AMBIGUOUS: Tone.OPEN,
+    SpeedVerdict.REFUSED: Tone.BAD,
+}
+VALIDITY_TONE = {
+    ValidityVerdict.VALID.value: Tone.BETTER,
+    ValidityVerdict.NOT_VALID.value: Tone.BAD,
+    ValidityVerdict.INCONCLUSIVE.value: Tone.OPEN,
+    ValidityVerdict.CANNOT_JUDGE.value: Tone.OPEN,
 }
 PROOF = {
     ProofVerdict.FP32: "{}",
@@ -37,18 +44,27 @@ FORWARD = "one forward batch"
 """What is timed without stages."""
 
 
-def columns(shown: Sequence[ShownRow]) -> list[Column]:
-    """Return all columns that have something to say about these rows."""
+def table(shown: Sequence[ShownRow]) -> Table:
+    """Return the table; its caption is what all rows share."""
+    note = _corrected([each.row for each in shown])
+    return Table(", ".join(differences.shared(shown)), tuple(_columns(shown)), note, is_brief=True)
+
+
+def _columns(shown: Sequence[ShownRow]) -> list[Column]:
+    """All columns that have something to say about these rows."""
     rows = [each.row for each in shown]
     found = _name_columns(shown)
-    found.append(Column("latency", tuple(map(_latency, rows)), True, styles=tuple(map(_latency_style, rows))))
+    found.append(
+        Column("latency", tuple(map(_latency, rows)), True, tones=tuple(map(_latency_tone, rows)), meaning=_timed(rows))
+    )
     spans = [row.spans for row in rows]
     if any(spans):
         found.append(Column("issue", tuple(formatting.seconds(each.issue if each else None) for each in spans), True))
         device = tuple(formatting.seconds(each.device if each else None) for each in spans)
         found.append(Column("device time", device, True))
     if any(row.adjusted for row in rows):
-        found.append(_column("adjusted", rows, lambda row: interval(row.adjusted), order=3))
+        usual = Text("adjusted: the latency at this machine's usual speed")
+        found.append(_column("adjusted", rows, lambda row: interval(row.adjusted), order=3, meaning=usual))
     batches = {row.batch for row in rows if row.batch}
     units = {row.unit for row in rows if row.unit}
     title = f"{units.pop()}/s" if len(units) == 1 else "items/s"
@@ -59,16 +75,19 @@ def columns(shown: Sequence[ShownRow]) -> list[Column]:
         compared = "speedup" if len(batches) <= 1 else f"speedup in {title}"
         found.append(_column(compared, rows, lambda row: ratio(row.speedup) if row.verdict else ""))
         verdicts = [row.verdict.outcome if row.verdict else None for row in rows]
-        styles = tuple(VERDICT_STYLE[each] if each else "" for each in verdicts)
-        found.append(Column("verdict", tuple(str(each or "") for each in verdicts), styles=styles))
+        tones = tuple(VERDICT_TONE[each] if each else Tone.PLAIN for each in verdicts)
+        found.append(Column("verdict", tuple(str(each or "") for each in verdicts), tones=tones))
     if not all(is_proven(row) for row in rows):
-        styles = tuple("" if is_proven(row) else "bold red" for row in rows)
-        found.append(Column("ran in", tuple(map(ran_in, rows)), order=2, styles=styles))
+        tones = tuple(Tone.PLAIN if is_proven(row) else Tone.BAD for row in rows)
+        found.append(Column("ran in", tuple(map(ran_in, rows)), order=2, tones=tones))
     if any(row.agreement for row in rows):
-        styles = tuple("bold red" if row.agreement and row.agreement.is_same is False else "" for row in rows)
-        found.append(Column("output error", tuple(map(output_error, rows)), True, order=1, styles=styles))
+        tones = tuple(Tone.BAD if row.agreement and row.agreement.is_same is False else Tone.PLAIN for row in rows)
+        error = Text("output error: mean error ÷ mean |output| against torch in fp32")
+        found.append(Column("output error", tuple(map(output_error, rows)), True, 1, tones, error))
     if any(row.valid for row in rows):
-        found.append(Column("predictions", tuple(row.valid.partition(":")[0] or MISSING for row in rows), order=1))
+        words = tuple(row.valid.partition(":")[0] or MISSING for row in rows)
+        tones = tuple(VALIDITY_TONE.get(word, Tone.PLAIN) for word in words)
+        found.append(Column("predictions", words, order=1, tones=tones))
     return found
 
 
@@ -87,27 +106,26 @@ def _name_columns(shown: Sequence[ShownRow]) -> list[Column]:
 
 
 def _column(
-    title: str, rows: Sequence[SummaryRow], text: Callable[[SummaryRow], str], order: int | None = None
+    title: str,
+    rows: Sequence[SummaryRow],
+    text: Callable[[SummaryRow], str],
+    order: int | None = None,
+    meaning: Text | None = None,
 ) -> Column:
-    return Column(title, tuple(map(text, rows)), True, order)
+    return Column(title, tuple(map(text, rows)), True, order, meaning=meaning)
 
 
-def caption(found: Sequence[Column], shown: Sequence[ShownRow] = ()) -> str:
-    """Return what the columns mean, as far as their titles do not say it.
+def _timed(rows: Sequence[SummaryRow]) -> Text:
+    timed = dict.fromkeys(timed_unit(row) for row in rows) or {FORWARD: None}
+    of = ", or of ".join(timed)
+    return Text(f"latency of {of}: geometric mean of the processes' medians, with its 95 % interval")
 
-    Args:
-        found: the columns.
-        shown: the rows, which say whether the model alone was timed or a pipeline.
-    """
-    cells = {column.title.partition(" ")[0]: column.cells for column in found}
-    timed = dict.fromkeys(timed_unit(each.row) for each in shown) or {FORWARD: None}
-    said = [f"latency of {', or of '.join(timed)}: geometric mean of the processes' medians, with its 95 % interval"]
-    said += ["adjusted: the latency at this machine's usual speed"] if "adjusted" in cells else []
-    said += ["output error: mean error ÷ mean |output| against torch in fp32"] if "output" in cells else []
-    compared = sum("×" in cell for cell in cells.get("speedup", ()))
-    if compared > 1:
-        said.append(f"the verdicts are corrected for {compared} comparisons, the intervals of the speedups are not")
-    return "; ".join(said)
+
+def _corrected(rows: Sequence[SummaryRow]) -> Text | None:
+    compared = sum(row.verdict is not None and row.speedup is not None for row in rows)
+    if compared < 2:
+        return None
+    return Text(f"The verdicts are corrected for {compared} comparisons, the intervals of the speedups are not.")
 
 
 # Cells
@@ -163,5 +181,5 @@ def _throughput(row: SummaryRow) -> str:
     return formatting.rounded(row.throughput, row.throughput * row.latency.half_width)
 
 
-def _latency_style(row: SummaryRow) -> str:
-    return "" if row.latency else "red"
+def _latency_tone(row: SummaryRow) -> Tone:
+    return Tone.PLAIN if row.latency else Tone.BAD

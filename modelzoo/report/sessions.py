@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
-from typing import TYPE_CHECKING
-
+from modelzoo.document import Block, Column, Section, Table, lines
 from modelzoo.formatting import MISSING, percent
 from modelzoo.report.results_table import interval
-from modelzoo.report.table import Column, rich_table
-from modelzoo.report.terminal import WIDTH
 from modelzoo.results.sessions import SessionsSummary
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-
-def show_sessions(summary: SessionsSummary, out: Console) -> None:
-    """Print one row per workload and setting, and what the intervals cover."""
-    out.print(f"\nOver {summary.sessions} sessions:\n")
-    out.print(rich_table(columns(summary)))
-    out.print()
-    for line in notes(summary):
-        out.print(textwrap.fill(line, min(WIDTH, out.width)))
+def document(summary: SessionsSummary) -> list[Block]:
+    """Return one row per workload and setting, and what the intervals cover."""
+    title = f"Over {summary.sessions} sessions"
+    return [Section(title, (Table(title, tuple(columns(summary))), lines(*notes(summary))))]
 
 
 def columns(summary: SessionsSummary) -> list[Column]:

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Optional
 
+from modelzoo.document import Column
 from modelzoo.formatting import MISSING, capitalized, duration, seconds, significant
 from modelzoo.records.throughput import Soak, SoakPoint
-from modelzoo.report.table import Column
 from modelzoo.stats.trend import Trend, linear_trend
 
+_UNBOUNDED = 1e6
+"""Per cent or megabytes per hour that no test could show."""
 HOUR = 3600.0
 _WHOLE = 0.9
 """A soak test that lasted less than this share of its time was interrupted; the ends of its stretches take the rest."""
@@ -66,7 +68,7 @@ def _trend_lines(points: Sequence[SoakPoint], lasted: float) -> list[str]:
     ]
     if size is not None:
         verdict = "drifts" if size.is_proven else "no drift is proven"
-        text = f"{size.slope:+.1f} MB {per} [{size.low:+.1f}, {size.high:+.1f}]"
+        text = f"{size.slope:+.1f} MB {per} [{_end(size.low, 1)}, {_end(size.high, 1)}]"
         said.append(f"Memory of all instances: {verdict}, {text}.")
     return said
 
@@ -75,4 +77,9 @@ def _percent_line(name: str, found: Trend, per: str) -> str:
     """``found`` is of logarithms."""
     verdict = "drifts" if found.is_proven else "no drift is proven"
     slope, low, high = (100 * math.expm1(max(-50.0, min(50.0, each))) for each in (found.slope, found.low, found.high))
-    return f"{capitalized(name)}: {verdict}, {slope:+.2f} % {per} [{low:+.2f}, {high:+.2f}]."
+    return f"{capitalized(name)}: {verdict}, {slope:+.2f} % {per} [{_end(low, 2)}, {_end(high, 2)}]."
+
+
+def _end(value: float, decimals: int) -> str:
+    """An end of an interval; one that says nothing is unbounded."""
+    return f"{value:+.{decimals}f}" if abs(value) < _UNBOUNDED else "+∞" if value > 0 else "-∞"

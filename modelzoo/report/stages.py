@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modelzoo import formatting
+from modelzoo.document import Column
 from modelzoo.records.pipeline import SYNCHRONIZED, Place
 from modelzoo.report.results_table import interval
-from modelzoo.report.table import Column
 from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels, StageLevel
 
 END_TO_END, SUM = "end to end", "sum of the stages"

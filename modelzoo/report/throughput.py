@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Optional
 
 from modelzoo import stats
+from modelzoo.document import Block, Column, Section, Table, Text, Tone, lines, named
 from modelzoo.formatting import MISSING, rounded, seconds, significant
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Smt, Throughput
+from modelzoo.report import soak
 from modelzoo.report.results_table import ratio
-from modelzoo.report.table import Column
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST
 from modelzoo.results.instance_proof import kernels_sentence, placement_sentence
@@ -24,6 +25,24 @@ _NAMED = 4
 """Stragglers that are named one by one."""
 
 
+def document(result: Result) -> list[Block]:
+    """Return the answer, the configurations, the confirmation, the soak test, and what qualifies them."""
+    found, rows = results.of(result), results.rows(result)
+    shown: list[Block] = [
+        named([(found.workload, answer(result))], stands_out=True),
+        Table("Configurations", tuple(columns(result, rows)), Text(caption(result))),
+    ]
+    again = results.confirmed(result)
+    if again:
+        shown.append(Table(CONFIRMATION, tuple(columns(result, again))))
+    if found.soak is not None:
+        title = f"Soak test of {found.configurations[found.soak.configuration].name}"
+        points = (Table(title, tuple(soak.columns(found.soak))),) if found.soak.points else ()
+        shown.append(Section(title, (*points, lines(*soak.lines(found.soak)))))
+    said = notes(result, rows)
+    return [*shown, named(("note", note) for note in said)] if said else shown
+
+
 def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
     """The configurations as a table."""
     found = results.of(result)
@@ -32,9 +51,9 @@ def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
     titles = [title for title in cells[0] if any(each[title] != MISSING for each in cells)] if cells else []
     text = ("configuration", "setting", "bound")
     best = results.best(rows, found.bound)
-    styles = tuple("bold" if row is best else "dim" if row.dropped else "" for row in rows)
+    tones = tuple(Tone.STRONG if row is best else Tone.FAINT if row.dropped else Tone.PLAIN for row in rows)
     return [
-        Column(title, tuple(each[title] for each in cells), title not in text, optional.get(title), styles)
+        Column(title, tuple(each[title] for each in cells), title not in text, optional.get(title), tones)
         for title in titles
     ]
 
@@ -102,8 +121,8 @@ def caption(result: Result) -> str:
     )
 
 
-CONFIRMATION = "The best configuration, measured again in rounds of their own:"
-"""Stands above the rows of the confirmation."""
+CONFIRMATION = "The best configuration, measured again in rounds of their own"
+"""What the rows of the confirmation are."""
 
 
 def answer(result: Result) -> str:

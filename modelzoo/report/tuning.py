@@ -1,18 +1,51 @@
-"""What a search found, for people: the ladder to the winner, the candidates, and what was left out. Pure."""
+"""What a search found: the answer, the ladder to the winner, the candidates, and what was left out. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from modelzoo import formatting
+from modelzoo.document import Block, Column, Notices, Table, Text, Tone, named
 from modelzoo.formatting import MISSING, duration
 from modelzoo.records.run import Result, RunReport
 from modelzoo.records.tuning import ExclusionKind, Goal, StageKind
+from modelzoo.report.differences import shown_rows
 from modelzoo.report.results_table import interval, ratio
-from modelzoo.report.table import Column
+from modelzoo.report.run import conditions
+from modelzoo.results import summary
 from modelzoo.results import tuning as results
 from modelzoo.results.tuning import Candidate, Rung
 from modelzoo.stats import SpeedVerdict
+from modelzoo.warning import Severity
+
+_IN_THE_SEARCH = (
+    "In the search, each candidate was compared with the default in the same rounds; the best of many looks faster "
+    "than it is. Only the confirmation says how fast the winner is."
+)
+
+
+def document(result: Result) -> list[Block]:
+    """Return what a search found, and what qualifies the confirmation of its winner."""
+    part = results.confirmation(result)
+    shown = shown_rows(part, summary.rows(part)) if part is not None else []
+    notices = [each for each in conditions(shown) if each.severity < Severity.NOTE]
+    return [*blocks(result), *([Notices(tuple(notices))] if notices else [])]
+
+
+def blocks(result: Result) -> list[Block]:
+    """Return the answer, the steps to the winner, every candidate, and what was left out."""
+    tuning, candidates, rungs = results.of(result), results.candidates(result), results.ladder(result)
+    tied = ties(result)
+    answer = [(tuning.workload, headline(result)), *([("ties", tied)] if tied else [])]
+    found: list[Block] = [named(answer, stands_out=True)]
+    if len(rungs) > 1:
+        found.append(Table("The steps from the default to the winner", tuple(_ladder_columns(rungs))))
+    if any(each.speed for each in candidates):
+        found.append(Table(_caption(result), tuple(_candidate_columns(candidates)), Text(_IN_THE_SEARCH)))
+    out = [*_excluded(candidates), *_left_out(result)]
+    return (
+        [*found, named(out, title="Candidates that are out, and what the grid does not contain here")] if out else found
+    )
 
 
 def headline(result: Result) -> str:
@@ -54,11 +87,11 @@ def ties(result: Result) -> str:
     names = ", ".join(result.label(group) for group in (chosen.best, *chosen.ties) if group != chosen.winner)
     winner = result.label(chosen.winner)
     if chosen.winner == chosen.best:
-        return f"ties: the search could not tell {names} from {winner}"
-    return f"ties: the search could not tell {names} from {winner}, which is the simplest of those that seem as fast"
+        return f"the search could not tell {names} from {winner}"
+    return f"the search could not tell {names} from {winner}, which is the simplest of those that seem as fast"
 
 
-def ladder_columns(rungs: Sequence[Rung]) -> list[Column]:
+def _ladder_columns(rungs: Sequence[Rung]) -> list[Column]:
     """The steps from the default to the winner as a table."""
     return [
         Column("step", tuple(each.label for each in rungs)),
@@ -68,7 +101,7 @@ def ladder_columns(rungs: Sequence[Rung]) -> list[Column]:
     ]
 
 
-def candidate_columns(found: Sequence[Candidate]) -> list[Column]:
+def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
     """The candidates that were measured as a table, the fastest first; ``excluded_lines`` has the reasons."""
     timed = [(each, each.speed) for each in found if each.speed is not None]
     order = [each for each, _ in sorted(timed, key=lambda both: -both[1].value)]
@@ -76,17 +109,17 @@ def candidate_columns(found: Sequence[Candidate]) -> list[Column]:
         Column("candidate", tuple(each.label for each in order)),
         Column("rounds", tuple(str(each.rounds) for each in order), True),
         Column("in the search", tuple(_search_speed(each) for each in order), True),
-        Column("out", tuple(_out(each) for each in order)),
+        Column("out", tuple(_out(each) for each in order), tones=tuple(map(_tone, order))),
     ]
 
 
-def excluded_lines(found: Sequence[Candidate]) -> list[str]:
+def _excluded(found: Sequence[Candidate]) -> list[tuple[str, str]]:
     """Why candidates are out, unless they are only slower; each reason is said once."""
     reasons: dict[str, list[str]] = {}
     for each in found:
         if each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER:
             reasons.setdefault(f"{each.exclusion.kind} ({each.exclusion.reason})", []).append(each.label)
-    return [f"{reason}: {', '.join(labels)}" for reason, labels in reasons.items()]
+    return [(", ".join(labels), reason) for reason, labels in reasons.items()]
 
 
 def _search_speed(each: Candidate) -> str:
@@ -101,15 +134,20 @@ def _out(each: Candidate) -> str:
     return "slower" if each.exclusion.kind is ExclusionKind.SLOWER else str(each.exclusion.kind)
 
 
-def left_out_lines(result: Result) -> list[str]:
+def _tone(each: Candidate) -> Tone:
+    is_bad = each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER
+    return Tone.BAD if is_bad else Tone.PLAIN
+
+
+def _left_out(result: Result) -> list[tuple[str, str]]:
     """What the grid does not contain here, with the reasons; those of several options are said once."""
     reasons: dict[str, list[str]] = {}
     for each in results.of(result).left_out:
         reasons.setdefault(each.reason, []).append(each.what)
-    return [f"{', '.join(names)}: {reason}" for reason, names in reasons.items()]
+    return [(", ".join(names), reason) for reason, names in reasons.items()]
 
 
-def caption(result: Result) -> str:
+def _caption(result: Result) -> str:
     """What was searched, in how much time."""
     tuning = results.of(result)
     aim = "latency of one batch" if tuning.goal is Goal.LATENCY else "time per item, whatever the batch"

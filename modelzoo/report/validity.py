@@ -1,19 +1,21 @@
-"""A judgement as the ``[VALID]`` line, as rich tables, and what was written for it."""
+"""A judgement as the ``[VALID]`` line, as tables, and what was written for it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Optional
+from typing import Optional
 
-from modelzoo.records.validity import Relation, Table, Validity, ValidityVerdict
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, lines
+from modelzoo.formatting import MISSING
+from modelzoo.records import validity as records
+from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.run import ValidityEntry
+from modelzoo.records.validity import Relation, Validity, ValidityVerdict
+from modelzoo.warning import Severity
 
 PICTURES = "_pictures"
 """End of the name of the directory that holds the pictures of a judgement."""
-CELL_STYLES = {"FAIL": "bold red", "BROKEN": "bold red", "undecided": "yellow", "pass": "green"}
 
 
 def valid_line(validity: Validity) -> str:
@@ -33,56 +35,76 @@ def _value(value: Optional[float]) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def tables(validity: Validity) -> list[RichTable]:
-    """The judgement's tables for rich, the checks last."""
-    return [_rich(table) for table in (*validity.tables, check_table(validity))]
+def document(entry: ValidityEntry) -> list[Block]:
+    """Return a judgement's tables, what was written, and a warning if bf16 did not run; or why there is none."""
+    if entry.report is None:
+        error = Text(entry.error or "it could not be judged")
+        return [Notices((Notice(Severity.INVALIDATES, "failed", entry.workload, error),))]
+    found: list[Block] = [*_tables(entry.report.validity)]
+    written = _written(entry.files)
+    found += [lines(*written)] if written else []
+    tested = entry.report.tested
+    if entry.asked.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
+        message = Text(f"{entry.asked.precision} is {tested.canary_verdict} in this process: {tested.canary_summary}")
+        found.append(Notices((Notice(Severity.DISTORTS, "warning", "", message),)))
+    return found
+
+
+def _tables(validity: Validity) -> list[Table]:
+    """The judgement's tables, the checks last."""
+    return [*map(stored_table, validity.tables), check_table(validity)]
 
 
 def check_table(validity: Validity) -> Table:
     """Each check: observed, its bound, required, the tolerance that would have passed, and where that comes from."""
-    rows = tuple(
-        (
-            check.title + (f"\n--tolerance {check.name}=" if check.would_pass_at is not None else ""),
-            number(check.seen),
-            number(check.bound),
-            f"{'≥' if check.relation is Relation.AT_LEAST else '≤'} {number(check.required)}",
-            "no value" if check.would_pass_at is None else number(check.would_pass_at),
-            "pass" if check.passed else "undecided" if check.undecided else "FAIL",
-            check.source,
-        )
-        for check in validity.checks
+    checks = validity.checks
+    required = (f"{'≥' if each.relation is Relation.AT_LEAST else '≤'} {number(each.required)}" for each in checks)
+    would_pass = ("no value" if each.would_pass_at is None else number(each.would_pass_at) for each in checks)
+    outcomes = [_outcome(each) for each in checks]
+    columns = (
+        Column("check", tuple(each.title for each in checks)),
+        Column("seen", tuple(number(each.seen) for each in checks), is_number=True),
+        Column("95 % bound", tuple(number(each.bound) for each in checks), is_number=True),
+        Column("required", tuple(required), is_number=True),
+        Column("would pass at", tuple(would_pass), is_number=True),
+        Column("", tuple(word for word, _ in outcomes), tones=tuple(tone for _, tone in outcomes)),
+        Column("--tolerance", tuple(each.name if each.would_pass_at is not None else MISSING for each in checks)),
+        Column("source of the requirement", tuple(each.source for each in checks)),
     )
-    columns = ("check", "seen", "95 % bound", "required", "would pass at", "", "source of the requirement")
     parts = [f"{validity.workload}: {validity.verdict.value}, {validity.scope}"]
     parts += [text for text in (validity.reason, validity.resolution) if text]
     parts += validity.notes
-    return Table("Checks", columns, rows, "\n".join(parts))
+    return Table("Checks", columns, Text("\n".join(parts)))
 
 
-def written_lines(files: Sequence[str]) -> list[str]:
+def _outcome(check: records.Check) -> tuple[str, Tone]:
+    if check.passed:
+        return "pass", Tone.BETTER
+    return ("undecided", Tone.OPEN) if check.undecided else ("FAIL", Tone.BAD)
+
+
+def stored_table(table: records.Table) -> Table:
+    """Return a table of a stored judgement. A column is one of numbers if most of its cells begin with a digit."""
+    columns = []
+    for index, title in enumerate(table.columns):
+        cells = tuple(row[index] for row in table.rows)
+        known = [cell.lstrip("≥≤<>+-−±≈ ")[:1] for cell in cells if cell not in ("", MISSING)]
+        numbers = sum(first.isdigit() for first in known)
+        # Several lines are a list, however it begins.
+        is_number = index > 0 and 2 * numbers > len(known) and not any("\n" in cell for cell in cells)
+        columns.append(Column(title, cells, is_number))
+    return Table(table.title, tuple(columns), Text(table.note) if table.note else None)
+
+
+def _written(files: Sequence[str]) -> list[str]:
     """What was written, in at most two lines: the number of pictures with their directory, other files by name."""
     folders = [str(PurePath(path).parent) for path in files]
     pictures = [folder for folder in folders if folder.endswith(PICTURES)]
     others = [path for path, folder in zip(files, folders) if not folder.endswith(PICTURES)]
-    lines = [f"written: {len(pictures)} pictures in {', '.join(sorted(set(pictures)))}"] if pictures else []
-    return lines + ([f"written: {', '.join(others)}"] if others else [])
+    found = [f"written: {len(pictures)} pictures in {', '.join(sorted(set(pictures)))}"] if pictures else []
+    return found + ([f"written: {', '.join(others)}"] if others else [])
 
 
 def number(value: Optional[float]) -> str:
     """Four significant digits; a dash for ``None``."""
-    return "–" if value is None else f"{value:.4g}"
-
-
-def _rich(table: Table) -> RichTable:
-    from rich.markup import escape
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    shown = RichTable(title=escape(table.title), caption=escape(table.note) or None, title_justify="left")
-    shown.caption_justify = "left"
-    for column in table.columns:
-        shown.add_column(escape(column))
-    for row in table.rows:
-        cells = [Text(cell, style=CELL_STYLES.get(cell, "")) for cell in row]
-        shown.add_row(*cells, end_section=any("\n" in cell for cell in row))
-    return shown
+    return MISSING if value is None else f"{value:.4g}"

@@ -56,6 +56,18 @@ def test_details_add_what_the_table_leaves_out(tmp_path: Path, capsys: pytest.Ca
     assert short.partition("\n")[2].strip() in long
 
 
+def test_the_name_of_a_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """However long it is, so that it can be copied; control characters in it are shown, not sent to the terminal."""
+    directory = tmp_path / ("long " * 40)
+    directory.mkdir()
+    path = directory / "a[b]\x1b[31m.json"
+    path.write_bytes(SSDLITE.read_bytes())
+    assert app.main(["report", str(path)]) == 0
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"{directory}/a[b]\\x1b[31m.json: 2026-")
+    assert second == ""
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -7,14 +7,17 @@ from types import SimpleNamespace
 from typing import Any, Optional
 
 import pytest
-from fake_runs import MACHINE, result_of
+from fake_runs import MACHINE
 from rich.console import Console
 
 from modelzoo.cli import serving
+from modelzoo.document import Text
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine import facts
-from modelzoo.records.run import Result
+from modelzoo.report.plots.plot import Plot
+
+PLOT = Plot("title", Text("caption"), (), 90, lambda figure: None)
 
 
 def test_nothing_is_timed_under_an_emulator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,22 +30,18 @@ def test_nothing_is_timed_under_an_emulator(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_end_says_where_everything_is(tmp_path: Path) -> None:
     """The plot stands beside the result unless it is named; there need not be one."""
 
-    def ended(named: Optional[str], drawn: bool = True) -> list[str]:
-        def write(result: Result, path: Path) -> Optional[Path]:
-            if drawn:
-                path.write_text("<svg/>")
-            return path if drawn else None
-
-        stored: Any = SimpleNamespace(path=Path("r.json"), result=result_of())
+    def ended(named: Optional[str], plot: Optional[Plot] = PLOT) -> list[str]:
+        stored: Any = SimpleNamespace(path=Path("r.json"))
         out = Console(width=80)
         with out.capture() as printed:
-            serving.end(named, stored, write, out)
+            serving.end(named, stored, plot, out)
         return printed.get().splitlines()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         assert ended(None) == ["plot: r.svg", "result: r.json"]
         assert ended("p.svg") == ["plot: p.svg", "result: r.json"]
-        assert ended(None, drawn=False) == ["result: r.json"]
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["p.svg", "r.svg"]
+        assert ended(None, plot=None) == ["result: r.json"]
         with pytest.raises(UsageError, match="cannot write missing/p.svg: .*; name another file with --plot FILE"):
             ended("missing/p.svg")

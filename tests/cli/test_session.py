@@ -239,7 +239,7 @@ def test_several_sessions_have_a_result_each_and_a_summary(
     assert run(tmp_path / "r.json", "--sessions", "2") == 0
     sessions = [store.read(tmp_path / f"r-{number}.json").session for number in (1, 2)]
     assert [(each.number, each.count) for each in sessions if each is not None] == [(1, 2), (2, 2)]
-    assert capsys.readouterr().err.count("Over 2 sessions:") == 1
+    assert capsys.readouterr().err.count("Over 2 sessions") == 1
 
 
 @pytest.mark.parametrize(("threads", "expected"), [("2", 2), ("1,2,2", 2)])

@@ -94,7 +94,7 @@ def test_complete_sessions_are_summarised(capsys: pytest.CaptureFixture[str]) ->
     """After the last one, once."""
     code, printed, _ = outcome(complete, 3, capsys)
     assert code == 0
-    assert printed.count("Over 3 sessions:") == 1
+    assert printed.count("Over 3 sessions") == 1
 
 
 def test_a_single_session_has_no_summary(capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,14 +106,14 @@ def test_the_largest_exit_code_counts(capsys: pytest.CaptureFixture[str]) -> Non
     """A session that failed does not stop the next, and is not summarised."""
     code, printed, _ = outcome(lambda each: (1, None) if each.number == 2 else complete(each), 3, capsys)
     assert code == 1
-    assert "Over 2 sessions:" in printed
+    assert "Over 2 sessions" in printed
 
 
 def test_control_c_in_a_session_ends_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     """What was complete is summarised; the session has said that it was interrupted."""
     code, printed, err = outcome(lambda each: (INTERRUPTED, None) if each.number == 3 else complete(each), 5, capsys)
     assert (code, err) == (130, "")
-    assert "Over 2 sessions:" in printed
+    assert "Over 2 sessions" in printed
 
 
 def test_control_c_between_sessions_loses_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +129,7 @@ def test_control_c_between_sessions_loses_nothing(capsys: pytest.CaptureFixture[
     file = io.StringIO()
     assert repeat(Sessions(5, 60.0), complete, Console(file=file, width=160), lambda: 0.0, sleep) == 130
     assert capsys.readouterr().err == "modelzoo: interrupted; the results of 2 of 5 sessions are stored\n"
-    assert "Over 2 sessions:" in file.getvalue()
+    assert "Over 2 sessions" in file.getvalue()
 
 
 def test_control_c_before_the_first_result_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,4 +127,4 @@ def test_the_default_grid_is_declared_for_this_machine(
     assert cli.main(["tune", str(MLP), "--json", str(tmp_path / "r.json"), "--budget", "2h"]) == 130
     asked = [asked.setting.replace(options={}) for asked in store.read(tmp_path / "r.json").asked]
     assert asked[:2] == [Setting(), Setting(mode="compile")]
-    assert "left out: " in capsys.readouterr().err
+    assert "what the grid does not contain here:" in capsys.readouterr().err

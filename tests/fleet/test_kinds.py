@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-
 import instances
+from compared_hosts import PERFORMANCE, fleet, host, timed, wobble
 from fake_runs import MACHINE, make, result_of
 
 from modelzoo.comparison.basis import Histories
@@ -20,36 +18,8 @@ from modelzoo.records.sharding import FleetHost
 from modelzoo.records.throughput import Confirmation
 from modelzoo.report.fleet import comparison_notes, host_columns, kind_columns, total_line
 from modelzoo.results.throughput import of
-from modelzoo.setting import Setting
 
 GIB = 2**30
-PERFORMANCE = replace(MACHINE, governor="performance")
-
-
-def host(rank: int, seconds: float, machine: Machine = PERFORMANCE) -> HostResult:
-    """A host whose processes all took about ``seconds`` per batch."""
-    runs = [make([seconds * (1 + 0.001 * number)] * 3, round=number, machine=machine) for number in range(3)]
-    return HostResult(rank, f"host-{rank}", result_of(*runs))
-
-
-def timed(rank: int, seconds: Mapping[str, float], machine: Machine = PERFORMANCE) -> HostResult:
-    """A host that was timed in several precisions."""
-    runs = [
-        make([value * (1 + 0.001 * number)] * 3, round=number, machine=machine, group=group, setting=Setting(name))
-        for group, (name, value) in enumerate(seconds.items())
-        for number in range(3)
-    ]
-    return HostResult(rank, f"host-{rank}", result_of(*runs))
-
-
-def wobble(rank: int, seconds: float = 0.1) -> float:
-    """Equal hosts differ by half a per cent."""
-    return seconds * math.exp(0.005 * math.sin(3 * rank))
-
-
-def fleet(slow: HostResult) -> list[HostResult]:
-    """Nine equal hosts, which differ by half a per cent, and one more."""
-    return [*(host(rank, wobble(rank)) for rank in range(9)), slow]
 
 
 def test_the_odd_host_is_named_with_what_is_different() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fake_runs import make, result_of, timing
+from printed import cells
 
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Copies, Phase, Reading
@@ -74,12 +75,11 @@ def test_the_details_of_a_run_on_a_gpu() -> None:
 def test_the_table_has_the_three_spans() -> None:
     """Beside the latency; a table of runs on a CPU has no such columns."""
     result = result_of(*on_gpu(0.3e-3), *[make([0.1] * 60, round=i) for i in range(3)])
-    found = {column.title: column.cells for column in results_table.columns(shown_rows(result, summary.rows(result)))}
+    found = cells(results_table.table(shown_rows(result, summary.rows(result))))
     assert found["issue"] == ("300.0 µs", "–")
     assert found["device time"] == ("1.900 ms", "–")
     plain = result_of(*[make([0.1] * 60, round=i) for i in range(3)])
-    titles = [column.title for column in results_table.columns(shown_rows(plain, summary.rows(plain)))]
-    assert "issue" not in titles
+    assert "issue" not in cells(results_table.table(shown_rows(plain, summary.rows(plain))))
 
 
 def test_a_setting_that_is_bound_by_launching_is_said() -> None:

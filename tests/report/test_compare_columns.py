@@ -10,9 +10,9 @@ from modelzoo import stats
 from modelzoo.comparison.compare import Question, compare
 from modelzoo.comparison.model import Comparison, Difference, Explanation, Metric, Part, Price
 from modelzoo.comparison.pairing import parse_pairing
+from modelzoo.document import Column
 from modelzoo.frozen import replace
 from modelzoo.report import compare_columns
-from modelzoo.report.table import Column
 
 TWO = [("toy", FP32, 0.1), ("toy", BF16, 0.2)]
 

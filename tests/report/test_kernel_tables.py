@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 
-from rich.console import Console
-from rich.table import Table
-
+from modelzoo.document import Text
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import (
@@ -65,44 +62,46 @@ PROFILE = Profile(
 )
 
 
-def text(tables: list[Table]) -> list[str]:
-    """The lines of the printed tables, words separated by single spaces."""
-    console = Console(width=240, file=io.StringIO(), record=True)
-    for table in tables:
-        console.print(table)
-    return [" ".join(line.split()) for line in console.export_text().splitlines()]
-
-
 def test_evidence_is_shown_per_pass() -> None:
-    """Times and calls are divided by the passes; captions name unattributed time and reference kernels."""
-    lines = text(evidence_tables(EVIDENCE))
-    assert "openblas sbgemm 300.000 60.0 % 2" in lines
-    assert "conv 400.000 100.0 % bf16 1.8e-03 bf16 both" in lines
-    assert "matmul 0.000 0.0 % fp32 – data types" in lines
-    assert "unattributed: 5.0 % of the time; reference kernels (oneDNN ref:any): 20.0 %" in " ".join(lines)
+    """Times and calls are divided by the passes; notes name unattributed time and reference kernels."""
+    by_implementation, by_precision, products, _ = evidence_tables(EVIDENCE)
+    assert by_implementation.rows[0] == ("openblas sbgemm", "300.000", "60.0 %", "2")
+    assert by_precision.note == Text("unattributed: 5.0 % of the time; reference kernels (oneDNN ref:any): 20.0 %")
+    assert products.rows == [
+        ("conv", "400.000", "100.0 %", "bf16", "1.8e-03 bf16", "both"),
+        ("matmul", "0.000", "0.0 %", "fp32", "–", "data types"),
+    ]
 
 
 def test_further_operators_are_summed_up() -> None:
     """Only the longest operators are listed, and the table still adds up."""
-    lines = text([evidence_tables(EVIDENCE, operators=3)[-1]])
-    assert lines[-1] == "17 others 425.000 85.0 % 17"
+    table = evidence_tables(EVIDENCE, operators=3)[-1]
+    assert table.rows[-1] == ("17 others", "425.000", "85.0 %", "17")
+    assert len(table.rows) == 4
+
+
+def test_what_did_not_run_has_no_table() -> None:
+    """A model without products has no kernels of products."""
+    titles = [table.caption for table in evidence_tables(replace(EVIDENCE, classes=()))]
+    assert titles == ["Kernels, by implementation", "By compute precision", "By operator"]
 
 
 def test_the_blas_is_named_if_one_of_its_kernels_ran() -> None:
-    """The caption has its version and core, which decide its kernels."""
-    assert evidence_tables(EVIDENCE)[0].caption == "BLAS: openblas 0.3.30 neoversen2"
+    """The note has its version and core, which decide its kernels."""
+    assert evidence_tables(EVIDENCE)[0].note == Text("BLAS: openblas 0.3.30 neoversen2")
     native = replace(EVIDENCE, by_implementation=(TimeShare("native bf16", 1.0, 1.0, 2),))
-    assert evidence_tables(native)[0].caption is None
+    assert evidence_tables(native)[0].note is None
 
 
 def test_profile_by_operator_and_layer() -> None:
     """Rates stand beside the times; an operator without operations has none."""
     by_operator, by_layer = profile_tables(PROFILE)
-    lines = text([by_operator])
-    assert "aten::mm 4×8, 8×2 250.000 50.0 % 1 2.0 0.2 10.0 mkl sgemm fp32" in lines
-    assert "aten::view 0.000 0.0 % 1 – – –" in lines
-    assert by_operator.caption == "a problem"
-    assert "backbone.conv1 Conv2d 200.000 300.000 60.0 % 1 5.0" in text([by_layer])
+    assert by_operator.rows == [
+        ("aten::mm", "4×8, 8×2", "250.000", "50.0 %", "1", "2.0", "0.2", "10.0", "mkl sgemm", "fp32"),
+        ("aten::view", "", "0.000", "0.0 %", "1", "–", "–", "–", "", ""),
+    ]
+    assert by_operator.note == Text("a problem")
+    assert by_layer.rows == [("backbone.conv1", "Conv2d", "200.000", "300.000", "60.0 %", "1", "5.0")]
 
 
 def test_a_profile_without_layers_has_one_table() -> None:

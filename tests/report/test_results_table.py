@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 from typing import Any
@@ -10,15 +9,16 @@ from typing import Any
 import pytest
 from exported_results import IN_BF16, OTHER, SAME, exported
 from fake_runs import evidence, make, result_of
-from rich.console import Console
+from printed import cells, printed
 
 from modelzoo import stats
+from modelzoo.document import Table, Tone
+from modelzoo.document.terminal import fitting
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
-from modelzoo.report import results_table, table
+from modelzoo.report import results_table
 from modelzoo.report.differences import ShownRow, shown_rows
-from modelzoo.report.table import Column
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 
@@ -51,25 +51,22 @@ def default_call() -> list[ShownRow]:
     )
 
 
-def titles(found: list[Column]) -> list[str]:
-    """The titles of columns."""
-    return [column.title for column in found]
+def titles(found: Table, width: int = 1000) -> list[str]:
+    """The titles of the columns that are shown in this width."""
+    return [column.title for column in fitting(found.columns, width)]
 
 
-def lines(found: list[Column]) -> list[str]:
-    """The table as printed without a terminal."""
-    text = io.StringIO()
-    Console(file=text, width=100).print(table.rich_table(found))
-    return text.getvalue().splitlines()
+def lines(found: Table) -> list[str]:
+    """The table as printed without a terminal, with nothing above and below it."""
+    return printed([replace(found, caption="")], width=160).partition("\n\n")[0].splitlines()
 
 
 def test_the_default_call_fits_into_100_columns() -> None:
     """Eight rows, a line each; a workload is named once, and what all rows share has no column."""
     rows = default_call()
-    found = results_table.columns(rows)
-    assert titles(found) == ["workload", "precision", "latency", "rows/s", "speedup", "verdict"]
-    assert found[0].cells == ("resnet50", "", "ssd", "", "maskrcnn", "", "bert", "")
-    assert table.fitting(found, 100) == found
+    found = results_table.table(rows)
+    assert titles(found, 100) == ["workload", "precision", "latency", "rows/s", "speedup", "verdict"]
+    assert found.columns[0].cells == ("resnet50", "", "ssd", "", "maskrcnn", "", "bert", "")
     assert len(lines(found)) == 2 + 8
 
 
@@ -78,12 +75,11 @@ def test_a_table_with_everything_drops_what_is_said_elsewhere() -> None:
     adjusted = stats.Interval(3.0, 2.9, 3.1)
     changes: dict[str, Any] = {"valid": "NUMERIC ONLY: f1 1 | 2", "proof_verdict": None, "adjusted": adjusted}
     rows = [replace(each, row=replace(each.row, **changes)) for each in default_call()]
-    found = results_table.columns(rows)
+    found = results_table.table(rows)
     assert titles(found)[2:] == ["latency", "adjusted", "rows/s", "speedup", "verdict", "ran in", "predictions"]
-    kept = table.fitting(found, 100)
-    assert titles(kept)[2:] == ["latency", "adjusted", "speedup", "verdict", "ran in"]
-    assert max(map(len, lines(kept))) <= 100
-    assert "adjusted: " in results_table.caption(kept)
+    assert titles(found, 100)[2:] == ["latency", "adjusted", "speedup", "verdict", "ran in"]
+    assert max(map(len, lines(found))) <= 100, "also on a wider terminal"
+    assert "adjusted: " in str(found.meanings)
 
 
 def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
@@ -92,8 +88,8 @@ def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
     settings = [Setting(mode=mode, channels_last=last, malloc=malloc) for mode, last, malloc in product]
     settings += [Setting(mode="eager", malloc="glibc", thp=value) for value in ("off", "on")]
     rows = shown(*(process("toy", each, group, i, 0.0512) for group, each in enumerate(settings) for i in range(3)))
-    found = table.fitting(results_table.columns(rows), 100)
-    assert titles(found)[:4] == ["mode", "channels-last", "malloc", "thp"]
+    found = results_table.table(rows)
+    assert titles(found, 100)[:4] == ["mode", "channels-last", "malloc", "thp"]
     assert len(lines(found)) == 2 + 20
     assert max(map(len, lines(found))) <= 100
 
@@ -101,25 +97,25 @@ def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
 def test_different_batch_sizes_are_compared_by_items_per_second() -> None:
     """The column says so, and the throughput is never left out."""
     rows = shown(process("toy", Setting(batch=1), 0, 0, 0.1), process("toy", Setting(batch=8), 1, 0, 0.4))
-    found = results_table.columns(rows)
+    found = results_table.table(rows)
     assert titles(found) == ["batch", "latency", "rows/s", "speedup in rows/s", "verdict"]
-    assert "rows/s" in titles(table.fitting(found, 10))
+    assert "rows/s" in titles(found, 10)
 
 
 def test_units_that_differ_are_items() -> None:
     """Images and questions stand in one column."""
     rows = shown(make([0.1] * 4), make([0.1] * 4, workload="other", group=1, unit="questions"))
-    assert "items/s" in titles(results_table.columns(rows))
+    assert "items/s" in titles(results_table.table(rows))
 
 
 def test_several_verdicts_are_said_to_be_corrected() -> None:
     """The intervals of the speedups are not, so that is said as well."""
-    said = results_table.caption(results_table.columns(default_call()))
-    assert "corrected for 4 comparisons, the intervals of the speedups are not" in said
+    said = results_table.table(default_call()).note
+    assert str(said) == "The verdicts are corrected for 4 comparisons, the intervals of the speedups are not."
     one = shown(
         *(process("toy", Setting(name), group, i, 0.1) for group, name in enumerate(("fp32", "bf16")) for i in (0, 1))
     )
-    assert "corrected" not in results_table.caption(results_table.columns(one))
+    assert results_table.table(one).note is None
 
 
 @pytest.mark.parametrize(
@@ -161,14 +157,13 @@ def test_the_table_says_what_was_proven(precision: str, verdict: ProofVerdict | 
 def test_what_was_not_timed_is_said() -> None:
     """A failure, and a machine on which nothing is timed."""
     rows = shown(make(None, error="died"), make(None, workload="other", group=1))
-    latency = next(column for column in results_table.columns(rows) if column.title == "latency")
-    assert latency.cells == ("failed", "not timed")
+    assert cells(results_table.table(rows))["latency"] == ("failed", "not timed")
 
 
 def test_markup_is_harmless() -> None:
     """Brackets in the name of a workload or an option are text."""
     rows = shown(make([0.1] * 4, workload="[bold]a[/]"), make([0.1] * 4, workload="b", group=1))
-    assert any(line.startswith("[bold]a[/]") for line in lines(results_table.columns(rows)))
+    assert any(line.startswith("[bold]a[/]") for line in lines(results_table.table(rows)))
 
 
 def test_errors_of_outputs_have_a_column_if_an_engine_has_some() -> None:
@@ -183,10 +178,11 @@ def test_errors_of_outputs_have_a_column_if_an_engine_has_some() -> None:
             (3, "bf16", "openvino", IN_BF16),
         )
     )
-    found = {column.title: column for column in results_table.columns(shown(plain, same, other, bf16))}
+    table = results_table.table(shown(plain, same, other, bf16))
+    found = {column.title: column for column in table.columns}
     assert found["output error"].cells == ("–", "2.0e-07", "2.0e-03", "2.0e-03")
-    assert [bool(style) for style in found["output error"].styles] == [False, False, True, False]
+    assert found["output error"].tones == (Tone.PLAIN, Tone.PLAIN, Tone.BAD, Tone.PLAIN)
     assert found["verdict"].cells[2] == "NOT COMPARABLE"
     assert found["verdict"].cells[1] != "NOT COMPARABLE"
-    assert "output error: mean error ÷ mean |output|" in results_table.caption(list(found.values()))
-    assert "output error" not in titles(results_table.columns(shown(plain)))
+    assert "output error: mean error ÷ mean |output|" in str(table.meanings)
+    assert "output error" not in titles(results_table.table(shown(plain)))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
-
-from rich.console import Console
+from printed import printed
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.report.sessions import show_sessions
+from modelzoo.report.sessions import document
 from modelzoo.results.sessions import SessionsRow, SessionsSummary
 
 ROW = SessionsRow("resnet50", "fp32", 5, stats.Interval(0.0753, 0.072, 0.079), 0.031, 0.012)
@@ -17,9 +15,7 @@ BF16 = replace(ROW, label="bf16=autocast", spread=0.042, adjusted_spread=None)
 
 def shown(summary: SessionsSummary) -> str:
     """What is printed."""
-    file = io.StringIO()
-    show_sessions(summary, Console(file=file, width=160))
-    return file.getvalue()
+    return printed(document(summary))
 
 
 def header(text: str) -> str:
@@ -30,7 +26,7 @@ def header(text: str) -> str:
 def test_levels_and_spreads_are_shown() -> None:
     """One row per workload and setting; a level that was not adjusted has a dash."""
     text = shown(SessionsSummary(5, (ROW, BF16), ""))
-    assert "Over 5 sessions:" in text
+    assert "Over 5 sessions" in text
     rows = [line.split() for line in text.splitlines()]
     assert ["resnet50", "fp32", "75", "ms", "±4.9", "%", "3.1", "%", "1.2", "%"] in rows
     assert ["resnet50", "bf16=autocast", "75", "ms", "±4.9", "%", "4.2", "%", "–"] in rows

@@ -43,6 +43,14 @@ def test_a_drift_is_told_from_noise() -> None:
     assert len(soak.columns(Soak(0, 7200.0, points(0.0, 0.0)))[0].cells) <= 12
 
 
+def test_an_interval_without_an_end_says_so() -> None:
+    """Stretches that follow each other closely are worth only a few."""
+    found = tuple(SoakPoint(120.0 * n, 120.0, 1000, 0.1 + 0.05 * (n // 10 % 2), None, n // 10 % 2) for n in range(20))
+    lines = soak.lines(Soak(0, 7200.0, found))
+    assert " [-100.00, +∞]." in lines[1]
+    assert lines[3].endswith(" [-∞, +∞].")
+
+
 def test_a_test_that_ended_early_says_why() -> None:
     """What was measured until then is shown."""
     lines = soak.lines(Soak(0, 7200.0, points(0.0, 0.0)[:20], error="instance 1: it was ended by SIGKILL"))

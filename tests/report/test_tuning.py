@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from fake_runs import warning
+from printed import sentences
 from stored_search import SETTINGS, STAGES, TUNING, process, searched
 
+from modelzoo.document import Lines, Notices, Table, Tone
 from modelzoo.frozen import replace
+from modelzoo.records.run import Asked
 from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, LeftOut
 from modelzoo.report import tuning
-from modelzoo.results import tuning as results
-
-
-def test_the_answer_is_one_sentence() -> None:
-    """With the ratio of the confirmation and its interval."""
-    said = tuning.headline(searched())
-    assert said.startswith("the fastest is fp32 compile channels-last: 2.512× [")
-    assert said.endswith("the speed of the default, measured again in new processes")
+from modelzoo.setting import Setting
 
 
 @pytest.mark.parametrize(
@@ -46,7 +43,7 @@ def test_a_winner_that_is_not_confirmed_is_no_winner() -> None:
 
 def test_ties_are_named() -> None:
     """And why one of them wins."""
-    assert tuning.ties(searched()) == "ties: the search could not tell fp32 compile from fp32 compile channels-last"
+    assert tuning.ties(searched()) == "the search could not tell fp32 compile from fp32 compile channels-last"
     simplest = searched(choice=Choice(1, 2, (1,), (1,)))
     assert tuning.ties(simplest).endswith(
         "could not tell fp32 compile channels-last from fp32 compile, which is the simplest of those that seem as fast"
@@ -57,43 +54,42 @@ def test_ties_are_named() -> None:
 def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_out() -> None:
     """One round has no interval, which says so. What was not measured is not in the table."""
     wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS, "mean error 1e-2")
-    found = results.candidates(searched(excluded=(*TUNING.excluded, wrong)))
-    late = [
-        replace(found[0], label=label, speed=None, rounds=0, exclusion=Exclusion(9, ExclusionKind.NOT_MEASURED, "late"))
-        for label in ("fp32 a", "fp32 b")
+    late = [Exclusion(group, ExclusionKind.NOT_MEASURED, "late") for group in (4, 5)]
+    found = searched(excluded=(*TUNING.excluded, wrong, *late), candidates=6)
+    unmeasured = [Asked("toy", Setting(mode=mode, channels_last=True)) for mode in ("eager", "script")]
+    found = replace(found, asked=(*found.asked, *unmeasured))
+    _, _, candidates, out = tuning.blocks(found)
+    assert isinstance(candidates, Table)
+    assert [row[0] for row in candidates.rows] == [SETTINGS[group].label for group in (1, 2, 3)]
+    assert [row[3] for row in candidates.rows] == ["wrong outputs", "tie", "slower"]
+    assert candidates.columns[3].tones == (Tone.BAD, Tone.PLAIN, Tone.PLAIN)
+    assert candidates.rows[2][1:3] == ("1", "0.80×")
+    assert sentences([out]) == [
+        f"{SETTINGS[1].label}: wrong outputs (mean error 1e-2)",
+        "fp32 channels-last, fp32 script channels-last: not measured (late)",
     ]
-    columns = tuning.candidate_columns([*late, *found])
-    rows = list(zip(*(column.cells for column in columns)))
-    assert [row[0] for row in rows] == [SETTINGS[group].label for group in (1, 2, 3)]
-    assert rows[0][3] == "wrong outputs"
-    assert rows[1][3] == "tie"
-    assert rows[2][1:] == ("1", "0.80×", "slower")
-    assert tuning.excluded_lines([*late, *found]) == [
-        "not measured (late): fp32 a, fp32 b",
-        f"wrong outputs (mean error 1e-2): {SETTINGS[1].label}",
-    ]
-
-
-def test_the_ladder_shows_each_step() -> None:
-    """With its gain over the step before."""
-    rows = list(zip(*(column.cells for column in tuning.ladder_columns(results.ladder(searched())))))
-    assert rows[0][0] == "fp32"
-    assert rows[0][2:] == ("–", "–")
-    assert rows[2][0] == "fp32 compile channels-last"
-    assert rows[2][3].startswith("1.262× [")
 
 
 def test_what_was_left_out_is_said_once_per_reason() -> None:
     """Several options may share one."""
     left_out = (LeftOut("thp=on", "off"), LeftOut("malloc=tcmalloc", "missing"), LeftOut("malloc=jemalloc", "missing"))
-    assert tuning.left_out_lines(searched(left_out=left_out)) == [
-        "thp=on: off",
-        "malloc=tcmalloc, malloc=jemalloc: missing",
+    *_, out = tuning.blocks(searched(left_out=left_out))
+    assert sentences([out]) == ["thp=on: off", "malloc=tcmalloc, malloc=jemalloc: missing"]
+
+
+def test_a_search_that_measured_nothing_has_its_answer_only() -> None:
+    """No empty tables."""
+    blocks = tuning.document(replace(searched(choice=None, excluded=(), stages=()), runs=()))
+    assert [type(block) for block in blocks] == [Lines]
+
+
+def test_what_distorts_the_confirmation_is_said() -> None:
+    """Conditions of the search do not matter for the answer, and notes do not matter much."""
+    runs = [
+        replace(run, report=replace(run.report, warnings=(warning(code),)))
+        for run in searched().runs
+        for code in ("OTHER_LOAD" if run.round > 2 else "OUTLIERS",)
     ]
-
-
-def test_the_caption_says_what_was_searched() -> None:
-    """How many candidates, in which stages and how much time."""
-    assert tuning.caption(searched()) == (
-        "3 candidates for the lowest latency of one batch; stages with 3, 2 candidates; 5 min of 10 min"
-    )
+    *_, notices = tuning.document(replace(searched(), runs=tuple(runs)))
+    assert isinstance(notices, Notices)
+    assert [each.word for each in notices.items] == ["warning"]

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from places import DATA
+from printed import printed, sentences
+
+from modelzoo.document import Notices, Tone
 from modelzoo.frozen import replace
-from modelzoo.records.validity import Check, Relation, Validity, ValidityVerdict
-from modelzoo.report.validity import check_table, tables, valid_line, written_lines
+from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.validity import Check, Relation, Table, Validity, ValidityVerdict
+from modelzoo.report import validity
+from modelzoo.report.validity import check_table, stored_table, valid_line
+from modelzoo.results import store
 
 GOOD = Check("kl", "mean KL divergence", 0.001, Relation.AT_MOST, 0.01, "Pinsker", True, 0.001)
 BAD = Check("accuracy", "task metric", 0.5, Relation.AT_LEAST, 0.99, "MLPerf", False, 0.5)
@@ -30,45 +37,66 @@ def test_the_line_has_six_fields_and_says_how_small_the_data_set_was() -> None:
 
 
 def test_the_checks_show_what_would_have_passed() -> None:
-    """Observed, required, the tolerance that would have passed, and the source; brackets are not markup."""
-    from rich.console import Console
-
-    console = Console(width=140, force_terminal=False)
-    with console.capture() as captured:
-        for table in tables(replace(VALIDITY, notes=("a [note] in brackets",))):
-            console.print(table)
-    shown = captured.get()
-    for text in ("FAIL", "pass", "would pass at", "0.5", "≥ 0.99", "MLPerf", "[note]", "--tolerance accuracy="):
-        assert text in shown
-
-
-def test_a_check_without_tolerance_offers_none() -> None:
     """NaN never passes, so no ``--tolerance`` is suggested."""
-    row = check_table(VALIDITY).rows[2]
-    assert row == ("outputs with NaN", "3", "–", "≤ 0", "no value", "FAIL", "never passes")
+    table = check_table(VALIDITY)
+    assert table.rows[1:] == [
+        ("task metric", "0.5", "–", "≥ 0.99", "0.5", "FAIL", "accuracy", "MLPerf"),
+        ("outputs with NaN", "3", "–", "≤ 0", "no value", "FAIL", "–", "never passes"),
+    ]
+    assert table.columns[5].tones == (Tone.BETTER, Tone.BAD, Tone.BAD)
 
 
 def test_an_undecided_check_is_neither_passed_nor_failed() -> None:
     """Its bound is shown beside what was seen."""
     undecided = replace(BAD, seen=0.995, undecided=True, bound=0.97, would_pass_at=0.97)
-    row = check_table(replace(VALIDITY, checks=(undecided,))).rows[0]
-    assert row == ("task metric\n--tolerance accuracy=", "0.995", "0.97", "≥ 0.99", "0.97", "undecided", "MLPerf")
+    table = check_table(replace(VALIDITY, checks=(undecided,)))
+    assert table.rows == [("task metric", "0.995", "0.97", "≥ 0.99", "0.97", "undecided", "accuracy", "MLPerf")]
+    assert table.columns[5].tones == (Tone.OPEN,)
+
+
+def test_columns_of_numbers_of_a_stored_table_are_recognised() -> None:
+    """Mostly digits, with or without a sign; the first column names the rows, and a list is no number."""
+    rows = (("1", "≤ 0.1", "pass", "9 % a\n8 % b", "x"), ("2", "–", "FAIL", "7 % c", "y"))
+    stored = Table("t", ("1", "seen", "", "classes", "source"), rows)
+    assert [column.is_number for column in stored_table(stored).columns] == [False, True, False, False, False]
 
 
 def test_what_the_set_can_show_stands_below_the_checks() -> None:
     """After the verdict and its reason, and before the notes; the line on stdout is without it."""
     seen = "F1 -0.3 points [-1.1, +0.5]; losses under 1.6 points cannot be seen with these 42 questions"
     judged = replace(VALIDITY, resolution=seen, notes=("a note",))
-    assert check_table(judged).note.splitlines() == ["resnet50: VALID, 100 pictures", seen, "a note"]
+    assert str(check_table(judged).note).splitlines() == ["resnet50: VALID, 100 pictures", seen, "a note"]
     assert valid_line(judged) == valid_line(VALIDITY)
 
 
 def test_two_hundred_pictures_are_one_line() -> None:
     """Pictures by number and directory, other files by name, at most two lines."""
     pictures = [f"out/ssd_pictures/{number}.jpg" for number in range(200)]
-    assert written_lines([*pictures, "out/ssd_layers.csv", "out/ssd_layers.png"]) == [
+    assert written(*pictures, "out/ssd_layers.csv", "out/ssd_layers.png") == [
         "written: 200 pictures in out/ssd_pictures",
         "written: out/ssd_layers.csv, out/ssd_layers.png",
     ]
-    assert written_lines(["out/bert_answers.csv"]) == ["written: out/bert_answers.csv"]
-    assert written_lines([]) == []
+    assert written("out/bert_answers.csv") == ["written: out/bert_answers.csv"]
+    assert written() == []
+
+
+def written(*files: str) -> list[str]:
+    """What is said of these files."""
+    (entry,) = store.read(DATA / "results" / "format2" / "bert.json").validity
+    return [text for text in sentences(validity.document(replace(entry, files=files))) if text.startswith("written")]
+
+
+def test_a_warning_says_that_bf16_did_not_run() -> None:
+    """The verdict is of what ran."""
+    (entry,) = store.read(DATA / "results" / "format2" / "bert.json").validity
+    assert entry.report is not None
+    assert not [block for block in validity.document(entry) if isinstance(block, Notices)]
+    tested = replace(entry.report.tested, canary_verdict=CanaryVerdict.NOT_ACTIVE, canary_summary="conv [fp32]")
+    *_, last = validity.document(replace(entry, report=replace(entry.report, tested=tested)))
+    assert sentences([last]) == [f"warning: bf16 is {CanaryVerdict.NOT_ACTIVE} in this process: conv [fp32]"]
+
+
+def test_what_could_not_be_judged_has_failed() -> None:
+    """With the reason."""
+    (entry,) = store.read(DATA / "results" / "format2" / "bert.json").validity
+    assert printed(validity.document(replace(entry, report=None, error="no [data]"))) == ("failed: bert: no [data]\n")

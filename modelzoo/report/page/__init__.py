@@ -1,4 +1,4 @@
 """The page: results as one HTML file that needs nothing else.
 
-``build.page`` makes plain data (``content``) of results, ``rendering`` makes HTML of that with the templates.
+``build.page`` makes a document of results, and ``modelzoo.document.html`` a page of that.
 """

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Block, Lines, Notices, Page, Section, lines
 from modelzoo.records.run import Result
-from modelzoo.report import differences
+from modelzoo.report import differences, run
 from modelzoo.report.differences import ShownRow
 from modelzoo.report.page import (
     circumstances,
     comparisons,
-    figures,
     history,
     load,
     predictions,
@@ -22,8 +22,7 @@ from modelzoo.report.page import (
     tuning,
     workloads,
 )
-from modelzoo.report.page.content import Block, Notices, Page, Paragraphs, Section
-from modelzoo.report.plots import forest, roofline
+from modelzoo.report.plots import ratios, roofline
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 
@@ -89,57 +88,56 @@ def _joined(given: Sequence[Given]) -> Given:
 
 def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Section]:
     """The sections of a page about one result: the answer first, everything else below it."""
-    parts = _parts(given.latest, shown, "r", pictures, figures.BOTH)
-    answer = [block for block in parts if not isinstance(block, Section)]
+    parts = _parts(given.latest, shown, "r", pictures)
+    answer: list[Block] = [block for block in parts if not isinstance(block, Section)]
     search = given.sessions[-1].result
     if search.tuning is not None:
-        parts.insert(0, tuning.section(search, "r-search", figures.BOTH))
+        parts.insert(0, tuning.section(search, "r-search"))
     if search.throughput is not None:
         # Its runs were not timed; they tell what the instances were.
-        own = throughput.blocks(search, "r-instances", figures.BOTH)
-        answer = [block for block in own if not isinstance(block, Section)]
+        answer = list(throughput.blocks(search, "r-instances"))
     if search.load is not None:
-        parts.insert(0, load.section(search, "r-load", figures.BOTH))
+        parts.insert(0, load.section(search, "r-load"))
     if given.is_directory:
         answer.insert(0, _which(given))
     return [Section("Results", tuple(answer), "results"), *(block for block in parts if isinstance(block, Section))]
 
 
 def _several(given: Given, shown: Sequence[ShownRow], number: int, pictures: int) -> Section:
-    parts = _parts(given.latest, shown, f"r{number}", pictures, figures.ONE)
+    parts = _parts(given.latest, shown, f"r{number}", pictures)
     search = given.sessions[-1].result
     if search.tuning is not None:
-        parts.insert(0, tuning.section(search, f"r{number}-search", figures.ONE))
+        parts.insert(0, tuning.section(search, f"r{number}-search"))
     if search.throughput is not None:
-        own = throughput.blocks(search, f"r{number}-instances", figures.ONE)
+        own = throughput.blocks(search, f"r{number}-instances")
         parts = [*own, *(block for block in parts if isinstance(block, Section))]
     if search.load is not None:
-        parts.insert(0, load.section(search, f"r{number}-load", figures.ONE))
+        parts.insert(0, load.section(search, f"r{number}-load"))
     if given.is_directory:
         parts.insert(0, _which(given))
     return Section(given.name, tuple(parts), f"r{number}")
 
 
-def _which(given: Given) -> Paragraphs:
+def _which(given: Given) -> Lines:
     latest = given.sessions[-1]
-    return Paragraphs((f"The latest of {len(given.sessions)} sessions: {latest.path}, {latest.result.created}.",))
+    return lines(f"The latest of {len(given.sessions)} sessions: {latest.path}, {latest.result.created}.")
 
 
-def _parts(result: Result, shown: Sequence[ShownRow], mark: str, pictures: int, widths: figures.Widths) -> list[Block]:
+def _parts(result: Result, shown: Sequence[ShownRow], mark: str, pictures: int) -> list[Block]:
     """The answer, then the sections that explain it."""
     found = summary.answer(result, shown)
-    ratios = figures.ratios(forest.of_result(result), f"{mark}-forest", widths)
-    if ratios is not None:
-        found.append(Section("Ratios", (ratios,), f"{mark}-ratios"))
+    drawn = ratios.plot(ratios.of_result(result))
+    if drawn is not None:
+        found.append(Section("Ratios", (drawn.figure(f"{mark}-forest"),), f"{mark}-ratios"))
     by_workload = differences.by_workload(shown)
     names = dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)])
     for number, name in enumerate(names, 1):
         own = by_workload.get(name, [])
-        found.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures, widths))
+        found.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures))
     if shown:
-        found.append(_roofline(result, mark, widths))
-        conditions = summary.conditions(shown)
-        nothing = Paragraphs(("Nothing was found that would distort these numbers.",))
+        found.append(_roofline(result, mark))
+        conditions = run.conditions(shown)
+        nothing = lines("Nothing was found that would distort these numbers.")
         said: Block = Notices(tuple(conditions)) if conditions else nothing
         found.append(Section("Conditions", (said,), f"{mark}-conditions"))
     found.append(Section("Machine", tuple(circumstances.machine(result)), f"{mark}-machine"))
@@ -150,10 +148,10 @@ def _parts(result: Result, shown: Sequence[ShownRow], mark: str, pictures: int, 
     return found
 
 
-def _roofline(result: Result, mark: str, widths: figures.Widths) -> Section:
+def _roofline(result: Result, mark: str) -> Section:
     data = roofline.of_result(result)
     missing = "The limits of this machine were not known when this was measured; 'modelzoo doctor' measures them once."
-    block: Block = Paragraphs((missing,)) if data is None else figures.roofs(data, f"{mark}-roofs", widths)
+    block: Block = lines(missing) if data is None else roofline.plot(data).figure(f"{mark}-roofs")
     return Section("Roofline", (block,), f"{mark}-roofline")
 
 

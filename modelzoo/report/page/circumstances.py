@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from statistics import median
 
+from modelzoo.document import Block, Column, Command, Details, Table, Text, lines, named
 from modelzoo.formatting import MISSING, percent, seconds
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.libraries import Libraries
@@ -14,8 +15,6 @@ from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport
 from modelzoo.report.differences import ShownRow, by_workload, short_names
 from modelzoo.report.doctor import library_rows, machine_rows
-from modelzoo.report.page.content import Block, Command, Details, Paragraphs, Table, facts
-from modelzoo.report.table import Column
 
 _OF_THE_MOMENT = ("clock",)
 """Facts that change from process to process without anybody changing anything."""
@@ -39,9 +38,9 @@ def machine(result: Result) -> list[Block]:
         if entry.report is not None and entry.report.machine is not None
     ]
     if not seen:
-        return [Paragraphs(("The machine was not recorded, because nothing ran.",))]
+        return [lines("The machine was not recorded, because nothing ran.")]
     first = _rows(*seen[0])
-    found: list[Block] = [facts(first)]
+    found: list[Block] = [named(first)]
     others = [dict(_rows(*each)) for each in seen[1:]]
     changing = [
         name
@@ -49,7 +48,7 @@ def machine(result: Result) -> list[Block]:
         if name not in _OF_THE_MOMENT and any(other.get(name, value) != value for other in others)
     ]
     if changing:
-        found.append(Paragraphs((f"Not the same in all processes (shown: of the first one): {', '.join(changing)}.",)))
+        found.append(lines(f"Not the same in all processes (shown: of the first one): {', '.join(changing)}."))
     return found
 
 
@@ -76,7 +75,7 @@ def settings(shown: Sequence[ShownRow]) -> list[Block]:
     note = (
         "weights and inputs: with the first digits of their SHA-256; variables and switches: those that the suite set"
     )
-    return [Table("Settings as they ran", columns, note)] if found else []
+    return [Table("Settings as they ran", columns, Text(note))] if found else []
 
 
 def plan(result: Result, shown: Sequence[ShownRow]) -> list[Block]:
@@ -98,7 +97,7 @@ def plan(result: Result, shown: Sequence[ShownRow]) -> list[Block]:
         "In each round every setting gets a new process, and the processes of a round sample in turns. sampled: median "
         "seconds per process; wanted: half width of the intervals"
     )
-    return [Table("How it was measured", columns, f"{note}.")]
+    return [Table("How it was measured", columns, Text(f"{note}."))]
 
 
 def command(result: Result) -> list[Block]:
@@ -109,7 +108,7 @@ def command(result: Result) -> list[Block]:
     if result.session is not None:
         said.append(f"Session {result.session.number} of {result.session.count}")
     text = "; ".join(said) + ". This command measures all numbers of this result again:"
-    return [Paragraphs((text,)), Command(command_line(result))]
+    return [lines(text), Command(command_line(result))]
 
 
 def command_line(result: Result) -> str:
@@ -126,7 +125,7 @@ def build(result: Result) -> list[Block]:
     versions = next((report.versions for report in _reports(result) if report.versions), {})
     if not versions:
         return []
-    return [Details("Versions of all libraries", (facts(sorted(versions.items())),))]
+    return [Details("Versions of all libraries", (named(sorted(versions.items())),))]
 
 
 def _reports(result: Result) -> list[RunReport]:

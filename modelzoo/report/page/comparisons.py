@@ -8,15 +8,13 @@ from modelzoo.comparison.compare import Question, compare
 from modelzoo.comparison.gate import gate
 from modelzoo.comparison.model import Basis, Comparison, Estimate, Outcome, Row, StoredResult
 from modelzoo.comparison.sides import make_side
+from modelzoo.document import Block, Column, Details, Lines, Section, Table, lines, named
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.report import compare as document
 from modelzoo.report import findings
-from modelzoo.report.page import figures
-from modelzoo.report.page.content import Block, Details, Fact, Facts, Paragraphs, Section, Table
-from modelzoo.report.plots import forest
+from modelzoo.report.plots import ratios
 from modelzoo.report.results_table import ratio
-from modelzoo.report.table import Column
 
 
 def section(
@@ -34,51 +32,39 @@ def section(
     try:
         found = compare(make_side(*base), make_side(*other), question)
     except InputError as error:
-        return Section(title, (Paragraphs((f"Not compared: {error}.",)),), mark)
+        return Section(title, (lines(f"Not compared: {error}."),), mark)
     return Section(title, tuple(_blocks(found, mark)), mark)
 
 
 def _blocks(found: Comparison, mark: str) -> list[Block]:
     """The answer, and the document of the comparison with the plot of its ratios after its first table."""
-    titles: list[str] = []
-    parts: list[list[Block]] = []
-    for block in document.document(found, gate(found, ()), details=True):
-        if isinstance(block, document.Heading):
-            titles.append(block.text)
-            parts.append([])
-        elif isinstance(block, document.Items):
-            parts[-1] += _items(block)
-        else:
-            parts[-1].append(Table(titles[-1], tuple(map(_filled, block.columns))))
-    # The first heading is that of the whole section.
-    first = parts[0]
-    others = [Section(title, tuple(blocks)) for title, blocks in zip(titles[1:], parts[1:])]
+    whole, *others = document.document(found, gate(found, ()), details=True)
+    assert isinstance(whole, Section)
+    first = [_filled(block) if isinstance(block, Table) else block for block in whole.blocks]
     if all(row.estimate is None for row in found.rows):
         said = f"No row of {found.other.name} is comparable with {found.base.name}."
-        return [Paragraphs((said,)), Details("What both have, and why it is not comparable", (*first, *others))]
-    ratios = figures.ratios(forest.of_comparison(found), f"{mark}-ratios")
+        return [lines(said), Details("What both have, and why it is not comparable", (*first, *others))]
+    drawn = ratios.plot(ratios.of_comparison(found))
     table = next(index for index, block in enumerate(first) if isinstance(block, Table))
-    plot = (ratios,) if ratios is not None else ()
+    plot = (drawn.figure(f"{mark}-ratios"),) if drawn is not None else ()
     sides = Details("The two sides, and what they have in common", tuple(first[:table]))
     return [_answer(found), first[table], *plot, *first[table + 1 :], sides, *others]
 
 
-def _answer(found: Comparison) -> Facts:
+def _answer(found: Comparison) -> Lines:
     """A sentence for each row that is comparable, the geometric mean, and how many are not."""
     names = (found.base.name, found.other.name)
     said = [
-        Fact(document.row_name(row), _sentence(row, row.estimate, names))
-        for row in found.rows
-        if row.estimate is not None
+        (document.row_name(row), _sentence(row, row.estimate, names)) for row in found.rows if row.estimate is not None
     ]
     if found.mean is not None and len(said) > 1:
-        said.append(Fact("geometric mean", f"ratio {ratio(found.mean)}"))
+        said.append(("geometric mean", f"ratio {ratio(found.mean)}"))
     if any(row.estimate is not None and row.estimate.basis is Basis.ASSUMED for row in found.rows):
-        said.append(Fact("assumed", "how much sessions differ, because there are too few of them; see below"))
+        said.append(("assumed", "how much sessions differ, because there are too few of them; see below"))
     refused = sum(row.estimate is None for row in found.rows)
     if refused:
-        said.append(Fact("not comparable", f"{refused} of {len(found.rows)} rows; the footnotes say why"))
-    return Facts(tuple(said), stands_out=True)
+        said.append(("not comparable", f"{refused} of {len(found.rows)} rows; the footnotes say why"))
+    return named(said, stands_out=True)
 
 
 def _sentence(row: Row, estimate: Estimate, names: tuple[str, str]) -> str:
@@ -95,18 +81,15 @@ def _sentence(row: Row, estimate: Estimate, names: tuple[str, str]) -> str:
     return said
 
 
-def _filled(column: Column) -> Column:
-    """A column in which every row has the name of its workload."""
+def _filled(table: Table) -> Table:
+    """The table with the name of its workload in every row."""
+    return replace(table, columns=tuple(map(_filled_column, table.columns)))
+
+
+def _filled_column(column: Column) -> Column:
     if column.title != "workload":
         return column
     cells: list[str] = []
     for cell in column.cells:
         cells.append(cell or (cells[-1] if cells else ""))
     return replace(column, cells=tuple(cells))
-
-
-def _items(block: document.Items) -> list[Block]:
-    named = tuple(Fact(mark.rstrip(":"), text) for mark, text in block.items if mark)
-    plain = tuple(text for mark, text in block.items if not mark)
-    found: list[Block] = [Facts(named)] if named else []
-    return [*found, Paragraphs(plain)] if plain else found

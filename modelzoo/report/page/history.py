@@ -9,13 +9,11 @@ from pathlib import PurePath
 
 from modelzoo import stats
 from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Block, Column, Section, Table, lines
 from modelzoo.formatting import MISSING, percent
 from modelzoo.records.run import Result, RunReport
-from modelzoo.report.page import figures
-from modelzoo.report.page.content import Block, Paragraphs, Section, Table
-from modelzoo.report.plots.history import History, HistorySeries, SessionPoint, moment
+from modelzoo.report.plots.history import History, HistorySeries, SessionPoint, moment, plot
 from modelzoo.report.results_table import interval
-from modelzoo.report.table import Column
 from modelzoo.results import summary
 from modelzoo.stats import change_points
 
@@ -60,7 +58,7 @@ def section(name: str, sessions: Sequence[StoredResult], mark: str) -> Section:
     """
     found = [level for each in sessions for level in _levels(PurePath(each.path).name, each.result)]
     machines = list(dict.fromkeys(each.machine for each in found))
-    blocks: list[Block] = [Paragraphs((_how(len(sessions)),))]
+    blocks: list[Block] = [lines(_how(len(sessions)))]
     for workload in dict.fromkeys(each.workload for each in found):
         own = [each for each in found if each.workload == workload]
         blocks.append(_workload(workload, own, machines, f"{mark}-{len(blocks)}"))
@@ -117,9 +115,10 @@ def _workload(workload: str, own: Sequence[SessionLevel], machines: Sequence[str
     said += _too_few(drawn)
     data = History(workload, tuple(drawn))
     caption = "Latency in each session with its interval; a dashed vertical line is a change of the level."
-    blocks: list[Block] = [figures.sessions(data, mark, caption)]
+    figure = plot(data, caption)
+    blocks: list[Block] = [figure.figure(mark)] if figure is not None else []
     if said:
-        blocks.insert(0, Paragraphs(tuple(said)))
+        blocks.insert(0, lines(*said))
     return Section(workload, (*blocks, _table(own, machines)))
 
 

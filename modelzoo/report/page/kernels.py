@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from modelzoo.document import Block, Details, lines
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import Profile
 from modelzoo.report import kernel_tables
 from modelzoo.report.differences import ShownRow, short_names
-from modelzoo.report.page.content import Block, Details, Paragraphs, from_rich
 
 
 def evidence_of(each: ShownRow) -> Evidence | None:
@@ -29,8 +29,8 @@ def kernel_details(shown: Sequence[ShownRow]) -> list[Block]:
     for name, each in zip(short_names(shown), shown):
         evidence = evidence_of(each)
         if evidence is not None:
-            tables = tuple(map(from_rich, kernel_tables.evidence_tables(evidence)))
-            problems = (Paragraphs(evidence.problems),) if evidence.problems else ()
+            tables = tuple(kernel_tables.evidence_tables(evidence))
+            problems = (lines(*evidence.problems),) if evidence.problems else ()
             found.append(Details(f"Kernels of {name}, {evidence.iterations} audited passes", (*tables, *problems)))
     return found
 
@@ -41,6 +41,6 @@ def operator_details(shown: Sequence[ShownRow]) -> list[Block]:
     for name, each in zip(short_names(shown), shown):
         profile = profile_of(each)
         if profile is not None:
-            tables = tuple(map(from_rich, kernel_tables.profile_tables(profile)))
+            tables = tuple(kernel_tables.profile_tables(profile))
             found.append(Details(f"Operators of {name}, {profile.iterations} profiled passes", tables))
     return found

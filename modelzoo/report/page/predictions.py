@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 
+from modelzoo.document import Block, Column, Details, Lines, Picture, Pictures, Table, Text, Tone, lines, named
 from modelzoo.formatting import MISSING, significant
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.validity import ClassChange, MetricChange, Validity
-from modelzoo.report.page.content import Block, Details, Fact, Facts, Paragraphs, Picture, Pictures, Table, from_record
-from modelzoo.report.table import Column
-from modelzoo.report.validity import check_table
+from modelzoo.report.validity import check_table, stored_table
 
 PICTURE_BYTES = 600_000
 """Bytes of all pictures of a page together, so that the page stays below 2 MB: base64 adds a third."""
@@ -25,19 +24,19 @@ def blocks(result: Result, entry: ValidityEntry, pictures: int) -> list[Block]:
     """
     label = result.label(entry.group)
     if entry.report is None:
-        return [Paragraphs((f"The predictions of {label} could not be judged: {entry.error or 'no reason is known'}",))]
+        return [lines(f"The predictions of {label} could not be judged: {entry.error or 'no reason is known'}")]
     judged = entry.report.validity
     found: list[Block] = [_verdict(label, judged)]
     if judged.changes:
         found.append(_changes(judged))
     if judged.classes:
         found.append(_classes(judged))
-    found.append(from_record(check_table(judged)))
-    found += [Details(table.title, (from_record(table),)) for table in judged.tables]
+    found.append(check_table(judged))
+    found += [Details(table.title, (stored_table(table),)) for table in judged.tables]
     if entry.thumbnails and pictures:
         found.append(_pictures(entry, pictures))
     if entry.files:
-        found.append(Details(f"{len(entry.files)} files were written", (Paragraphs(entry.files),)))
+        found.append(Details(f"{len(entry.files)} files were written", (lines(*entry.files),)))
     return found
 
 
@@ -50,19 +49,19 @@ def pictures_each(results: list[Result]) -> int:
     return most
 
 
-def _verdict(label: str, judged: Validity) -> Facts:
+def _verdict(label: str, judged: Validity) -> Lines:
     said = [
-        Fact(label, str(judged.verdict)),
-        Fact(
+        (label, str(judged.verdict)),
+        (
             "metric",
             f"{judged.metric}: {_value(judged.reference)} in {judged.reference_name}, "
             f"{_value(judged.tested)} in {judged.tested_name}",
         ),
-        Fact("judged on", judged.scope),
+        ("judged on", judged.scope),
     ]
-    said += [Fact("reason", judged.reason)] if judged.reason else []
-    said += [Fact("this can show", judged.resolution)] if judged.resolution else []
-    return Facts(tuple(said))
+    said += [("reason", judged.reason)] if judged.reason else []
+    said += [("this can show", judged.resolution)] if judged.resolution else []
+    return named(said)
 
 
 def _changes(judged: Validity) -> Table:
@@ -91,9 +90,13 @@ def _classes(judged: Validity) -> Table:
             Column(judged.reference_name, tuple(_value(each.reference) for each in judged.classes), True),
             Column(judged.tested_name, tuple(_value(each.tested) for each in judged.classes), True),
             Column("p", tuple(_p_value(each) for each in judged.classes), True),
-            Column("", tuple("BROKEN" if each.broken else "" for each in judged.classes)),
+            Column(
+                "",
+                tuple("BROKEN" if each.broken else "" for each in judged.classes),
+                tones=tuple(Tone.BAD if each.broken else Tone.PLAIN for each in judged.classes),
+            ),
         ),
-        "p: of a loss beyond the threshold, corrected for the number of classes",
+        Text("p: of a loss beyond the threshold, corrected for the number of classes"),
     )
 
 
@@ -105,7 +108,7 @@ def _pictures(entry: ValidityEntry, limit: int) -> Pictures:
         if len(chosen) < len(entry.thumbnails)
         else ("The stored pictures")
     )
-    return Pictures(f"{count}: what the reference (left) and the setting under test (right) detected", items)
+    return Pictures(Text(f"{count}: what the reference (left) and the setting under test (right) detected"), items)
 
 
 def _change(found: MetricChange) -> str:

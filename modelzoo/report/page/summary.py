@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.formatting import capitalized
+from modelzoo.document import Block, Column, Notices, Table, lines, named
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.report import findings, results_table
-from modelzoo.report.conditions import grouped_conditions, grouped_failures
-from modelzoo.report.differences import ShownRow, shared
-from modelzoo.report.page.content import Block, Fact, Facts, Notice, Notices, Paragraphs, Table
-from modelzoo.report.table import Column
-from modelzoo.report.terminal import SEVERITY_WORD
+from modelzoo.report.differences import ShownRow
+from modelzoo.report.run import conditions
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.summary import validity_text
 from modelzoo.warning import Severity
@@ -25,7 +22,7 @@ def answer(result: Result, shown: Sequence[ShownRow]) -> list[Block]:
     steadiness = findings.steadiness(adjustment(result)) if shown else ""
     said += [("this machine", steadiness)] if steadiness else []
     if said:
-        found.append(Facts(tuple(Fact(about, text) for about, text in said), stands_out=True))
+        found.append(named(said, stands_out=True))
     serious = [each for each in conditions(shown) if each.severity is Severity.INVALIDATES]
     if serious:
         found.append(Notices(tuple(serious)))
@@ -34,33 +31,24 @@ def answer(result: Result, shown: Sequence[ShownRow]) -> list[Block]:
     others = len(conditions(shown)) - len(serious)
     if others:
         several = "conditions may" if others > 1 else "condition may"
-        found.append(Paragraphs((f"{others} {several} matter for these numbers; see Conditions.",)))
+        found.append(lines(f"{others} {several} matter for these numbers; see Conditions."))
     if not found:
-        found.append(Paragraphs(("This result is empty: nothing was measured or judged.",)))
+        found.append(lines("This result is empty: nothing was measured or judged."))
     return found
 
 
 def verdicts(shown: Sequence[ShownRow]) -> Table:
     """Return the table of the call as printed."""
-    found = results_table.columns(shown)
+    table = results_table.table(shown)
+    found = table.columns
     # On a phone the first columns are seen without scrolling: which setting it is, and the verdict.
     first = next(index for index, column in enumerate(found) if column.title == "latency")
     ordered = [*found[:first], *sorted(found[first:], key=_rank)]
-    note = capitalized(results_table.caption(found, shown))
-    return Table(", ".join(shared(shown)), tuple(_named(column, shown) for column in ordered), f"{note}.")
+    return replace(table, columns=tuple(_named(column, shown) for column in ordered))
 
 
 def _rank(column: Column) -> int:
     return 0 if column.title == "verdict" else 1 if column.title.startswith("speedup") else 2
-
-
-def conditions(shown: Sequence[ShownRow]) -> list[Notice]:
-    """Return what failed, and what may distort these rows, the most harmful first."""
-    found = [Notice(Severity.INVALIDATES, "failed", names, error) for names, error in grouped_failures(shown)]
-    for each in grouped_conditions(shown):
-        word = SEVERITY_WORD[each.severity]
-        found.append(Notice(each.severity, word, each.concerns, each.message, each.hint))
-    return found
 
 
 def _judged_only(result: Result, shown: Sequence[ShownRow]) -> list[tuple[str, str]]:

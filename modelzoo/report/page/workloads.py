@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from modelzoo.document import Block, Column, Details, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, capitalized, seconds
 from modelzoo.records.run import Result
 from modelzoo.report import details, stages
 from modelzoo.report.differences import ShownRow, short_names
-from modelzoo.report.page import figures, kernels, predictions
-from modelzoo.report.page.content import Block, Details, Paragraphs, Section, Table, facts
-from modelzoo.report.table import Column
+from modelzoo.report.page import kernels, predictions
+from modelzoo.report.plots import kernels as kernel_plot
+from modelzoo.report.plots import processes, samples
+from modelzoo.report.plots import stages as stage_plot
+from modelzoo.report.plots.plot import Plot
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
 
 
-def section(
-    result: Result, workload: str, shown: Sequence[ShownRow], mark: str, pictures: int, widths: figures.Widths
-) -> Section:
+def section(result: Result, workload: str, shown: Sequence[ShownRow], mark: str, pictures: int) -> Section:
     """Return the section of ``workload``.
 
     Args:
@@ -28,19 +29,17 @@ def section(
         shown: its rows; empty if it was only judged.
         mark: id of the section.
         pictures: show at most that many pictures of each judgement.
-        widths: in which the plots are drawn.
     """
     found: list[Block] = []
     if shown:
         found += [_measured(shown), *_said(shown)]
-        for title, name, draw in (
-            ("Processes", "processes", figures.medians),
-            ("Distribution of the samples", "samples", figures.distributions),
+        for title, name, plot in (
+            ("Processes", "processes", _processes_plot(shown)),
+            ("Distribution of the samples", "samples", _samples_plot(shown)),
         ):
-            figure = draw(shown, f"{mark}-{name}", widths)
-            found += [Section(title, (figure,))] if figure is not None else []
-        found += _stages(result, workload, mark, widths)
-        found += _kernels(shown, mark, widths)
+            found += [Section(title, (plot.figure(f"{mark}-{name}"),))] if plot is not None else []
+        found += _stages(result, workload, mark)
+        found += _kernels(shown, mark)
     judged = [entry for entry in result.validity if entry.workload == workload]
     blocks = [block for entry in judged for block in predictions.blocks(result, entry, pictures)]
     if blocks:
@@ -48,14 +47,30 @@ def section(
     return Section(workload, tuple(found), mark)
 
 
-def _stages(result: Result, workload: str, mark: str, widths: figures.Widths) -> list[Block]:
+def _processes_plot(shown: Sequence[ShownRow]) -> Plot | None:
+    found = [processes.series(e.row.label, [e.runs], e.row.latency) for e in shown if e.row.latency is not None]
+    return processes.plot(processes.Processes(shown[0].row.workload, tuple(found)))
+
+
+def _samples_plot(shown: Sequence[ShownRow]) -> Plot | None:
+    found = [series for each in shown if (series := samples.series(each.row.label, each.runs)) is not None]
+    return samples.plot(samples.Samples(shown[0].row.workload, tuple(found)))
+
+
+def _kernels_plot(shown: Sequence[ShownRow]) -> Plot | None:
+    audits = [(each.row.label, kernels.evidence_of(each)) for each in shown]
+    found = [kernel_plot.bar(label, evidence) for label, evidence in audits if evidence is not None]
+    return kernel_plot.plot(kernel_plot.Kernels(shown[0].row.workload, tuple(found)))
+
+
+def _stages(result: Result, workload: str, mark: str) -> list[Block]:
     """The stages of the pipelines; none if the model alone was timed."""
     timed = [each for each in pipelines(result) if each.workload == workload]
     if not timed:
         return []
-    said = facts([(each.label, _full_sentences(stages.sentences(each))) for each in timed])
-    table = Table("Stages", tuple(stages.columns(timed)), _full_sentences([stages.caption(timed)]))
-    figure = figures.stage_times(timed, f"{mark}-stages", widths)
+    said = named([(each.label, _full_sentences(stages.sentences(each))) for each in timed])
+    table = Table("Stages", tuple(stages.columns(timed)), Text(_full_sentences([stages.caption(timed)])))
+    figure = stage_plot.plot(stage_plot.StageBars(workload, tuple(timed))).figure(f"{mark}-stages")
     return [Section("Stages", (said, table, figure))]
 
 
@@ -64,16 +79,16 @@ def _full_sentences(found: Sequence[str]) -> str:
     return "\n".join(f"{capitalized(each)}." for each in found)
 
 
-def _kernels(shown: Sequence[ShownRow], mark: str, widths: figures.Widths) -> list[Block]:
-    figure = figures.time_shares(shown, f"{mark}-kernels", widths)
-    shares: list[Block] = [figure] if figure is not None else []
+def _kernels(shown: Sequence[ShownRow], mark: str) -> list[Block]:
+    plot = _kernels_plot(shown)
+    shares: list[Block] = [plot.figure(f"{mark}-kernels")] if plot is not None else []
     shares += kernels.kernel_details(shown)
     if not shares:
-        shares.append(Paragraphs(("No process was audited, so its kernels are not known (--no-audit?).",)))
+        shares.append(lines("No process was audited, so its kernels are not known (--no-audit?)."))
     found: list[Block] = [Section("Time by kernel and precision", tuple(shares))]
     operators = kernels.operator_details(shown)
     if not operators:
-        operators.append(Paragraphs(("Operators were not profiled (run --profiling).",)))
+        operators.append(lines("Operators were not profiled (run --profiling)."))
     return [*found, Section("Operators", tuple(operators))]
 
 
@@ -94,13 +109,13 @@ def _measured(shown: Sequence[ShownRow]) -> Table:
     if any(row.compile_seconds is not None for row in rows):
         found.insert(-3, Column("compiling", tuple(seconds(row.compile_seconds) for row in rows), True))
     note = "Percentiles: of the steady samples of all processes; first call: median of the processes."
-    return Table(title or "Measurements", tuple(found), note)
+    return Table(title or "Measurements", tuple(found), Text(note))
 
 
 def _said(shown: Sequence[ShownRow]) -> list[Block]:
     """The details of each setting in sentences: proof, verdict, canary, ceiling."""
     return [
-        Details(f"Details of {name}", (Paragraphs(tuple(details.detail_lines(each))),))
+        Details(f"Details of {name}", (lines(*details.detail_lines(each)),))
         for name, each in zip(short_names(shown), shown)
     ]
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo import stats
+from modelzoo.document import Column
 from modelzoo.formatting import MISSING
-from modelzoo.report.plots import canvas, panels
+from modelzoo.report.plots import panels
 from modelzoo.report.plots.panels import Panel, PanelLevel, PanelPoint
+from modelzoo.report.plots.plot import Plot, captioned, few
 from modelzoo.report.results_table import interval
-from modelzoo.report.table import Column
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 UNKNOWN_TIME = datetime.min.replace(tzinfo=timezone.utc)
 """Sorts before all others. A session without a time is in the table and not in the plot."""
@@ -76,20 +83,23 @@ def columns(data: History) -> list[Column]:
     return found
 
 
-def svg(data: History, name: str, width: float = canvas.NARROW) -> str:
-    """Draw the sessions; a dashed vertical line is a change of the level. Without sessions the result is empty."""
-    drawn = [one for one in map(_with_time, data.series) if one.points]
-    if not drawn:
-        return ""
-    with canvas.drawing():
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+def plot(data: History, caption: str) -> Optional[Plot]:
+    """Return the plot of the sessions; a dashed vertical line is a change of the level. ``None`` without sessions."""
+    timed = [one for one in map(_with_time, data.series) if one.points]
+    if not timed:
+        return None
+    found = [_panel(one) for one in few(timed)]
+    title = f"{data.workload}: latency by session"
+    return Plot(title, captioned(caption, timed), columns(data), panels.height(found), partial(_draw, found))
 
-        figure, axes = panels.draw([_panel(one) for one in drawn], width, "start of the session (UTC)")
-        for each in axes:
-            locator = AutoDateLocator(minticks=2, maxticks=5 if width < canvas.WIDE_FROM else 10)
-            each.xaxis.set_major_locator(locator)
-            each.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-        return canvas.element(figure, name, f"{data.workload}: latency by session", _description(data))
+
+def _draw(found: Sequence[Panel], figure: Figure) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    for each in panels.draw(figure, found, "start of the session (UTC)"):
+        locator = AutoDateLocator(minticks=2, maxticks=7)
+        each.xaxis.set_major_locator(locator)
+        each.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def _with_time(one: HistorySeries) -> HistorySeries:
@@ -109,12 +119,3 @@ def _panel(one: HistorySeries) -> Panel:
     edges = (None, *breaks, None)
     levels = tuple(PanelLevel(level, edges[i], edges[i + 1]) for i, level in enumerate(one.segments))
     return Panel(f"{one.label}: {interval(one.points[-1].level)} in the latest session", points, levels, breaks)
-
-
-def _description(data: History) -> str:
-    shown = "; ".join(
-        f"{one.label}: {len(one.points)} sessions, {len(one.changes)} changes, latest {interval(one.points[-1].level)}"
-        for one in data.series
-        if one.points
-    )
-    return f"One mark per session with its 95 % interval; dashed vertical lines: changes of the level. {shown}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Optional
 
+from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, seconds
 from modelzoo.records.evidence import Evidence
-from modelzoo.report.plots import canvas, stacked, theme
-from modelzoo.report.plots.stacked import Key, Look, StackedBar
-from modelzoo.report.table import Column
+from modelzoo.report.plots import bars
+from modelzoo.report.plots.bars import Key, Look, StackedBar
+from modelzoo.report.plots.plot import Plot, captioned, few
 
 MOST_KERNELS = 12
 """Kernels of one plot; the others are summed up."""
@@ -105,41 +108,45 @@ def _by_key(one: KernelBar) -> dict[Key, float]:
     return {(each.kernel, each.precision): each.seconds for each in one.times}
 
 
-def _ordered(bars: Sequence[KernelBar]) -> list[Key]:
+def _ordered(drawn: Sequence[KernelBar]) -> list[Key]:
     """All kernels: products by precision first, then the rest; within these the longest first."""
     longest: dict[Key, float] = defaultdict(float)
-    for one in bars:
+    for one in drawn:
         for key, spent in _by_key(one).items():
             longest[key] = max(longest[key], spent)
     return sorted(longest, key=lambda key: (key[1] == NO_PRODUCT, -longest[key]))
 
 
-def _summed_up(data: Kernels) -> list[KernelBar]:
+def _summed_up(drawn: Sequence[KernelBar]) -> list[KernelBar]:
     """The bars with at most ``MOST_KERNELS`` kernels; the shortest ones become ``OTHERS``."""
-    keys = _ordered(data.bars)
+    keys = _ordered(drawn)
     if len(keys) <= MOST_KERNELS:
-        return list(data.bars)
-    longest = {key: max(_by_key(one).get(key, 0.0) for one in data.bars) for key in keys}
+        return list(drawn)
+    longest = {key: max(_by_key(one).get(key, 0.0) for one in drawn) for key in keys}
     kept = set(sorted(keys, key=lambda key: -longest[key])[: MOST_KERNELS - 1])
     found = []
-    for one in data.bars:
+    for one in drawn:
         rest = sum(each.seconds for each in one.times if (each.kernel, each.precision) not in kept)
         times = [each for each in one.times if (each.kernel, each.precision) in kept]
         found.append(KernelBar(one.label, (*times, KernelTime(OTHERS, NO_PRODUCT, rest))))
     return found
 
 
-def svg(data: Kernels, name: str, width: float = canvas.NARROW) -> str:
-    """Draw the bars, with the kernels as a numbered list below. Without audits the result is empty."""
-    bars = [one for one in _summed_up(data) if one.times]
-    if not bars:
-        return ""
-    keys = _ordered(bars)
-    stacks = [StackedBar(f"{one.label}: {_shares(one)}", _by_key(one)) for one in bars]
-    with canvas.drawing():
-        figure = stacked.draw(stacks, keys, _LOOK, width)
-        title = f"{data.workload}: time by kernel and precision"
-        return canvas.element(figure, name, title, _description(bars))
+def plot(data: Kernels) -> Optional[Plot]:
+    """Return the plot of the bars; ``None`` without audits."""
+    audited = [one for one in data.bars if one.times]
+    if not audited:
+        return None
+    drawn = _summed_up(few(audited))
+    keys = _ordered(drawn)
+    stacks = [StackedBar(f"{one.label}: {_shares(one)}", _by_key(one)) for one in drawn]
+    caption = (
+        "Time of one audited pass by kernel and precision. Audited passes are slower than timed ones, because every "
+        "kernel is logged."
+    )
+    title = f"{data.workload}: time by kernel and precision"
+    draw, height = partial(bars.draw, stacks, keys, _LOOK), bars.height(stacks, keys, _LOOK)
+    return Plot(title, captioned(caption, audited), columns(Kernels(data.workload, tuple(audited))), height, draw)
 
 
 def _shares(one: KernelBar) -> str:
@@ -149,8 +156,3 @@ def _shares(one: KernelBar) -> str:
         found[each.precision] += each.seconds / one.total
     ordered = sorted(found.items(), key=lambda part: (part[0] == NO_PRODUCT, -part[1]))
     return ", ".join(f"{100 * share:.0f} % {precision}" for precision, share in ordered)
-
-
-def _description(bars: Sequence[KernelBar]) -> str:
-    shown = "; ".join(f"{one.label}: {seconds(one.total)} per pass, {_shares(one)}" for one in bars)
-    return f"Stacked bars of the time by kernel, numbered as in the list below them. {shown}"

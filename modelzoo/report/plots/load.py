@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
+from modelzoo.document import Column, Text, theme
 from modelzoo.formatting import MISSING, rounded_down, seconds, significant
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
-from modelzoo.report.plots import canvas, theme
-from modelzoo.report.plots.ticks import log_ticks
-from modelzoo.report.table import Column
+from modelzoo.report.plots.plot import Plot, add_legend, log_scale, time_unit
 from modelzoo.results import load as results
 from modelzoo.stats import percentile
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LEFT, _RIGHT, _TOP, _AREA, _AXIS = 58.0, 20.0, 26.0, 300.0, 44.0
 _MARGIN = 1.15
 """The axes end this factor beyond the outermost marks."""
 
@@ -92,16 +89,15 @@ def of_result(result: Result) -> Optional[LoadCurve]:
     return LoadCurve(load.workload, percent, tuple(sorted(points, key=lambda each: each.rate)), load.plan.bound, found)
 
 
-def write_file(result: Result, path: Path) -> Optional[Path]:
-    """Write the plot of ``result`` as an SVG file; return ``None`` if there is nothing to draw.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    data = of_result(result)
-    if data is None:
-        return None
-    return canvas.write_file(partial(_figure, data), path, _title(data), _description(data))
+def plot(data: LoadCurve) -> Plot:
+    """Return the plot of the runs of a search."""
+    caption = (
+        f"Median and {data.tail_name} of the latency of every run, counted from the scheduled arrivals. Hollow marks: "
+        "the run failed; faint ones ended early, because they could not meet the bound any more. The line is the "
+        "rate that all repeats sustained, the band the 95 % interval of their level."
+    )
+    title = f"{data.workload}: latency under load"
+    return Plot(title, Text(caption), columns(data), 400, partial(_draw, data))
 
 
 def columns(data: LoadCurve) -> list[Column]:
@@ -115,57 +111,21 @@ def columns(data: LoadCurve) -> list[Column]:
     ]
 
 
-def svg(data: LoadCurve, name: str, width: float = canvas.NARROW) -> str:
-    """Draw the runs as an element of a page."""
-    with canvas.drawing():
-        return canvas.element(_figure(data, width), name, _title(data), _description(data))
-
-
-def _title(data: LoadCurve) -> str:
-    return f"{data.workload}: latency under load"
-
-
-def _description(data: LoadCurve) -> str:
-    shown = "; ".join(
-        f"{significant(each.rate, 3)} requests/s: p50 {seconds(each.median)}, {data.tail_name} {seconds(each.tail)}, "
-        f"{'passed' if each.is_valid else 'failed'}"
-        for each in data.points
-    )
-    return f"Median and {data.tail_name} of every run against its rate; filled marks are runs that passed. {shown}"
-
-
-def _figure(data: LoadCurve, width: float) -> Figure:
-    legend = [line for text in _legend(data) for line in canvas.wrapped(text, width - 40)]
-    bottom = _TOP + _AREA + _AXIS
-    figure = canvas.new_figure(width, bottom + canvas.LINE * len(legend) + 10)
-    length = width - _LEFT - _RIGHT
-    axes = canvas.new_axes(figure, _LEFT, _TOP, length, _AREA)
+def _draw(data: LoadCurve, figure: Figure) -> None:
+    axes = figure.add_subplot()
     times = [value for each in data.points for value in (each.median, each.tail) if value]
     times += [data.bound.seconds] if data.bound is not None else []
-    factor, unit = canvas.time_unit([data.bound.seconds] if data.bound is not None else times)
-    low, high = factor * min(times) / _MARGIN, factor * max(times) * _MARGIN
+    factor, unit = time_unit([data.bound.seconds] if data.bound is not None else times)
     rates = [each.rate for each in data.points]
-    axes.set_yscale("log")
-    axes.set_ylim(low, high)
     axes.set_xlim(min(rates) / _MARGIN, max(rates) * _MARGIN)
-    canvas.set_ticks(axes.yaxis, log_ticks(low, high, _AREA, 24))
-    axes.grid(True)
+    log_scale(axes.yaxis, factor * min(times) / _MARGIN, factor * max(times) * _MARGIN)
+    axes.set_ylabel(f"latency in {unit} (log scale)")
+    axes.set_xlabel("requests per second")
     _draw_answer(axes, data, factor)
     _draw_runs(axes, data, factor)
-    canvas.write(figure, 4, 13, f"latency from the scheduled arrival in {unit} (log scale)", size=canvas.SMALL)
-    canvas.write(figure, width - _RIGHT, bottom - 12, "requests per second", align="right", size=canvas.SMALL)
-    for number, line in enumerate(legend):
-        canvas.write(figure, 14, bottom + 12 + canvas.LINE * number, line)
-    return figure
-
-
-def _legend(data: LoadCurve) -> list[str]:
-    shown = [f"● p50   ■ {data.tail_name}; hollow: the run failed; faint: it ended early, when it could not pass"]
-    if data.bound is not None:
-        shown.append(f"dashed: the bound, {data.bound.text}")
-    if data.found is not None:
-        shown.append(f"vertical line: {rounded_down(data.found[0])} requests/s, which every repeat sustained")
-    return shown
+    axes.plot([], [], marker="o", color=theme.SKY, ls="none", label="p50")
+    axes.plot([], [], marker="s", color=theme.BLUE, ls="none", label=data.tail_name)
+    add_legend(figure)
 
 
 def _draw_answer(axes: Axes, data: LoadCurve, factor: float) -> None:
@@ -173,9 +133,11 @@ def _draw_answer(axes: Axes, data: LoadCurve, factor: float) -> None:
         rate, low, high = data.found
         if low > 0 and math.isfinite(high):
             axes.axvspan(low, high, color=theme.BAND, lw=0, zorder=0.5)
-        axes.axvline(rate, color=theme.GREEN, lw=1.5, zorder=2)
+        label = f"{rounded_down(rate)} requests/s, which every repeat sustained"
+        axes.axvline(rate, color=theme.GREEN, lw=1.5, zorder=2, label=label)
     if data.bound is not None:
-        axes.axhline(factor * data.bound.seconds, color=theme.VERMILLION, lw=1.5, ls=(0, (4, 3)), zorder=2)
+        bound, label = factor * data.bound.seconds, f"the bound, {data.bound.text}"
+        axes.axhline(bound, color=theme.VERMILLION, lw=1.5, ls=(0, (4, 3)), zorder=2, label=label)
 
 
 def _draw_runs(axes: Axes, data: LoadCurve, factor: float) -> None:
@@ -186,7 +148,6 @@ def _draw_runs(axes: Axes, data: LoadCurve, factor: float) -> None:
                     each.rate,
                     factor * value,
                     marker=marker,
-                    ms=7,
                     mec=theme.GREY if each.given_up else colour,
                     mew=1.5,
                     color=colour if each.is_valid else theme.PAGE,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo import stats
-from modelzoo.report.plots import canvas, theme
-from modelzoo.report.plots.ticks import log_ticks
+from modelzoo.document import theme
+from modelzoo.report.plots.plot import SMALL, log_scale, time_unit, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,6 @@ LEAST_SPAN = 0.03
 """Panels show at least the levels plus and minus this fraction."""
 WIDEST_SPAN = 1.0
 """An interval may enlarge the panels up to this factor's logarithm; a wider one is cut off at their edges."""
-_LEFT, _RIGHT, _HEAD, _TITLE, _AREA, _GAP, _AXIS = 46.0, 18.0, 20.0, 22.0, 84.0, 14.0, 44.0
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,8 @@ class PanelPoint:
 
     x: float
     value: float
-    low: float | None = None
-    high: float | None = None
+    low: Optional[float] = None
+    high: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ class PanelLevel:
     """
 
     value: stats.Interval
-    start: float | None = None
-    end: float | None = None
+    start: Optional[float] = None
+    end: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -75,33 +74,39 @@ class Panel:
     breaks: tuple[float, ...] = ()
 
 
-def draw(panels: Sequence[Panel], width: float, axis: str) -> tuple[Figure, list[Axes]]:
-    """Draw the panels; return the figure and its axes, whose shared horizontal axis the caller labels.
+def height(panels: Sequence[Panel]) -> float:
+    """The height of a plot of these panels in CSS pixels."""
+    return sum(112.0 + 15 * (1 + wrapped(panel.title).count("\n")) for panel in panels) + 40
+
+
+def draw(figure: Figure, panels: Sequence[Panel], axis: str) -> list[Axes]:
+    """Draw the panels; return their axes, whose shared horizontal axis the caller labels.
 
     Args:
+        figure: an empty one.
         panels: at least one.
-        width: in CSS pixels.
         axis: title of the shared axis.
     """
-    titles = [canvas.wrapped(panel.title, width - _RIGHT) for panel in panels]
-    heights = [_TITLE + (len(lines) - 1) * canvas.LINE + _AREA + _GAP for lines in titles]
-    figure = canvas.new_figure(width, _HEAD + sum(heights) + _AXIS)
-    half = _half_span(panels)
-    scale, unit = canvas.time_unit([point.value for panel in panels for point in panel.points])
+    half, (left, right) = _half_span(panels), _sides(panels)
+    scale, unit = time_unit([point.value for panel in panels for point in panel.points])
+    found: list[Axes] = list(figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0])
+    for index, (area, panel) in enumerate(zip(found, panels)):
+        centre = scale * math.exp(_centre(panel))
+        log_scale(area.yaxis, centre / math.exp(half), centre * math.exp(half), most=5)
+        area.grid(False, axis="x")
+        area.set_xlim(left, right)
+        area.set_title(wrapped(panel.title))
+        _draw_panel(area, panel, theme.series_style(index), scale)
+    figure.supylabel(f"latency in {unit} (log scale)", fontsize=SMALL)
+    found[-1].set_xlabel(axis)
+    return found
+
+
+def _sides(panels: Sequence[Panel]) -> tuple[float, float]:
+    """The ends of the shared axis."""
     xs = [point.x for panel in panels for point in panel.points]
-    canvas.write(figure, 4, 13, f"latency in {unit} (log scale)", size=canvas.SMALL, colour=theme.FAINT)
-    top, found = _HEAD, []
-    for index, (panel, lines, height) in enumerate(zip(panels, titles, heights)):
-        for number, line in enumerate(lines):
-            canvas.write(figure, 4, top + 14 + number * canvas.LINE, line)
-        area = canvas.new_axes(figure, _LEFT, top + height - _AREA - _GAP, width - _LEFT - _RIGHT, _AREA)
-        _set_scale(area, panel, half, scale)
-        _set_horizontal(area, xs, is_last=index == len(panels) - 1)
-        _draw_panel(area, panel, theme.series_style(index))
-        found.append(area)
-        top += height
-    canvas.write(figure, width - _RIGHT, top + _AXIS - 6, axis, align="right", size=canvas.SMALL)
-    return figure, found
+    margin = 0.06 * (max(xs) - min(xs)) or 0.5
+    return min(xs) - margin, max(xs) + margin
 
 
 def _half_span(panels: Sequence[Panel]) -> float:
@@ -122,36 +127,19 @@ def _centre(panel: Panel) -> float:
     return (min(logs) + max(logs)) / 2
 
 
-def _set_scale(area: Axes, panel: Panel, half: float, scale: float) -> None:
-    low, high = math.exp(_centre(panel) - half), math.exp(_centre(panel) + half)
-    area.set_yscale("log")
-    area.set_ylim(low, high)
-    # A tick at the very end of a panel would be beside the next one's title.
-    inset = math.exp(0.1 * half)
-    ticks = log_ticks(low * scale * inset, high * scale / inset, 0.9 * _AREA, 20)
-    canvas.set_ticks(area.yaxis, ticks, scale)
-    area.grid(True, axis="y")
-
-
-def _set_horizontal(area: Axes, xs: Sequence[float], is_last: bool) -> None:
-    margin = 0.06 * (max(xs) - min(xs)) or 0.5
-    area.set_xlim(min(xs) - margin, max(xs) + margin)
-    area.tick_params(axis="x", labelbottom=is_last)
-
-
-def _draw_panel(area: Axes, panel: Panel, style: theme.SeriesStyle) -> None:
+def _draw_panel(area: Axes, panel: Panel, style: theme.SeriesStyle, scale: float) -> None:
+    xs, values = [point.x for point in panel.points], [scale * point.value for point in panel.points]
+    area.plot(xs, values, ls="none", marker=style.marker, color=style.colour, zorder=4)
     left, right = area.get_xlim()
     bottom, top = area.get_ylim()
     for level in panel.levels:
         ends = [left if level.start is None else level.start, right if level.end is None else level.end]
-        low, high = max(level.value.low, bottom), min(level.value.high, top)
+        low, high = max(scale * level.value.low, bottom), min(scale * level.value.high, top)
         area.fill_between(ends, [low, low], [high, high], color=theme.BAND, lw=0, zorder=0.5)
-        area.plot(ends, [level.value.value] * 2, color=style.colour, lw=1.6, ls=style.line, zorder=2)
+        area.plot(ends, [scale * level.value.value] * 2, color=style.colour, lw=1.6, ls=style.line, zorder=2)
     for x in panel.breaks:
         area.axvline(x, color=theme.FAINT, lw=1.2, ls=(0, (2, 2)), zorder=1)
     for point in panel.points:
         if point.low is not None and point.high is not None:
-            ends = [max(point.low, bottom), min(point.high, top)]
+            ends = [max(scale * point.low, bottom), min(scale * point.high, top)]
             area.plot([point.x, point.x], ends, color=style.colour, lw=1.6, zorder=3)
-    xs, values = [point.x for point in panel.points], [point.value for point in panel.points]
-    area.plot(xs, values, ls="none", marker=style.marker, color=style.colour, ms=7, mec=theme.PAGE, mew=1, zorder=4)

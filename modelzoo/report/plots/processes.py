@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo import stats
+from modelzoo.document import Column
 from modelzoo.formatting import seconds
 from modelzoo.records.run import Run
-from modelzoo.report.plots import canvas, panels
+from modelzoo.report.plots import panels
 from modelzoo.report.plots.panels import Panel, PanelLevel, PanelPoint
+from modelzoo.report.plots.plot import Plot, captioned, few
 from modelzoo.report.results_table import interval
-from modelzoo.report.table import Column
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -89,11 +95,12 @@ def columns(data: Processes) -> list[Column]:
     return found
 
 
-def svg(data: Processes, name: str, width: float = canvas.NARROW) -> str:
-    """Draw the processes; a dashed vertical line separates two sessions. Without processes the result is empty."""
-    drawn = [one for one in data.series if one.medians]
+def plot(data: Processes) -> Optional[Plot]:
+    """Return the plot of the processes; a dashed vertical line separates two sessions. ``None`` without processes."""
+    timed = [one for one in data.series if one.medians]
+    drawn = few(timed)
     if not drawn:
-        return ""
+        return None
     rounds = sorted({(each.session, each.round) for one in drawn for each in one.medians})
     place = {each: number for number, each in enumerate(rounds, 1)}
     breaks = tuple(place[b] - 0.5 for a, b in zip(rounds, rounds[1:]) if a[0] != b[0])
@@ -106,15 +113,16 @@ def svg(data: Processes, name: str, width: float = canvas.NARROW) -> str:
         )
         for one in drawn
     ]
-    with canvas.drawing():
-        from matplotlib.ticker import MaxNLocator
+    caption = (
+        "Median latency of each process, in the order in which they ran; every panel has the same relative scale. Line "
+        "and band: the level with its 95 % interval."
+    )
+    title = f"{data.workload}: median latency of each process"
+    return Plot(title, captioned(caption, timed), columns(data), panels.height(found), partial(_draw, found))
 
-        figure, axes = panels.draw(found, width, "round, in the order in which they ran")
-        for each in axes:
-            each.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
-        return canvas.element(figure, name, f"{data.workload}: median latency of each process", _description(data))
 
+def _draw(found: Sequence[Panel], figure: Figure) -> None:
+    from matplotlib.ticker import MaxNLocator
 
-def _description(data: Processes) -> str:
-    shown = "; ".join(f"{one.label}: {interval(one.level)}, {len(one.medians)} processes" for one in data.series)
-    return f"One mark per process in the order in which they ran; line and band: level with its 95 % interval. {shown}"
+    for each in panels.draw(figure, found, "round, in the order in which they ran"):
+        each.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))

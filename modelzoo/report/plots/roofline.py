@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelzoo.document import Column, Text, theme
 from modelzoo.formatting import MISSING, significant
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.run import Result
-from modelzoo.report.plots import canvas, theme
-from modelzoo.report.plots.numbered import number_offsets, write_number
-from modelzoo.report.plots.ticks import log_ticks
-from modelzoo.report.table import Column
+from modelzoo.report.plots.plot import Plot, add_legend, height_of, log_scale, number_marks, wrapped
 from modelzoo.results.summary import labels_as_run
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _COLOURS = {"fp32": theme.BLUE, "bf16": theme.VERMILLION, "tf32": theme.SKY, "fp16": theme.ORANGE}
 _MARKERS = {"fp32": "o", "bf16": "s", "tf32": "^", "fp16": "v"}
 _DASHES: dict[str, tuple[float, ...]] = {"fp32": (), "bf16": (5, 2), "tf32": (2, 1), "fp16": (8, 2, 1, 2)}
 _MEMORY_DASHES = (1.5, 1.5)
-_TALLEST = 320.0
-_LEFT, _RIGHT, _TOP, _AXIS, _ENTRY = 50.0, 14.0, 22.0, 48.0, 19.0
 
 
 @dataclass(frozen=True)
@@ -82,16 +74,15 @@ def of_result(result: Result, workload: str | None = None) -> Roofline | None:
     return Roofline(tuple(points.values()), ceilings) if ceilings is not None else None
 
 
-def write_file(result: Result, path: Path) -> Path | None:
-    """Write the plot of ``result`` as an SVG file; return ``None`` if nothing can be placed under a roofline.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    data = of_result(result)
-    if data is None:
-        return None
-    return canvas.write_file(partial(_figure, data), path, _title(data), _description(data))
+def plot(data: Roofline) -> Plot:
+    """Return the plot: the limits, and one numbered mark per setting."""
+    caption = (
+        "Speed of each setting below the limits that were measured on this machine: matrix products, and copies in "
+        "memory. The bytes are those of all inputs and outputs, so what stays in a cache counts as well."
+    )
+    entries = [*(_limit_entry(roof) for roof in _roofs(data)), *_point_entries(data)]
+    height = 330 + height_of(entries)
+    return Plot(_title(data), Text(caption), columns(data), height, partial(_draw, data))
 
 
 def columns(data: Roofline) -> list[Column]:
@@ -112,26 +103,11 @@ def columns(data: Roofline) -> list[Column]:
     return [Column(title, tuple(row[index] for row in rows), is_number=index > 1) for index, title in enumerate(titles)]
 
 
-def svg(data: Roofline, name: str, width: float = canvas.NARROW) -> str:
-    """Draw the limits, and one numbered mark per setting, with a list of both below."""
-    with canvas.drawing():
-        return canvas.element(_figure(data, width), name, _title(data), _description(data))
-
-
 def _title(data: Roofline) -> str:
     threads = data.ceilings.threads
     if data.ceilings.device is not None:
         return f"Roofline, {data.ceilings.device}"
     return f"Roofline, {threads} thread{'s' * (threads > 1)}"
-
-
-def _description(data: Roofline) -> str:
-    limits = "; ".join(f"{roof.name}: {roof.speed}" for roof in _roofs(data))
-    shown = "; ".join(
-        f"{point.label}: {significant(point.gflops, 3)} GFLOP/s at {significant(point.intensity, 3)} FLOP per byte"
-        for point in data.points
-    )
-    return f"Speed by arithmetic intensity, both logarithmic, below the measured limits. Limits: {limits}. {shown}"
 
 
 # What is drawn
@@ -147,16 +123,6 @@ class _Roof:
     line: tuple[tuple[float, float], tuple[float, float]]
     colour: str
     dashes: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """An entry of the legend: a mark if it has a marker, otherwise a line."""
-
-    text: str
-    colour: str
-    marker: str = ""
-    dashes: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -203,72 +169,28 @@ def _axis_limits(data: Roofline) -> _Limits:
     )
 
 
-def _figure(data: Roofline, width: float) -> Figure:
-    roofs, limits = _roofs(data), _axis_limits(data)
-    entries = [_Entry(f"{roof.name}: {roof.speed}", roof.colour, dashes=roof.dashes) for roof in roofs]
-    for number, point in enumerate(data.points, 1):
-        text = f"{number} {point.label}: {significant(point.gflops, 3)} GFLOP/s"
-        entries.append(_Entry(text, *_mark(point.precision)))
-    lines = [canvas.wrapped(entry.text, width - 44) for entry in entries]
-    length = width - _LEFT - _RIGHT
-    height = min(0.62 * length, _TALLEST)
-    legend = _TOP + height + _AXIS
-    figure = canvas.new_figure(width, legend + sum(_ENTRY + (len(each) - 1) * canvas.LINE for each in lines) + 4)
-    axes = canvas.new_axes(figure, _LEFT, _TOP, length, height)
-    _set_axes(axes, limits, length, height)
-    for roof in roofs:
-        xs, ys = zip(*roof.line)
-        axes.plot(xs, ys, color=roof.colour, lw=2, ls=(0, roof.dashes or None))
-    _draw_points(axes, data.points, limits, length, height)
-    canvas.write(figure, 4, 13, "GFLOP/s (log scale)", size=canvas.SMALL)
-    title = "arithmetic intensity in FLOP per byte (log scale)"
-    canvas.write(figure, width - _RIGHT, legend - 12, title, align="right", size=canvas.SMALL)
-    _draw_legend(figure, entries, lines, legend + 10)
-    return figure
+def _limit_entry(roof: _Roof) -> str:
+    return wrapped(f"{roof.name}: {roof.speed}", 0.85)
 
 
-def _draw_legend(figure: Figure, entries: Sequence[_Entry], lines: Sequence[Sequence[str]], top: float) -> None:
-    from matplotlib.lines import Line2D
-
-    width, height = figure.get_size_inches() * 72
-    for entry, each in zip(entries, lines):
-        y = 1 - top / height
-        if entry.marker:
-            sample = Line2D([18 / width], [y], color=entry.colour, marker=entry.marker, ls="none", ms=8, mec=theme.PAGE)
-        else:
-            ends = [4 / width, 32 / width]
-            sample = Line2D(ends, [y, y], color=entry.colour, lw=2, ls=(0, entry.dashes or None))
-        figure.add_artist(sample)
-        for index, line in enumerate(each):
-            canvas.write(figure, 40, top + 4 + index * canvas.LINE, line)
-        top += _ENTRY + (len(each) - 1) * canvas.LINE
-
-
-def _mark(precision: str) -> tuple[str, str]:
-    """Colour and marker of what ran in this precision."""
-    return _COLOURS.get(precision, theme.PURPLE), _MARKERS.get(precision, "D")
-
-
-def _set_axes(axes: Axes, limits: _Limits, length: float, height: float) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlim(limits.left, limits.right)
-    axes.set_ylim(limits.bottom, limits.top)
-    canvas.set_ticks(axes.xaxis, log_ticks(limits.left, limits.right, length, 40))
-    canvas.set_ticks(axes.yaxis, log_ticks(limits.bottom, limits.top, height, 24))
-    axes.grid(True)
-
-
-def _draw_points(axes: Axes, points: Sequence[RooflinePoint], limits: _Limits, length: float, height: float) -> None:
-    places = [
-        (
-            length * math.log(point.intensity / limits.left) / math.log(limits.right / limits.left),
-            height * math.log(point.gflops / limits.bottom) / math.log(limits.top / limits.bottom),
-        )
-        for point in points
+def _point_entries(data: Roofline) -> list[str]:
+    return [
+        wrapped(f"{number} {point.label}: {significant(point.gflops, 3)} GFLOP/s", 0.85)
+        for number, point in enumerate(data.points, 1)
     ]
-    for number, (point, offset) in enumerate(zip(points, number_offsets(places)), 1):
-        colour, marker = _mark(point.precision)
-        place = (point.intensity, point.gflops)
-        axes.plot(*place, marker=marker, color=colour, ms=8, mec=theme.PAGE, zorder=4)
-        write_number(axes, number, place, offset)
+
+
+def _draw(data: Roofline, figure: Figure) -> None:
+    axes, limits = figure.add_subplot(), _axis_limits(data)
+    log_scale(axes.xaxis, limits.left, limits.right)
+    log_scale(axes.yaxis, limits.bottom, limits.top)
+    axes.set_xlabel("arithmetic intensity in FLOP per byte (log scale)")
+    axes.set_ylabel("GFLOP/s (log scale)")
+    for roof in _roofs(data):
+        xs, ys = zip(*roof.line)
+        axes.plot(xs, ys, color=roof.colour, lw=2, ls=(0, roof.dashes or None), label=_limit_entry(roof))
+    for point, entry in zip(data.points, _point_entries(data)):
+        colour, marker = _COLOURS.get(point.precision, theme.PURPLE), _MARKERS.get(point.precision, "D")
+        axes.plot(point.intensity, point.gflops, marker=marker, color=colour, ls="none", zorder=4, label=entry)
+    number_marks(axes, [(point.intensity, point.gflops) for point in data.points])
+    add_legend(figure)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, seconds
 from modelzoo.records.pipeline import Place
 from modelzoo.report import stages as texts
-from modelzoo.report.plots import canvas, stacked, theme
-from modelzoo.report.plots.stacked import Key, Look, StackedBar
-from modelzoo.report.table import Column
+from modelzoo.report.plots import bars
+from modelzoo.report.plots.bars import Key, Look, StackedBar
+from modelzoo.report.plots.plot import Plot, captioned, few
 from modelzoo.results.pipeline import PipelineLevels
 
 _STYLES = {Place.HOST.value: (theme.ORANGE, "////"), Place.DEVICE.value: (theme.SKY, "")}
@@ -26,7 +29,7 @@ class StageBars:
 
 def columns(data: StageBars) -> list[Column]:
     """The stages as a table: seconds per batch and share of their sum, for every setting."""
-    keys = _keys(data)
+    keys = _keys(data.bars)
     found = [Column("stage", tuple(name for name, _ in keys)), Column("on", tuple(place for _, place in keys))]
     for one in data.bars:
         levels = {_key(level.stage.name, level.stage.place): level for level in one.stages}
@@ -38,32 +41,29 @@ def columns(data: StageBars) -> list[Column]:
     return found
 
 
-def svg(data: StageBars, name: str, width: float = canvas.NARROW) -> str:
-    """Draw the bars, with the stages as a numbered list below. Without pipelines the result is empty."""
-    if not data.bars:
-        return ""
-    bars = [
+def plot(data: StageBars) -> Plot:
+    """Return the plot of the bars; there is at least one."""
+    drawn = few(data.bars)
+    keys = _keys(drawn)
+    stacks = [
         StackedBar(
             f"{one.label}: {seconds(one.sum)}",
             {_key(level.stage.name, level.stage.place): level.seconds.value for level in one.stages},
         )
-        for one in data.bars
+        for one in drawn
     ]
-    with canvas.drawing():
-        figure = stacked.draw(bars, _keys(data), _LOOK, width)
-        return canvas.element(figure, name, f"{data.workload}: time by stage", _description(data))
+    caption = (
+        "Seconds of each stage per batch, the level of the processes' medians. With several batches in flight the "
+        "stages of different batches overlap, so that a batch is finished sooner than their sum says."
+    )
+    draw, height = partial(bars.draw, stacks, keys, _LOOK), bars.height(stacks, keys, _LOOK)
+    return Plot(f"{data.workload}: time by stage", captioned(caption, data.bars), columns(data), height, draw)
 
 
 def _key(name: str, place: Place) -> Key:
     return name, place.value
 
 
-def _keys(data: StageBars) -> list[Key]:
+def _keys(found: Sequence[PipelineLevels]) -> list[Key]:
     """All stages in the order in which they run."""
-    found = [_key(level.stage.name, level.stage.place) for one in data.bars for level in one.stages]
-    return list(dict.fromkeys(found))
-
-
-def _description(data: StageBars) -> str:
-    shown = "; ".join(f"{one.label}: {seconds(one.sum)}, {texts.bottleneck(one)}" for one in data.bars)
-    return f"Stacked bars of the time by stage, numbered as in the list below them. {shown}"
+    return list(dict.fromkeys(_key(each.stage.name, each.stage.place) for one in found for each in one.stages))

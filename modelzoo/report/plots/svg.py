@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from modelzoo.report.plots.theme import INK, PAGE, VARIABLES
+from modelzoo.document.theme import INK, PAGE, VARIABLES
 
 HALO = "halo"
 """Elements in a group with this id get an outline in the colour of the page, to be readable on lines."""
@@ -21,7 +21,7 @@ _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}\b")
 
 
-def svg_element(drawn: str, name: str, title: str, description: str, classes: str = "plot") -> str:
+def svg_element(drawn: str, name: str, title: str, description: str) -> str:
     """Return a plot as an ``<svg>`` element whose colours follow the page.
 
     Args:
@@ -29,10 +29,9 @@ def svg_element(drawn: str, name: str, title: str, description: str, classes: st
         name: unique within the page; the element's ids are made from it.
         title: what the plot shows, for readers who do not see it.
         description: what can be seen in it, likewise.
-        classes: of the element.
     """
     root = _clean(drawn, f"p{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:10]}-", title, description)
-    root.set("class", classes)
+    root.set("class", "plot")
     for part in root.iter():
         if "style" in part.attrib:
             part.set("style", _COLOUR.sub(_variable, part.attrib["style"]))

@@ -7,10 +7,10 @@ from stored_sides import session
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Lines, Table, lines
 from modelzoo.records.run import Result
 from modelzoo.report.page import build
 from modelzoo.report.page.build import Given
-from modelzoo.report.page.content import Facts, Paragraphs, Table
 from modelzoo.setting import Setting
 
 
@@ -40,9 +40,9 @@ def test_the_answer_comes_first_and_the_command_last() -> None:
         *("Results", "Ratios", "toy", "Roofline", "Conditions", "Machine", "Settings", "Command")
     ]
     facts, table = page.sections[0].blocks[:2]
-    assert isinstance(facts, Facts)
+    assert isinstance(facts, Lines)
     assert facts.stands_out
-    assert facts.items[0].value.startswith("bf16 is 1.990 times slower")
+    assert str(facts.items[0].text).startswith("bf16 is 1.990 times slower")
     assert isinstance(table, Table)
     assert [column.title for column in table.columns[:3]] == ["precision", "verdict", "speedup"]
     assert table.columns[1].cells == ("baseline", "SLOWER")
@@ -62,7 +62,7 @@ def test_a_directory_shows_its_latest_result_and_its_history() -> None:
     page = build.page([directory], Question())
     assert [each.title for each in page.sections][:2] == ["Results", "History of d"]
     said = page.sections[0].blocks[0]
-    assert said == Paragraphs(("The latest of 2 sessions: d/2.json, 2026-07-02T00:00:00+00:00.",))
+    assert said == lines("The latest of 2 sessions: d/2.json, 2026-07-02T00:00:00+00:00.")
 
 
 def test_many_files_are_shown_as_a_directory() -> None:
@@ -75,7 +75,7 @@ def test_many_files_are_shown_as_a_directory() -> None:
 def test_nothing_measured_is_said() -> None:
     """An empty result, and one in which everything failed."""
     empty = build.page([given("a", Result(("modelzoo",), "2026-01-01"))], Question())
-    assert isinstance(empty.sections[0].blocks[0], Paragraphs)
-    assert "empty" in empty.sections[0].blocks[0].texts[0]
+    assert isinstance(empty.sections[0].blocks[0], Lines)
+    assert "empty" in str(empty.sections[0].blocks[0])
     failed = build.page([given("a", result_of(make(None, error="no device")))], Question())
     assert "no device" in str(failed.sections[0])

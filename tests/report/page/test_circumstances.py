@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fake_runs import MACHINE, make, result_of
 
+from modelzoo.document import Command, Details, Lines, Table, lines
 from modelzoo.frozen import replace
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import EnvironmentChanges, Result
 from modelzoo.records.session import Session
 from modelzoo.report.differences import shown_rows
 from modelzoo.report.page import circumstances
-from modelzoo.report.page.content import Command, Details, Facts, Paragraphs, Table
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 
@@ -19,11 +19,11 @@ def test_what_differs_between_processes_is_named() -> None:
     """The clock of the moment does not count."""
     other = replace(MACHINE, huge_pages="always", mhz=2000.0)
     facts, said = circumstances.machine(result_of(make([1.0]), make([1.0], round=1, machine=other)))
-    assert isinstance(facts, Facts)
-    assert ("CPU", "Neoverse-N2") in [(fact.name, fact.value) for fact in facts.items]
-    assert said == Paragraphs(("Not the same in all processes (shown: of the first one): huge pages.",))
+    assert isinstance(facts, Lines)
+    assert ("CPU", "Neoverse-N2") in [(fact.name, str(fact.text)) for fact in facts.items]
+    assert said == lines("Not the same in all processes (shown: of the first one): huge pages.")
     nothing = circumstances.machine(result_of(make(None, error="died")))
-    assert nothing == [Paragraphs(("The machine was not recorded, because nothing ran.",))]
+    assert nothing == [lines("The machine was not recorded, because nothing ran.")]
 
 
 def test_settings_name_weights_inputs_variables_and_switches() -> None:
@@ -66,6 +66,6 @@ def test_versions_are_listed_if_they_were_recorded() -> None:
     [found] = circumstances.build(result_of(make([1.0], versions={"torch": "2.10.0", "numpy": "2.2"})))
     assert isinstance(found, Details)
     [facts] = found.blocks
-    assert isinstance(facts, Facts)
+    assert isinstance(facts, Lines)
     assert [fact.name for fact in facts.items] == ["numpy", "torch"]
     assert circumstances.build(result_of(make([1.0]))) == []

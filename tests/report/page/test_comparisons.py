@@ -8,10 +8,10 @@ from stored_sides import session
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
 from modelzoo.comparison.refusals import ALLOWABLE
+from modelzoo.document import Details, Figure, Lines, Table, lines
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.report.page import comparisons
-from modelzoo.report.page.content import Details, Facts, Figure, Paragraphs, Table
 
 
 def stored(*results: Result) -> list[StoredResult]:
@@ -28,8 +28,8 @@ def test_the_table_is_followed_by_the_plot_of_its_ratios() -> None:
     found = comparisons.section(("old", base), ("new", other), question, "c")
     assert found.title == "new compared with old"
     answer, table, figure = found.blocks[:3]
-    assert isinstance(answer, Facts)
-    assert answer.items[0].value.startswith("new is 3.00 times slower than old [2.")
+    assert isinstance(answer, Lines)
+    assert str(answer.items[0].text).startswith("new is 3.00 times slower than old [2.")
     assert answer.items[-1].name == "assumed"
     assert isinstance(table, Table)
     assert table.caption == "new compared with old"
@@ -42,8 +42,8 @@ def test_a_refusal_is_said_in_place_of_the_table() -> None:
     empty = stored(Result(("modelzoo",), "2026-01-01"))
     found = comparisons.section(("old", stored(session([1.0, 1.0]))), ("new", empty), Question(), "c")
     [said] = found.blocks
-    assert isinstance(said, Paragraphs)
-    assert said.texts[0].startswith("Not compared: new: nothing was measured")
+    assert isinstance(said, Lines)
+    assert str(said.items[0].text).startswith("Not compared: new: nothing was measured")
 
 
 def test_if_no_row_is_comparable_there_is_no_plot() -> None:
@@ -51,6 +51,6 @@ def test_if_no_row_is_comparable_there_is_no_plot() -> None:
     other = stored(session([1.0, 1.0], workload="b"))
     found = comparisons.section(("old", stored(session([1.0, 1.0]))), ("new", other), Question(), "c")
     said, why = found.blocks
-    assert said == Paragraphs(("No row of new is comparable with old.",))
+    assert said == lines("No row of new is comparable with old.")
     assert isinstance(why, Details)
     assert "NOT COMPARABLE" in str(why)

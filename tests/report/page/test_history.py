@@ -9,10 +9,10 @@ from fake_runs import MACHINE
 from stored_sides import session
 
 from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Figure, Lines, Section, Table
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.report.page import history
-from modelzoo.report.page.content import Figure, Paragraphs, Section, Table
 from modelzoo.stats import change_points
 
 
@@ -32,7 +32,7 @@ def workload(found: Section) -> Section:
 
 def said(section: Section) -> str:
     """All sentences of a section."""
-    return " ".join(text for block in section.blocks if isinstance(block, Paragraphs) for text in block.texts)
+    return " ".join(str(each.text) for block in section.blocks if isinstance(block, Lines) for each in block.items)
 
 
 LEVELS = (1.0, 1.01, 0.99, 1.0, 1.005, 0.995)

@@ -86,14 +86,18 @@ def test_no_page_is_wider_than_the_screen(browser: Browser, pages: list[Path]) -
         assert width <= shown, view
 
 
-def test_exactly_one_width_of_each_plot_is_shown(browser: Browser, pages: list[Path]) -> None:
-    """The narrow one on a phone; a plot that has only one is shown on both."""
+def test_the_texts_of_every_plot_can_be_read(browser: Browser, pages: list[Path]) -> None:
+    """They are at least 9 px high, also on a phone, and stand inside of their plot in the fonts of the page."""
     for view in each_view(browser, pages):
-        counts = browser.evaluate(
-            "[...document.querySelectorAll('figure:has(svg)')].map(figure => [...figure.querySelectorAll('svg')]"
-            ".filter(svg => svg.getBoundingClientRect().width > 0).length)"
+        found = browser.evaluate(
+            "[...document.querySelectorAll('svg.plot text')].map(text => { const svg = text.ownerSVGElement;"
+            "const outer = svg.getBoundingClientRect(), inner = text.getBoundingClientRect();"
+            "return [text.textContent, parseFloat(text.style.fontSize) * outer.width / svg.viewBox.baseVal.width,"
+            "Math.min(inner.left - outer.left, outer.right - inner.right, inner.top - outer.top,"
+            "outer.bottom - inner.bottom)] })"
         )
-        assert set(counts) <= {1}, view
+        assert [text for text, size, _ in found if size < 9] == [], view
+        assert [text for text, _, margin in found if margin < -1] == [], view
 
 
 def test_the_first_screen_has_the_answer_and_the_verdicts(browser: Browser, pages: list[Path]) -> None:

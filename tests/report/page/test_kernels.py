@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fake_runs import evidence, make, result_of
 
+from modelzoo.document import Details, Table, lines
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict, TimeShare
 from modelzoo.records.profile import OperatorRow, Profile
 from modelzoo.report.differences import ShownRow, shown_rows
 from modelzoo.report.page import kernels
-from modelzoo.report.page.content import Details, Paragraphs, Table
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 
@@ -37,7 +37,7 @@ def test_the_first_audit_of_a_setting_is_shown() -> None:
     first = found.blocks[0]
     assert isinstance(first, Table)
     assert first.rows[0][0] == "gemm:jit"
-    assert found.blocks[-1] == Paragraphs(("a problem",))
+    assert found.blocks[-1] == lines("a problem")
 
 
 def test_profiles_are_tables_of_operators() -> None:

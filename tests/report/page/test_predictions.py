@@ -6,11 +6,11 @@ import base64
 
 from places import DATA
 
+from modelzoo.document import Details, Lines, Pictures, Table, lines
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Thumbnail, ValidityEntry
 from modelzoo.records.validity import ClassChange, MetricChange
 from modelzoo.report.page import predictions
-from modelzoo.report.page.content import Details, Facts, Paragraphs, Pictures, Table
 from modelzoo.results import store
 
 
@@ -25,10 +25,10 @@ def test_verdict_checks_tables_and_pictures_are_shown() -> None:
     [entry] = result.validity
     found = predictions.blocks(result, entry, 8)
     facts = found[0]
-    assert isinstance(facts, Facts)
+    assert isinstance(facts, Lines)
     assert entry.report is not None
     judged = entry.report.validity
-    assert (facts.items[0].name, facts.items[0].value) == ("bf16", str(judged.verdict))
+    assert (facts.items[0].name, str(facts.items[0].text)) == ("bf16", str(judged.verdict))
     assert any(isinstance(block, Table) and block.caption == "Checks" for block in found)
     shown = {block.summary for block in found if isinstance(block, Details)}
     assert {table.title for table in judged.tables} <= shown
@@ -56,7 +56,7 @@ def test_what_could_not_be_judged_says_why() -> None:
     result = ssdlite()
     entry = replace(result.validity[0], report=None, error="no data")
     found = predictions.blocks(result, entry, 8)
-    assert found == [Paragraphs(("The predictions of bf16 could not be judged: no data",))]
+    assert found == [lines("The predictions of bf16 could not be judged: no data")]
 
 
 def test_pictures_are_limited_for_the_whole_page() -> None:
@@ -69,5 +69,5 @@ def test_pictures_are_limited_for_the_whole_page() -> None:
     most = predictions.pictures_each([many])
     assert 8 * most * 20_000 <= predictions.PICTURE_BYTES < 8 * (most + 1) * 20_000
     [pictures] = [each for each in predictions.blocks(result, entry, most) if isinstance(each, Pictures)]
-    assert pictures.caption.startswith(f"{most} of 8 stored pictures")
+    assert str(pictures.caption).startswith(f"{most} of 8 stored pictures")
     assert predictions.pictures_each([]) == 0

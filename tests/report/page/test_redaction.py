@@ -10,11 +10,12 @@ from places import DATA
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
+from modelzoo.document.html import html
 from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.run import EnvironmentChanges, Result, Thumbnail, ValidityEntry
 from modelzoo.records.workload import WeightsKind
-from modelzoo.report.page import build, rendering
+from modelzoo.report.page import build
 from modelzoo.report.page.build import Given
 from modelzoo.report.page.redaction import HIDDEN, redacted
 from modelzoo.results import store
@@ -60,8 +61,7 @@ def test_nothing_private_is_left_in_result_or_page() -> None:
     found = redacted(private(), ["hostname7", "joe"])
     text = encode_json(found).decode()
     given = [Given("Result 1", (StoredResult("session 1", found),))]
-    html = rendering.html(build.page(given, Question()))
-    for shown in (text, html):
+    for shown in (text, html(build.page(given, Question()))):
         assert [secret for secret in SECRETS if secret in shown] == []
         assert "cat" not in shown.replace("category", "").replace("indicat", "").split()
     assert found.validity[0].thumbnails == ()
@@ -143,4 +143,4 @@ def test_stored_results_can_be_redacted(path: object) -> None:
     assert "~/" not in text
     assert "/home/" not in text
     given = [Given("Result 1", (StoredResult("session 1", result),))]
-    assert "~/" not in rendering.html(build.page(given, Question()))
+    assert "~/" not in html(build.page(given, Question()))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fake_runs import evidence, make, result_of, warning
 from pipelines import pipeline_run
 
+from modelzoo.document import Lines, Notices, Table, lines
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.pipeline import MODEL
 from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY
 from modelzoo.report.differences import shown_rows
 from modelzoo.report.page import summary
-from modelzoo.report.page.content import Facts, Notices, Paragraphs, Table
 from modelzoo.results import summary as rows_of
 from modelzoo.setting import Setting
 from modelzoo.warning import Severity
@@ -47,28 +47,28 @@ def test_what_invalidates_a_number_is_on_the_first_screen_and_the_rest_is_counte
     )
     found = answer(result)
     notices = next(each for each in found if isinstance(each, Notices))
-    assert [(each.severity, each.message) for each in notices.items] == [
+    assert [(each.severity, str(each.message)) for each in notices.items] == [
         (Severity.INVALIDATES, "no device"),
         (Severity.INVALIDATES, "not fp32"),
     ]
-    assert found[-1] == Paragraphs(("1 condition may matter for these numbers; see Conditions.",))
+    assert found[-1] == lines("1 condition may matter for these numbers; see Conditions.")
 
 
 def test_without_anything_to_warn_of_there_is_nothing_but_the_answer() -> None:
     """Sentences and table."""
     proof = evidence(ProofVerdict.FP32)
     found = answer(result_of(*runs(1.0, 1.001, 1.002, setting=Setting(), evidence=proof)))
-    assert [type(each) for each in found] == [Facts, Table]
+    assert [type(each) for each in found] == [Lines, Table]
 
 
 def test_of_a_pipeline_the_table_says_that_the_latency_is_that_of_all_stages() -> None:
     """Not that of a forward batch; without stages it is."""
     columns = {LATENCY: [0.1] * 4, "decode": [0.02] * 4, MODEL: [0.07] * 4, "answer": [0.01] * 4}
-    notes = [
-        next(each for each in answer(result_of(*found)) if isinstance(each, Table)).note
+    meanings = [
+        next(each for each in answer(result_of(*found)) if isinstance(each, Table)).meanings
         for found in ([pipeline_run(columns, round=number) for number in (0, 1)], runs(1.0, 1.01, setting=Setting()))
     ]
-    assert [note.partition(":")[0] for note in notes] == [
-        "Latency of one batch through all stages",
-        "Latency of one forward batch",
+    assert [str(each).partition(":")[0] for each in meanings] == [
+        "latency of one batch through all stages",
+        "latency of one forward batch",
     ]

@@ -6,19 +6,19 @@ from fake_runs import make, result_of
 from pipelines import pipeline_run
 from places import DATA
 
+from modelzoo.document import Details, Lines, Section, Table
 from modelzoo.records.pipeline import MODEL
 from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY
 from modelzoo.report.differences import shown_rows
-from modelzoo.report.page import figures, workloads
-from modelzoo.report.page.content import Details, Facts, Section, Table
+from modelzoo.report.page import workloads
 from modelzoo.results import store, summary
 
 
 def section(result: Result, workload: str) -> Section:
     """The section of ``workload``."""
     rows = [each for each in shown_rows(result, summary.rows(result)) if each.row.workload == workload]
-    return workloads.section(result, workload, rows, "m", 8, figures.ONE)
+    return workloads.section(result, workload, rows, "m", 8)
 
 
 def titles(found: Section) -> list[str]:
@@ -63,7 +63,7 @@ def test_the_sentences_about_a_pipeline_stand_beside_the_name_of_its_setting() -
     columns = {LATENCY: [0.1] * 4, "decode": [0.02] * 4, MODEL: [0.07] * 4, "answer": [0.01] * 4}
     found = section(result_of(*(pipeline_run(columns, round=number) for number in (0, 1))), "toy")
     said, table, _ = next(each for each in found.blocks if isinstance(each, Section) and each.title == "Stages").blocks
-    assert isinstance(said, Facts) and isinstance(table, Table)
+    assert isinstance(said, Lines) and isinstance(table, Table)
     assert [fact.name for fact in said.items] == ["fp32 stages"]
-    assert [line[0].isupper() and line.endswith(".") for line in said.items[0].value.splitlines()] == [True, True]
-    assert table.note.startswith("Stages of the pipeline: ")
+    assert [line[0].isupper() and line.endswith(".") for line in str(said.items[0].text).splitlines()] == [True, True]
+    assert str(table.note).startswith("Stages of the pipeline: ")

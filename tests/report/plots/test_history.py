@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import re
 
-import pytest
-from drawn import HOSTILE, check, marks, parsed, texts
+from drawn import HOSTILE, check, marks, parsed, svg, texts
 
-from modelzoo.report.plots import canvas, history
+from modelzoo.report.plots import history
 from modelzoo.report.plots.history import UNKNOWN_TIME, History, HistorySeries, SessionPoint, moment
 from modelzoo.stats import Interval
 
@@ -29,14 +28,17 @@ FP32 = HistorySeries(
 BF16 = HistorySeries("bf16", _points(0.055, 0.056))
 
 
+def _svg(data: History) -> str:
+    return svg(history.plot(data, "Caption."))
+
+
 def _breaks(text: str) -> int:
     return sum("dasharray: 2.4,2.4" in part.get("style", "") for part in parsed(text).iter("path"))
 
 
-@pytest.mark.parametrize("width", [canvas.NARROW, canvas.WIDE])
-def test_one_mark_per_session_and_a_line_at_every_change(width: float) -> None:
+def test_one_mark_per_session_and_a_line_at_every_change() -> None:
     """The change of one setting is not drawn in the panel of another."""
-    text = history.svg(History("toy", (FP32, BF16)), "a", width)
+    text = _svg(History("toy", (FP32, BF16)))
     check(text)
     assert (marks(text, "--plot-blue"), marks(text, "--plot-vermillion"), _breaks(text)) == (6, 2, 1)
     shown = " ".join(texts(text))
@@ -47,7 +49,7 @@ def test_one_mark_per_session_and_a_line_at_every_change(width: float) -> None:
 def test_one_session_and_unbounded_intervals() -> None:
     """A single session of one process has an interval without ends."""
     one = HistorySeries("fp32", (SessionPoint("2026-11-01T00:00:00+00:00", Interval(1.0, 0.0, math.inf)),))
-    text = history.svg(History("toy", (one,)), "a")
+    text = _svg(History("toy", (one,)))
     check(text)
     assert marks(text, "--plot-blue") == 1
 
@@ -58,17 +60,17 @@ def test_a_session_without_a_time_is_in_the_table_only() -> None:
     assert moment("2026-11-01T01:00:00+01:00") == moment("2026-11-01T00:00:00")
     first = SessionPoint("yesterday", Interval(1.0, 0.9, 1.1))
     data = History("toy", (HistorySeries("fp32", (first, *FP32.points), (4,), FP32.segments),))
-    text = history.svg(data, "a")
+    text = _svg(data)
     check(text)
     assert (marks(text, "--plot-blue"), _breaks(text)) == (6, 0)
     assert history.columns(data)[1].cells[0] == "yesterday" and len(history.columns(data)[1].cells) == 7
-    assert history.svg(History("toy", (HistorySeries("fp32", (first,)),)), "a") == ""
+    assert _svg(History("toy", (HistorySeries("fp32", (first,)),))) == ""
 
 
 def test_without_sessions_there_is_no_plot() -> None:
     """Nor for a setting without any."""
-    assert history.svg(History("toy", ()), "a") == ""
-    check(history.svg(History("toy", (HistorySeries("bf16", ()), FP32)), "a"))
+    assert _svg(History("toy", ())) == ""
+    check(_svg(History("toy", (HistorySeries("bf16", ()), FP32))))
 
 
 def test_the_table_says_where_the_level_changed() -> None:
@@ -81,6 +83,6 @@ def test_the_table_says_where_the_level_changed() -> None:
 
 def test_hostile_names_are_text() -> None:
     """In the panel's title."""
-    text = history.svg(History(HOSTILE, (HistorySeries(HOSTILE, FP32.points),)), "a")
+    text = _svg(History(HOSTILE, (HistorySeries(HOSTILE, FP32.points),)))
     check(text)
     assert "<script>" in "".join(texts(text))

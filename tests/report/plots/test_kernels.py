@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from drawn import HOSTILE, check, filled, texts
+from drawn import HOSTILE, check, filled, svg, texts
 from fake_runs import evidence
 from stored_results import FORMAT_2
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
-from modelzoo.report.plots import canvas, kernels
+from modelzoo.report.plots import kernels
 from modelzoo.report.plots.kernels import NO_PRODUCT, KernelBar, Kernels, KernelTime
 from modelzoo.results import store
 
@@ -57,41 +57,39 @@ def test_the_kernels_of_real_audits_add_up(path) -> None:
         assert kernels.bar("a", audit).total == pytest.approx(audit.seconds / audit.iterations, rel=1e-6)
 
 
-@pytest.mark.parametrize("width", [canvas.NARROW, canvas.WIDE])
-def test_segments_are_numbered_as_in_the_list(width: float) -> None:
-    """Two settings share the entries of the list; the precision is a colour, a hatch and a word."""
-    text = kernels.svg(DATA, "a", width)
+def test_segments_are_numbered_as_in_the_legend() -> None:
+    """Two settings share the entries of the legend; the precision is a colour, a hatch and a word."""
+    text = svg(kernels.plot(DATA))
     check(text)
     shown = texts(text)
     assert "fp32: 60 % fp32, 40 % no matrix product" in shown
-    assert {"1 jit:avx512", "2 jit_bf16:avx512", "3 native", "time per audited pass in ms"} <= set(shown)
+    assert {"1 jit:avx512, fp32", "2 jit_bf16:avx512, bf16", "3 native", "time per audited pass in ms"} <= set(shown)
     assert [shown.count(number) for number in ("1", "2", "3")] == [2, 1, 2]
-    assert shown.count("bf16") == 1 and shown.count("fp32") == 1
-    assert kernels.svg(DATA, "a", width) == text
+    assert svg(kernels.plot(DATA)) == text
 
 
 def test_hatches_tell_the_precisions_apart_without_colours() -> None:
     """Segments and entries of bf16 refer to a pattern."""
-    assert kernels.svg(DATA, "a").count("<pattern") == 1
-    assert kernels.svg(Kernels("toy", (FP32,)), "a").count("<pattern") == 0
-    assert filled(kernels.svg(Kernels("toy", (FP32,)), "a"), "--plot-sky") == 2  # one segment, one entry
+    assert svg(kernels.plot(DATA)).count("<pattern") == 1
+    assert svg(kernels.plot(Kernels("toy", (FP32,)))).count("<pattern") == 0
+    assert filled(svg(kernels.plot(Kernels("toy", (FP32,)))), "--plot-sky") == 2  # one segment, one entry
 
 
 def test_many_kernels_are_summed_up() -> None:
     """The longest are kept; the bars keep their length."""
     many = KernelBar("fp32", tuple(KernelTime(f"kernel {i}", "fp32", 0.001 * (i + 1)) for i in range(40)))
-    text = kernels.svg(Kernels("toy", (many,)), "a")
+    text = svg(kernels.plot(Kernels("toy", (many,))))
     check(text)
     shown = texts(text)
-    assert "12 others" in shown and "1 kernel 39" in shown and "kernel 0" not in " ".join(shown)
+    assert "12 others" in shown and "1 kernel 39, fp32" in shown and "kernel 0" not in " ".join(shown)
     assert len(kernels.columns(Kernels("toy", (many,)))[0].cells) == 40
 
 
 def test_without_audits_there_is_no_plot() -> None:
     """Nor for a setting without kernels."""
-    assert kernels.svg(Kernels("toy", ()), "a") == ""
-    assert kernels.svg(Kernels("toy", (KernelBar("fp32", ()),)), "a") == ""
-    check(kernels.svg(Kernels("toy", (FP32,)), "a"))
+    assert svg(kernels.plot(Kernels("toy", ()))) == ""
+    assert svg(kernels.plot(Kernels("toy", (KernelBar("fp32", ()),)))) == ""
+    check(svg(kernels.plot(Kernels("toy", (FP32,)))))
 
 
 def test_the_table_has_time_and_share_of_every_kernel() -> None:
@@ -103,6 +101,6 @@ def test_the_table_has_time_and_share_of_every_kernel() -> None:
 
 
 def test_hostile_names_are_text() -> None:
-    """In the list and beside the bar."""
+    """In the legend and above the bar."""
     one = KernelBar(HOSTILE, (KernelTime(HOSTILE, HOSTILE, 0.1),))
-    assert "<script>" in "".join(texts(kernels.svg(Kernels(HOSTILE, (one,)), "a", canvas.WIDE)))
+    assert "<script>" in "".join(texts(svg(kernels.plot(Kernels(HOSTILE, (one,))))))

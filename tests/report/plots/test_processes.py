@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
-from drawn import HOSTILE, check, marks, parsed, texts
+from drawn import HOSTILE, check, marks, parsed, svg, texts
 from fake_runs import make
 
 from modelzoo.frozen import replace
-from modelzoo.report.plots import canvas, processes
+from modelzoo.report.plots import processes
 from modelzoo.report.plots.processes import Processes, ProcessSeries
 from modelzoo.stats import Interval
 
@@ -27,10 +26,9 @@ BF16 = processes.series(
 )
 
 
-@pytest.mark.parametrize("width", [canvas.NARROW, canvas.WIDE])
-def test_one_mark_per_timed_process_and_the_level_of_each_setting(width: float) -> None:
+def test_one_mark_per_timed_process_and_the_level_of_each_setting() -> None:
     """A process that failed has none."""
-    text = processes.svg(Processes("toy", (FP32, BF16)), "a", width)
+    text = svg(processes.plot(Processes("toy", (FP32, BF16))))
     check(text)
     assert (marks(text, "--plot-blue"), marks(text, "--plot-vermillion")) == (3, 2)
     shown = texts(text)
@@ -42,7 +40,7 @@ def test_sessions_follow_each_other_with_a_line_between_them() -> None:
     """Rounds of the second session come after those of the first, although their numbers begin again."""
     one = processes.series("fp32", [_runs(0.1, 0.11), _runs(0.12)], LEVEL)
     assert [(each.session, each.round) for each in one.medians] == [(0, 0), (0, 1), (1, 0)]
-    text = processes.svg(Processes("toy", (one,)), "a")
+    text = svg(processes.plot(Processes("toy", (one,))))
     dashed = [p for p in parsed(text).iter("path") if re.search(r"dasharray: 2\.4,2\.4", p.get("style", ""))]
     assert marks(text, "--plot-blue") == 3 and len(dashed) == 1
     assert processes.columns(Processes("toy", (one,)))[0].title == "session"
@@ -51,9 +49,9 @@ def test_sessions_follow_each_other_with_a_line_between_them() -> None:
 def test_without_processes_there_is_no_plot() -> None:
     """A setting without timed processes is left out."""
     empty = processes.series("bf16", [[make(None, error="killed")]], LEVEL)
-    assert empty.medians == () and processes.svg(Processes("toy", (empty,)), "a") == ""
-    assert processes.svg(Processes("toy", ()), "a") == ""
-    check(processes.svg(Processes("toy", (empty, FP32)), "a"))
+    assert empty.medians == () and svg(processes.plot(Processes("toy", (empty,)))) == ""
+    assert svg(processes.plot(Processes("toy", ()))) == ""
+    check(svg(processes.plot(Processes("toy", (empty, FP32)))))
 
 
 def test_the_table_is_in_the_order_in_which_the_processes_ran() -> None:
@@ -65,8 +63,20 @@ def test_the_table_is_in_the_order_in_which_the_processes_ran() -> None:
     assert found["started (UTC)"][0] == "2026-01-01T00:00:00"
 
 
+def test_more_settings_than_colours_are_in_the_table_only() -> None:
+    """The caption says so; a setting that was not timed does not count."""
+    found = processes.plot(Processes("toy", tuple(replace(FP32, label=f"batch={i}") for i in range(1, 10))))
+    assert found is not None
+    assert "Drawn are the first 7 of 9 settings" in str(found.caption)
+    assert "batch=9" in found.columns[2].cells
+    assert "batch=7" in svg(found) and "batch=8" not in svg(found)
+    one = processes.plot(Processes("toy", (FP32, *[processes.series("bf16", [[]], LEVEL)] * 7)))
+    assert one is not None
+    assert "Drawn" not in str(one.caption)
+
+
 def test_hostile_names_are_text() -> None:
     """In the panel's title and in the accessible name."""
-    text = processes.svg(Processes(HOSTILE, (ProcessSeries(HOSTILE, FP32.medians, LEVEL),)), "a")
+    text = svg(processes.plot(Processes(HOSTILE, (ProcessSeries(HOSTILE, FP32.medians, LEVEL),))))
     check(text)
     assert "<script>" in "".join(texts(text)) and "<script>" in "".join(parsed(text)[0].itertext())

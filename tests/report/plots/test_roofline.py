@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from drawn import HOSTILE, check, marks, parsed, texts
+from drawn import HOSTILE, check, marks, parsed, svg, texts
 from example_machine import TWO_CORES
 from fake_runs import make, result_of
 
 from modelzoo.frozen import replace
 from modelzoo.records.roofline import Bound, BoundBy
-from modelzoo.report.plots import canvas, roofline
+from modelzoo.report.plots import roofline
 from modelzoo.report.plots.roofline import Roofline, RooflinePoint
 
 POINTS = (
@@ -23,10 +23,9 @@ POINTS = (
 BOUND = Bound("fp32", 150.0, 300.0, 0.5, 40.0, 15.0, 0.5, BoundBy.COMPUTE)
 
 
-@pytest.mark.parametrize("width", [canvas.NARROW, canvas.WIDE])
-def test_every_setting_has_a_numbered_mark_and_every_limit_its_speed(width: float) -> None:
+def test_every_setting_has_a_numbered_mark_and_every_limit_its_speed() -> None:
     """Each mark is on the plot and in the list, with its number in both."""
-    text = roofline.svg(Roofline(POINTS, TWO_CORES), "a", width)
+    text = svg(roofline.plot(Roofline(POINTS, TWO_CORES)))
     check(text)
     counts = {name: marks(text, f"--plot-{name}") for name in ("blue", "vermillion", "purple")}
     assert counts == {"blue": 4, "vermillion": 2, "purple": 2}
@@ -37,9 +36,9 @@ def test_every_setting_has_a_numbered_mark_and_every_limit_its_speed(width: floa
 
 def test_the_limits_can_be_drawn_without_settings_and_without_bandwidth() -> None:
     """Without a measured copy there are only the flat limits."""
-    check(roofline.svg(Roofline((), TWO_CORES), "a"))
+    check(svg(roofline.plot(Roofline((), TWO_CORES))))
     flat = Roofline(POINTS, replace(TWO_CORES, bandwidth=()))
-    text = roofline.svg(flat, "a")
+    text = svg(roofline.plot(flat))
     check(text)
     assert not any("memory copy" in each for each in texts(text))
     assert len(roofline.columns(flat)[0].cells) == 6
@@ -56,19 +55,20 @@ def test_a_result_has_one_point_per_setting() -> None:
 
 
 def test_the_file_of_a_result_can_be_opened_anywhere(tmp_path: Path) -> None:
-    """It is an SVG with a size, plain colours and without a date; without a point nothing is written."""
+    """It is an SVG with a size, plain colours and without a date; without a point there is none."""
     path = tmp_path / "roof.svg"
-    result = result_of(make([1.0], bound=BOUND, ceilings=TWO_CORES))
-    assert roofline.write_file(result, path) == path
+    data = roofline.of_result(result_of(make([1.0], bound=BOUND, ceilings=TWO_CORES)))
+    assert data is not None
+    drawn = roofline.plot(data)
+    assert drawn.write(path) == path
     first = path.read_bytes()
     root = parsed(first.decode())
-    assert root.get("width") == "720" and b"var(" not in first and b"date" not in first
-    roofline.write_file(result, path)
+    assert root.get("width") == "400" and b"var(" not in first and b"date" not in first
+    drawn.write(path)
     assert path.read_bytes() == first
-    assert roofline.write_file(result_of(make([1.0])), tmp_path / "none.svg") is None
-    assert not (tmp_path / "none.svg").exists()
+    assert roofline.of_result(result_of(make([1.0]))) is None
     with pytest.raises(OSError):
-        roofline.write_file(result, tmp_path / "missing" / "roof.svg")
+        drawn.write(tmp_path / "missing" / "roof.svg")
 
 
 def test_the_table_has_settings_and_limits() -> None:
@@ -79,7 +79,7 @@ def test_the_table_has_settings_and_limits() -> None:
 
 
 def test_hostile_names_are_text() -> None:
-    """In the list and in the accessible name."""
-    text = roofline.svg(Roofline((RooflinePoint(HOSTILE, HOSTILE, 40, 100),), TWO_CORES), "a", canvas.WIDE)
+    """In the legend."""
+    text = svg(roofline.plot(Roofline((RooflinePoint(HOSTILE, HOSTILE, 40, 100),), TWO_CORES)))
     check(text)
     assert "<script>" in "".join(texts(text))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from drawn import check, texts
+from drawn import check, svg, texts
 from fake_runs import result_of as result
 from pipelines import pipeline_run
 
 from modelzoo.records.pipeline import MODEL
 from modelzoo.records.timing import LATENCY
-from modelzoo.report.plots import canvas, stages
+from modelzoo.report.plots import stages
 from modelzoo.report.plots.stages import StageBars
 from modelzoo.results.pipeline import pipelines
 
@@ -17,13 +16,12 @@ COLUMNS = {LATENCY: [0.1], "decode": [0.02], MODEL: [0.07], "answer": [0.01]}
 DATA = StageBars("toy", tuple(pipelines(result(pipeline_run(COLUMNS)))))
 
 
-@pytest.mark.parametrize("width", [canvas.NARROW, canvas.WIDE])
-def test_every_stage_is_in_the_plot_with_its_place(width: float) -> None:
+def test_every_stage_is_in_the_plot_with_its_place() -> None:
     """The bar has the sum of the stages above it."""
-    drawing = stages.svg(DATA, "plot", width)
+    drawing = svg(stages.plot(DATA))
     check(drawing)
     shown = texts(drawing)
-    assert {"1 decode", "2 model", "3 answer", "on the host", "on the device"} <= set(shown)
+    assert {"1 decode, on the host", "2 model, on the device", "3 answer, on the host"} <= set(shown)
     assert "fp32 stages: 100.0 ms" in shown
 
 
@@ -33,8 +31,3 @@ def test_the_table_has_seconds_and_shares() -> None:
     assert cells["stage"] == ("decode", MODEL, "answer")
     assert cells["on"] == ("host", "device", "host")
     assert cells["fp32 stages"] == ("20.00 ms (20.0 %)", "70.00 ms (70.0 %)", "10.00 ms (10.0 %)")
-
-
-def test_without_pipelines_nothing_is_drawn() -> None:
-    """As for the other plots."""
-    assert stages.svg(StageBars("toy", ()), "plot") == ""

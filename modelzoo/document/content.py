@@ -1,0 +1,261 @@
+"""The parts of a document. Plain data: no part knows how it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Optional, Union
+
+from modelzoo.formatting import printable
+from modelzoo.warning import Severity
+
+
+@dataclass(frozen=True)
+class Text:
+    """Prose. It can be put into other prose, but not taken apart, because it is no ``str``."""
+
+    value: str
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Tone(Enum):
+    """What a cell says, for whoever sees colours; its text says the same.
+
+    BETTER, WORSE, SAME, OPEN (not decided) and BAD (a failure) are outcomes. STRONG stands out, FAINT recedes.
+    """
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    FAINT = "faint"
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+    OPEN = "open"
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        title: its heading.
+        cells: one text per row; line breaks are kept where there is room for them.
+        is_number: aligned to the right.
+        order: columns with a number are left out, the lowest first, if the table is too wide; ``None``: never.
+        tones: by row, or empty.
+        meaning: what its cells are, as far as the title does not say it; shown with the table unless the column is
+            left out.
+    """
+
+    title: str
+    cells: tuple[str, ...]
+    is_number: bool = False
+    order: Optional[int] = None
+    tones: tuple[Tone, ...] = ()
+    meaning: Optional[Text] = None
+
+    @property
+    def width(self) -> int:
+        return max(len(printable(line)) for text in (self.title, *self.cells) for line in text.split("\n"))
+
+    def tone(self, row: int) -> Tone:
+        """The tone of the cell in ``row``."""
+        return self.tones[row] if self.tones else Tone.PLAIN
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence.
+
+    Attributes:
+        text: the sentence; line breaks are kept where there is room for them.
+        name: what it is about; may be empty.
+        mark: of a footnote, ``[1]`` for example; may be empty.
+    """
+
+    text: Text
+    name: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Sentences, one below the other.
+
+    Attributes:
+        items: the sentences.
+        stands_out: whether they are an answer, not a detail.
+        title: what stands above them; may be empty.
+    """
+
+    items: tuple[Line, ...]
+    stands_out: bool = False
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        caption: what it shows.
+        columns: the first one names the rows; at least one.
+        note: what is to be said of it besides the meanings of its columns.
+        wraps: whether its cells are long and may take several lines, so that it is no wider than sentences.
+        is_brief: whether columns that have an order are left out until it is no wider than sentences; otherwise they
+            are left out only if there is no room for them.
+    """
+
+    caption: str
+    columns: tuple[Column, ...]
+    note: Optional[Text] = None
+    wraps: bool = False
+    is_brief: bool = False
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The cells, row by row."""
+        return list(zip(*(column.cells for column in self.columns)))
+
+    @property
+    def meanings(self) -> Optional[Text]:
+        """What the columns mean, in one sentence."""
+        found = [str(column.meaning) for column in self.columns if column.meaning is not None]
+        return Text("; ".join(found)) if found else None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plot with its data.
+
+    Attributes:
+        caption: what it shows, and how to read it.
+        drawing: an ``<svg>`` element, which is put into a page as it is.
+        data: the same as a table.
+    """
+
+    caption: Text
+    drawing: str
+    data: Table
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A small picture.
+
+    Attributes:
+        name: what is below it.
+        jpeg: the file in base64.
+    """
+
+    name: str
+    jpeg: str
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures side by side, with one caption."""
+
+    caption: Text
+    items: tuple[Picture, ...]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line that can be copied."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A condition, or a failure.
+
+    Attributes:
+        severity: what it does to the result.
+        word: what it begins with, for example ``warning``.
+        concerns: the rows that it concerns; empty if it concerns all.
+        message: what it is.
+        hint: how to fix it; a command is shown so that it can be copied.
+    """
+
+    severity: Severity
+    word: str
+    concerns: str
+    message: Text
+    hint: Optional[Union[Text, Command]] = None
+
+
+@dataclass(frozen=True)
+class Notices:
+    """Conditions and failures, the most harmful first."""
+
+    items: tuple[Notice, ...]
+
+
+@dataclass(frozen=True)
+class Details:
+    """Blocks that are shown on demand, and in print.
+
+    Attributes:
+        summary: what they are.
+        blocks: the blocks.
+    """
+
+    summary: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with its blocks, which may be sections.
+
+    Attributes:
+        title: the heading.
+        blocks: what follows it.
+        mark: the section's id, unique in the page; only sections that have one are in the list of contents.
+    """
+
+    title: str
+    blocks: tuple[Block, ...]
+    mark: Optional[str] = None
+
+    @property
+    def sections(self) -> list[Section]:
+        """The sections in it that the list of contents names."""
+        return [block for block in self.blocks if isinstance(block, Section) and block.mark]
+
+
+Block = Union[Lines, Table, Figure, Pictures, Notices, Command, Details, Section]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page.
+
+    Attributes:
+        title: its heading, and the title of the document.
+        subtitle: what was measured on, and when.
+        sections: the first one answers the question that was asked.
+    """
+
+    title: str
+    subtitle: str
+    sections: tuple[Section, ...]
+
+
+def lines(*texts: str, stands_out: bool = False) -> Lines:
+    """Return sentences without names."""
+    return Lines(tuple(Line(Text(text)) for text in texts), stands_out)
+
+
+def named(pairs: Iterable[tuple[str, str]], *, stands_out: bool = False, title: str = "") -> Lines:
+    """Return sentences, or mere values, from pairs of name and text."""
+    return Lines(tuple(Line(Text(text), name) for name, text in pairs), stands_out, title)

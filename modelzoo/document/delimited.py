@@ -1,0 +1,34 @@
+"""A table as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from modelzoo.document.content import Column
+from modelzoo.formatting import printable
+
+_FORMULA = ("=", "+", "-", "@")
+"""A cell that begins so is a formula to spreadsheets (OWASP, "CSV Injection"); an apostrophe makes it text."""
+
+
+def csv_text(columns: Sequence[Column]) -> str:
+    """Return the columns as CSV (RFC 4180, but with line feeds); what spreadsheets would evaluate is made text."""
+    out = io.StringIO()
+    rows = (tuple(column.title for column in columns), *zip(*(column.cells for column in columns)))
+    csv.writer(out, lineterminator="\n").writerows(map(_cell, row) for row in rows)
+    return out.getvalue()
+
+
+def _cell(text: str) -> str:
+    shown = printable(text)
+    return f"'{shown}" if shown.startswith(_FORMULA) and not _is_number(shown) else shown
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

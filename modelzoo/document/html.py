@@ -1,0 +1,44 @@
+"""A document as an HTML page, by the templates in ``templates``. All text is escaped."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from modelzoo.document import theme
+from modelzoo.document.content import Block, Page, Text
+from modelzoo.formatting import capitalized, printable
+from modelzoo.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def html(page: Page) -> str:
+    """Return the page. Equal pages give equal documents."""
+    # Markup decides what is text and what is a drawing: the template marks the drawings only.
+    return _environment().get_template("page.html").render(page=page, plot_css=theme.CSS, version=__version__) + "\n"
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("modelzoo.document"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Only plain text: the templates' own output is Markup already.
+        finalize=lambda value: printable(str(value)) if type(value) in (str, Text) else value,
+    )
+    found.filters["kind"] = _kind
+    found.filters["sentence"] = lambda text: f"{capitalized(str(text))}."
+    found.filters["lines"] = lambda text: str(text).split("\n")
+    return found
+
+
+def _kind(block: Block) -> str:
+    """Name of the macro that shows the block."""
+    return type(block).__name__.lower()

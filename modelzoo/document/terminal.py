@@ -1,0 +1,275 @@
+"""A document in a terminal, by rich; plain text where that is a file or a pipe."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, Optional, Union
+
+from modelzoo.document.content import (
+    Block,
+    Column,
+    Command,
+    Details,
+    Figure,
+    Line,
+    Lines,
+    Notice,
+    Notices,
+    Pictures,
+    Section,
+    Table,
+    Tone,
+)
+from modelzoo.formatting import printable
+from modelzoo.frozen import replace
+from modelzoo.warning import Severity
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text as RichText
+
+WIDTH = 100
+"""Columns of sentences, and of tables whose cells may be wrapped."""
+GAP = 2
+"""Blanks between two columns."""
+_UNLIMITED = 10_000
+_INDENT = 8
+"""The lines of a sentence after its first are indented by what precedes it, at most by this."""
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.STRONG: "bold",
+    Tone.FAINT: "dim",
+    Tone.BETTER: "green",
+    Tone.WORSE: "red",
+    Tone.SAME: "cyan",
+    Tone.OPEN: "yellow",
+    Tone.BAD: "bold red",
+}
+_SEVERITIES = {Severity.INVALIDATES: "bold red", Severity.DISTORTS: "yellow", Severity.NOTE: "dim"}
+
+
+def console() -> Console:
+    """Return the console for people: stderr. rich honours NO_COLOR and drops colours without a terminal."""
+    from rich.console import Console
+
+    wanted = Console(stderr=True, highlight=False)
+    # A pipe has no width; 80 columns would cut the table.
+    return wanted if wanted.is_terminal else Console(stderr=True, highlight=False, width=160)
+
+
+def show(blocks: Sequence[Block], out: Console, *, details: bool = False) -> None:
+    """Print a document.
+
+    Args:
+        blocks: the document. Plots and pictures are left out.
+        out: where to. A table that is wider than this console is folded, not cut.
+        details: also print what is shown on demand only.
+    """
+    from rich.text import Text as RichText
+
+    for number, block in enumerate(_flat(blocks, details)):
+        if number:
+            out.print()
+        limit = min(WIDTH, out.width) if isinstance(block, Table) and block.wraps else out.width
+        for shown in _shown(block, out.width):
+            # Lines of text are broken already, or must not be.
+            is_text = isinstance(shown, RichText)
+            out.print(shown, soft_wrap=is_text, width=None if is_text else limit)
+
+
+def text(blocks: Sequence[Block], *, colour: bool) -> str:
+    """Return a document as text, in which tables are as wide as they must be: a terminal wraps a line that is too wide.
+
+    Args:
+        blocks: the document.
+        colour: whether the text goes to a terminal, which may show colours; rich honours NO_COLOR.
+    """
+    from rich.console import Console
+
+    out = io.StringIO()
+    show(blocks, Console(file=out, force_terminal=colour, width=_UNLIMITED, highlight=False, legacy_windows=False))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _flat(blocks: Sequence[Block], details: bool, title: str = "") -> Iterator[Block]:
+    """Sections as their headings, each followed by its blocks; without what a terminal does not show.
+
+    A caption that only repeats ``title``, the heading above it, is left out.
+    """
+    for block in blocks:
+        if isinstance(block, Section):
+            yield Section(block.title, ())
+            yield from _flat(block.blocks, details, block.title)
+        elif isinstance(block, Details):
+            if details:
+                yield Section(block.summary, ())
+                yield from _flat(block.blocks, details, block.summary)
+        elif isinstance(block, Table):
+            yield replace(block, caption="") if block.caption == title else block
+        elif isinstance(block, (Lines, Notices)):
+            yield from (block,) if block.items else ()
+        elif not isinstance(block, (Figure, Pictures)):
+            yield block
+
+
+def _shown(block: Block, width: int) -> Iterator[Union[RichText, RichTable]]:
+    from rich.text import Text as RichText
+
+    text_width = min(WIDTH, width)
+    if isinstance(block, Section):
+        yield RichText(printable(block.title), "bold")
+    elif isinstance(block, Lines):
+        if block.title:
+            yield RichText(f"{printable(block.title)}:", "bold")
+        for line in block.items:
+            yield from _line(line, text_width, is_titled=bool(block.title))
+    elif isinstance(block, Notices):
+        for notice in block.items:
+            yield from _notice(notice, text_width)
+    elif isinstance(block, Command):
+        yield _lines(block.text)
+    elif isinstance(block, Table):
+        yield from _table(block, width)
+
+
+def _table(table: Table, width: int) -> Iterator[Union[RichText, RichTable]]:
+    from rich.text import Text as RichText
+
+    text_width = min(WIDTH, width)
+    if table.caption:
+        yield from _wrapped("", table.caption, text_width)
+        yield RichText()
+    limit = text_width if table.wraps or table.is_brief else width
+    shown = table if table.wraps else replace(table, columns=tuple(fitting(table.columns, limit)))
+    yield rich_table(shown.columns, text_width if table.wraps else width)
+    said = [str(each) for each in (shown.meanings, shown.note) if each is not None]
+    if said:
+        yield RichText()
+    for each in said:
+        yield from _wrapped("", each, text_width)
+
+
+def _line(line: Line, width: int, *, is_titled: bool) -> Iterator[RichText]:
+    prefix = f"{line.mark} " if line.mark else f"{line.name}: " if line.name else ""
+    indent, rest = ("  ", 4) if is_titled else ("", min(len(prefix), _INDENT))
+    return _wrapped(indent + prefix, str(line.text), width, "bold" if line.name else "", rest)
+
+
+def _notice(notice: Notice, width: int) -> Iterator[RichText]:
+    prefix = f"{notice.word}: "
+    concerns = f"{notice.concerns}: " if notice.concerns else ""
+    yield from _wrapped(prefix, f"{concerns}{notice.message}", width, _SEVERITIES[notice.severity])
+    arrow = " " * len(prefix) + "→ "
+    if isinstance(notice.hint, Command):
+        yield _lines(arrow + notice.hint.text)
+    elif notice.hint is not None:
+        yield from _wrapped(arrow, str(notice.hint), width)
+
+
+def _wrapped(prefix: str, text: str, width: int, style: str = "", indent: Optional[int] = None) -> Iterator[RichText]:
+    """Lines of at most ``width`` columns.
+
+    Args:
+        prefix: begins the first line.
+        text: what follows it; each of its own lines begins a new one.
+        width: of all of it.
+        style: of the prefix.
+        indent: of the lines after the first; by default the length of the prefix.
+    """
+    from rich.text import Text as RichText
+
+    prefix = printable(prefix)
+    later = " " * (len(prefix) if indent is None else indent)
+    found = [
+        line
+        for number, part in enumerate(text.split("\n"))
+        for line in textwrap.wrap(
+            printable(part),
+            width,
+            initial_indent=later if number else prefix,
+            subsequent_indent=later,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    ]
+    for number, each in enumerate(found):
+        shown = RichText(each)
+        if number == 0:
+            shown.stylize(style, 0, len(prefix.rstrip()))
+        yield shown
+
+
+def _lines(text: str) -> RichText:
+    """``text`` with its own line breaks and no others."""
+    from rich.text import Text as RichText
+
+    return RichText("\n".join(map(printable, text.split("\n"))))
+
+
+def fitting(columns: Sequence[Column], width: int) -> list[Column]:
+    """Return ``columns`` without those that may be left out, as far as ``width`` requires."""
+    kept = list(columns)
+    while sum(column.width + GAP for column in kept) - GAP > width:
+        optional = [column for column in kept if column.order is not None]
+        if not optional:
+            break
+        kept.remove(min(optional, key=lambda column: column.order or 0))
+    return kept
+
+
+def rich_table(columns: Sequence[Column], width: int) -> RichTable:
+    """Return the columns as a table for rich, without a heading if no column has a title.
+
+    What does not fit into ``width`` is continued on the next line, not cut.
+    """
+    from rich import box
+    from rich.table import Table as RichTable
+
+    shown = RichTable(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, GAP - 1, 0, 0),
+        show_header=any(column.title for column in columns),
+    )
+    for column, wide in zip(columns, _widths(columns, width)):
+        justify: Literal["left", "right"] = "right" if column.is_number else "left"
+        shown.add_column(_lines(column.title), justify=justify, overflow="fold", width=wide)
+    for row in range(len(columns[0].cells)):
+        shown.add_row(*(_cell(each, row) for each in columns))
+    return shown
+
+
+def _widths(columns: Sequence[Column], width: int) -> list[int]:
+    """How wide each column is.
+
+    If there is no room for all, the widest give way first; numbers and words are divided only if there is no other way.
+    """
+    room = width - GAP * (len(columns) - 1)
+    words = [_longest(column, None) for column in columns]
+    least = [max(word, _longest(each, "\n")) if each.is_number else word for word, each in zip(words, columns)]
+    while sum(least) > room and least != words:
+        longest = max(range(len(least)), key=lambda index: least[index] - words[index])
+        least[longest] = words[longest]
+    if sum(least) > room:
+        least = [1] * len(columns)
+    found = [column.width for column in columns]
+    while sum(found) > max(room, sum(least)):
+        widest = max(range(len(found)), key=lambda index: (found[index] > least[index], found[index]))
+        found[widest] -= 1
+    return found
+
+
+def _longest(column: Column, separator: Optional[str]) -> int:
+    """Length of the longest line of its cells, or, with ``None``, of its longest word, that of its title included."""
+    texts = column.cells if separator else (column.title, *column.cells)
+    return max((len(printable(part)) for text in texts for part in text.split(separator)), default=0)
+
+
+def _cell(column: Column, row: int) -> RichText:
+    text = _lines(column.cells[row])
+    text.style = _STYLES[column.tone(row)]
+    return text

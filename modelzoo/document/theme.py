@@ -1,0 +1,91 @@
+"""Colours of the plots: drawn in the colours of the light theme, which a page replaces through CSS variables.
+
+The series have the colours of Okabe and Ito ("Color Universal Design", 2008), which colour-blind readers can tell
+apart; each series has a marker and a line style of its own besides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INK, FAINT, GRID, BAND, GREY, PAGE = "#1a1a1a", "#5c5c5c", "#d9d9d9", "#e3e8ee", "#c3c9d1", "#ffffff"
+"""Text and lines; secondary text; grids; areas behind the data; what is not of interest; the page itself."""
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
+
+VARIABLES = {
+    INK: "--plot-ink",
+    FAINT: "--plot-faint",
+    GRID: "--plot-grid",
+    BAND: "--plot-band",
+    GREY: "--plot-grey",
+    PAGE: "--plot-page",
+    BLUE: "--plot-blue",
+    VERMILLION: "--plot-vermillion",
+    GREEN: "--plot-green",
+    PURPLE: "--plot-purple",
+    ORANGE: "--plot-orange",
+    SKY: "--plot-sky",
+}
+"""The CSS variable that replaces each colour."""
+DARK = {
+    INK: "#ececec",
+    FAINT: "#b3b3b3",
+    GRID: "#3d4248",
+    BAND: "#2b3138",
+    GREY: "#565e68",
+    PAGE: "#15181c",
+    # The blue is too dark on a dark page; it changes places with the light blue.
+    BLUE: SKY,
+    SKY: BLUE,
+}
+"""The colours that differ in the dark theme."""
+
+
+@dataclass(frozen=True)
+class SeriesStyle:
+    """How one series is drawn.
+
+    Attributes:
+        colour: in the light theme.
+        marker: of matplotlib.
+        dashes: lengths of dashes and gaps in line widths; empty for a solid line.
+    """
+
+    colour: str
+    marker: str
+    dashes: tuple[float, ...]
+
+    @property
+    def line(self) -> tuple[int, tuple[float, ...] | None]:
+        """The line style as matplotlib takes it."""
+        return (0, self.dashes or None)
+
+
+_SERIES = (
+    SeriesStyle(BLUE, "o", ()),
+    SeriesStyle(VERMILLION, "s", (5, 2)),
+    SeriesStyle(GREEN, "^", (1.5, 1.5)),
+    SeriesStyle(PURPLE, "D", (6, 2, 1.5, 2)),
+    SeriesStyle(ORANGE, "v", (9, 3)),
+    SeriesStyle(SKY, "P", (3, 1.5, 1, 1.5, 1, 1.5)),
+    SeriesStyle(INK, "X", (12, 3)),
+)
+
+
+def series_style(index: int) -> SeriesStyle:
+    """The style of the series ``index``, from 0. Colours repeat from the eighth on, with other markers."""
+    style = _SERIES[index % len(_SERIES)]
+    marker = _SERIES[(index + index // len(_SERIES)) % len(_SERIES)].marker
+    return SeriesStyle(style.colour, marker, style.dashes)
+
+
+def _declarations(colours: dict[str, str]) -> str:
+    return "".join(f"{VARIABLES[light]}:{shown};" for light, shown in colours.items())
+
+
+CSS = (
+    f":root{{{_declarations({light: light for light in VARIABLES})}}}\n"
+    f"@media screen and (prefers-color-scheme:dark){{:root{{{_declarations(DARK)}}}}}\n"
+    ".plot{display:block;width:100%;height:auto;max-width:34rem}\n"
+)
+"""What a page needs so that its plots follow its theme and its width. Print is always light."""

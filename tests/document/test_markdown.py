@@ -1,0 +1,78 @@
+"""Documents as Markdown: everything is there, and hostile text in them stays text."""
+
+from __future__ import annotations
+
+from modelzoo.document import (
+    Column,
+    Command,
+    Details,
+    Figure,
+    Line,
+    Lines,
+    Notice,
+    Notices,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    Text,
+    lines,
+    named,
+)
+from modelzoo.document.markdown import markdown, table
+from modelzoo.warning import Severity
+
+HOSTILE = "[x](y)|<b> `c` _d_\x1b[31m\u202e"
+SHOWN = "\\[x](y)\\|\\<b> \\`c\\` \\_d\\_\\\\x1b\\[31m\\\\u202e"
+
+
+def test_a_table_is_aligned_and_escaped() -> None:
+    """A pipe is no cell, a bracket no link and a tag no tag; numbers are aligned to the right."""
+    found = table([Column("name", ("a|b<c>", "[x](y)")), Column("n", ("1", "20"), is_number=True)])
+    assert found == "| name     |   n |\n| -------- | --: |\n| a\\|b\\<c> |   1 |\n| \\[x](y)  |  20 |\n"
+
+
+def test_every_part_is_shown() -> None:
+    """Headings by depth, names and marks, meanings, notes and hints, also what is shown on demand; but no pictures."""
+    columns = (Column("a", ("1",), meaning=Text("a: first")),)
+    inner = Section("inner", (lines("said"),))
+    blocks = [
+        Section("outer", (Table("outer", columns), Table("other", columns, Text("a note")), inner)),
+        Lines((Line(Text("why"), mark="[1]"), Line(Text("where"), "base"))),
+        named([("toy", "fast")], title="Found"),
+        Notices((Notice(Severity.DISTORTS, "warning", "toy", Text("busy"), Text("stop it")),)),
+        Command("modelzoo run\n  toy"),
+        Details("more", (Figure(Text("a plot"), "<svg/>", Table("its data", (Column("x", ("2",)),))),)),
+        Pictures(Text("seen"), (Picture("cat", "jpeg"),)),
+        lines(),
+    ]
+    assert markdown(blocks) == (
+        "### outer\n\n| a   |\n| --- |\n| 1   |\n\na: first\n\n"
+        "other\n\n| a   |\n| --- |\n| 1   |\n\na: first\n\na note\n\n#### inner\n\n- said\n\n"
+        "- \\[1] why\n- base: where\n\n"
+        "Found:\n\n- toy: fast\n\n"
+        "- warning: toy: busy → stop it\n\n"
+        "    modelzoo run\n      toy\n\n"
+        "### more\n\na plot\n\n| x   |\n| --- |\n| 2   |\n"
+    )
+
+
+def test_hostile_text_stays_text() -> None:
+    """In headings, captions, sentences, notices and cells."""
+    found = markdown(
+        [
+            Section(HOSTILE, (Table("t " + HOSTILE, (Column(HOSTILE, (HOSTILE,)),), Text(HOSTILE)),)),
+            named([(HOSTILE, HOSTILE)], title=HOSTILE),
+            Notices((Notice(Severity.NOTE, HOSTILE, HOSTILE, Text(HOSTILE), Text(HOSTILE)),)),
+        ]
+    )
+    assert found.count(SHOWN) == 12
+    assert "\x1b" not in found
+    assert "<b>" not in found.replace("\\<b>", "")
+
+
+def test_a_line_break_keeps_a_cell_on_its_line() -> None:
+    """In a table a line would end the row, and in a sentence it could begin a heading or a list."""
+    found = markdown([Table("", (Column("a", ("b\n# c",)),)), lines("d\n- e")])
+    assert "| b<br># c |\n" in found
+    assert found.endswith("- d<br>- e\n")

@@ -1,0 +1,204 @@
+"""Documents in a terminal: as wide as it is, plain without one, and nothing taken for markup."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from printed import printed
+from rich.console import Console
+
+from modelzoo.document import (
+    Block,
+    Column,
+    Command,
+    Details,
+    Figure,
+    Line,
+    Lines,
+    Notice,
+    Notices,
+    Picture,
+    Pictures,
+    Section,
+    Table,
+    Text,
+    Tone,
+    lines,
+    named,
+    terminal,
+)
+from modelzoo.document.terminal import WIDTH, fitting
+from modelzoo.warning import Severity
+
+HOSTILE = "[red]x[/] \x1b[31m|<b>\u202e"
+SHOWN = r"[red]x[/] \x1b[31m|<b>\u202e"
+BLOCKS: list[Block] = [
+    Section("new compared with old", (Lines((Line(Text("word " * 40), mark="[1]"), Line(Text("plain")))),)),
+    Table("", (Column("workload", ("bert",)), Column("ratio", ("2.00×",), is_number=True, tones=(Tone.BETTER,)))),
+]
+
+
+def test_parts_are_separated_by_one_blank_line() -> None:
+    """A caption that repeats its heading is left out; what a column means stands below the table."""
+    columns = (Column("a", ("1", "2"), is_number=True, meaning=Text("a: first")),)
+    blocks = [
+        lines("one", "two"),
+        lines(),
+        Section("Title", (Table("Title", columns, Text("a note")), Table("other", columns), lines("below"))),
+        named([("toy", "fast")], title="Found"),
+        Notices(()),
+        Notices((Notice(Severity.DISTORTS, "warning", "toy", Text("busy"), Text("stop it")),)),
+    ]
+    assert printed(blocks) == (
+        "one\ntwo\n\n"
+        "Title\n\na\n─\n1\n2\n\na: first\na note\n\n"
+        "other\n\na\n─\n1\n2\n\na: first\n\n"
+        "below\n\n"
+        "Found:\n  toy: fast\n\n"
+        "warning: toy: busy\n         → stop it\n"
+    )
+
+
+def test_a_table_without_titles_has_no_heading() -> None:
+    """Its first column names the rows."""
+    assert printed([Table("Machine", (Column("", ("CPU",)), Column("", ("x",))))]) == "Machine\n\nCPU  x\n"
+
+
+def test_sentences_are_wrapped_behind_what_they_begin_with() -> None:
+    """Their further lines are indented; line breaks of their own are kept, and a long word is not broken."""
+    found = printed(
+        [
+            Lines((Line(Text("word " * 30), mark="[1]"),)),
+            named([("toy", "word " * 30)]),
+            named([("toy", "word " * 30)], title="Found"),
+            Notices((Notice(Severity.NOTE, "note", "", Text("word " * 30), Text("do " * 40)),)),
+            lines("a\nb", "x" * 120),
+        ]
+    ).splitlines()
+    assert max(len(line) for line in found if "x" not in line) <= WIDTH
+    assert [line for line in found if line.startswith("    word")]
+    assert [line for line in found if line.startswith("     word")]
+    assert [line for line in found if line.startswith("      word")]
+    assert [line for line in found if line.startswith("        do")]
+    assert found[-3:] == ["a", "b", "x" * 120]
+
+
+def test_a_command_is_not_wrapped() -> None:
+    """Copying it must give the same text, also as the hint of a notice."""
+    command = "taskset -c $(x | grep -v '^#' | [y]) " + "long " * 30
+    notice = Notice(Severity.DISTORTS, "SMT", "", Text("busy"), Command(command))
+    found = printed([Command(f"{command}\nnext"), Notices((notice,))])
+    assert found == f"{command.rstrip()}\nnext\n\nSMT: busy\n     → {command.rstrip()}\n"
+
+
+def test_what_is_shown_on_demand_is_shown_with_details() -> None:
+    """Plots and pictures never are."""
+    figure = Figure(Text("a plot"), ("<svg/>",), Table("its data", (Column("x", ("1",)),)))
+    blocks: list[Block] = [figure, Pictures(Text("seen"), (Picture("cat", ""),)), Details("More", (lines("said"),))]
+    assert printed(blocks) == ""
+    assert printed(blocks, details=True) == "More\n\nsaid\n"
+
+
+def test_columns_are_left_out_in_their_order_until_the_table_fits() -> None:
+    """Those without an order stay, whatever the width."""
+    wide = ("x" * 10,)
+    found = [Column("a", wide), Column("b", wide, order=2), Column("c", wide, order=0), Column("d", wide, order=1)]
+    widths = {46: "abcd", 45: "abd", 34: "abd", 33: "ab", 10: "a"}
+    for width, expected in widths.items():
+        assert "".join(column.title for column in fitting(found, width)) == expected
+
+
+def test_columns_are_left_out_only_if_there_is_no_room() -> None:
+    """Unless the table is to be brief: then it is no wider than sentences. A column takes its meaning with it."""
+    columns = (
+        Column("first", ("x" * 80,)),
+        Column("second", ("y" * 40,), order=0, meaning=Text("second: whatever")),
+    )
+    for width, is_brief, is_shown in ((130, False, True), (100, False, False), (130, True, False)):
+        found = printed([Table("", columns, is_brief=is_brief)], width=width)
+        assert ("y" * 40 in found) == is_shown
+        assert ("second: whatever" in found) == is_shown
+
+
+def test_long_cells_are_wrapped_if_the_table_allows_it() -> None:
+    """The kernels of a model are many; no word is lost."""
+    table = Table("", (Column("a", ("word " * 40,)), Column("b", ("other " * 40,))), wraps=True)
+    found = terminal.text([table], colour=False)
+    assert max(map(len, found.splitlines())) <= WIDTH
+    assert (found.count("word"), found.count("other")) == (40, 40)
+
+
+@pytest.mark.parametrize("width", [100, 60, 40, 20])
+def test_no_character_is_lost(width: int) -> None:
+    """A word that is too long is continued; numbers are divided only if there is no other way."""
+    table = Table("", (Column("a", ("x" * 50,)), *(Column(f"n{n}", ("9" * 8,), is_number=True) for n in range(3))))
+    found = printed([table], width=width)
+    assert (found.count("x"), found.count("9")) == (50, 24)
+    assert ("9" * 8 in found) == (width >= 40)
+
+
+def test_cells_keep_their_line_breaks() -> None:
+    """A list in a cell is a list."""
+    columns = (Column("a", ("one\ntwo", "three")), Column("b", ("1", "2"), is_number=True))
+    assert printed([Table("", columns)]) == "a      b\n────────\none    1\ntwo\nthree  2\n"
+
+
+def test_text_has_room_for_every_table() -> None:
+    """A terminal wraps a line that is too wide, sentences are wrapped before."""
+    wide = Table("", tuple(Column(f"column {i}", ("x" * 30,), order=i) for i in range(8)))
+    found = terminal.text([*BLOCKS, wide], colour=False).splitlines()
+    sentences = [line for line in found if "word" in line and "workload" not in line]
+    assert len(sentences) == 3
+    assert max(map(len, sentences)) <= WIDTH
+    assert any(line.count("x" * 30) == 8 for line in found)
+
+
+def test_colours_are_for_terminals() -> None:
+    """A file or a pipe gets plain text, and no line of it ends in blanks, so that it can be compared and pasted."""
+    plain = terminal.text(BLOCKS, colour=False)
+    assert "\x1b[" not in plain
+    assert all(line == line.rstrip() for line in plain.splitlines())
+    coloured = terminal.text(BLOCKS, colour=True)
+    assert "\x1b[1mnew compared with old" in coloured
+    assert "\x1b[32m2.00×" in coloured
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR on a terminal: no colour codes."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[32m" not in terminal.text(BLOCKS, colour=True)
+
+
+def test_hostile_text_stays_text() -> None:
+    """In headings, captions, sentences, notices, commands, cells and notes."""
+    blocks: list[Block] = [
+        Section(HOSTILE, (Table("t " + HOSTILE, (Column(HOSTILE, (HOSTILE,)),), Text(HOSTILE)),)),
+        named([(HOSTILE, HOSTILE)], title=HOSTILE),
+        Lines((Line(Text(HOSTILE), mark=HOSTILE),)),
+        Notices((Notice(Severity.NOTE, HOSTILE, HOSTILE, Text(HOSTILE), Text(HOSTILE)),)),
+        Notices((Notice(Severity.NOTE, "n", "", Text("m"), Command(HOSTILE)),)),
+        Command(HOSTILE),
+    ]
+    for colour in (False, True):
+        found = terminal.text(blocks, colour=colour)
+        for code in ("\x1b[31m", "\u202e"):
+            assert code not in found
+        assert found.count(r"\x1b[31m|<b>\u202e") == 16
+    assert terminal.text(blocks, colour=False).count(SHOWN) == 16
+
+
+def test_the_console_is_stderr_and_wide_enough_for_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    """stdout is for scripts; a pipe does not cut the tables at 80 columns."""
+    out = terminal.console()
+    out.print("x" * 130)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "x" * 130 + "\n"
+
+
+def test_show_prints_colours_on_a_terminal() -> None:
+    """What is bold stands out there."""
+    out = io.StringIO()
+    terminal.show([named([("toy", "fast")])], Console(file=out, force_terminal=True, width=80, color_system="standard"))
+    assert out.getvalue() == "\x1b[1mtoy:\x1b[0m fast\n"

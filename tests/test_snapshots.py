@@ -1,0 +1,61 @@
+"""What people read, approved by people: each view as it is printed, and as Markdown and HTML where it is shown so.
+
+``./scripts/test --update-snapshots -k snapshots`` writes the files anew; read them before they are committed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import pytest
+from places import SNAPSHOTS
+from printed import printed
+from views import VIEWS, comparison, sides
+
+from modelzoo.cli.compare import rendered
+from modelzoo.comparison.compare import Question
+from modelzoo.document import Block, Page, Section
+from modelzoo.document.html import html
+from modelzoo.report.page import comparisons
+
+Approved = Callable[[str, str], None]
+PAGES = ("tune", "validity")
+"""Views of which the HTML is approved as well: they have every kind of block between them."""
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_is_printed_as_approved(view: str, approved: Approved) -> None:
+    """In a terminal of 100 columns."""
+    approved(f"{view}.txt", printed(VIEWS[view]()))
+
+
+@pytest.mark.parametrize("view", PAGES)
+def test_a_view_is_shown_in_a_page_as_approved(view: str, approved: Approved) -> None:
+    """Only what is between the navigation and the footer."""
+    approved(f"{view}.html", main(VIEWS[view]()))
+
+
+def test_a_comparison_is_shown_as_approved(approved: Approved) -> None:
+    """Its tables are as wide as they must be."""
+    for details in (False, True):
+        text = rendered(comparison(), "terminal", details=details, colour=False)
+        approved(f"compare{'-details' if details else ''}.txt", text)
+    approved("compare.md", rendered(comparison(), "markdown", details=False, colour=False))
+    base, other = sides()
+    section = comparisons.section((base.name, base.results), (other.name, other.results), Question(), "c")
+    approved("compare.html", main([section]))
+
+
+def main(blocks: Sequence[Block]) -> str:
+    """The HTML of ``blocks``, without the drawings."""
+    page = html(Page("title", "subtitle", (Section("Results", tuple(blocks), "results"),)))
+    (found,) = re.findall(r"<main.*</main>", page, re.DOTALL)
+    return re.sub(r"\n\s*\n+", "\n", re.sub(r"<svg.*?</svg>", "", found, flags=re.DOTALL)) + "\n"
+
+
+def test_every_snapshot_is_of_a_view() -> None:
+    """A view that goes takes its snapshots with it."""
+    expected = {f"{view}.txt" for view in VIEWS} | {f"{view}.html" for view in PAGES}
+    expected |= {"compare.txt", "compare-details.txt", "compare.md", "compare.html"}
+    assert {path.name for path in SNAPSHOTS.iterdir()} == expected
