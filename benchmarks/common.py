@@ -16,7 +16,8 @@ from modelzoo.engines.protocol import Model
 from modelzoo.machine.limits import usable_threads
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import HostClock
-from modelzoo.setting import Plan, Setting
+from modelzoo.plan import Plan
+from modelzoo.setting import Setting
 from modelzoo.workload import discovery
 from modelzoo.workload.declaration import InputRequest
 from modelzoo.workload.weights import resolve_weights

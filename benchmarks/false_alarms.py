@@ -36,7 +36,8 @@ from modelzoo import stats
 from modelzoo.files import write_atomically
 from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import Rounds
-from modelzoo.setting import Plan, Setting
+from modelzoo.plan import Plan
+from modelzoo.setting import Setting
 from modelzoo.workload import discovery
 
 DEPTH, SLOWER, WIDTH, BATCH = 100, 103, 64, 64

@@ -48,7 +48,8 @@ from modelzoo.measure.reference import Reference
 from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.measure.schedule import FIRST_SECONDS, PRIOR, SECONDS
-from modelzoo.setting import Plan, Setting
+from modelzoo.plan import Plan
+from modelzoo.setting import Setting
 from modelzoo.workload import discovery
 
 PROCESS = Path(__file__).with_name("peer_process.py")

@@ -33,9 +33,10 @@ from modelzoo.measure.calls import prepare
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import WorkerRun
+from modelzoo.plan import Plan
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.workload import Weights
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.stats.distribution import student_t
 from modelzoo.workload import Workload, discovery
 

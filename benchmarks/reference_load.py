@@ -26,9 +26,10 @@ from modelzoo.measure.calls import prepare
 from modelzoo.measure.reference import Reference
 from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import WorkerRun
+from modelzoo.plan import Plan
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload import discovery
 
 PATTERN = (True, False, False, True)

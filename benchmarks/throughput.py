@@ -35,11 +35,12 @@ from modelzoo.measure.calls import prepare
 from modelzoo.measure.instances import start_instance
 from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import WorkerRun
+from modelzoo.plan import Plan
 from modelzoo.records.instance import Ready, RunUntil, Window
 from modelzoo.records.run_report import Turn
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
 from modelzoo.results.counting import Series, count
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.throughput.plan import most_cores, plan
 from modelzoo.throughput.round import Task, run_configuration
 from modelzoo.workload.discovery import find_workload, load_workload

@@ -28,10 +28,11 @@ from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
 from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import Rounds
+from modelzoo.plan import Plan
 from modelzoo.records.run import Result, Run
 from modelzoo.records.tuning import ExclusionKind
 from modelzoo.results import store, tuning
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload, discovery
 
 BEHIND = 1.03

@@ -2,118 +2,188 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from pathlib import PurePath
-from typing import Any, Optional, Union
+from typing import Annotated, Any, Optional, Union, get_type_hints
 
 import msgspec
 
 from modelzoo.errors import UsageError
+from modelzoo.field import Field, Labelled
 from modelzoo.frozen import replace
 
-PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 CONVERTING = ("bf16", "fp16")
-"""The precisions that are enabled by one of ``BF16_METHODS``."""
-ENGINES = ("torch", "onnxruntime", "openvino", "jittor")
-"""The inference frameworks that the suite can run; ``module:class`` names one from elsewhere."""
-BF16_METHODS = ("fastmath", "autocast", "cast", "hint")
-MODES = ("eager", "compile", "script", "max-autotune", "cpp-wrapper", "aot", "graph")
-BACKENDS = ("auto", "onednn", "blas")
-MALLOCS = ("default", "glibc", "tcmalloc", "jemalloc")
-HUGE_PAGES = ("default", "off", "on")
+"""The precisions that are enabled by a bf16 method."""
 BACKEND_VARIABLE = "MODELZOO_BACKEND"
 """The environment variable that supplies the default of ``--backend``."""
-MARGIN = 0.05
-"""Default of ``--margin``."""
-
-LAUNCHERS = ("python", "image")
-"""The fields that decide how a worker is started."""
-
-_REFERENCE: dict[str, Any] = {
-    "precision": "fp32",
-    "bf16_method": None,
-    "mode": "eager",
-    "backend": "auto",
-    "channels_last": False,
-    "engine": "torch",
-}
 OptionValue = Union[bool, int, float, str, None]
 """The value of one of a workload's own options."""
 
 
 # The annotations are evaluated on Python 3.9 when a stored setting is read, hence Optional.
 class Setting(msgspec.Struct, frozen=True):
-    """What the user asks for. ``None`` means "to be decided"; see ``ResolvedSetting``.
+    """What the user asks for. ``None`` stands for "none", or for "to be decided": see ``ResolvedSetting``."""
 
-    Attributes:
-        precision: ``fp32``, ``tf32`` (fp32 tensors, which kernels of CUDA devices round), ``bf16`` or ``fp16``.
-        bf16_method: how bf16 or fp16 is enabled: ``fastmath`` (tensors stay fp32, kernels round internally),
-            ``autocast``, ``cast`` (the whole model is converted), or ``hint`` (OpenVINO's own: it chooses the layers).
-        mode: ``eager``, ``compile`` (inductor with freezing), ``max-autotune`` and ``cpp-wrapper`` (the same with more
-            tuning, and called from C++), ``aot`` (AOTInductor: compiled ahead of time), ``script`` (traced or
-            scripted, then frozen) or ``graph`` (captured in a CUDA graph, which is replayed).
-        backend: ``auto`` (torch's own choice), ``onednn``, or ``blas`` (oneDNN switched off).
-        device: ``cpu``, ``cuda``, ``cuda:1``, ``npu`` ….
-        batch: items per forward pass.
-        threads: intra-operator threads.
-        channels_last: whether tensors have the channels-last memory format.
-        weights: ``auto``, ``pretrained``, ``random`` or the path of a checkpoint.
-        seed: seeds random weights, crops and samples.
-        input: path of the user's own input.
-        options: values of the workload's own options (``size``, ``sequence`` …).
-        malloc: the memory allocator: ``default`` (what the environment preloads, else the C library's), ``glibc`` (no
-            other one is preloaded), ``tcmalloc`` or ``jemalloc``.
-        thp: transparent huge pages: ``default`` (as the system is set), ``off``, or ``on`` (large blocks).
-        primitive_cache: how many primitives oneDNN keeps for reuse, 0 for none; ``None``: as many as it does by itself.
-        python: absolute path of the interpreter that runs it; ``None`` stands for the one that runs the suite.
-        image: name of the container image that it runs in; ``None``: in no container of its own.
-        engine: the inference framework: one of ``ENGINES``, or ``module:class``.
-        in_flight: batches that are in the pipeline of the workload's stages at the same time; ``None``: the model
-            alone is timed.
-        include_copies: whether the latency includes copying inputs to an accelerator and outputs back.
-    """
-
-    precision: str = "fp32"
-    bf16_method: Optional[str] = None
-    mode: str = "eager"
-    backend: str = "auto"
-    device: str = "cpu"
-    batch: Optional[int] = None
-    threads: Optional[int] = None
-    channels_last: bool = False
-    weights: str = "auto"
-    seed: int = 0
-    input: Optional[str] = None
+    precision: Annotated[
+        str,
+        Field(
+            "fp32, tf32 (fp32 tensors, which kernels of CUDA devices round), bf16 or fp16",
+            "",
+            choices=("fp32", "tf32", "bf16", "fp16"),
+            is_execution=True,
+        ),
+    ] = "fp32"
+    bf16_method: Annotated[
+        Optional[str],
+        Field(
+            "how bf16 or fp16 is enabled: fastmath (tensors stay fp32, kernels round internally), autocast, cast (the "
+            "whole model is converted), or hint (OpenVINO's own: it chooses the layers)",
+            "",
+            choices=("fastmath", "autocast", "cast", "hint"),
+            is_execution=True,
+        ),
+    ] = None
+    engine: Annotated[
+        str,
+        Field(
+            "inference framework: torch (default), onnxruntime, openvino or jittor, which run the same weights "
+            "(docs/engines.md); MODULE:CLASS names one from elsewhere",
+            "ENGINE",
+            choices=("torch", "onnxruntime", "openvino", "jittor"),
+            others=":",
+            label=Labelled.BARE,
+            is_execution=True,
+        ),
+    ] = "torch"
+    mode: Annotated[
+        str,
+        Field(
+            "eager (default), compile (inductor with freezing), max-autotune (the same with more tuning), cpp-wrapper "
+            "(the same, called from C++), aot (AOTInductor: compiled ahead of time), script (traced or scripted, then "
+            "frozen) or graph (captured in a CUDA graph and replayed)",
+            "MODE",
+            choices=("eager", "compile", "script", "max-autotune", "cpp-wrapper", "aot", "graph"),
+            label=Labelled.BARE,
+            is_execution=True,
+        ),
+    ] = "eager"
+    backend: Annotated[
+        str,
+        Field(
+            "auto (torch's own choice), onednn, or blas (oneDNN switched off: OpenBLAS or MKL); default: "
+            "MODELZOO_BACKEND, else auto",
+            "BACKEND",
+            choices=("auto", "onednn", "blas"),
+            label=Labelled.BARE,
+            is_execution=True,
+        ),
+    ] = "auto"
+    device: Annotated[str, Field("cpu (default), cuda, cuda:1, npu or xpu", "DEVICE", per_process=True)] = "cpu"
+    batch: Annotated[Optional[int], Field("items per forward pass (default: the workload's)", "N", low=1)] = None
+    threads: Annotated[
+        Optional[int],
+        Field(
+            "intra-operator threads (default: OMP_NUM_THREADS, else the smallest of CPU affinity, cgroup quota and "
+            "physical cores)",
+            "N",
+            low=1,
+            per_process=True,
+        ),
+    ] = None
+    channels_last: Annotated[
+        bool,
+        Field(
+            "use the channels-last memory format",
+            "",
+            label=Labelled.NAMED,
+            words={True: "channels-last"},
+            is_execution=True,
+        ),
+    ] = False
+    weights: Annotated[
+        str,
+        Field(
+            "auto (default: cached, else downloaded, else random), pretrained, random, or the path of a checkpoint",
+            "SOURCE",
+        ),
+    ] = "auto"
+    input: Annotated[Optional[str], Field("your own picture, directory of pictures, or text file", "PATH")] = None
+    seed: Annotated[int, Field("seed for random weights, crops and samples (default 0)", "N", low=0, bits=63)] = 0
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
-    malloc: str = "default"
-    thp: str = "default"
-    python: Optional[str] = None
-    image: Optional[str] = None
-    engine: str = "torch"
-    primitive_cache: Optional[int] = None
-    in_flight: Optional[int] = None
-    include_copies: bool = False
+    malloc: Annotated[
+        str,
+        Field(
+            "memory allocator: default (what LD_PRELOAD names, else the C library's), glibc (no other one is "
+            "preloaded), tcmalloc or jemalloc",
+            "NAME",
+            choices=("default", "glibc", "tcmalloc", "jemalloc"),
+            label=Labelled.NAMED,
+        ),
+    ] = "default"
+    thp: Annotated[
+        str,
+        Field(
+            "transparent huge pages: default (the system's), off, or on (large blocks)",
+            "WHEN",
+            choices=("default", "off", "on"),
+            label=Labelled.NAMED,
+        ),
+    ] = "default"
+    primitive_cache: Annotated[
+        Optional[int],
+        Field(
+            "primitives that oneDNN keeps for reuse, 0 for none (default: what oneDNN does by itself, 1024)",
+            "N",
+            low=0,
+            bits=31,
+            label=Labelled.NAMED,
+        ),
+    ] = None
+    in_flight: Annotated[
+        Optional[int],
+        Field(
+            "batches that are in the pipeline of the workload's stages at the same time; without it the model alone is "
+            "timed",
+            "",
+            low=1,
+            label=Labelled.NAMED,
+            words={1: "stages"},
+        ),
+    ] = None
+    include_copies: Annotated[
+        bool,
+        Field(
+            "time the copies of the inputs to an accelerator and of the outputs back as well",
+            "",
+            label=Labelled.NAMED,
+            words={True: "copies"},
+            per_process=True,
+        ),
+    ] = False
+    python: Annotated[
+        Optional[str],
+        Field(
+            "run with this interpreter and its torch, such as those that scripts/torch-env makes (default: this one)",
+            "PATH",
+            label=Labelled.NAMED,
+            is_launch=True,
+        ),
+    ] = None
+    image: Annotated[
+        Optional[str],
+        Field(
+            "run in containers of this image of the suite (default: none)",
+            "IMAGE",
+            label=Labelled.NAMED,
+            is_launch=True,
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
-        _one_of("--precision", self.precision, PRECISIONS)
-        _one_of("--mode", self.mode, MODES)
-        _one_of("--backend", self.backend, BACKENDS)
-        _one_of("--malloc", self.malloc, MALLOCS)
-        _one_of("--thp", self.thp, HUGE_PAGES)
-        if ":" not in self.engine:
-            _one_of("--engine", self.engine, ENGINES)
-        if self.bf16_method is not None:
-            _one_of("--bf16", self.bf16_method, BF16_METHODS)
-        for name in ("batch", "threads", "in_flight"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"--{name.replace('_', '-')} must be 1 or more, not {value}")
-        if self.primitive_cache is not None and not 0 <= self.primitive_cache < 2**31:
-            raise UsageError(f"--primitive-cache must be from 0 to 2**31 - 1, not {self.primitive_cache}")
-        if not 0 <= self.seed < 2**63:
-            raise UsageError(f"--seed must be from 0 to 2**63 - 1, not {self.seed}")
+        for name, declared in fields().items():
+            declared.check(f"--{option_name(name)}", getattr(self, name))
         if self.python is not None and self.image is not None:
             raise UsageError("python and image contradict each other: an image has its own Python; leave one out")
         if self.include_copies and self.device == "cpu":
@@ -129,24 +199,13 @@ class Setting(msgspec.Struct, frozen=True):
     def _label(self, short: Mapping[str, str]) -> str:
         """``label``, with the ``short`` names of the interpreter and the image."""
         parts = [self.precision + (f"={self.bf16_method}" if self.bf16_method else "")]
-        if self.engine != "torch":
-            parts.append(self.engine)
-        if self.mode != "eager":
-            parts.append(self.mode)
-        if self.backend != "auto":
-            parts.append(self.backend)
-        if self.channels_last:
-            parts.append("channels-last")
-        for name, value in (("malloc", self.malloc), ("thp", self.thp)):
-            if value != "default":
-                parts.append(f"{name}={value}")
-        if self.primitive_cache is not None:
-            parts.append(f"primitive-cache={self.primitive_cache}")
-        if self.in_flight is not None:
-            parts.append("stages" if self.in_flight == 1 else f"in-flight={self.in_flight}")
-        if self.include_copies:
-            parts.append("copies")
-        parts += [f"{name}={short[value]}" for name in LAUNCHERS if (value := getattr(self, name)) is not None]
+        for name, declared in fields().items():
+            value = getattr(self, name)
+            if declared.label is Labelled.IF_VARIED or value == DEFAULTS[name]:
+                continue
+            shown = value_text(short[value] if declared.is_launch else value)
+            named = declared.words.get(value, f"{option_name(name)}={shown}")
+            parts.append(shown if declared.label is Labelled.BARE else named)
         return " ".join(parts)
 
     def reference(self) -> Setting:
@@ -154,14 +213,56 @@ class Setting(msgspec.Struct, frozen=True):
 
         Allocator, huge pages, interpreter and image stay: they belong to the process, which both run in.
         """
-        return self.replace(**_REFERENCE)
+        return self.replace(**_of_reference())
 
     def replace(self, **changes: Any) -> Setting:
         """Return a copy with ``changes``, checked like any other setting."""
         return replace(self, **changes)
 
 
-FIELDS = tuple(name for name in Setting.__struct_fields__ if name not in ("bf16_method", "options"))
+DEFAULTS: dict[str, Any] = dict(zip(Setting.__struct_fields__, Setting.__struct_defaults__))
+"""The defaults of the fields; not that of ``options``."""
+
+
+@cache
+def fields() -> dict[str, Field]:
+    """The declarations of all fields but ``options``, by name, in the order in which they are shown."""
+    found = get_type_hints(Setting, include_extras=True)
+    return {name: found[name].__metadata__[0] for name in Setting.__struct_fields__ if name != "options"}
+
+
+def _of_reference() -> dict[str, Any]:
+    """The fields in which the reference differs, with their values."""
+    return {name: DEFAULTS[name] for name, declared in fields().items() if declared.is_execution}
+
+
+def choices(name: str) -> tuple[str, ...]:
+    """The values that a field may have; empty if there are others."""
+    return fields()[name].choices
+
+
+def launchers() -> list[str]:
+    """The fields that decide how a worker is started."""
+    return [name for name, declared in fields().items() if declared.is_launch]
+
+
+def option_name(name: str) -> str:
+    """The name of a field on the command line and in ``--vary``.
+
+    >>> option_name("channels_last"), option_name("bf16_method")
+    ('channels-last', 'bf16')
+    """
+    return "bf16" if name == "bf16_method" else name.replace("_", "-")
+
+
+@cache
+def field_type(name: str) -> type:
+    """``bool``, ``int`` or ``str``: what the values of a field are, apart from ``None``."""
+    hint = get_type_hints(Setting)[name]
+    return next((kind for kind in (bool, int, str) if hint in (kind, Optional[kind])), str)
+
+
+SHOWN = tuple(name for name in Setting.__struct_fields__ if name not in ("bf16_method", "options"))
 """The fields that are compared and shown one by one; the bf16 method belongs to the precision."""
 
 
@@ -183,7 +284,7 @@ class ResolvedSetting(Setting, frozen=True):
 
     def reference(self) -> ResolvedSetting:
         """As ``Setting.reference``; what was resolved stays so."""
-        return replace(self, **_REFERENCE)
+        return replace(self, **_of_reference())
 
 
 def labels(settings: Sequence[Setting]) -> list[str]:
@@ -197,14 +298,12 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     >>> labels([Setting(), Setting()])
     ['fp32', 'fp32 #2']
     """
-    shown = {"precision", "bf16_method", "engine", "mode", "backend", "channels_last", "malloc", "thp", *LAUNCHERS}
-    shown |= {"primitive_cache", "in_flight", "include_copies", "options"}
-    names = [name for name in Setting.__struct_fields__ if name not in shown]
+    names = [name for name in SHOWN if name != "precision" and fields()[name].label is Labelled.IF_VARIED]
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
     options = sorted({name for setting in settings for name in setting.options})
     varied_options = [name for name in options if len({repr(setting.options.get(name)) for setting in settings}) > 1]
     short: dict[str, str] = {}
-    for name in LAUNCHERS:
+    for name in launchers():
         short.update(launcher_names([value for s in settings if (value := getattr(s, name)) is not None]))
     found: list[str] = []
     for setting in settings:
@@ -281,71 +380,3 @@ def parse_words(text: str, source: str, side: str = "") -> dict[str, str]:
             raise UsageError(f"{source} names {name} twice{side}")
         found[name] = value
     return found
-
-
-def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise UsageError(f"{option} must be one of {', '.join(allowed)}, not {value!r}")
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """How long to measure in one process.
-
-    Attributes:
-        warmup: number of warm-up calls; ``None``: until timings stabilise.
-        iterations: number of samples; ``None``: as many as ``max_seconds`` allow.
-        max_seconds: wall-clock seconds of sampling in one process; ``None``: follows from what is measured.
-    """
-
-    warmup: Optional[int] = None
-    iterations: Optional[int] = None
-    max_seconds: Optional[float] = None
-
-    def __post_init__(self) -> None:
-        if self.warmup is not None and self.warmup < 0:
-            raise UsageError(f"--warmup must be 0 or more, not {self.warmup}")
-        if self.iterations is not None and self.iterations < 1:
-            raise UsageError(f"--iterations must be 1 or more, not {self.iterations}")
-        if self.max_seconds is not None and not 0 < self.max_seconds < math.inf:
-            raise UsageError(f"--max-seconds must be a number over 0, not {self.max_seconds:g}")
-
-
-class Effort(msgspec.Struct, frozen=True):
-    """How many processes may be spent, and on what precision.
-
-    Attributes:
-        processes: number of processes per setting; ``None``: follows from what is measured.
-        margin: half width of the 95 % interval at which a setting is measured well enough, as a fraction.
-        budget: wall-clock seconds for the whole call; ``None``: no limit.
-    """
-
-    processes: Optional[int] = None
-    margin: float = MARGIN
-    budget: Optional[float] = None
-
-    def __post_init__(self) -> None:
-        if self.processes is not None and self.processes < 1:
-            raise UsageError(f"--processes must be 1 or more, not {self.processes}")
-        if not 0 < self.margin < 1:
-            given = f"{100 * self.margin:g} %"
-            raise UsageError(f"--margin must be over 0 % and under 100 %, not {given}; write 5% or 0.05")
-        if self.budget is not None and not 0 < self.budget < math.inf:
-            raise UsageError(f"--budget must be over 0, not {self.budget:g} s")
-
-
-class Sessions(msgspec.Struct, frozen=True):
-    """How often a whole call is repeated.
-
-    Attributes:
-        count: number of sessions.
-        every: seconds from the start of one session to the start of the next; 0: each follows the one before.
-    """
-
-    count: int = 1
-    every: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise UsageError(f"--sessions must be 1 or more, not {self.count}")
-        if not 0 <= self.every < math.inf:
-            raise UsageError(f"--every must be 0 or more, not {self.every:g} s")

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from modelzoo.frozen import replace
+from modelzoo.plan import Plan
 from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, ProofSource, ProofVerdict
 from modelzoo.records.machine import Machine, Threads
@@ -16,7 +17,7 @@ from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, 
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.report.differences import ShownRow, shown_rows
 from modelzoo.results import summary
-from modelzoo.setting import Plan, ResolvedSetting, Setting
+from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.warning import WarningMessage
 
 STARTED = "2026-01-01T00:00:00+00:00"

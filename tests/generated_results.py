@@ -53,14 +53,14 @@ from modelzoo.warning import Severity, WarningCode, WarningMessage
 
 TEXTS = ("conv", "a[1]", "<b>&", "größer × 5 %", "x = 1; y", "matmul_f32", "", "a long sentence of many words " * 4)
 CHOICES: dict[str, Sequence[Any]] = {
-    "precision": settings.PRECISIONS,
-    "requested": settings.PRECISIONS,
-    "bf16_method": settings.BF16_METHODS,
-    "mode": settings.MODES,
-    "backend": settings.BACKENDS,
-    "malloc": settings.MALLOCS,
-    "thp": settings.HUGE_PAGES,
-    "engine": settings.ENGINES,
+    "precision": settings.choices("precision"),
+    "requested": settings.choices("precision"),
+    "bf16_method": settings.choices("bf16_method"),
+    "mode": settings.choices("mode"),
+    "backend": settings.choices("backend"),
+    "malloc": settings.choices("malloc"),
+    "thp": settings.choices("thp"),
+    "engine": settings.choices("engine"),
     "device": ("cpu", "cuda", "npu:1"),
     "jpeg": (b"\xff\xd8\xff",),
     "code": [code.name for code in WarningCode],

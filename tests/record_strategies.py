@@ -15,21 +15,8 @@ from hypothesis import strategies as st
 
 import modelzoo.records
 from modelzoo import setting, warning
-from modelzoo.setting import (
-    BACKENDS,
-    BF16_METHODS,
-    CONVERTING,
-    ENGINES,
-    HUGE_PAGES,
-    MALLOCS,
-    MODES,
-    PRECISIONS,
-    Effort,
-    Plan,
-    ResolvedSetting,
-    Sessions,
-    Setting,
-)
+from modelzoo.plan import Effort, Plan, Sessions
+from modelzoo.setting import CONVERTING, ResolvedSetting, Setting, choices
 
 LARGEST = 3
 """Maximum length of lists and maps: larger ones find nothing more and take long."""
@@ -94,13 +81,13 @@ def fields(record: type, **constrained: st.SearchStrategy[Any]) -> st.SearchStra
 
 COUNTS = st.integers(1, 2**40)
 _EXECUTION = {
-    "mode": st.sampled_from(MODES),
-    "backend": st.sampled_from(BACKENDS),
+    "mode": st.sampled_from(choices("mode")),
+    "backend": st.sampled_from(choices("backend")),
     "seed": st.integers(0, 2**63 - 1),
-    "malloc": st.sampled_from(MALLOCS),
-    "thp": st.sampled_from(HUGE_PAGES),
+    "malloc": st.sampled_from(choices("malloc")),
+    "thp": st.sampled_from(choices("thp")),
     "image": st.none(),  # an image excludes another interpreter
-    "engine": st.sampled_from(ENGINES),
+    "engine": st.sampled_from(choices("engine")),
     "primitive_cache": st.none() | st.integers(0, 2**31 - 1),
     "in_flight": st.none() | COUNTS,
     "include_copies": st.just(False),  # only accelerators copy
@@ -110,8 +97,8 @@ _SECONDS = st.floats(0, exclude_min=True, allow_infinity=False)
 
 @st.composite
 def _resolved(draw: st.DrawFn) -> ResolvedSetting:
-    precision = draw(st.sampled_from(PRECISIONS))
-    method = draw(st.sampled_from(BF16_METHODS)) if precision in CONVERTING else None
+    precision = draw(st.sampled_from(choices("precision")))
+    method = draw(st.sampled_from(choices("bf16_method"))) if precision in CONVERTING else None
     given = {"precision": st.just(precision), "bf16_method": st.just(method), "batch": COUNTS, "threads": COUNTS}
     return draw(fields(ResolvedSetting, **given, **_EXECUTION))
 
@@ -119,8 +106,8 @@ def _resolved(draw: st.DrawFn) -> ResolvedSetting:
 def _settings() -> st.SearchStrategy[Setting]:
     return fields(
         Setting,
-        precision=st.sampled_from(PRECISIONS),
-        bf16_method=st.none() | st.sampled_from(BF16_METHODS),
+        precision=st.sampled_from(choices("precision")),
+        bf16_method=st.none() | st.sampled_from(choices("bf16_method")),
         batch=st.none() | COUNTS,
         threads=st.none() | COUNTS,
         **_EXECUTION,

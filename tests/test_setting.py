@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+from places import ROOT
 
+from modelzoo.cli.vary import FIELDS
 from modelzoo.errors import UsageError
+from modelzoo.plan import Effort, Plan, Sessions
 from modelzoo.records.codec import decode, encode
-from modelzoo.setting import Effort, Plan, ResolvedSetting, Sessions, Setting, labels, parse_words
+from modelzoo.setting import ResolvedSetting, Setting, fields, labels, option_name, parse_words
 
 
 @pytest.mark.parametrize(
@@ -114,7 +120,8 @@ def test_a_changed_copy_leaves_the_original_and_is_checked() -> None:
 
 def test_a_setting_survives_json() -> None:
     """What is stored can be read back as the same setting."""
-    setting = Setting("bf16", "cast", "script", "onednn", "cpu", 4, 2, True, "random", 7, "/a/b", {"size": "base"})
+    given = ("bf16", "cast", "torch", "script", "onednn", "cpu", 4, 2, True, "random", "/a/b", 7, {"size": "base"})
+    setting = Setting(*given)
     assert decode(Setting, json.loads(json.dumps(encode(setting)))) == setting
     setting = Setting(malloc="jemalloc", thp="on", python="/p")
     assert decode(Setting, json.loads(json.dumps(encode(setting)))) == setting
@@ -129,9 +136,11 @@ def test_a_setting_of_an_older_version_has_the_defaults_of_what_it_lacks() -> No
 
 def test_the_reference_is_plain_fp32_of_the_same_work() -> None:
     """What a model computes stays, how it is executed becomes the default; what was resolved stays resolved."""
-    bf16 = Setting("bf16", "cast", "compile", "blas", batch=4, channels_last=True, seed=7, options={"size": "base"})
+    bf16 = Setting(
+        "bf16", "cast", mode="compile", backend="blas", batch=4, channels_last=True, seed=7, options={"size": "base"}
+    )
     assert bf16.reference() == Setting(batch=4, seed=7, options={"size": "base"})
-    resolved = ResolvedSetting("bf16", "cast", "compile", "blas", batch=4, threads=2)
+    resolved = ResolvedSetting("bf16", "cast", mode="compile", backend="blas", batch=4, threads=2)
     assert resolved.reference() == ResolvedSetting(batch=4, threads=2)
 
 
@@ -204,3 +213,55 @@ def test_words_are_parsed_as_a_shell_would() -> None:
     assert parse_words("mode=compile input='a b.jpg'", "--setting") == {"mode": "compile", "input": "a b.jpg"}
     with pytest.raises(UsageError, match="--pair 'x' names mode twice on one side"):
         parse_words("mode=eager mode=compile", "--pair 'x'", " on one side")
+
+
+NEW_FIELD = """
+import sys, types
+from pathlib import Path
+import modelzoo
+
+path = Path(modelzoo.__file__).with_name("setting.py")
+new = 'tiles: Annotated[Optional[int], Field("tiles", "N", low=1, label=Labelled.NAMED)] = None\\n    '
+source = path.read_text().replace("malloc: Annotated[", new + "malloc: Annotated[", 1)
+module = types.ModuleType("modelzoo.setting")
+sys.modules["modelzoo.setting"] = modelzoo.setting = module
+exec(compile(source, str(path), "exec"), module.__dict__)
+
+from modelzoo.cli.app import make_parser
+from modelzoo.cli.selection import select_settings
+from modelzoo.comparison.pairing import words
+from modelzoo.report import recipe
+from modelzoo.results.schema import result_schema
+
+given = ["run", "examples/mlp", "--weights", "random", "--precision", "fp32"]
+((_, found),) = select_settings(make_parser().parse_args([*given, "--vary", "tiles=1,4"]), "fp32")
+print(module.labels(found))
+((_, (one,)),) = select_settings(make_parser().parse_args([*given, "--tiles", "3"]), "fp32")
+print(words(one)["tiles"], "tiles=3" in recipe.words(module.ResolvedSetting(tiles=3)), one.reference().tiles)
+print(result_schema()["$defs"]["Setting"]["properties"]["tiles"])
+try:
+    module.Setting(tiles=0)
+except Exception as error:
+    print(error)
+"""
+
+
+def test_a_new_field_is_one_declaration() -> None:
+    """Option, --vary, label, check, pairing, recipe and schema follow from it."""
+    done = subprocess.run([sys.executable, "-c", NEW_FIELD], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "['fp32 tiles=1', 'fp32 tiles=4']",
+        "3 True 3",
+        "{'anyOf': [{'type': 'integer'}, {'type': 'null'}], 'minimum': 1, 'description': 'tiles'}",
+        "--tiles must be 1 or more, not 0",
+    ], done.stderr
+
+
+def test_the_documentation_lists_every_field_with_its_values() -> None:
+    """In the table of docs/settings.md, by the name that --vary takes."""
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([a-z-]+\d*)` \| (.*) \|$", page, re.MULTILINE))
+    assert set(rows) == set(FIELDS)
+    for name, field in fields().items():
+        values = rows[option_name(name)]
+        assert [each for each in field.choices if f"`{each}`" not in values] == [], name

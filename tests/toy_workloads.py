@@ -8,8 +8,9 @@ import numpy as np
 
 from modelzoo.measure import schedule
 from modelzoo.measure.request import OnEvent, Request
+from modelzoo.plan import Effort, Plan
 from modelzoo.records.run import Run
-from modelzoo.setting import Effort, Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import CHECKOUT, load_workload
 

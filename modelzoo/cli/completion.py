@@ -51,10 +51,11 @@ class _PrintCompletion(argparse.Action):
 
 def _choices() -> dict[str, Sequence[str]]:
     """Values that are offered, by the argument's name; the parser itself accepts others, for example directories."""
-    from modelzoo.setting import BACKENDS, HUGE_PAGES, MALLOCS, MODES
+    from modelzoo.setting import fields
     from modelzoo.workload.discovery import STANDARD_WORKLOADS
 
-    return {"workloads": STANDARD_WORKLOADS, "mode": MODES, "backend": BACKENDS, "malloc": MALLOCS, "thp": HUGE_PAGES}
+    declared = {name: field.choices for name, field in fields().items() if field.choices}
+    return {"workloads": STANDARD_WORKLOADS, **declared}
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:

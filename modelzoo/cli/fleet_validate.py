@@ -14,7 +14,8 @@ from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.validate import show
 from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.formatting import printable
-from modelzoo.setting import Plan, Setting
+from modelzoo.plan import Plan
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
 if TYPE_CHECKING:

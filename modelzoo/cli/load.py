@@ -15,8 +15,8 @@ from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.values import duration, short_time
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
+from modelzoo.plan import Plan
 from modelzoo.records.load import Load, LoadPlan, LoadRun, LoadSession, Scenario
-from modelzoo.setting import Plan
 
 if TYPE_CHECKING:
     from rich.console import Console

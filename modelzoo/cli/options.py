@@ -10,8 +10,8 @@ from pathlib import Path
 
 from modelzoo.cli.values import duration, fraction
 from modelzoo.errors import UsageError
+from modelzoo.plan import MARGIN, Effort, Plan, Sessions
 from modelzoo.records.validity import ValidityRequest
-from modelzoo.setting import MARGIN, Effort, Plan, Sessions
 from modelzoo.workload import Workload
 
 

@@ -19,15 +19,13 @@ from modelzoo.cli.vary import (
     parse_settings,
 )
 from modelzoo.errors import UsageError
-from modelzoo.setting import CONVERTING, PRECISIONS, OptionValue, Setting, labels
+from modelzoo.setting import CONVERTING, DEFAULTS, OptionValue, Setting, choices, field_type, labels
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
 
 Job = tuple[Workload, tuple[Setting, ...]]
 """A workload with the settings to run it under; the first of them is its baseline."""
 Jobs = Sequence[Job]
-_NUMBERS = ("batch", "threads", "seed", "primitive-cache", "in-flight")
-_SWITCHES = ("channels-last", "include-copies")
 _SWITCH = {"off": False, "on": True}
 
 
@@ -147,8 +145,9 @@ class _Selection:
     def _precision_list(self) -> str:
         """The value of ``--precision``, which is one word or several."""
         words = [word.strip() for word in self._args.precision.split(",")]
-        if not all(word in PRECISIONS for word in words):
-            raise UsageError(f"--precision must be a list of {', '.join(PRECISIONS)}, not {self._args.precision!r}")
+        known = choices("precision")
+        if not all(word in known for word in words):
+            raise UsageError(f"--precision must be a list of {', '.join(known)}, not {self._args.precision!r}")
         return ",".join(words)
 
     def _check_not_fixed(self, name: str) -> None:
@@ -156,7 +155,7 @@ class _Selection:
         if name == "bf16":
             fixed = self._args.bf16 not in (None, "auto")
         elif name in FIELDS and name != "precision":
-            fixed = getattr(self._args, _attribute(name)) not in (None, getattr(Setting(), _attribute(name)))
+            fixed = getattr(self._args, _attribute(name)) not in (None, DEFAULTS[_attribute(name)])
         else:
             fixed = name in self._own
         if fixed:
@@ -174,8 +173,8 @@ class _Selection:
         """What ``--bf16`` says: the method, ``auto`` if it is left to the engine, and ``None`` without conversion."""
         method = given.get("bf16", self._args.bf16)
         precision = given.get("precision", "bf16" if method else "fp32")
-        if precision not in PRECISIONS:
-            raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+        if precision not in choices("precision"):
+            raise UsageError(f"precision must be one of {', '.join(choices('precision'))}, not {precision!r}")
         if precision not in CONVERTING:
             if "bf16" in given:
                 raise UsageError(f"precision={precision} and bf16={given['bf16']} contradict each other; leave one out")
@@ -232,12 +231,13 @@ def _text(given: Given) -> str:
 
 def _value(name: str, text: str) -> object:
     """The value of an option of every setting, as argparse would give it; raises ``UsageError``."""
-    if name in _NUMBERS:
+    kind = str if name == "bf16" else field_type(_attribute(name))
+    if kind is int:
         try:
             return int(text)
         except ValueError:
             raise UsageError(f"{name} must be a whole number, not {text!r}") from None
-    if name in _SWITCHES:
+    if kind is bool:
         if text not in _SWITCH:
             raise UsageError(f"{name} must be off or on, not {text!r}")
         return _SWITCH[text]

@@ -15,8 +15,9 @@ from modelzoo.cli.validate import judge_setting
 from modelzoo.errors import UsageError
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
+from modelzoo.plan import Effort
 from modelzoo.records.design import Design, Ending
-from modelzoo.setting import Effort, Setting
+from modelzoo.setting import Setting
 
 if TYPE_CHECKING:
     from modelzoo.measure.reference import Reference

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable, Optional
 
 from modelzoo.formatting import duration
+from modelzoo.plan import Sessions
 from modelzoo.records.run import now
 from modelzoo.records.session import Session
-from modelzoo.setting import Sessions
 
 if TYPE_CHECKING:
     from rich.console import Console

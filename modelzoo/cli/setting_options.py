@@ -64,9 +64,6 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
             given, so that ``serving.check_setting`` says what to give instead.
     """
 
-    def unless_for_instances(text: str) -> str:
-        return argparse.SUPPRESS if for_instances else text
-
     group = parser.add_argument_group("setting")
     group.add_argument(
         "--bf16",
@@ -74,78 +71,20 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
         help="run in bf16 instead of fp32: --bf16=fastmath, --bf16=autocast, --bf16=cast or, with OpenVINO, "
         "--bf16=hint; plain --bf16 chooses the method that suits the engine",
     )
-    group.add_argument(
-        "--engine",
-        default="torch",
-        metavar="ENGINE",
-        help="inference framework: torch (default), onnxruntime, openvino or jittor, which run the same weights "
-        "(docs/engines.md)",
-    )
-    group.add_argument(
-        "--mode",
-        default="eager",
-        metavar="MODE",
-        help="eager (default), compile (inductor with freezing), max-autotune, cpp-wrapper, aot (AOTInductor), script "
-        "(traced or scripted, then frozen) or graph (captured in a CUDA graph and replayed)",
-    )
-    group.add_argument(
-        "--backend",
-        metavar="BACKEND",
-        help="auto, onednn, or blas (oneDNN switched off: OpenBLAS or MKL); default: MODELZOO_BACKEND, else auto",
-    )
-    devices = unless_for_instances("cpu (default), cuda, cuda:1, npu or xpu")
-    group.add_argument("--device", default="cpu", metavar="DEVICE", help=devices)
-    if several_batches:
-        text = "items per forward pass, one number or several (default: the workload's)"
-        group.add_argument("--batch", type=whole_numbers, metavar="N1,N2,…", help=text)
-    else:
-        group.add_argument("--batch", type=int, metavar="N", help="items per forward pass (default: the workload's)")
-    group.add_argument(
-        "--threads",
-        type=int,
-        metavar="N",
-        help=unless_for_instances(
-            "intra-operator threads (default: OMP_NUM_THREADS, else the smallest of CPU affinity, cgroup quota and "
-            "physical cores)"
-        ),
-    )
-    group.add_argument("--channels-last", action="store_true", help="use the channels-last memory format")
-    group.add_argument(
-        "--include-copies",
-        action="store_true",
-        help=unless_for_instances("time the copies of the inputs to an accelerator and of the outputs back as well"),
-    )
-    group.add_argument(
-        "--weights",
-        default="auto",
-        metavar="SOURCE",
-        help="auto (default: cached, else downloaded, else random), pretrained, random, or the path of a checkpoint",
-    )
-    group.add_argument("--input", metavar="PATH", help="your own picture, directory of pictures, or text file")
-    group.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed for random weights, crops and samples (default 0)"
-    )
-    group.add_argument(
-        "--malloc",
-        default="default",
-        metavar="NAME",
-        help="memory allocator: default (what LD_PRELOAD names, else the C library's), glibc, tcmalloc or jemalloc",
-    )
-    group.add_argument(
-        "--thp", default="default", metavar="WHEN", help="transparent huge pages: default (the system's), off or on"
-    )
-    group.add_argument(
-        "--primitive-cache",
-        type=int,
-        metavar="N",
-        help="primitives that oneDNN keeps for reuse, 0 for none (default: what oneDNN does by itself, 1024)",
-    )
-    group.add_argument(
-        "--python",
-        metavar="PATH",
-        help="run with this interpreter and its torch, such as those that scripts/torch-env makes (default: this one)",
-    )
-    group.add_argument("--image", metavar="IMAGE", help="run in containers of this image of the suite (default: none)")
+    for name, field in settings.fields().items():
+        option, is_hidden = f"--{settings.option_name(name)}", for_instances and field.per_process
+        text = argparse.SUPPRESS if is_hidden else field.help
+        if settings.field_type(name) is bool:
+            group.add_argument(option, action="store_true", help=text)
+        elif name == "batch" and several_batches:
+            text = "items per forward pass, one number or several (default: the workload's)"
+            group.add_argument(option, type=whole_numbers, metavar="N1,N2,…", help=text)
+        elif field.metavar:
+            # The default of the backend depends on the environment.
+            default = None if name == "backend" else settings.DEFAULTS[name]
+            group.add_argument(
+                option, type=settings.field_type(name), default=default, metavar=field.metavar, help=text
+            )
 
 
 def add_comparison(parser: argparse.ArgumentParser) -> None:
@@ -209,29 +148,20 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[
     limit = THREADS_PER_CPU * (os.cpu_count() or 1)
     if threads is not None and threads > limit:
         raise UsageError(f"--threads {threads}: this machine has {os.cpu_count()} CPUs; give at most {limit}")
-    python, image = _python(args.python), _image(args.image)
-    return Setting(
+    image = _image(args.image)
+    given = {name: getattr(args, name) for name in settings.fields() if hasattr(args, name)}
+    given.update(
         precision="bf16" if args.bf16 else "fp32",
         bf16_method=None if args.bf16 in (None, "auto") else args.bf16,
-        mode=args.mode,
         backend=args.backend if args.backend is not None else _backend_variable(image),
-        device=args.device,
-        batch=args.batch,
         threads=threads,
-        channels_last=args.channels_last,
-        include_copies=args.include_copies,
         weights=args.weights if args.weights in SOURCES else str(Path(args.weights).absolute()),
-        seed=args.seed,
         input=None if args.input is None else str(Path(args.input).absolute()),
-        options=workload.option_values(options),
-        malloc=args.malloc,
-        thp=args.thp,
-        python=python,
+        python=_python(args.python),
         image=image,
-        engine=args.engine,
-        primitive_cache=args.primitive_cache,
         in_flight=_in_flight(args),
     )
+    return Setting(**given, options=workload.option_values(options))
 
 
 def _in_flight(args: argparse.Namespace) -> int | None:
@@ -277,8 +207,8 @@ def _backend_variable(image: str | None) -> str:
 
         environ = read_image(image).environment
     value = environ.get(settings.BACKEND_VARIABLE) or "auto"
-    if value not in settings.BACKENDS:
-        allowed = ", ".join(settings.BACKENDS)
+    if value not in settings.choices("backend"):
+        allowed = ", ".join(settings.choices("backend"))
         raise UsageError(
             f"{settings.BACKEND_VARIABLE}={value} is not a backend; set it to one of {allowed}, or unset it"
         )

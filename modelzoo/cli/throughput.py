@@ -18,8 +18,9 @@ from modelzoo.cli.sessions import INTERRUPTED
 from modelzoo.cli.values import duration, whole_numbers
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
+from modelzoo.plan import Plan
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt, Throughput
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from modelzoo.cli.output import new_result, print_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.errors import ModelzooError
 from modelzoo.formatting import printable
-from modelzoo.setting import Plan, Setting
+from modelzoo.plan import Plan
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
 if TYPE_CHECKING:

@@ -14,29 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelzoo.errors import UsageError
-from modelzoo.setting import CONVERTING, parse_words
+from modelzoo.setting import CONVERTING, Setting, option_name, parse_words
 
-FIELDS = (
-    "precision",
-    "bf16",
-    "engine",
-    "mode",
-    "backend",
-    "device",
-    "batch",
-    "threads",
-    "channels-last",
-    "include-copies",
-    "weights",
-    "seed",
-    "input",
-    "malloc",
-    "thp",
-    "primitive-cache",
-    "in-flight",
-    "python",
-    "image",
-)
+FIELDS = tuple(option_name(name) for name in Setting.__struct_fields__ if name != "options")
 """The options of every setting; a workload's own options come in addition."""
 MAX_SETTINGS = 64
 """Settings of one workload; more would take hours, and are more likely a mistake."""

@@ -16,7 +16,7 @@ import msgspec
 from modelzoo.comparison.model import SideSetting
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.setting import CONVERTING, FIELDS, OptionValue, Setting, labels, parse_words, value_text
+from modelzoo.setting import CONVERTING, SHOWN, OptionValue, Setting, labels, option_name, parse_words, value_text
 
 Words = Mapping[str, str]
 """A setting in the notation of ``--setting``: values as text, by the names of the options."""
@@ -72,7 +72,7 @@ def _words(half: str, text: str) -> Words:
 
 def words(asked: Setting) -> dict[str, str]:
     """Return a setting in the notation of ``--setting``. Paths are shortened to what says something elsewhere."""
-    found = {name.replace("_", "-"): _text(getattr(asked, name)) for name in FIELDS}
+    found = {option_name(name): _text(getattr(asked, name)) for name in SHOWN}
     found["bf16"] = asked.bf16_method or "auto" if asked.precision in CONVERTING else "off"
     for name, value in sorted(asked.options.items()):
         found.setdefault(name, _text(value))

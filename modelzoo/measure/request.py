@@ -8,9 +8,10 @@ from typing import Callable, Optional
 
 from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.launcher import Launcher, LocalLauncher
+from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.protocol import Exhibited, Message, Progress
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
 

@@ -24,9 +24,9 @@ from typing import Any, Callable
 from modelzoo import stats
 from modelzoo.measure.clock import Clock, Timed
 from modelzoo.measure.garbage import without_collection
+from modelzoo.plan import Plan
 from modelzoo.records.pipeline import role_of
 from modelzoo.records.timing import LATENCY, SECONDS, Series, StopReason, Timing, WarmUpEnd
-from modelzoo.setting import Plan
 
 WARMUP_WINDOW = 5
 """Calls in one window of the warm-up at first; later a window holds a quarter of all calls."""

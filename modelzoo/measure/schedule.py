@@ -22,9 +22,9 @@ from modelzoo.measure.budget import FEWEST, MINIMUM, SECONDS_PER_SETTING, State,
 from modelzoo.measure.reference import Reference
 from modelzoo.measure.request import OnEvent, Request
 from modelzoo.measure.rounds import Rounds
+from modelzoo.plan import Effort
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Run
-from modelzoo.setting import Effort
 
 FIRST_SECONDS = 3.0
 """How long each process samples until the design can be chosen from what was measured."""

@@ -15,11 +15,12 @@ from modelzoo.measure.in_flight import InFlight
 from modelzoo.measure.pipeline import Step, steps_of
 from modelzoo.measure.pipeline_clock import InFlightClock, PipelineClock
 from modelzoo.measure.pipeline_trace import TracedBatch, of_flights, of_passes
+from modelzoo.plan import Plan
 from modelzoo.records.export import Export
 from modelzoo.records.pipeline import PER_BATCH, Pipeline
 from modelzoo.records.timing import Timing
 from modelzoo.records.workload import Weights
-from modelzoo.setting import Plan, ResolvedSetting
+from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.prefetch import limit_openmp_to_one_thread
 from modelzoo.workload import InputRequest, Workload
 from modelzoo.workload.batches import input_request

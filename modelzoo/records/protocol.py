@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 
 import msgspec
 
+from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.export import Export
@@ -19,7 +20,7 @@ from modelzoo.records.run import EnvironmentChanges, RunReport, ValidityReport
 from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import Weights
-from modelzoo.setting import Plan, ResolvedSetting, Setting
+from modelzoo.setting import ResolvedSetting, Setting
 
 PROTOCOL = 6
 

@@ -6,6 +6,7 @@ from typing import Optional
 
 import msgspec
 
+from modelzoo.plan import Plan
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import Canary, CanaryVerdict
@@ -19,7 +20,7 @@ from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.roofline import Bound
 from modelzoo.records.timing import Timing
 from modelzoo.records.workload import Count, Weights
-from modelzoo.setting import Plan, ResolvedSetting
+from modelzoo.setting import ResolvedSetting
 from modelzoo.warning import WarningMessage
 
 

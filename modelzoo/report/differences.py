@@ -10,7 +10,7 @@ from pathlib import PurePath
 from modelzoo.records.run import Result, Run
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.summary import SummaryRow
-from modelzoo.setting import FIELDS, LAUNCHERS, Setting, launcher_names, value_text
+from modelzoo.setting import SHOWN, Setting, launcher_names, launchers, option_name, value_text
 
 UNKNOWN = ""
 """Text of a value that was left open and never decided, because nothing ran."""
@@ -55,7 +55,7 @@ def texts(shown: Sequence[ShownRow]) -> list[dict[str, str]]:
     """
     methods = {each.setting.bf16_method for each in shown if each.setting.bf16_method}
     found = [_texts(each, several_methods=len(methods) > 1) for each in shown]
-    for name in LAUNCHERS:
+    for name in launchers():
         short = launcher_names([value for each in shown if (value := getattr(each.setting, name)) is not None])
         for values in found:
             values[name] = short.get(values[name], values[name])
@@ -68,7 +68,7 @@ def texts(shown: Sequence[ShownRow]) -> list[dict[str, str]]:
 
 def _texts(each: ShownRow, *, several_methods: bool) -> dict[str, str]:
     setting = each.setting
-    found = {_shown_name(name): value_text(getattr(setting, name)) for name in FIELDS}
+    found = {option_name(name): value_text(getattr(setting, name)) for name in SHOWN}
     found["weights"] = _weights(each)
     found["input"] = "default" if setting.input is None else PurePath(setting.input).name
     if several_methods and setting.bf16_method:
@@ -79,11 +79,6 @@ def _texts(each: ShownRow, *, several_methods: bool) -> dict[str, str]:
     for name, value in sorted(setting.options.items()):
         found.setdefault(name, value_text(value))
     return found
-
-
-def _shown_name(field: str) -> str:
-    """The field's name in the notation of ``--vary``."""
-    return field.replace("_", "-")
 
 
 def _weights(each: ShownRow) -> str:
@@ -102,7 +97,7 @@ def varied(shown: Sequence[ShownRow]) -> list[str]:
 
 
 def _differs(name: str, shown: Sequence[ShownRow], found: Sequence[dict[str, str]]) -> bool:
-    if name == NUMBER or name in map(_shown_name, FIELDS):
+    if name == NUMBER or name in map(option_name, SHOWN):
         return len({values[name] for values in found} - {UNKNOWN}) > 1
     seen = {(each.row.workload, values[name]) for each, values in zip(shown, found) if name in values}
     return len(seen) > len({workload for workload, _ in seen})

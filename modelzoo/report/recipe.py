@@ -7,14 +7,11 @@ import shlex
 from collections.abc import Sequence
 from typing import Optional
 
-from msgspec.structs import asdict
-
 from modelzoo.frozen import replace
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.run import RunReport
 from modelzoo.report import recipe_engines
-from modelzoo.setting import ResolvedSetting
-from modelzoo.tuning.grid import option
+from modelzoo.setting import ResolvedSetting, fields, option_name, value_text
 
 _ASSIGNED = re.compile(r"([\w.]+)=(\w+)")
 _CALLED = re.compile(r"([\w.]+)\((\w+)\)")
@@ -32,8 +29,8 @@ def words(setting: ResolvedSetting) -> str:
     >>> words(ResolvedSetting(mode="compile", threads=2))[:56]
     'precision=fp32 mode=compile backend=auto device=cpu batc'
     """
-    given = [(name, value) for name, value in asdict(setting).items() if name != "options"]
-    found = dict(option(f"{name}={value}").split("=", 1) for name, value in given if value is not None)
+    given = [(name, getattr(setting, name)) for name in fields()]
+    found = {option_name(name): value_text(value) for name, value in given if value is not None}
     found.update({name: str(value) for name, value in setting.options.items() if value is not None})
     return " ".join(f"{name}={shlex.quote(value)}" for name, value in found.items())
 

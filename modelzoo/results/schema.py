@@ -18,27 +18,14 @@ import msgspec
 from modelzoo.errors import KINDS
 from modelzoo.files import write_atomically
 from modelzoo.records.run import FORMAT, FORMATS, THUMBNAILS, Result
-from modelzoo.setting import BACKENDS, BF16_METHODS, HUGE_PAGES, MALLOCS, MODES, PRECISIONS, ResolvedSetting, Setting
+from modelzoo.setting import DEFAULTS, ResolvedSetting, Setting, fields
 
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 Json = dict[str, Any]
-# What the annotations cannot say: closed vocabularies of settings, and ranges.
+# What the annotations cannot say: ranges.
 _NOT_NEGATIVE: Json = {"minimum": 0}
-_SETTING: dict[str, Json] = {
-    "precision": {"enum": list(PRECISIONS)},
-    "bf16_method": {"enum": [*BF16_METHODS, None]},
-    "mode": {"enum": list(MODES)},
-    "backend": {"enum": list(BACKENDS)},
-    "batch": {"minimum": 1},
-    "threads": {"minimum": 1},
-    "seed": _NOT_NEGATIVE,
-    "malloc": {"enum": list(MALLOCS)},
-    "thp": {"enum": list(HUGE_PAGES)},
-}
 _CONSTRAINTS: dict[str, dict[str, Json]] = {
     "Result": {"format": {"enum": list(FORMATS)}},
-    "Setting": _SETTING,
-    "ResolvedSetting": _SETTING,
     "Run": {
         "group": _NOT_NEGATIVE,
         "round": _NOT_NEGATIVE,
@@ -82,12 +69,12 @@ def result_schema() -> Json:
 def _strict(name: str, record: Json) -> Json:
     """The schema of one record, without unknown fields, and with its docstring as descriptions."""
     summary, described = split_docstring(record.get("description", ""))
-    if name == ResolvedSetting.__name__:  # has the fields of Setting, and only says what is different
-        described = split_docstring(Setting.__doc__ or "")[1]
     record = {**record, "description": summary} if summary else record
     if "properties" not in record:  # an enum
         return record
     constraints = _CONSTRAINTS.get(name, {})
+    if name in (Setting.__name__, ResolvedSetting.__name__):
+        constraints, described = _of_setting(), _described()
     properties = {
         field: {**_plain(schema), **constraints.get(field, {}), **_description(described.get(field))}
         for field, schema in record["properties"].items()
@@ -95,6 +82,24 @@ def _strict(name: str, record: Json) -> Json:
     properties.update(_FORMER.get(name, {}))
     required = [field for field in properties if field in {*record["required"], *_ALWAYS_WRITTEN.get(name, ())}]
     return {**record, "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _of_setting() -> dict[str, Json]:
+    """What the declarations of a setting's fields say of their values."""
+    found: dict[str, Json] = {}
+    for name, field in fields().items():
+        if field.choices and not field.others:
+            optional = [None] if DEFAULTS[name] is None else []
+            found[name] = {"enum": [*field.choices, *optional]}
+        elif field.low is not None:
+            found[name] = {"minimum": field.low}
+    return found
+
+
+def _described() -> dict[str, str]:
+    """What the declarations say of the fields; ``options`` has no declaration."""
+    own = {"options": "values of the workload's own options (``size``, ``sequence`` …)"}
+    return {**{name: field.help for name, field in fields().items()}, **own}
 
 
 def _plain(schema: Json) -> Json:

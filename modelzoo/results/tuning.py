@@ -10,11 +10,11 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.frozen import replace
+from modelzoo.plan import MARGIN
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Asked, Result, Run
 from modelzoo.records.tuning import Exclusion, Goal, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds
-from modelzoo.setting import MARGIN
 from modelzoo.stats import SpeedVerdict
 
 SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}

@@ -13,7 +13,7 @@ from typing import Any
 
 from modelzoo.errors import UsageError
 from modelzoo.records.tuning import Goal, LeftOut
-from modelzoo.setting import Setting
+from modelzoo.setting import DEFAULTS, Setting, option_name, value_text
 
 LARGEST = 40
 """Settings of a grid, the default included."""
@@ -79,7 +79,7 @@ class Conditions:
     Attributes:
         threads: the machine's default number of threads.
         logical: logical CPUs that the process may use.
-        missing: what this machine or installation lacks, as ``field=value`` or ``field``, with the reason.
+        missing: what this machine or installation lacks, as ``name=value`` or ``name``, with the reason.
     """
 
     threads: int
@@ -174,22 +174,15 @@ def _threads(conditions: Conditions, left_out: dict[str, str]) -> Iterator[Chang
 def _obstacle(base: Setting, changes: Changes, conditions: Conditions, left_out: dict[str, str]) -> str:
     """Why these changes make no sense here; empty if they do. The reason is also noted in ``left_out``."""
     for name, value in changes.items():
-        for what in (f"{name}={value}", name):
+        for what in (f"{option_name(name)}={value_text(value)}", option_name(name)):
             if what in conditions.missing:
-                left_out[option(what)] = conditions.missing[what]
+                left_out[what] = conditions.missing[what]
                 return conditions.missing[what]
     if changes.get("engine", base.engine) != "torch" and changes.get("mode", base.mode) != "eager":
         return "other engines have no modes"
     # What the call fixes is not varied: it belongs to the default.
-    fixed = [name for name in changes if getattr(base, name) != getattr(Setting(), name)]
+    fixed = [name for name in changes if getattr(base, name) != DEFAULTS[name]]
     for name in fixed:
-        given = option(f"{name}={getattr(base, name)}")
-        left_out[option(name)] = f"the call says {given}"
+        given = value_text(getattr(base, name))
+        left_out[option_name(name)] = f"the call says {option_name(name)}={given}"
     return "fixed by the call" if fixed else ""
-
-
-def option(field_name: str) -> str:
-    """The name of a field on the command line: ``channels-last``, ``malloc=tcmalloc``."""
-    name, equals, value = field_name.partition("=")
-    value = {"True": "on", "False": "off"}.get(value, value)
-    return {"bf16_method": "bf16"}.get(name, name.replace("_", "-")) + equals + value

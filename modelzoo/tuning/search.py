@@ -16,11 +16,12 @@ from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure.request import Event, OnEvent, Request
 from modelzoo.measure.rounds import Rounds
+from modelzoo.plan import Plan
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, Stage, StageKind, Tuning
 from modelzoo.results import tuning as results
 from modelzoo.results.store import ResultFile
-from modelzoo.setting import Plan, Setting, labels
+from modelzoo.setting import Setting, labels
 from modelzoo.tuning import choice, exclusions, halving
 from modelzoo.tuning.costs import Costs
 from modelzoo.tuning.halving import Time

@@ -23,7 +23,7 @@ from modelzoo.cli import app as cli
 from modelzoo.cli import setting_options
 from modelzoo.cli.parser import Parser
 from modelzoo.results import schema, store
-from modelzoo.setting import BF16_METHODS, MODES, PRECISIONS
+from modelzoo.setting import choices
 from modelzoo.workload import discovery
 
 ROOT = discovery.CHECKOUT
@@ -246,12 +246,15 @@ def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
         (["run", MLP, "--seed", "-1"], "--seed must be from 0"),
         (
             ["run", MLP, "--mode", "fast"],
-            f"--mode must be one of {', '.join(MODES)}, not 'fast'",
+            f"--mode must be one of {', '.join(choices('mode'))}, not 'fast'",
         ),
         (["run", MLP, "--backend", "acl"], "--backend must be one of auto, onednn, blas, not 'acl'"),
-        (["run", MLP, "--bf16=magic"], f"--bf16 must be one of {', '.join(BF16_METHODS)}, not 'magic'"),
-        (["run", MLP, "--precision", "fp64"], f"--precision must be a list of {', '.join(PRECISIONS)}, not 'fp64'"),
-        (["run", MLP, "--precision", ""], f"--precision must be a list of {', '.join(PRECISIONS)}, not ''"),
+        (["run", MLP, "--bf16=magic"], f"--bf16 must be one of {', '.join(choices('bf16_method'))}, not 'magic'"),
+        (
+            ["run", MLP, "--precision", "fp64"],
+            f"--precision must be a list of {', '.join(choices('precision'))}, not 'fp64'",
+        ),
+        (["run", MLP, "--precision", ""], f"--precision must be a list of {', '.join(choices('precision'))}, not ''"),
         (["run", MLP, "--precision", "fp32", "--bf16"], "contradicts itself"),
         (["run", MLP, "--input", "/nonexistent.jpg"], "--input /nonexistent.jpg does not exist"),
         (["run", MLP, "--option", "depth"], "--option 'depth' must have the form NAME=VALUE"),

@@ -10,7 +10,7 @@ import pytest
 from modelzoo.cli import options as arguments
 from modelzoo.cli.parser import Parser
 from modelzoo.errors import UsageError
-from modelzoo.setting import Effort, Plan, Sessions
+from modelzoo.plan import Effort, Plan, Sessions
 from modelzoo.workload import discovery
 
 MLP = discovery.load_workload(discovery.CHECKOUT / "examples" / "mlp")

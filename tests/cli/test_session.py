@@ -22,10 +22,11 @@ from modelzoo.frozen import replace
 from modelzoo.machine import clock_lock, facts
 from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
 from modelzoo.measure import reference, reference_load, schedule
+from modelzoo.plan import Effort
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Run, ValidityEntry
 from modelzoo.results import store
-from modelzoo.setting import Effort, Setting
+from modelzoo.setting import Setting
 from modelzoo.stats import Sums
 
 BF16 = Setting("bf16")

@@ -35,7 +35,7 @@ def test_the_winner_can_be_used_again(machine: Machine, tmp_path: Path, capsys: 
     assert tune(tmp_path / "r.json") == 0
     captured = capsys.readouterr()
     assert "mlp: the fastest is fp32 script: 2" in captured.err
-    assert f"command line: modelzoo run {MLP} --setting 'precision=fp32 mode=script" in captured.err
+    assert f"command line: modelzoo run {MLP} --setting 'precision=fp32 engine=torch mode=script" in captured.err
     assert (tmp_path / "r.setting").is_file()
     assert (tmp_path / "r.py").is_file()
     assert [line.split()[:2] for line in captured.out.splitlines()] == [

@@ -17,8 +17,9 @@ from modelzoo.engines.protocol import Engine, Unavailable, value_and_problem
 from modelzoo.errors import UsageError, WeightsError
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import clock_for
+from modelzoo.plan import Plan
 from modelzoo.records.workload import Weights, WeightsKind
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload.declaration import InputRequest, Inputs, Workload
 
 FAKE = "engines.fake_engine:FakeEngine"

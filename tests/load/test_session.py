@@ -13,9 +13,10 @@ from modelzoo.load.session import Site, fixed_size, open_session
 from modelzoo.machine.topology import read_topology
 from modelzoo.measure import calls
 from modelzoo.measure.request import Request
+from modelzoo.plan import Plan
 from modelzoo.records.load import LoadSession
 from modelzoo.records.throughput import InstancePlace
-from modelzoo.setting import Plan, ResolvedSetting, Setting
+from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.discovery import CHECKOUT, load_workload
 
 

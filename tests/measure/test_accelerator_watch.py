@@ -16,10 +16,11 @@ from modelzoo.machine.sensors import SensorValues
 from modelzoo.measure import accelerator_watch, clock, sampler
 from modelzoo.measure.accelerator_watch import Watch, joules_per_call, on_host, throttled_samples, time_copies, watch
 from modelzoo.measure.request import Request
+from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Phase, Reading
 from modelzoo.records.run import Run
 from modelzoo.results.spans import spans_of
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
 ENGINE = "engines.simulated_engine:SimulatedEngine"

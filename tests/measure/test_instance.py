@@ -16,6 +16,7 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure import instance
 from modelzoo.measure.preparation import prepare
+from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.instance import (
     BatchDone,
@@ -31,7 +32,7 @@ from modelzoo.records.instance import (
 )
 from modelzoo.records.protocol import InstanceJob, Message, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 
 
 @pytest.fixture(autouse=True)

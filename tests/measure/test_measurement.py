@@ -20,13 +20,14 @@ from modelzoo.machine.facts import read_machine
 from modelzoo.machine.limits import usable_threads
 from modelzoo.measure import measurement
 from modelzoo.measure.preparation import prepare
+from modelzoo.plan import Plan
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.protocol import MeasureJob, Message, PrepareJob, Progress
 from modelzoo.records.run import EnvironmentChanges, RunReport
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.proof import merged_proof
-from modelzoo.setting import Plan, Setting
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload
 

@@ -10,6 +10,7 @@ import pytest
 
 from modelzoo.errors import UsageError
 from modelzoo.measure.mounts import USER, inside, is_within, mount_options, named_files, outside, place
+from modelzoo.plan import Plan
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.protocol import (
     Exhibited,
@@ -25,7 +26,7 @@ from modelzoo.records.protocol import (
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
-from modelzoo.setting import Plan, ResolvedSetting, Setting
+from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.discovery import CHECKOUT
 
 RESNET50 = str(CHECKOUT / "resnet50")

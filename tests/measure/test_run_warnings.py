@@ -8,13 +8,14 @@ from exported_results import IN_BF16, OTHER, SAME, exported
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.measure.run_warnings import run_warnings
+from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.run import EnvironmentChanges, RunReport
 from modelzoo.records.timing import Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
-from modelzoo.setting import Plan, ResolvedSetting
+from modelzoo.setting import ResolvedSetting
 
 PRETRAINED = Weights(WeightsKind.PRETRAINED, "", "", "", "")
 RANDOM = replace(PRETRAINED, kind=WeightsKind.RANDOM)

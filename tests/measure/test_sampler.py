@@ -10,8 +10,8 @@ import pytest
 
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Sample
+from modelzoo.plan import Plan
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, StopReason, WarmUpEnd
-from modelzoo.setting import Plan
 
 
 class FakeClock:

@@ -15,9 +15,10 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure import schedule
 from modelzoo.measure.request import Request
+from modelzoo.plan import Effort, Plan
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Run
-from modelzoo.setting import Effort, Plan, Setting
+from modelzoo.setting import Setting
 
 ADAPTIVE = Plan()
 SLOW = RANDOM.replace(seed=1)

@@ -15,12 +15,12 @@ from modelzoo.frozen import replace
 from modelzoo.measure.calls import validate
 from modelzoo.measure.request import Request
 from modelzoo.measure.shard_calls import Shards
+from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.protocol import ShardTurn
 from modelzoo.records.shards import ShardResult
 from modelzoo.records.validity import ValidityRequest
-from modelzoo.setting import Plan
 
 PICTURES = 7
 

@@ -65,7 +65,7 @@ COMPILED = [Setting(mode=mode) for mode in ("compile", "max-autotune", "cpp-wrap
         Setting(channels_last=True),
         Setting(mode="script", channels_last=True),
         Setting("bf16", "autocast"),
-        Setting("bf16", "autocast", "script"),
+        Setting("bf16", "autocast", mode="script"),
         Setting("bf16", "cast", channels_last=True),
         Setting("bf16", "fastmath"),
         *(pytest.param(setting, marks=pytest.mark.slow) for setting in COMPILED),

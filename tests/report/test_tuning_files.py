@@ -19,7 +19,7 @@ def test_the_winner_is_written_as_a_setting_and_as_python(tmp_path: Path) -> Non
     assert setting.startswith("# toy: 2.51 times (")
     assert "mode=compile" in setting
     assert "torch.compile(model)" in code
-    assert lines[0].startswith("command line: modelzoo run toy --setting 'precision=fp32 mode=compile")
+    assert lines[0].startswith("command line: modelzoo run toy --setting 'precision=fp32 engine=torch mode=compile")
     assert lines[1] == f"settings file: {tmp_path / 'r.setting'}, for --setting @{tmp_path / 'r.setting'}"
 
 

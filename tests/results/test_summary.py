@@ -232,7 +232,7 @@ def test_pipelines_have_target_lines_of_their_own() -> None:
 
 def test_target_lines_are_what_scripts_parse() -> None:
     """A workload's first setting has its plain name; what differs is appended to the others."""
-    cast = Setting("bf16", "cast", "compile", channels_last=True)
+    cast = Setting("bf16", "cast", mode="compile", channels_last=True)
     found = rows(
         make([0.056123] * 5),
         make([1.5] * 5, setting=BF16),

@@ -63,7 +63,7 @@ def test_candidates_without_common_rounds_are_compared_by_all_of_theirs() -> Non
 
 def test_steps_lead_from_the_default_to_the_winner_by_one_option_each() -> None:
     """The precision and its method are one option."""
-    winner = Setting("bf16", "autocast", "compile", channels_last=True, threads=2)
+    winner = Setting("bf16", "autocast", mode="compile", channels_last=True, threads=2)
     found = choice.steps(Setting(), winner)
     assert [each.label for each in found[:3]] == [
         "fp32 compile",

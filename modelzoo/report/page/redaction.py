@@ -16,7 +16,7 @@ from typing import Any
 from modelzoo.frozen import field_names, replace
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport, ValidityEntry
-from modelzoo.setting import BACKENDS, BF16_METHODS, MODES, PRECISIONS, Setting
+from modelzoo.setting import Setting, fields
 from modelzoo.warning import WarningCode, WarningMessage
 
 HIDDEN = "(hidden)"
@@ -47,7 +47,10 @@ def redacted(result: Result, people: Sequence[str] = ()) -> Result:
     Args:
         people: names of users and hosts to remove wherever they are words of their own.
     """
-    known = {*(entry.workload for entry in result.asked), *PRECISIONS, *BF16_METHODS, *MODES, *BACKENDS}
+    known = {
+        *(entry.workload for entry in result.asked),
+        *(word for field in fields().values() for word in field.choices),
+    }
     names = {*people, *_file_names(result)} - known
     names = {name for name in names if len(name) > 2 and re.search(r"[^\W\d]", name)}
     redactor = _Redactor(names)

@@ -16,10 +16,11 @@ from modelzoo.engines.jittor.engine import JittorEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.measure import calls
 from modelzoo.measure.request import Request
+from modelzoo.plan import Plan
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
-from modelzoo.setting import Plan, ResolvedSetting, Setting
+from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.discovery import load_workload
 
 

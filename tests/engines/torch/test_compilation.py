@@ -94,7 +94,7 @@ def test_every_mode_computes_the_same(mode: str) -> None:
 def test_a_model_scripted_from_source_does_not_support_autocast() -> None:
     """TorchScript would ignore autocast, so the error says what to use instead."""
     with pytest.raises(UsageError, match="--mode script compiles toy from source, .* use --bf16=fastmath"):
-        compile_toy(Setting("bf16", "autocast", "script"))
+        compile_toy(Setting("bf16", "autocast", mode="script"))
     with torch.inference_mode():
         assert compile_toy(Setting(mode="script"))(*ARGS).shape == (2, 2)
 

@@ -1,0 +1,76 @@
+"""How long and how often a call measures."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+import msgspec
+
+from modelzoo.errors import UsageError
+
+MARGIN = 0.05
+"""Default of ``--margin``."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How long to measure in one process.
+
+    Attributes:
+        warmup: number of warm-up calls; ``None``: until timings stabilise.
+        iterations: number of samples; ``None``: as many as ``max_seconds`` allow.
+        max_seconds: wall-clock seconds of sampling in one process; ``None``: follows from what is measured.
+    """
+
+    warmup: Optional[int] = None
+    iterations: Optional[int] = None
+    max_seconds: Optional[float] = None
+
+    def __post_init__(self) -> None:
+        if self.warmup is not None and self.warmup < 0:
+            raise UsageError(f"--warmup must be 0 or more, not {self.warmup}")
+        if self.iterations is not None and self.iterations < 1:
+            raise UsageError(f"--iterations must be 1 or more, not {self.iterations}")
+        if self.max_seconds is not None and not 0 < self.max_seconds < math.inf:
+            raise UsageError(f"--max-seconds must be a number over 0, not {self.max_seconds:g}")
+
+
+class Effort(msgspec.Struct, frozen=True):
+    """How many processes may be spent, and on what precision.
+
+    Attributes:
+        processes: number of processes per setting; ``None``: follows from what is measured.
+        margin: half width of the 95 % interval at which a setting is measured well enough, as a fraction.
+        budget: wall-clock seconds for the whole call; ``None``: no limit.
+    """
+
+    processes: Optional[int] = None
+    margin: float = MARGIN
+    budget: Optional[float] = None
+
+    def __post_init__(self) -> None:
+        if self.processes is not None and self.processes < 1:
+            raise UsageError(f"--processes must be 1 or more, not {self.processes}")
+        if not 0 < self.margin < 1:
+            given = f"{100 * self.margin:g} %"
+            raise UsageError(f"--margin must be over 0 % and under 100 %, not {given}; write 5% or 0.05")
+        if self.budget is not None and not 0 < self.budget < math.inf:
+            raise UsageError(f"--budget must be over 0, not {self.budget:g} s")
+
+
+class Sessions(msgspec.Struct, frozen=True):
+    """How often a whole call is repeated.
+
+    Attributes:
+        count: number of sessions.
+        every: seconds from the start of one session to the start of the next; 0: each follows the one before.
+    """
+
+    count: int = 1
+    every: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise UsageError(f"--sessions must be 1 or more, not {self.count}")
+        if not 0 <= self.every < math.inf:
+            raise UsageError(f"--every must be 0 or more, not {self.every:g} s")
