@@ -104,7 +104,7 @@ def test_outputs_of_another_backend_are_compared_with_those_of_the_default_one()
 @pytest.mark.parametrize("bf16_method", ["autocast", "cast"])
 def test_bf16_is_close_and_is_bf16(bf16_method: str, mode: str, expected: torch.Tensor) -> None:
     """Both methods round to bf16, in eager and frozen form, and stay close to the fp32 result."""
-    _, output = run(Setting("bf16", bf16_method, mode))
+    _, output = run(Setting("bf16", bf16_method, mode=mode))
     # A frozen graph under autocast adds the last bias in fp32, although its kernels compute in bf16.
     assert output.dtype == torch.bfloat16 or (bf16_method, mode) == ("autocast", "script")
     difference = (output.float() - expected).abs().max()
