@@ -12,6 +12,7 @@ from modelzoo.comparison.model import Comparison, Metric, Outcome
 from modelzoo.document import Column, Text, Tone, theme
 from modelzoo.formatting import MISSING, capitalized
 from modelzoo.records.run import Result
+from modelzoo.report.compare_columns import OUTCOME_TONE
 from modelzoo.report.plots.plot import Plot, log_scale, wrapped
 from modelzoo.report.plots.svg import HALO
 from modelzoo.results import summary, tuning
@@ -31,15 +32,7 @@ _MARKS = {
     "SAME": (theme.INK, "o"),
 }
 _UNDECIDED = (theme.FAINT, "D")
-_TONES = {
-    "FASTER": Tone.BETTER,
-    "LESS": Tone.BETTER,
-    "SLOWER": Tone.WORSE,
-    "MORE": Tone.WORSE,
-    "SAME": Tone.SAME,
-    "AMBIGUOUS": Tone.OPEN,
-    "NOT COMPARABLE": Tone.BAD,
-}
+_TONES = {str(outcome): tone for outcome, tone in OUTCOME_TONE.items()}
 _LINE = 16.0
 """Height of a line of text in CSS pixels."""
 MEAN = "geometric mean"
