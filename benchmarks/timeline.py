@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.document import Text, theme
-from modelzoo.report.plots.plot import Plot
-from modelzoo.report.plots.svg import HALO
+from modelzoo.views.plots.plot import Plot
+from modelzoo.views.plots.svg import HALO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

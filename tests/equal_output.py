@@ -37,8 +37,8 @@ HERE = Path(__file__).resolve()
 
 
 def place(*names: str) -> Any:
-    """The first of these that exists, each ``module:attribute``."""
-    for name in names:
+    """The first of these that exists, each ``module:attribute``; ``modelzoo.report`` has become ``modelzoo.views``."""
+    for name in (*names, *(name.replace("modelzoo.report.", "modelzoo.views.") for name in names)):
         module, _, attribute = name.partition(":")
         with contextlib.suppress(ImportError, AttributeError):
             return getattr(importlib.import_module(module), attribute)

@@ -15,9 +15,9 @@ from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import Asked, EnvironmentChanges, Result, Run, RunReport
 from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.records.workload import Weights, WeightsKind
-from modelzoo.report.differences import ShownRow, shown_rows
 from modelzoo.results import summary
 from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.views.differences import ShownRow, shown_rows
 from modelzoo.warning import WarningMessage
 
 STARTED = "2026-01-01T00:00:00+00:00"

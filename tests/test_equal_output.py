@@ -17,7 +17,7 @@ def test_a_changed_word_is_found_once_unless_it_is_intended(tmp_path: Path, caps
     """All four cases that show the sentence are one difference; what does not show it is equal."""
     copy, converter, keep = tmp_path / "copy", tmp_path / "convert.py", tmp_path / "keep"
     shutil.copytree(ROOT / "modelzoo", copy / "modelzoo", ignore=shutil.ignore_patterns("__pycache__"))
-    module = copy / "modelzoo/report/run.py"
+    module = copy / "modelzoo/views/run.py"
     text = module.read_text(encoding="utf-8")
     assert text.count("Within this session") == 1
     module.write_text(text.replace("Within this session", "Inside this session"), encoding="utf-8")

@@ -12,7 +12,7 @@ from load_results import load as load_of
 from load_results import measured
 from load_results import result as load_result
 from printed import printed
-from views import VIEWS, comparison, search, several_workloads, sides, throughput_of
+from shown_documents import VIEWS, comparison, search, several_workloads, sides, throughput_of
 
 from modelzoo.cli import app
 from modelzoo.cli.compare import rendered
@@ -22,9 +22,9 @@ from modelzoo.document.html import html
 from modelzoo.document.markdown import markdown
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
-from modelzoo.report import compare, load, results_table, throughput, tuning
-from modelzoo.report.page import comparisons
 from modelzoo.results import store
+from modelzoo.views import compare, load, results_table, throughput, tuning
+from modelzoo.views.page import comparisons
 
 NEW = Table("A new table", (Column("new row", ("one new cell",)), Column("new number", ("12.5 new",), is_number=True)))
 WORDS = (NEW.caption, "new row", "one new cell", "new number", "12.5 new")

@@ -230,7 +230,7 @@ exec(compile(source, str(path), "exec"), module.__dict__)
 from modelzoo.cli.app import make_parser
 from modelzoo.cli.selection import select_settings
 from modelzoo.comparison.pairing import words
-from modelzoo.report import recipe
+from modelzoo.views import recipe
 from modelzoo.results.schema import result_schema
 
 given = ["run", "examples/mlp", "--weights", "random", "--precision", "fp32"]

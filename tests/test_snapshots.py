@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 import pytest
 from places import SNAPSHOTS
 from printed import printed
-from views import VIEWS, comparison, sides
+from shown_documents import VIEWS, comparison, sides
 
 from modelzoo.cli.compare import rendered
 from modelzoo.comparison.compare import Question
 from modelzoo.document import Block, Page, Section
 from modelzoo.document.html import html
-from modelzoo.report.page import comparisons
+from modelzoo.views.page import comparisons
 
 Approved = Callable[[str, str], None]
 PAGES = ("tune", "validity")

@@ -216,11 +216,11 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
 def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: bool, colour: bool) -> str:
     """Return the comparisons in one of ``FORMATS``."""
     if form in ("csv", "json", "junit"):
-        from modelzoo.report.compare_export import csv_export, json_text, junit
+        from modelzoo.views.compare_export import csv_export, json_text, junit
 
         return {"csv": csv_export, "json": json_text, "junit": junit}[form](judged)
     from modelzoo.document import markdown, terminal
-    from modelzoo.report.compare import document
+    from modelzoo.views.compare import document
 
     blocks = [block for found, each in judged for block in document(found, each, details=details)]
     return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=colour)

@@ -41,7 +41,7 @@ def doctor(args: argparse.Namespace) -> int:
         UsageError: the file named by ``--json`` cannot be written.
     """
     from modelzoo.document import terminal
-    from modelzoo.report.doctor import document
+    from modelzoo.views.doctor import document
 
     out = terminal.console()
     report = examine(out, fresh=args.fresh)

@@ -124,10 +124,10 @@ def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> 
         ModelzooError: it is not complete, or nothing could be timed.
     """
     from modelzoo.document import terminal
-    from modelzoo.report.progress import LiveProgress
-    from modelzoo.report.run import document
     from modelzoo.results import summary
     from modelzoo.results.store import ResultFile
+    from modelzoo.views.progress import LiveProgress
+    from modelzoo.views.run import document
 
     stored = ResultFile(path, new_result(jobs))
     with LiveProgress(out, stored.result) as progress:
@@ -154,7 +154,7 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
     from modelzoo.fleet.kinds import kinds
     from modelzoo.records.codec import encode_json
     from modelzoo.records.hosts import FleetComparison
-    from modelzoo.report.fleet import comparison_document, total_line
+    from modelzoo.views.fleet import comparison_document, total_line
 
     results = [gathered.results[rank] for rank in sorted(gathered.results)]
     found = FleetComparison(hosts, kinds(results, read_histories(each.result for each in results)))

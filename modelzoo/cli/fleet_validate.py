@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from modelzoo.fleet.validation import Judged
     from modelzoo.measure.shard_calls import Shards
     from modelzoo.records.run import ValidityEntry
-    from modelzoo.report.exhibits import ExhibitWriter
+    from modelzoo.views.exhibits import ExhibitWriter
 
 
 def validate_command(args: argparse.Namespace) -> int:
@@ -73,7 +73,7 @@ class _Call:
 
     def judge(self) -> int:
         """Judge all settings; return the worst exit code."""
-        from modelzoo.report.validity import valid_line
+        from modelzoo.views.validity import valid_line
 
         asked = [(work, setting) for work, settings in self._jobs for setting in settings]
         worst = max(self._judge_setting(work, setting, group) for group, (work, setting) in enumerate(asked))
@@ -94,8 +94,8 @@ class _Call:
         from modelzoo.measure.request import Request
         from modelzoo.measure.shard_calls import Shards
         from modelzoo.records.run import ValidityEntry, now
-        from modelzoo.report import fleet
-        from modelzoo.report.exhibits import ExhibitWriter
+        from modelzoo.views import fleet
+        from modelzoo.views.exhibits import ExhibitWriter
 
         args, stored, started = self._args, self._stored, now()
         judging = options.make_judging(args, work)

@@ -98,9 +98,9 @@ def load(args: argparse.Namespace) -> int:
         ModelzooError: the command line is not valid, or the setting cannot run.
     """
     from modelzoo.document import terminal
-    from modelzoo.report import load as report
-    from modelzoo.report.plots import load as plots
     from modelzoo.results import load as results
+    from modelzoo.views import load as report
+    from modelzoo.views.plots import load as plots
 
     _check(args)
     out = terminal.console()
@@ -213,8 +213,8 @@ def _measure(args: argparse.Namespace, site: Site, stored: ResultFile, out: Cons
     """Run everything, and store each run as it ends."""
     from modelzoo.load import search
     from modelzoo.load.session import open_session
-    from modelzoo.report import load as report
     from modelzoo.results import load as results
+    from modelzoo.views import load as report
 
     def keep(found: Load) -> None:
         stored.set_load(found)

@@ -16,7 +16,7 @@ from modelzoo.formatting import printable
 if TYPE_CHECKING:
     from modelzoo.document import Block
     from modelzoo.records.run import Result
-    from modelzoo.report.page.build import Given
+    from modelzoo.views.page.build import Given
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,10 +83,10 @@ def _print(args: argparse.Namespace) -> int:
 
 def _blocks(result: Result, args: argparse.Namespace) -> list[Block]:
     """What the command that measured ``result`` printed."""
-    from modelzoo.report import load, run, throughput, tuning, validity
     from modelzoo.results import load as results_load
     from modelzoo.results import summary
     from modelzoo.results import tuning as results_tuning
+    from modelzoo.views import load, run, throughput, tuning, validity
 
     if result.throughput is not None:
         # Its runs tell what the instances were, without timing.
@@ -118,7 +118,7 @@ def _write_page(args: argparse.Namespace) -> int:
     from modelzoo.comparison.basis import read_histories
     from modelzoo.comparison.compare import Question
     from modelzoo.document.html import html
-    from modelzoo.report.page import build
+    from modelzoo.views.page import build
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
@@ -140,9 +140,9 @@ def _write_page(args: argparse.Namespace) -> int:
 def _given(name: str, path: str, redact: bool) -> Given:
     """What is at ``path``, the oldest session first."""
     from modelzoo.comparison.model import StoredResult
-    from modelzoo.report.page.build import Given
-    from modelzoo.report.page.history import start
-    from modelzoo.report.page.redaction import redacted
+    from modelzoo.views.page.build import Given
+    from modelzoo.views.page.history import start
+    from modelzoo.views.page.redaction import redacted
 
     is_directory = Path(path).is_dir()
     stored = [StoredResult(file, result) for file, result in read_all([path])]

@@ -72,9 +72,9 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
 
 def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Console) -> tuple[int, Optional[Result]]:
     """Run one session; return its exit code, and its result if it was not interrupted."""
-    from modelzoo.report.progress import LiveProgress
     from modelzoo.results import summary
     from modelzoo.results.store import ResultFile
+    from modelzoo.views.progress import LiveProgress
 
     result = new_result(jobs, session)
     # Writing the file now shows whether it can be written, not after minutes.
@@ -108,8 +108,8 @@ def _ended_early(ended: InterruptedSessionError, stored: ResultFile) -> int:
 
 def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: argparse.Namespace) -> None:
     from modelzoo.document import terminal
-    from modelzoo.report import run as view
-    from modelzoo.report.plots import roofline
+    from modelzoo.views import run as view
+    from modelzoo.views.plots import roofline
 
     blocks = view.kernels(stored.result) if args.details or args.profiling else []
     blocks += view.document(stored.result, rows, details=args.details) if rows else []

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from modelzoo.records.machine import Machine
     from modelzoo.records.topology import Topology
-    from modelzoo.report.plots.plot import Plot
     from modelzoo.results.store import ResultFile
+    from modelzoo.views.plots.plot import Plot
 
 
 def add_plot(parser: argparse.ArgumentParser) -> None:

@@ -22,8 +22,8 @@ from modelzoo.setting import Setting
 if TYPE_CHECKING:
     from modelzoo.measure.reference import Reference
     from modelzoo.measure.request import Request
-    from modelzoo.report.progress import LiveProgress
     from modelzoo.results.store import ResultFile
+    from modelzoo.views.progress import LiveProgress
 
 
 class InterruptedSessionError(Exception):

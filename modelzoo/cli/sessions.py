@@ -61,8 +61,8 @@ def repeat(
         codes.append(INTERRUPTED)
     if len(complete) > 1:
         from modelzoo.document import terminal
-        from modelzoo.report.sessions import document
         from modelzoo.results.sessions import over_sessions
+        from modelzoo.views.sessions import document
 
         out.print()
         terminal.show(document(over_sessions(complete)), out)

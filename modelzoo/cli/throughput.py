@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from modelzoo.records.topology import Topology
-    from modelzoo.report.progress import LiveProgress
     from modelzoo.results.store import ResultFile
     from modelzoo.throughput.search import Search
+    from modelzoo.views.progress import LiveProgress
 
 ROUNDS = 4
 """Rounds of every configuration, unless another number is given."""
@@ -126,8 +126,8 @@ def throughput(args: argparse.Namespace) -> int:
     """
     from modelzoo.document import terminal
     from modelzoo.measure.request import Request
-    from modelzoo.report.progress import LiveProgress
     from modelzoo.throughput.search import Search, failure
+    from modelzoo.views.progress import LiveProgress
 
     _check(args)
     work, stored = _new(args)
@@ -270,8 +270,8 @@ def _soak(args: argparse.Namespace, search: Search, progress: LiveProgress) -> N
 def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
     """Print what was found, and write the plot."""
     from modelzoo.document import terminal
-    from modelzoo.report import throughput as report
-    from modelzoo.report.plots import throughput as plots
+    from modelzoo.views import throughput as report
+    from modelzoo.views.plots import throughput as plots
 
     out.print()
     terminal.show(report.document(stored.result), out)

@@ -69,8 +69,8 @@ def tune(args: argparse.Namespace) -> int:
         ModelzooError: the command line is not valid, or the default setting cannot run.
     """
     from modelzoo.document import terminal
-    from modelzoo.report.progress import LiveProgress
     from modelzoo.tuning.search import Search
+    from modelzoo.views.progress import LiveProgress
 
     work, base = select_one(args)
     judging = options.make_judging(args, work)
@@ -161,9 +161,9 @@ def _left(result: Result) -> float:
 def _show(stored: ResultFile, workload: str, script: str, out: Console) -> None:
     """Print what was found, and write the settings file and the Python beside the result."""
     from modelzoo.document import terminal
-    from modelzoo.report import tuning as view
-    from modelzoo.report import tuning_files
     from modelzoo.results import summary, tuning
+    from modelzoo.views import tuning as view
+    from modelzoo.views import tuning_files
 
     out.print()
     terminal.show(view.document(stored.result), out)

@@ -43,9 +43,9 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         judged, which counts as worse than not valid.
     """
     from modelzoo.document import terminal
-    from modelzoo.report.progress import LiveProgress
-    from modelzoo.report.validity import valid_line
     from modelzoo.results.store import ResultFile
+    from modelzoo.views.progress import LiveProgress
+    from modelzoo.views.validity import valid_line
 
     judging = [options.make_judging(args, work) for work, _ in jobs]
     result = new_result(jobs)
@@ -70,7 +70,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
 def show(entry: ValidityEntry, out: Console) -> None:
     """Print a judgement, or the error on one line if there is none."""
     from modelzoo.document import terminal
-    from modelzoo.report import validity
+    from modelzoo.views import validity
 
     if entry.report is None:
         error = printable(entry.error or "it could not be judged")
@@ -89,7 +89,7 @@ def judge_setting(
     from modelzoo.measure import calls
     from modelzoo.measure.request import Request
     from modelzoo.records.run import ValidityEntry, now
-    from modelzoo.report.exhibits import ExhibitWriter
+    from modelzoo.views.exhibits import ExhibitWriter
 
     started = now()
     writer = ExhibitWriter(judging.output, work.name)

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def weights(args: argparse.Namespace) -> int:
     """Run ``modelzoo weights``; returns the exit code, 2 if a checkpoint is damaged."""
     from modelzoo.document import terminal
-    from modelzoo.report import weights as view
+    from modelzoo.views import weights as view
 
     if args.action == "convert":
         return _convert(args)

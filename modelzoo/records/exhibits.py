@@ -1,4 +1,4 @@
-"""Files and pictures that explain a judgement, as data; ``modelzoo.report.exhibits`` writes them.
+"""Files and pictures that explain a judgement, as data; ``modelzoo.views.exhibits`` writes them.
 
 A judge hands over one ``Exhibit`` at a time while it works, so that they are never all in memory.
 """

@@ -15,7 +15,7 @@ from modelzoo.document import Text
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine import facts
-from modelzoo.report.plots.plot import Plot
+from modelzoo.views.plots.plot import Plot
 
 PLOT = Plot("title", Text("caption"), (), 90, lambda figure: None)
 

@@ -16,10 +16,10 @@ from modelzoo.document.html import html
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict, TimeShare
 from modelzoo.records.run import Result
-from modelzoo.report.page import build
-from modelzoo.report.page.build import Given
 from modelzoo.results import store
 from modelzoo.setting import Setting
+from modelzoo.views.page import build
+from modelzoo.views.page.build import Given
 from modelzoo.warning import Severity
 
 STORED = sorted((DATA / "results" / "format2").glob("*.json"))

@@ -16,8 +16,8 @@ from modelzoo.records.hosts import FleetComparison
 from modelzoo.records.machine import Machine
 from modelzoo.records.sharding import FleetHost
 from modelzoo.records.throughput import Confirmation
-from modelzoo.report.fleet import comparison_notes, host_columns, kind_columns, total_line
 from modelzoo.results.throughput import of
+from modelzoo.views.fleet import comparison_notes, host_columns, kind_columns, total_line
 
 GIB = 2**30
 

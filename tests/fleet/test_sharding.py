@@ -35,8 +35,8 @@ from modelzoo.records.fleet import Joined
 from modelzoo.records.run import SideReport
 from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.shards import Shard, ShardPlan, ShardResult
-from modelzoo.report.fleet import sharding_notes
 from modelzoo.validity.judging import merge
+from modelzoo.views.fleet import sharding_notes
 
 
 def fleet(

@@ -15,8 +15,8 @@ from modelzoo.load.search import MOST_LATE, Opened
 from modelzoo.load.server import Reply
 from modelzoo.load.virtual import VirtualServer
 from modelzoo.records.load import Flaw, Reason
-from modelzoo.report.load import headline
 from modelzoo.results.load import RESOLUTION, answer, searches
+from modelzoo.views.load import headline
 
 
 def test_a_search_finds_the_highest_rate_in_every_repeat() -> None:

@@ -1,0 +1,252 @@
+"""A comparison as a document: what stands above its table, below it and in its footnotes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from modelzoo.comparison.conditions import VARIES
+from modelzoo.comparison.gate import Gate
+from modelzoo.comparison.model import Basis, Comparison, Explanation, Metric, Outcome, Rates, Row, Side
+from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, lines, named
+from modelzoo.frozen import replace
+from modelzoo.views import compare_columns
+from modelzoo.views.compare_columns import setting_text
+from modelzoo.views.compare_explanations import passes_text
+from modelzoo.views.results_table import ratio
+
+QUANTITY = {
+    Metric.LATENCY: "latency of one forward batch",
+    Metric.THROUGHPUT: "items per second",
+    Metric.COLD_START: "latency of the first call of a process",
+    Metric.MEMORY: "peak memory of a process",
+}
+_FASTER = "how many times faster {name} is (below 1: slower)"
+BETTER = {
+    Metric.LATENCY: _FASTER,
+    Metric.THROUGHPUT: _FASTER,
+    Metric.COLD_START: _FASTER,
+    Metric.MEMORY: "how many times less memory {name} takes (below 1: more)",
+}
+BASIS = {
+    Basis.SESSIONS: "the sides' own sessions",
+    Basis.HISTORY: "earlier sessions of the machine",
+    Basis.ASSUMED: "an assumption, because there are sessions on too few days (3 days on each side are enough)",
+}
+"""Where the variance between sessions comes from, in words."""
+HEADLINE = ("CPU", "cores", "instance type", "image", "torch", "BLAS", "device", "threads", "batch")
+"""What both sides share is long; this stands above every table."""
+DECIDED = (Outcome.FASTER, Outcome.SLOWER)
+
+
+def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> list[Block]:
+    """Return what is to be said of a comparison, in its order.
+
+    Args:
+        comparison: what was compared.
+        gate: what became of its rows.
+        details: also everything that both sides share, and explanations of rows that are neither faster nor slower.
+    """
+    title = f"{comparison.other.name} compared with {comparison.base.name}"
+    notes, marks = footnotes(comparison)
+    legend = lines(*_legend(comparison))
+    blocks: list[Block] = [
+        Section(
+            title,
+            (
+                named(_sides(comparison, details=details)),
+                Table(title, tuple(compare_columns.row_columns(comparison, marks))),
+                replace(legend, items=(*notes, *legend.items)),
+            ),
+        )
+    ]
+    blocks += _differences(comparison)
+    decided = {(row.workload, row.label) for row in comparison.rows if row.outcome in DECIDED}
+    for explanation in comparison.explanations:
+        if details or (explanation.workload, explanation.label) in decided:
+            blocks += _explanation(explanation, comparison)
+    blocks += _stages(comparison)
+    blocks += _rates(comparison)
+    blocks += _costs(comparison)
+    if gate.conditions:
+        blocks.append(Section("Result", (lines(*gate_lines(comparison, gate)),)))
+    return blocks
+
+
+def _sides(comparison: Comparison, *, details: bool) -> Iterator[tuple[str, str]]:
+    for side in (comparison.base, comparison.other):
+        yield side.name, _origin(side)
+    # Values that differ between rows say nothing here.
+    shared = [(name, value) for name, value in comparison.conditions.shared if value != VARIES]
+    shown = [f"{name} {value}" for name, value in shared if details or name in HEADLINE]
+    if len(shown) < len(shared):
+        shown.append(f"{len(shared) - len(shown)} more with --details")
+    if shown:
+        yield "both", "; ".join(shown)
+
+
+def _origin(side: Side) -> str:
+    """The sessions of a side: their number, dates and files."""
+    first, last = side.results[0], side.results[-1]
+    days = list(dict.fromkeys((first.result.created[:10], last.result.created[:10])))
+    count = len(side.results)
+    where = first.path if count == 1 else f"{first.path} … {last.path}"
+    return f"{count} session{'s' if count > 1 else ''}, {' to '.join(days)}, {where}"
+
+
+def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
+    """Return the footnotes, each with its mark, and the marks of each row; equal notes are one."""
+    numbers: dict[str, int] = {}
+    marks: dict[int, str] = {}
+    for index, row in enumerate(comparison.rows):
+        texts = _notes_of(row)
+        for text in texts:
+            numbers.setdefault(text, len(numbers) + 1)
+        marks[index] = " ".join(f"[{numbers[text]}]" for text in texts)
+    return [Line(Text(text), mark=f"[{number}]") for text, number in numbers.items()], marks
+
+
+def _notes_of(row: Row) -> list[str]:
+    """Why a row has no clear verdict, and what was let through."""
+    reason = [each.text for each in row.refused] or [row.reason]
+    unclear = row.outcome in (Outcome.NOT_COMPARABLE, Outcome.AMBIGUOUS)
+    return [*(reason if unclear else ()), *(f"allowed: {each.text}" for each in row.allowed)]
+
+
+def _legend(comparison: Comparison) -> Iterator[str]:
+    """What the columns mean, and what the verdicts rest on."""
+    names, metric = (comparison.base.name, comparison.other.name), comparison.metric
+    yield (
+        f"{names[0]}, {names[1]}: {_quantity(comparison)}, geometric mean of the processes' values, ± its 95 % "
+        "interval without the other side."
+    )
+    compared = [row for row in comparison.rows if row.estimate is not None]
+    if compared:
+        ratios = f"ratio: {BETTER[metric].format(name=names[1])}, with its 95 % interval, which allows for differences "
+        yield ratios + "between sessions." + _correction(len(compared))
+    by_basis: dict[str, list[str]] = {}
+    for row in compared:
+        if row.estimate is not None:
+            text = f"{BASIS[row.estimate.basis]}; {row.estimate.basis_text}"
+            by_basis.setdefault(text, []).append(row_name(row))
+    for text, rows in by_basis.items():
+        yield f"basis{_of_rows(rows, len(compared))}: {text}."
+    yield from comparison.notes
+
+
+def _quantity(comparison: Comparison) -> str:
+    sides = (side for row in comparison.rows for side in (row.base, row.other) if side is not None)
+    pipelines = comparison.metric is Metric.LATENCY and any(side.asked.in_flight is not None for side in sides)
+    return QUANTITY[comparison.metric] + (", with stages that of the whole pipeline" if pipelines else "")
+
+
+def _correction(count: int) -> str:
+    if count == 1:
+        return ""
+    return f" The verdicts are corrected for {count} comparisons (Holm), the intervals are not."
+
+
+def _of_rows(rows: Sequence[str], count: int) -> str:
+    return "" if len(rows) == count else f" of {', '.join(rows)}"
+
+
+def row_name(row: Row) -> str:
+    """``bert fp32``."""
+    return f"{row.workload} {setting_text(row)}"
+
+
+def _differences(comparison: Comparison) -> list[Block]:
+    if not comparison.conditions.differing:
+        return []
+    return [
+        _tabular("What differs, the most decisive first", compare_columns.difference_columns(comparison), wraps=True)
+    ]
+
+
+def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = False) -> Section:
+    """A section that consists of a table and what follows it."""
+    return Section(title, (Table(title, tuple(columns), wraps=wraps), *more))
+
+
+def _explanation(found: Explanation, comparison: Comparison) -> list[Block]:
+    names = (comparison.base.name, comparison.other.name)
+    title = f"Where the difference of {found.workload} {found.label} comes from"
+    columns = compare_columns.explanation_columns(found, names)
+    return [Section(title, (lines(passes_text(found, names)), Table(title, tuple(columns), wraps=True)))]
+
+
+def _stages(comparison: Comparison) -> list[Block]:
+    if not comparison.stages:
+        return []
+    return [_tabular("Stages of the pipelines, seconds per batch", compare_columns.stage_columns(comparison))]
+
+
+def _rates(comparison: Comparison) -> list[Block]:
+    """Throughput per machine, core and vCPU; on one machine the ratio says the same."""
+    if comparison.same_machine or not comparison.rates:
+        return []
+    names = (comparison.base.name, comparison.other.name)
+    sides = [(name, rates) for each in comparison.rates for name, rates in zip(names, (each.base, each.other))]
+    texts = dict.fromkeys(text for name, each in sides for text in _assumed(name, each))
+    return [
+        _tabular(
+            "Throughput per machine, physical core and vCPU",
+            compare_columns.rate_columns(comparison.rates, names),
+            Lines(tuple(map(_extrapolated, texts))),
+        )
+    ]
+
+
+def _extrapolated(text: str) -> Line:
+    return Line(Text(text), mark=compare_columns.ASSUMED)
+
+
+def _assumed(name: str, rates: Rates) -> Iterator[str]:
+    if rates.extrapolated:
+        yield f"Extrapolated: {name} {rates.extrapolated}."
+    if rates.assumed:
+        yield f"Assumed of {name}: {rates.assumed}."
+
+
+def _costs(comparison: Comparison) -> list[Block]:
+    if not comparison.costs:
+        return []
+    names, first = (comparison.base.name, comparison.other.name), comparison.costs[0]
+    found: list[Line] = []
+    for name, price in zip(names, (first.base_price, first.other_price)):
+        dated = f" on {price.date}" if price.date else ""
+        text = f"{price.per_hour:g} {price.currency}".rstrip() + f" per hour{dated} ({price.source})"
+        found.append(Line(Text(text), name))
+    for cost in comparison.costs:
+        for name, text in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
+            found += [_extrapolated(f"Extrapolated: {name} {text}.")] if text else []
+    return [
+        _tabular(
+            "Cost of a million inferences",
+            compare_columns.cost_columns(comparison.costs, names),
+            Lines(tuple(dict.fromkeys(found))),
+        )
+    ]
+
+
+def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:
+    """Return which rows fail, and what passed although nothing is certain."""
+    found = [
+        f"FAILED {condition}: {row_name(row)}{_shown_ratio(row)}"
+        for row, conditions in zip(comparison.rows, gate.failures)
+        for condition in conditions
+    ]
+    if not found:
+        found = [f"passed: no row meets {', '.join(map(str, gate.conditions))}"]
+    for outcome in (Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE):
+        passed = [
+            row_name(row)
+            for row, conditions in zip(comparison.rows, gate.failures)
+            if row.outcome is outcome and not conditions
+        ]
+        if passed:
+            found.append(f"{len(passed)} of {len(comparison.rows)} rows passed {outcome}: {', '.join(passed)}")
+    return found
+
+
+def _shown_ratio(row: Row) -> str:
+    return f", ratio {ratio(row.estimate.ratio)}" if row.estimate is not None else f", {row.reason}"

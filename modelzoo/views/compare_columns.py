@@ -1,0 +1,202 @@
+"""The tables of a comparison, as columns of text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Callable
+
+from modelzoo import stats
+from modelzoo.comparison.model import (
+    Basis,
+    Comparison,
+    Cost,
+    Difference,
+    Explanation,
+    Metric,
+    Outcome,
+    Price,
+    Rates,
+    Row,
+    RowRates,
+)
+from modelzoo.document import Column, Tone
+from modelzoo.formatting import MISSING, percent, seconds, significant
+from modelzoo.views.results_table import interval, ratio
+
+NOTHING = "~"
+"""Shown in place of a ratio if the sides cannot be compared."""
+ASSUMED = "*"
+"""Marks a number that was not measured, but extrapolated."""
+OUTCOME_TONE = {
+    Outcome.FASTER: Tone.BETTER,
+    Outcome.LESS: Tone.BETTER,
+    Outcome.SLOWER: Tone.WORSE,
+    Outcome.MORE: Tone.WORSE,
+    Outcome.SAME: Tone.SAME,
+    Outcome.AMBIGUOUS: Tone.OPEN,
+    Outcome.NOT_COMPARABLE: Tone.BAD,
+}
+_MEGABYTE = 1e6
+
+
+def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column]:
+    """Return the table of verdicts, one row per workload and setting, and the geometric mean as the last.
+
+    Args:
+        comparison: at least one row.
+        marks: of footnotes, by the index of the row.
+    """
+    rows = comparison.rows
+    shows_mean = comparison.mean is not None and sum(row.estimate is not None for row in rows) > 1
+    last = ("",) if shows_mean else ()
+    workloads = tuple(
+        "" if index and rows[index - 1].workload == row.workload else row.workload for index, row in enumerate(rows)
+    )
+    verdicts = tuple(_verdict(row, marks.get(index, "")) for index, row in enumerate(rows))
+    tones = tuple(OUTCOME_TONE[row.outcome] for row in rows)
+    base, other = comparison.base.name, comparison.other.name
+    return [
+        Column("workload", (*workloads, *(("geometric mean",) if shows_mean else ()))),
+        Column("setting", (*map(setting_text, rows), *last)),
+        Column(base, (*(value_text(row.base_value, comparison.metric) for row in rows), *last), is_number=True),
+        Column(other, (*(value_text(row.other_value, comparison.metric) for row in rows), *last), is_number=True),
+        Column(
+            "ratio",
+            (*map(_ratio, rows), *((ratio(comparison.mean),) if shows_mean else ())),
+            is_number=True,
+        ),
+        Column("verdict", (*verdicts, *last), tones=(*tones, *((Tone.PLAIN,) if shows_mean else ()))),
+    ]
+
+
+def setting_text(row: Row) -> str:
+    """The setting; both sides' if they were paired on purpose."""
+    return row.label if row.label == row.other_label else f"{row.label} → {row.other_label}"
+
+
+def value_text(value: stats.Interval | None, metric: Metric) -> str:
+    """A level with the relative half width of its own interval, in a suitable unit."""
+    if value is None:
+        return MISSING
+    if metric is Metric.THROUGHPUT:
+        return f"{significant(value.value)}/s ±{percent(value.half_width)}"
+    if metric is Metric.MEMORY:
+        return f"{significant(value.value / _MEGABYTE)} MB ±{percent(value.half_width)}"
+    return interval(value)
+
+
+def _ratio(row: Row) -> str:
+    return ratio(row.estimate.ratio) if row.estimate is not None else NOTHING
+
+
+def _verdict(row: Row, mark: str) -> str:
+    assumed = row.estimate is not None and row.estimate.basis is Basis.ASSUMED
+    return f"{row.outcome}{' (assumed)' if assumed else ''}{f' {mark}' if mark else ''}"
+
+
+def difference_columns(comparison: Comparison) -> list[Column]:
+    """Return what differs between the sides, the most decisive first."""
+    found = comparison.conditions.differing
+    columns = [
+        Column("", tuple(each.name for each in found)),
+        Column(comparison.base.name, tuple(each.base for each in found)),
+        Column(comparison.other.name, tuple(each.other for each in found)),
+    ]
+    if any(each.rows for each in found):
+        columns.append(Column("concerns", tuple(map(_concerned, found))))
+    return columns
+
+
+def _concerned(difference: Difference) -> str:
+    return ", ".join(difference.rows) or "all rows"
+
+
+def explanation_columns(explanation: Explanation, names: tuple[str, str]) -> list[Column]:
+    """Return the operations that explain the difference of a row, the largest change first, and their sum."""
+    parts = explanation.parts
+    changes = [part.change for part in parts]
+    columns = [
+        Column("operation", (*(part.name for part in parts), "sum")),
+        Column(names[0], (*(seconds(part.base) for part in parts), seconds(explanation.base)), is_number=True),
+        Column(names[1], (*(seconds(part.other) for part in parts), seconds(explanation.other)), is_number=True),
+        Column("change", (*map(signed, changes), signed(explanation.other - explanation.base)), is_number=True),
+    ]
+    kernels = [_kernels(part.base_kernels, part.other_kernels) for part in parts]
+    return [*columns, Column("kernels", (*kernels, ""))] if any(kernels) else columns
+
+
+def signed(value: float) -> str:
+    """A time with its sign."""
+    return f"{'+' if value >= 0 else '−'}{seconds(abs(value))}"
+
+
+def _kernels(base: Sequence[str], other: Sequence[str]) -> str:
+    """The kernels of an operation; of both sides if they differ."""
+    here, there = (", ".join(each) or MISSING for each in (base, other))
+    if here == there:
+        return "" if here == MISSING else here
+    return f"{here} → {there}"
+
+
+def stage_columns(comparison: Comparison) -> list[Column]:
+    """Return the stages of all rows that have any: seconds on both sides, and their ratio; no verdicts."""
+    stages = comparison.stages
+    rows = [comparison.rows[each.row] for each in stages]
+    first = [index == 0 or stages[index - 1].row != each.row for index, each in enumerate(stages)]
+    return [
+        Column("workload", tuple(row.workload if new else "" for row, new in zip(rows, first))),
+        Column("setting", tuple(setting_text(row) if new else "" for row, new in zip(rows, first))),
+        Column("stage", tuple(each.name for each in stages)),
+        Column(comparison.base.name, tuple(interval(each.base) for each in stages), is_number=True),
+        Column(comparison.other.name, tuple(interval(each.other) for each in stages), is_number=True),
+        Column("ratio", tuple(ratio(each.ratio) if each.ratio else NOTHING for each in stages), is_number=True),
+    ]
+
+
+def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Column]:
+    """Return the throughput per machine, physical core and vCPU of both sides; ``*`` marks what was not measured."""
+    columns = [
+        Column("workload", tuple(each.workload for each in rates)),
+        Column("setting", tuple(each.label for each in rates)),
+        Column("unit", tuple(f"{each.unit}/s" for each in rates)),
+    ]
+    sides = ([each.base for each in rates], [each.other for each in rates])
+    levels: tuple[tuple[str, Callable[[Rates], str]], ...] = (
+        ("machine", lambda each: _rate(each.machine, each.extrapolated)),
+        ("core", lambda each: _rate(each.core, each.extrapolated or each.assumed)),
+        ("vCPU", lambda each: _rate(each.vcpu, each.extrapolated)),
+    )
+    for level, text in levels:
+        for side, name in zip(sides, names):
+            columns.append(Column(f"{name} per {level}", tuple(map(text, side)), is_number=True))
+    return columns
+
+
+def _rate(value: stats.Interval | None, assumed: str) -> str:
+    if value is None:
+        return MISSING
+    return f"{significant(value.value, 3)} ±{percent(value.half_width)}{_mark(assumed)}"
+
+
+def _mark(assumed: str) -> str:
+    return f" {ASSUMED}" if assumed else ""
+
+
+def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
+    """Return the cost of a million inferences on both sides; ``*`` marks what was not measured."""
+    return [
+        Column("workload", tuple(each.workload for each in costs)),
+        Column("setting", tuple(each.label for each in costs)),
+        Column(names[0], tuple(_cost(each.base, each.base_price, each.base_extrapolated) for each in costs), True),
+        Column(names[1], tuple(_cost(each.other, each.other_price, each.other_extrapolated) for each in costs), True),
+        Column("times cheaper", tuple(map(_times_cheaper, costs)), is_number=True),
+    ]
+
+
+def _cost(value: stats.Interval, price: Price, assumed: str) -> str:
+    currency = f" {price.currency}" if price.currency else ""
+    return f"{significant(value.value, 3)}{currency} ±{percent(value.half_width)}{_mark(assumed)}"
+
+
+def _times_cheaper(cost: Cost) -> str:
+    return ratio(cost.ratio) + _mark(cost.base_extrapolated or cost.other_extrapolated)

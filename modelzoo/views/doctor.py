@@ -1,0 +1,205 @@
+"""What ``modelzoo doctor`` found, as a document. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
+from modelzoo.formatting import MISSING, percent
+from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.doctor import AcceleratorReport, DoctorReport
+from modelzoo.records.libraries import Libraries, Library
+from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.noise import MachineNoise
+from modelzoo.views.accelerators import accelerator_text, lacking
+from modelzoo.warning import rank
+
+
+def document(report: DoctorReport) -> list[Block]:
+    """Return the machine, its ceilings, how it scales over threads, its noise, and the warnings."""
+    rows = machine_rows(report.machine) + library_rows(report.libraries) + usage_rows(report.usage)
+    found: list[Block] = [Table("Machine", tuple(Column("", cells) for cells in zip(*rows)))]
+    if report.ceilings is None:
+        found.append(lines("no ceilings: nothing is timed under an emulator"))
+    else:
+        notes = _ceiling_notes(report.ceilings, report.ceilings_kept)
+        found.append(Section("Ceilings", (_ceilings(report.ceilings), lines(*notes))))
+        found += _noise(report.noise)
+    if report.accelerator is not None:
+        found.append(_accelerator(report.accelerator))
+    warnings = tuple(
+        Notice(rank(each.code)[0], each.code, "", Text(each.message), Command(each.hint)) for each in report.warnings
+    )
+    return [*found, Notices(warnings) if warnings else lines("found nothing that would distort a result")]
+
+
+def machine_rows(machine: Machine) -> list[tuple[str, str]]:
+    """Return name and value of each fact that is shown."""
+    smt = f", {machine.threads_per_core} threads per core" if machine.threads_per_core > 1 else ""
+    cores = [
+        str(machine.cores),
+        _count(machine.sockets, "socket"),
+        _count(machine.numa_nodes, "NUMA node") + smt,
+    ]
+    clock = [
+        f"{machine.mhz / 1000:.2f} GHz now" if machine.mhz else None,
+        f"{machine.max_mhz / 1000:.2f} GHz at most" if machine.max_mhz else None,
+        f"governor {machine.governor}" if machine.governor else None,
+    ]
+    caches = [f"{cache.instances} × {cache.name} {_binary_size(cache.bytes)}" for cache in machine.caches]
+    sve = f", {machine.sve_bits}-bit SVE" if machine.sve_bits else ""
+    rows = [
+        ("CPU", machine.cpu + (f" ({machine.product})" if machine.product else "")),
+        ("features", (", ".join(machine.features) or "none that affects the kernels") + sve),
+        ("cores", ", ".join(cores)),
+        ("threads", f"{machine.threads.count} by default (limit: {machine.threads.reason})"),
+        ("caches", ", ".join(caches) or "unknown"),
+        ("memory", f"{_binary_size(machine.memory)}, {_binary_size(machine.memory_limit)} usable"),
+        ("clock", ", ".join(part for part in clock if part) or "unknown"),
+        ("huge pages", machine.huge_pages or "unknown"),
+        ("malloc", machine.allocator or "unknown"),
+        ("runs in", _surroundings(machine)),
+        ("system", _system(machine)),
+    ]
+    if machine.image:
+        rows.append(("image", machine.image))
+    if machine.environment:
+        rows.append(("variables", "\n".join(f"{k}={v}" for k, v in machine.environment.items())))
+    return rows
+
+
+def library_rows(libraries: Libraries) -> list[tuple[str, str]]:
+    """Return name and value of each fact about the libraries."""
+    packages = (f"{name} {version}" for name, version in libraries.versions.items() if name != "python")
+    rows = [
+        ("build", libraries.build_line),
+        ("packages", ", ".join(packages)),
+        ("backends", ", ".join(libraries.backends) or "ATen's own kernels only"),
+        ("loaded", "\n".join(map(_describe_library, libraries.loaded)) or "no library that can be recognised"),
+    ]
+    if libraries.acl_evidence:
+        rows.append(("ACL", libraries.acl_evidence))
+    return rows
+
+
+def usage_rows(usage: CpuUsage) -> list[tuple[str, str]]:
+    """Return name and value of the CPU usage."""
+    other = "unknown" if usage.other_cores is None else f"{usage.other_cores:.2f} cores"
+    steal = "" if usage.steal_percent is None else f", {usage.steal_percent:.1f} % stolen"
+    return [("other load", f"{other}{steal} in {usage.seconds:.0f} s")]
+
+
+def _surroundings(machine: Machine) -> str:
+    cloud = f" ({machine.instance_type or machine.cloud})" if machine.cloud else ""
+    parts = [
+        f"{machine.hypervisor} virtual machine{cloud}" if machine.hypervisor else None,
+        f"{machine.container} container" if machine.container else None,
+        f"emulated by {machine.emulator}" if machine.emulator else None,
+    ]
+    return ", ".join(part for part in parts if part) or f"bare metal{cloud}"
+
+
+def _system(machine: Machine) -> str:
+    parts = [f"{machine.system} {machine.kernel}", machine.libc, f"Python {machine.python}"]
+    return ", ".join(part for part in parts if part)
+
+
+def _describe_library(library: Library) -> str:
+    parts = [f"{library.owner}:", library.kind, library.version, library.architecture, f"× {library.threads}"]
+    return " ".join(part for part in parts if part)
+
+
+def _ceilings(ceilings: Ceilings) -> Table:
+    counts = sorted({1, ceilings.threads})
+    sizes = sorted({product.size for product in ceilings.gemm})
+    speeds = {(g.precision, g.operator, g.threads, g.size): g.gflops for g in ceilings.gemm}
+    rows: list[tuple[str, ...]] = []
+    for precision, operator in dict.fromkeys((g.precision, g.operator) for g in ceilings.gemm):
+        for count in counts:
+            values = [speeds.get((precision, operator, count, size)) for size in sizes]
+            best = max((value for value in values if value is not None), default=None)
+            cells = (MISSING if value is None else f"{value:.0f}" for value in [*values, best])
+            rows.append((f"{precision} {operator}, GFLOP/s", str(count), *cells))
+    for count in counts:
+        speed = ceilings.gb_per_second(count)
+        blank = ("" for _ in sizes)
+        rows.append(("copy, GB/s read + write", str(count), *blank, MISSING if speed is None else f"{speed:.1f}"))
+    titles = ("", "threads", *(f"{size}³" for size in sizes), "best")
+    columns = (
+        Column(title, tuple(row[index] for row in rows), is_number=index > 0) for index, title in enumerate(titles)
+    )
+    return Table("Ceilings", tuple(columns))
+
+
+def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
+    origin = "from an earlier call; --fresh measures them again" if kept else f"measured in {ceilings.seconds:.0f} s"
+    if not kept and not ceilings.quiet:
+        origin += f", not kept: other programs used {ceilings.other_cores:.2f} cores"
+    yield f"({origin})"
+    for precision in ("fp32", "bf16"):
+        efficiency = ceilings.scaling(precision)
+        if efficiency is not None and ceilings.threads > 1:
+            yield (
+                f"{precision}: {ceilings.threads} threads are {efficiency * ceilings.threads:.2f} × one "
+                f"({100 * efficiency:.0f} % of perfect)"
+            )
+    fp32, bf16 = ceilings.gflops("fp32"), ceilings.gflops("bf16")
+    if fp32 and bf16:
+        yield f"bf16 matrix products reach {bf16 / fp32:.2f} × fp32's speed"
+
+
+def _accelerator(report: AcceleratorReport) -> Section:
+    origin = "from an earlier call; --fresh measures them again" if report.ceilings_kept else "measured by its events"
+    title = accelerator_text(report.device)
+    return Section(title, (lines(*lacking(report.device), f"({origin})"), _ceilings(report.ceilings)))
+
+
+def _noise(noise: MachineNoise | None) -> list[Block]:
+    if noise is None:
+        return [lines("noise: not known yet; run 'modelzoo run', which measures it if no other programs are busy")]
+    found = noise.workloads
+    sessions = (
+        MISSING if each.between_sessions is None else f"{percent(each.between_sessions)} ({each.repeated})"
+        for each in found
+    )
+    columns = (
+        Column("", tuple(each.workload for each in found)),
+        Column("between processes", tuple(percent(each.between_processes) for each in found), is_number=True),
+        Column("within a process", tuple(percent(each.within_process) for each in found), is_number=True),
+        Column("between sessions", tuple(sessions), is_number=True),
+        Column(
+            "5 minutes show",
+            tuple(MISSING if each.detectable is None else percent(each.detectable) for each in found),
+            is_number=True,
+        ),
+    )
+    return [Section("Noise", (Table("Noise", columns), lines(*noise_notes(noise))))]
+
+
+def noise_notes(noise: MachineNoise) -> list[str]:
+    """Return where the table of the noise comes from, and what its columns mean."""
+    plural = "s" * (noise.sessions > 1)
+    days = " to ".join(dict.fromkeys((noise.first[:10], noise.last[:10])))
+    found = [
+        f"(standard deviations, from {noise.sessions} session{plural} of 'modelzoo run', {days}; within a process: of "
+        "stretches of 1 s; between sessions: of the same work on different days, with their number; 5 minutes show: "
+        "the smallest difference between two settings that 5 minutes are expected to show)"
+    ]
+    if noise.reference_spread is not None:
+        found.append(f"the reference load differs by {percent(noise.reference_spread)} between sessions")
+    if all(each.between_sessions is None for each in noise.workloads):
+        found.append("how much sessions differ is known after sessions of the same work on 3 days")
+    return found
+
+
+def _count(number: int | None, noun: str) -> str:
+    return f"{'?' if number is None else number} {noun}{'' if number == 1 else 's'}"
+
+
+def _binary_size(size: int | None) -> str:
+    if size is None:
+        return "unknown"
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= factor:
+            return f"{size / factor:.4g} {unit}"
+    return f"{size} B"

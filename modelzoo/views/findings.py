@@ -1,0 +1,222 @@
+"""What a call found, in sentences: one per workload, which answers the question that its settings ask. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from modelzoo import formatting, stats
+from modelzoo.records.agreement import OutputAgreement
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.workload import WeightsKind
+from modelzoo.results.adjustment import Adjustment
+from modelzoo.results.summary import SummaryRow
+from modelzoo.stats import SpeedVerdict
+from modelzoo.views.accelerators import LAUNCH_HINT
+from modelzoo.views.conditions import NAMED_SETTINGS, merged
+from modelzoo.views.differences import ShownRow, by_workload, short_names
+from modelzoo.views.results_table import interval, is_proven, timed_unit
+
+_DIFFERS = {
+    True: ("computes what torch does", "compute what torch does"),
+    False: ("does NOT compute what torch does", "do NOT compute what torch does"),
+    None: ("differs from fp32", "differ from fp32"),
+}
+"""What is said of one setting and of several, by ``OutputAgreement.is_same``."""
+
+
+def sentences(shown: Sequence[ShownRow]) -> dict[str, str]:
+    """Return one sentence per workload: how its settings compare, whether the precision is proven, the predictions."""
+    return {workload: _sentence(rows) for workload, rows in by_workload(shown).items()}
+
+
+def steadiness(found: Adjustment) -> str:
+    """Say how steady the machine was, by the reference load, and why latencies are not adjusted if they are not."""
+    said = []
+    if found.spread is not None:
+        said.append(f"its speed varied by {100 * found.spread:.0f} % during the run")
+        if found.refused:
+            said.append(f"latencies are not adjusted for that, because {found.refused}")
+        elif found.left_out:
+            said.append(f"the reference load does not predict {', '.join(found.left_out)}, so that is not adjusted")
+    if found.without_load:
+        said.append(f"the reference load ended early (number of processes that ran without it: {found.without_load})")
+    return "; ".join(said)
+
+
+def _sentence(shown: Sequence[ShownRow]) -> str:
+    rows, names = [each.row for each in shown], short_names(shown)
+    compared = [(name, row) for name, row in zip(names, rows) if not row.is_baseline]
+    base = next((name for name, row in zip(names, rows) if row.is_baseline), "")
+    if all(row.errors and not row.processes for row in rows):
+        return f"{', '.join(names)} failed" if len(rows) <= NAMED_SETTINGS else f"all {len(rows)} settings failed"
+    if not compared or not any(row.latency for row in rows):
+        said = _alone(names[0], rows[0])
+    elif len(compared) == 1:
+        said = _pair(*compared[0], base, _unit(rows))
+    else:
+        said = _several(compared, base, _unit(rows))
+    rest = [_launching(names, rows), _proof(names, rows), _agreement(names, rows), _predictions(rows)]
+    return "; ".join(filter(None, [said, *rest]))
+
+
+def _launching(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
+    """Which settings spend their time issuing kernels, and what helps; empty if none does."""
+    bound = [name for name, row in zip(names, rows) if row.spans is not None and row.spans.bound_by_launching]
+    if not bound:
+        return ""
+    said = "bound by launching" if len(bound) == len(rows) == 1 else f"{', '.join(bound)}: bound by launching"
+    return f"{said} ({LAUNCH_HINT})"
+
+
+def _unit(rows: Sequence[SummaryRow]) -> str:
+    """What is compared if it is not the time: items per second, if the settings have different batch sizes."""
+    unit = next((row.unit for row in rows if row.unit), "items")
+    return f"{unit}/s" if len({row.batch for row in rows if row.batch}) > 1 else ""
+
+
+def _alone(name: str, row: SummaryRow) -> str:
+    if row.latency is None:
+        return "nothing was timed"
+    return f"{timed_unit(row)} in {name} takes {interval(row.latency)}"
+
+
+def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
+    """How one setting compares with the baseline. That of bf16 is fp32, which needs no words."""
+    if row.verdict is None:
+        return f"{name} failed" if row.errors else f"{name} was not timed"
+    outcome = row.verdict.outcome
+    if row.speedup is None or outcome is SpeedVerdict.REFUSED:
+        return f"{name} is not compared with {base}: {row.verdict.reason}"
+    if outcome in (SpeedVerdict.FASTER, SpeedVerdict.SLOWER):
+        return f"{name} {_difference(row.speedup, outcome, base, unit, is_plain=(base, name) == ('fp32', 'bf16'))}"
+    of = f" in {unit}" if unit else ""
+    if outcome is SpeedVerdict.SAME:
+        return f"{name} and {base} are equally fast{of}: ratio {_ratio(row.speedup)}"
+    # The reason, a p-value, is among the details.
+    why = row.verdict.outlook or row.verdict.reason
+    return f"{name} and {base} cannot be told apart{of}: ratio {_ratio(row.speedup)}; {why}"
+
+
+def _difference(speedup: stats.Interval, outcome: SpeedVerdict, base: str, unit: str, is_plain: bool = False) -> str:
+    if unit:
+        return f"processes {times(speedup)} as many {unit} as {base} {bounds(speedup)}"
+    slower = outcome is SpeedVerdict.SLOWER
+    found = inverse(speedup) if slower else speedup
+    than = "" if is_plain else f" than {base}"
+    return f"is {times(found)} {'slower' if slower else 'faster'}{than} {bounds(found)}"
+
+
+def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -> str:
+    """The fastest of several settings, and how the others compare with the baseline."""
+    counts = Counter(row.verdict.outcome if row.verdict else None for _, row in compared)
+    faster = [
+        (row.speedup, name)
+        for name, row in compared
+        if row.speedup is not None and row.verdict is not None and row.verdict.outcome is SpeedVerdict.FASTER
+    ]
+    if not faster:
+        return f"none of {len(compared)} settings is faster than {base}: {_counted(counts)}{_to_decide(compared)}"
+    gain, best = max(faster, key=lambda each: each[0].value)
+    counts[SpeedVerdict.FASTER] -= 1
+    first = "the most" if unit else "the fastest"
+    return (
+        f"{best} {_difference(gain, SpeedVerdict.FASTER, base, unit)}, {first} of {len(compared) + 1} settings; the "
+        f"others, compared with the baseline: {_counted(counts)}{_to_decide(compared)}"
+    )
+
+
+def _to_decide(compared: Sequence[tuple[str, SummaryRow]]) -> str:
+    """What it would take to decide the comparisons that are not: as much as the one that takes the most."""
+    verdicts = [row.verdict for _, row in compared if row.verdict is not None]
+    outlooks = [verdict.outlook for verdict in verdicts if verdict.outlook is not None]
+    if not outlooks:
+        return ""
+    longest = max(outlooks, key=lambda outlook: outlook.processes)
+    return f"; about {longest.effort} would decide {'all of them' if len(outlooks) > 1 else 'it'}"
+
+
+def _counted(counts: Counter[SpeedVerdict | None]) -> str:
+    words = {
+        SpeedVerdict.FASTER: "faster",
+        SpeedVerdict.SLOWER: "slower",
+        SpeedVerdict.SAME: "equally fast",
+        SpeedVerdict.AMBIGUOUS: "could not be told apart from it",
+        SpeedVerdict.REFUSED: "could not be compared",
+        None: "failed",
+    }
+    return ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
+
+
+def _proof(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
+    """Whether every setting ran in the precision that it names."""
+    ran = [(name, row) for name, row in zip(names, rows) if row.processes or row.proof_verdict]
+    open_ = [(name, row) for name, row in ran if not is_proven(row)]
+    if not ran:
+        return "precision not proven"
+    if not open_:
+        return "proven"
+    if all(row.proof_verdict is None for _, row in open_):
+        return "precision not proven (no audit)"
+    if len(open_) > NAMED_SETTINGS:
+        return f"precision not proven for {len(open_)} of {len(ran)}"
+    return ", ".join(f"{name} ran {_how_it_ran(row)}" for name, row in open_)
+
+
+def _how_it_ran(row: SummaryRow) -> str:
+    return {
+        ProofVerdict.PARTLY: f"only partly in {row.precision}",
+        ProofVerdict.NOT_ACTIVE: f"in fp32, NOT in {row.precision}",
+        ProofVerdict.NOT_FP32: "in less than fp32",
+    }.get(row.proof_verdict or ProofVerdict.UNKNOWN, "in an unknown precision")
+
+
+def _agreement(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
+    """How far the outputs of other engines and modes are from torch's in eager mode; empty if there are none."""
+    found: dict[bool | None, list[tuple[str, OutputAgreement]]] = {}
+    for name, row in zip(names, rows):
+        if row.agreement is not None:
+            found.setdefault(row.agreement.is_same, []).append((name, row.agreement))
+    return ", ".join(_outputs(is_same, each) for is_same, each in found.items())
+
+
+def _outputs(is_same: bool | None, found: Sequence[tuple[str, OutputAgreement]]) -> str:
+    """Say once what holds for several settings, with the range of their errors."""
+    few = len(found) <= NAMED_SETTINGS
+    names = ", ".join(name for name, _ in found) if few else f"{len(found)} settings"
+    alone, several = _DIFFERS[is_same]
+    return f"{names} {alone if len(found) == 1 else several} ({merged([each.summary for _, each in found])})"
+
+
+def _predictions(rows: Sequence[SummaryRow]) -> str:
+    judged = [row.valid for row in rows if row.valid]
+    if len(judged) == 1:
+        return f"predictions {judged[0]}"
+    if judged:
+        counts = Counter(each.partition(":")[0] for each in judged)
+        return "predictions: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    random = any(row.weights == WeightsKind.RANDOM for row in rows)
+    return "predictions not judged" + (": random weights" if random else " (--validate)")
+
+
+# Ratios
+
+
+def times(found: stats.Interval) -> str:
+    """``1.60 times``."""
+    return formatting.ratio(found.value, found.low, found.high).partition("×")[0] + " times"
+
+
+def bounds(found: stats.Interval) -> str:
+    """``[1.50, 1.70]``."""
+    return formatting.ratio(found.value, found.low, found.high).partition(" ")[2]
+
+
+def _ratio(found: stats.Interval) -> str:
+    text = formatting.ratio(found.value, found.low, found.high)
+    return text.replace("×", "") if found.low > 0 else text.partition("×")[0]
+
+
+def inverse(found: stats.Interval) -> stats.Interval:
+    """Return the interval of 1 / x; an infinite bound becomes 0."""
+    return stats.Interval(1 / found.value, 1 / found.high, 1 / found.low if found.low else float("inf"))

@@ -1,0 +1,167 @@
+"""From results to the content of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from modelzoo.comparison.compare import Question
+from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Block, Lines, Notices, Page, Section, lines
+from modelzoo.records.run import Result
+from modelzoo.results import summary as rows_of
+from modelzoo.results import tuning as results_tuning
+from modelzoo.views import differences, run
+from modelzoo.views.differences import ShownRow
+from modelzoo.views.page import (
+    circumstances,
+    comparisons,
+    history,
+    load,
+    predictions,
+    summary,
+    throughput,
+    tuning,
+    workloads,
+)
+from modelzoo.views.plots import ratios, roofline
+
+MOST_IN_FULL = 6
+"""Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user named: a file, or a directory of sessions.
+
+    Attributes:
+        name: what the page calls it.
+        sessions: the results, oldest first; at least one.
+        is_directory: whether the page shows the history of the sessions.
+    """
+
+    name: str
+    sessions: tuple[StoredResult, ...]
+    is_directory: bool = False
+
+    @property
+    def latest(self) -> Result:
+        """The result that is shown in full; of a search, what it says of the speed of settings."""
+        return results_tuning.measured(self.sessions[-1].result)
+
+
+def page(given: Sequence[Given], question: Question) -> Page:
+    """Return the page of some results.
+
+    Args:
+        given: at least one. The first one is the baseline of the others.
+        question: how they are compared.
+    """
+    if len(given) > MOST_IN_FULL:
+        given = [_joined(given)]
+    pictures = predictions.pictures_each([each.latest for each in given])
+    shown = [differences.shown_rows(each.latest, rows_of.rows(each.latest)) for each in given]
+    sections = [
+        comparisons.section((given[0].name, given[0].sessions), (each.name, each.sessions), question, f"c{number}")
+        for number, each in enumerate(given[1:], 1)
+    ]
+    if len(given) == 1:
+        sections += _single(given[0], shown[0], pictures)
+    else:
+        sections += [_several(each, rows, number, pictures) for number, (each, rows) in enumerate(zip(given, shown), 1)]
+    histories = [
+        history.section(each.name, each.sessions, f"h{number}")
+        for number, each in enumerate(given, 1)
+        if each.is_directory
+    ]
+    # Of a single directory, the latest results come first, then what happened before.
+    place = 1 if len(given) == 1 else len(sections)
+    return Page(_title(given), _subtitle(given, shown), (*sections[:place], *histories, *sections[place:]))
+
+
+def _joined(given: Sequence[Given]) -> Given:
+    """Many files as if they were in one directory."""
+    sessions = [session for each in given for session in each.sessions]
+    sessions.sort(key=lambda each: history.start(each.result))
+    return Given(f"{len(sessions)} results", tuple(sessions), is_directory=True)
+
+
+def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Section]:
+    """The sections of a page about one result: the answer first, everything else below it."""
+    parts = _parts(given.latest, shown, "r", pictures)
+    answer: list[Block] = [block for block in parts if not isinstance(block, Section)]
+    search = given.sessions[-1].result
+    if search.tuning is not None:
+        parts.insert(0, tuning.section(search, "r-search"))
+    if search.throughput is not None:
+        # Its runs were not timed; they tell what the instances were.
+        answer = list(throughput.blocks(search, "r-instances"))
+    if search.load is not None:
+        parts.insert(0, load.section(search, "r-load"))
+    if given.is_directory:
+        answer.insert(0, _which(given))
+    return [Section("Results", tuple(answer), "results"), *(block for block in parts if isinstance(block, Section))]
+
+
+def _several(given: Given, shown: Sequence[ShownRow], number: int, pictures: int) -> Section:
+    parts = _parts(given.latest, shown, f"r{number}", pictures)
+    search = given.sessions[-1].result
+    if search.tuning is not None:
+        parts.insert(0, tuning.section(search, f"r{number}-search"))
+    if search.throughput is not None:
+        own = throughput.blocks(search, f"r{number}-instances")
+        parts = [*own, *(block for block in parts if isinstance(block, Section))]
+    if search.load is not None:
+        parts.insert(0, load.section(search, f"r{number}-load"))
+    if given.is_directory:
+        parts.insert(0, _which(given))
+    return Section(given.name, tuple(parts), f"r{number}")
+
+
+def _which(given: Given) -> Lines:
+    latest = given.sessions[-1]
+    return lines(f"The latest of {len(given.sessions)} sessions: {latest.path}, {latest.result.created}.")
+
+
+def _parts(result: Result, shown: Sequence[ShownRow], mark: str, pictures: int) -> list[Block]:
+    """The answer, then the sections that explain it."""
+    found = summary.answer(result, shown)
+    drawn = ratios.plot(ratios.of_result(result))
+    if drawn is not None:
+        found.append(Section("Ratios", (drawn.figure(f"{mark}-forest"),), f"{mark}-ratios"))
+    by_workload = differences.by_workload(shown)
+    names = dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)])
+    for number, name in enumerate(names, 1):
+        own = by_workload.get(name, [])
+        found.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures))
+    if shown:
+        found.append(_roofline(result, mark))
+        conditions = run.conditions(shown)
+        nothing = lines("Nothing was found that would distort these numbers.")
+        said: Block = Notices(tuple(conditions)) if conditions else nothing
+        found.append(Section("Conditions", (said,), f"{mark}-conditions"))
+    found.append(Section("Machine", tuple(circumstances.machine(result)), f"{mark}-machine"))
+    settings = [*circumstances.settings(shown), *circumstances.plan(result, shown), *circumstances.build(result)]
+    if settings:
+        found.append(Section("Settings", tuple(settings), f"{mark}-settings"))
+    found.append(Section("Command", tuple(circumstances.command(result)), f"{mark}-command"))
+    return found
+
+
+def _roofline(result: Result, mark: str) -> Section:
+    data = roofline.of_result(result)
+    missing = "The limits of this machine were not known when this was measured; 'modelzoo doctor' measures them once."
+    block: Block = lines(missing) if data is None else roofline.plot(data).figure(f"{mark}-roofs")
+    return Section("Roofline", (block,), f"{mark}-roofline")
+
+
+def _title(given: Sequence[Given]) -> str:
+    names = dict.fromkeys(asked.workload for each in given for asked in each.latest.asked)
+    return f"Inference benchmark: {', '.join(names)}" if names else "Inference benchmark"
+
+
+def _subtitle(given: Sequence[Given], shown: Sequence[Sequence[ShownRow]]) -> str:
+    machines = dict.fromkeys(filter(None, (differences.machine(rows) for rows in shown if rows)))
+    days = sorted({session.result.created[:10] for each in given for session in each.sessions})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return "; ".join([*machines, when])

@@ -1,0 +1,164 @@
+"""Under which circumstances a result was measured: machine, libraries, settings, plan, and the command. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePath
+from statistics import median
+
+from modelzoo.document import Block, Column, Command, Details, Table, Text, lines, named
+from modelzoo.formatting import MISSING, percent, seconds
+from modelzoo.records.design import Design, Ending
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import Machine
+from modelzoo.records.run import EnvironmentChanges, Result, RunReport
+from modelzoo.views.differences import ShownRow, by_workload, short_names
+from modelzoo.views.doctor import library_rows, machine_rows
+
+_OF_THE_MOMENT = ("clock",)
+"""Facts that change from process to process without anybody changing anything."""
+_ENDINGS = {
+    Ending.FIXED: "their number was fixed",
+    Ending.PRECISE: "the intervals were narrow enough",
+    Ending.BUDGET: "the time was used up",
+    Ending.FAILED: "no setting could run",
+    Ending.INTERRUPTED: "it was interrupted",
+}
+_DIGITS = 12
+"""Of a SHA-256 that are shown."""
+
+
+def machine(result: Result) -> list[Block]:
+    """Return the facts about the machine and the libraries, and which of them differed between processes."""
+    seen = [(report.machine, report.libraries) for report in _reports(result)]
+    seen += [
+        (entry.report.machine, entry.report.libraries)
+        for entry in result.validity
+        if entry.report is not None and entry.report.machine is not None
+    ]
+    if not seen:
+        return [lines("The machine was not recorded, because nothing ran.")]
+    first = _rows(*seen[0])
+    found: list[Block] = [named(first)]
+    others = [dict(_rows(*each)) for each in seen[1:]]
+    changing = [
+        name
+        for name, value in first
+        if name not in _OF_THE_MOMENT and any(other.get(name, value) != value for other in others)
+    ]
+    if changing:
+        found.append(lines(f"Not the same in all processes (shown: of the first one): {', '.join(changing)}."))
+    return found
+
+
+def settings(shown: Sequence[ShownRow]) -> list[Block]:
+    """Return how each setting was resolved, and which weights, inputs and variables it had."""
+    found = [
+        (name, each, next((run.report for run in each.runs if run.report is not None), None))
+        for every in by_workload(shown).values()
+        for name, each in zip(short_names(every), every)
+    ]
+    columns = (
+        Column("workload", tuple(each.row.workload for _, each, _ in found)),
+        Column("setting", tuple(name for name, _, _ in found)),
+        Column("batch", tuple(_open(each.setting.batch) for _, each, _ in found), True),
+        Column("threads", tuple(_open(each.setting.threads) for _, each, _ in found), True),
+        Column("mode", tuple(each.setting.mode for _, each, _ in found)),
+        Column("backend", tuple(each.setting.backend for _, each, _ in found)),
+        Column("device", tuple(each.setting.device for _, each, _ in found)),
+        Column("weights", tuple(_weights(report) for _, _, report in found)),
+        Column("inputs", tuple(_digest(report.inputs_digest) if report else MISSING for _, _, report in found)),
+        Column("variables", tuple(_variables(report.environment) if report else MISSING for _, _, report in found)),
+        Column("switches", tuple(", ".join(report.switches) or MISSING if report else MISSING for *_, report in found)),
+    )
+    note = (
+        "weights and inputs: with the first digits of their SHA-256; variables and switches: those that the suite set"
+    )
+    return [Table("Settings as they ran", columns, Text(note))] if found else []
+
+
+def plan(result: Result, shown: Sequence[ShownRow]) -> list[Block]:
+    """Return how many processes there were, how long each sampled, and why no more were started."""
+    found = by_workload(shown)
+    if not found:
+        return []
+    designs = [result.design(workload) for workload in found]
+    runs = {workload: [run for each in rows for run in each.runs] for workload, rows in found.items()}
+    columns = (
+        Column("workload", tuple(found)),
+        Column("rounds", tuple(str(1 + max(run.round for run in each)) for each in runs.values()), True),
+        Column("processes", tuple(str(len(each)) for each in runs.values()), True),
+        Column("sampled", tuple(_sampled([sum(run.steady) for run in each]) for each in runs.values()), True),
+        Column("wanted", tuple(f"±{percent(each.margin)}" if each else MISSING for each in designs), True),
+        Column("ended because", tuple(map(_ending, designs))),
+    )
+    note = (
+        "In each round every setting gets a new process, and the processes of a round sample in turns. sampled: median "
+        "seconds per process; wanted: half width of the intervals"
+    )
+    return [Table("How it was measured", columns, Text(f"{note}."))]
+
+
+def command(result: Result) -> list[Block]:
+    """Return the command that measures all of this again, and what it depends on."""
+    said = [
+        f"Measured {result.created} by modelzoo {result.version}" + (f", commit {result.commit}" * bool(result.commit))
+    ]
+    if result.session is not None:
+        said.append(f"Session {result.session.number} of {result.session.count}")
+    text = "; ".join(said) + ". This command measures all numbers of this result again:"
+    return [lines(text), Command(command_line(result))]
+
+
+def command_line(result: Result) -> str:
+    """Return the command as it can be typed, whatever started the program."""
+    if not result.command:
+        return "modelzoo"
+    program = PurePath(result.command[0]).name
+    own = program in ("__main__.py", "-c", "-m", "modelzoo")
+    return shlex.join(["modelzoo" if own else program, *result.command[1:]])
+
+
+def build(result: Result) -> list[Block]:
+    """Return the versions of all libraries, as far as they were recorded."""
+    versions = next((report.versions for report in _reports(result) if report.versions), {})
+    if not versions:
+        return []
+    return [Details("Versions of all libraries", (named(sorted(versions.items())),))]
+
+
+def _reports(result: Result) -> list[RunReport]:
+    return [run.report for run in result.runs if run.report is not None]
+
+
+def _rows(machine: Machine | None, libraries: Libraries | None) -> list[tuple[str, str]]:
+    return (machine_rows(machine) if machine else []) + (library_rows(libraries) if libraries else [])
+
+
+def _open(value: int | None) -> str:
+    return MISSING if value is None else str(value)
+
+
+def _weights(report: RunReport | None) -> str:
+    return (
+        f"{report.weights.kind.value}: {report.weights.name}, {_digest(report.weights.sha256)}" if report else MISSING
+    )
+
+
+def _digest(digest: str | None) -> str:
+    return digest[:_DIGITS] if digest else MISSING
+
+
+def _variables(changes: EnvironmentChanges) -> str:
+    applied = [f"{name}={value}" for name, value in changes.applied.items()]
+    return "\n".join([*applied, *(f"without {name}" for name in changes.removed)]) or MISSING
+
+
+def _sampled(times: Sequence[float]) -> str:
+    timed = [each for each in times if each]
+    return seconds(median(timed)) if timed else MISSING
+
+
+def _ending(design: Design | None) -> str:
+    return _ENDINGS[design.ending] if design is not None and design.ending is not None else MISSING

@@ -1,0 +1,132 @@
+"""The section of one workload: its processes, distributions, kernels, operators and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modelzoo.document import Block, Column, Details, Section, Table, Text, lines, named
+from modelzoo.formatting import MISSING, capitalized, seconds
+from modelzoo.records.run import Result
+from modelzoo.results.pipeline import pipelines
+from modelzoo.results.summary import SummaryRow
+from modelzoo.views import details, stages
+from modelzoo.views.differences import ShownRow, short_names
+from modelzoo.views.page import kernels, predictions
+from modelzoo.views.plots import kernels as kernel_plot
+from modelzoo.views.plots import processes, samples
+from modelzoo.views.plots import stages as stage_plot
+from modelzoo.views.plots.plot import Plot
+
+PERCENTILES = ("p50", "p90", "p95", "p99")
+
+
+def section(result: Result, workload: str, shown: Sequence[ShownRow], mark: str, pictures: int) -> Section:
+    """Return the section of ``workload``.
+
+    Args:
+        result: that contains it.
+        workload: its name.
+        shown: its rows; empty if it was only judged.
+        mark: id of the section.
+        pictures: show at most that many pictures of each judgement.
+    """
+    found: list[Block] = []
+    if shown:
+        found += [_measured(shown), *_said(shown)]
+        for title, name, plot in (
+            ("Processes", "processes", _processes_plot(shown)),
+            ("Distribution of the samples", "samples", _samples_plot(shown)),
+        ):
+            found += [Section(title, (plot.figure(f"{mark}-{name}"),))] if plot is not None else []
+        found += _stages(result, workload, mark)
+        found += _kernels(shown, mark)
+    judged = [entry for entry in result.validity if entry.workload == workload]
+    blocks = [block for entry in judged for block in predictions.blocks(result, entry, pictures)]
+    if blocks:
+        found.append(Section("Predictions", tuple(blocks)))
+    return Section(workload, tuple(found), mark)
+
+
+def _processes_plot(shown: Sequence[ShownRow]) -> Plot | None:
+    found = [processes.series(e.row.label, [e.runs], e.row.latency) for e in shown if e.row.latency is not None]
+    return processes.plot(processes.Processes(shown[0].row.workload, tuple(found)))
+
+
+def _samples_plot(shown: Sequence[ShownRow]) -> Plot | None:
+    found = [series for each in shown if (series := samples.series(each.row.label, each.runs)) is not None]
+    return samples.plot(samples.Samples(shown[0].row.workload, tuple(found)))
+
+
+def _kernels_plot(shown: Sequence[ShownRow]) -> Plot | None:
+    audits = [(each.row.label, kernels.evidence_of(each)) for each in shown]
+    found = [kernel_plot.bar(label, evidence) for label, evidence in audits if evidence is not None]
+    return kernel_plot.plot(kernel_plot.Kernels(shown[0].row.workload, tuple(found)))
+
+
+def _stages(result: Result, workload: str, mark: str) -> list[Block]:
+    """The stages of the pipelines; none if the model alone was timed."""
+    timed = [each for each in pipelines(result) if each.workload == workload]
+    if not timed:
+        return []
+    said = named([(each.label, _full_sentences(stages.sentences(each))) for each in timed])
+    table = Table("Stages", tuple(stages.columns(timed)), Text(_full_sentences([stages.caption(timed)])))
+    figure = stage_plot.plot(stage_plot.StageBars(workload, tuple(timed))).figure(f"{mark}-stages")
+    return [Section("Stages", (said, table, figure))]
+
+
+def _full_sentences(found: Sequence[str]) -> str:
+    """Sentences as printed in the terminal, with a capital and a full stop each, one on a line."""
+    return "\n".join(f"{capitalized(each)}." for each in found)
+
+
+def _kernels(shown: Sequence[ShownRow], mark: str) -> list[Block]:
+    plot = _kernels_plot(shown)
+    shares: list[Block] = [plot.figure(f"{mark}-kernels")] if plot is not None else []
+    shares += kernels.kernel_details(shown)
+    if not shares:
+        shares.append(lines("No process was audited, so its kernels are not known (--no-audit?)."))
+    found: list[Block] = [Section("Time by kernel and precision", tuple(shares))]
+    operators = kernels.operator_details(shown)
+    if not operators:
+        operators.append(lines("Operators were not profiled (run --profiling)."))
+    return [*found, Section("Operators", tuple(operators))]
+
+
+def _measured(shown: Sequence[ShownRow]) -> Table:
+    """What was measured of each setting besides its level."""
+    rows = [each.row for each in shown]
+    title = next((run.report.title for each in shown for run in each.runs if run.report is not None), "")
+    found = [Column("setting", tuple(short_names(shown)))]
+    for name in PERCENTILES:
+        if any(name in row.percentiles for row in rows):
+            found.append(Column(name, tuple(_percentile(row, name) for row in rows), True))
+    found += [
+        Column("first call", tuple(seconds(row.cold_start) for row in rows), True),
+        Column("processes", tuple(_processes(row) for row in rows), True),
+        Column("samples", tuple(f"{row.samples:,}" for row in rows), True),
+        Column("peak memory", tuple(_memory(row) for row in rows), True),
+    ]
+    if any(row.compile_seconds is not None for row in rows):
+        found.insert(-3, Column("compiling", tuple(seconds(row.compile_seconds) for row in rows), True))
+    note = "Percentiles: of the steady samples of all processes; first call: median of the processes."
+    return Table(title or "Measurements", tuple(found), Text(note))
+
+
+def _said(shown: Sequence[ShownRow]) -> list[Block]:
+    """The details of each setting in sentences: proof, verdict, canary, ceiling."""
+    return [
+        Details(f"Details of {name}", (lines(*details.detail_lines(each)),))
+        for name, each in zip(short_names(shown), shown)
+    ]
+
+
+def _percentile(row: SummaryRow, name: str) -> str:
+    return seconds(row.percentiles[name]) if name in row.percentiles else MISSING
+
+
+def _processes(row: SummaryRow) -> str:
+    return f"{row.processes}" + (f" ({row.failed} failed)" if row.failed else "")
+
+
+def _memory(row: SummaryRow) -> str:
+    return f"{row.peak_memory / 2**30:.2f} GiB" if row.peak_memory else MISSING

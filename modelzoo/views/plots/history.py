@@ -1,0 +1,121 @@
+"""The level of each session over time, one panel per setting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING, Optional
+
+from modelzoo import stats
+from modelzoo.document import Column
+from modelzoo.formatting import MISSING
+from modelzoo.views.plots import panels
+from modelzoo.views.plots.panels import Panel, PanelLevel, PanelPoint
+from modelzoo.views.plots.plot import Plot, captioned, few
+from modelzoo.views.results_table import interval
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+UNKNOWN_TIME = datetime.min.replace(tzinfo=timezone.utc)
+"""Sorts before all others. A session without a time is in the table and not in the plot."""
+
+
+@dataclass(frozen=True)
+class SessionPoint:
+    """One session.
+
+    Attributes:
+        created: when it began; ISO 8601.
+        level: of its processes, with the interval within the session.
+    """
+
+    created: str
+    level: stats.Interval
+
+
+@dataclass(frozen=True)
+class HistorySeries:
+    """The sessions of one setting.
+
+    Attributes:
+        label: the setting.
+        points: the sessions, oldest first, at least one.
+        changes: indices of the sessions from which on the level is another one; empty if there are none.
+        segments: the level of the sessions between two changes, one more than ``changes``; empty if they are not drawn.
+    """
+
+    label: str
+    points: tuple[SessionPoint, ...]
+    changes: tuple[int, ...] = ()
+    segments: tuple[stats.Interval, ...] = ()
+
+
+@dataclass(frozen=True)
+class History:
+    """The settings of one workload."""
+
+    workload: str
+    series: tuple[HistorySeries, ...]
+
+
+def moment(iso: str) -> datetime:
+    """The time that a result stores, in UTC; ``UNKNOWN_TIME`` if the text is not a time."""
+    try:
+        found = datetime.fromisoformat(iso)
+    except ValueError:
+        return UNKNOWN_TIME
+    return found.astimezone(timezone.utc) if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def columns(data: History) -> list[Column]:
+    """The levels as a table, setting by setting."""
+    rows = [(one, index, each) for one in data.series for index, each in enumerate(one.points)]
+    found = [
+        Column("setting", tuple(one.label for one, _, _ in rows)),
+        Column("session (UTC)", tuple(each.created.replace("+00:00", "") for _, _, each in rows)),
+        Column("latency", tuple(interval(each.level) for _, _, each in rows), is_number=True),
+    ]
+    if any(one.changes for one in data.series):
+        found.append(Column("change", tuple("new level" if i in one.changes else MISSING for one, i, _ in rows)))
+    return found
+
+
+def plot(data: History, caption: str) -> Optional[Plot]:
+    """Return the plot of the sessions; a dashed vertical line is a change of the level. ``None`` without sessions."""
+    timed = [one for one in map(_with_time, data.series) if one.points]
+    if not timed:
+        return None
+    found = [_panel(one) for one in few(timed)]
+    title = f"{data.workload}: latency by session"
+    return Plot(title, captioned(caption, timed), columns(data), panels.height(found), partial(_draw, found))
+
+
+def _draw(found: Sequence[Panel], figure: Figure) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    for each in panels.draw(figure, found, "start of the session (UTC)"):
+        locator = AutoDateLocator(minticks=2, maxticks=7)
+        each.xaxis.set_major_locator(locator)
+        each.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def _with_time(one: HistorySeries) -> HistorySeries:
+    """The sessions whose time is known. If one is not, no changes are drawn, because its place is unknown."""
+    points = tuple(each for each in one.points if moment(each.created) > UNKNOWN_TIME)
+    return one if len(points) == len(one.points) else HistorySeries(one.label, points)
+
+
+def _panel(one: HistorySeries) -> Panel:
+    from matplotlib.dates import date2num
+
+    places = [float(date2num(moment(each.created))) for each in one.points]
+    points = tuple(
+        PanelPoint(x, each.level.value, each.level.low, each.level.high) for x, each in zip(places, one.points)
+    )
+    breaks = tuple((places[index - 1] + places[index]) / 2 for index in one.changes)
+    edges = (None, *breaks, None)
+    levels = tuple(PanelLevel(level, edges[i], edges[i + 1]) for i, level in enumerate(one.segments))
+    return Panel(f"{one.label}: {interval(one.points[-1].level)} in the latest session", points, levels, breaks)

@@ -1,0 +1,166 @@
+"""The distribution of the samples of each setting; below it cold start and warm-up, which do not belong to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Optional
+
+from modelzoo import stats
+from modelzoo.document import Column, theme
+from modelzoo.formatting import MISSING, seconds
+from modelzoo.records.run import Run
+from modelzoo.views.plots.plot import SMALL, Plot, add_legend, captioned, few, height_of, log_scale, time_unit, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_POINTS = 400
+"""Points of one curve. What is left out lies at most 1 / this beside the curve, vertically."""
+FARTHEST = 2.0
+"""The axis of the steady samples ends at this multiple of the largest median; samples beyond it are counted."""
+
+
+@dataclass(frozen=True)
+class SampleSeries:
+    """The samples of one setting, of all of its processes together, in seconds.
+
+    Attributes:
+        label: the setting.
+        steady: the steady samples, at least one; in ascending order, the plot is drawn much faster.
+        warmup: the calls of the warm-up, after the first one.
+        cold: the first call of each process.
+    """
+
+    label: str
+    steady: tuple[float, ...]
+    warmup: tuple[float, ...]
+    cold: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The settings of one workload."""
+
+    workload: str
+    series: tuple[SampleSeries, ...]
+
+
+def series(label: str, runs: Sequence[Run]) -> Optional[SampleSeries]:
+    """The samples of one setting; ``None`` if none of its processes was timed."""
+    timed = [run.report.timing for run in runs if run.report is not None and run.report.timing is not None]
+    timed = [timing for timing in timed if timing.steady]
+    if not timed:
+        return None
+    return SampleSeries(
+        label,
+        tuple(sorted(sample for timing in timed for sample in timing.steady)),
+        tuple(sample for timing in timed for sample in timing.warmup),
+        tuple(timing.cold_start for timing in timed),
+    )
+
+
+def curve(samples: Sequence[float], most: int = MOST_POINTS) -> list[tuple[float, float]]:
+    """Return points of the empirical distribution function: a sample, and the share of samples up to it.
+
+    With more than ``most`` samples these are order statistics at equal distances of rank, the smallest and the largest
+    among them, each with its own exact share.
+    """
+    ordered = sorted(samples)
+    count = len(ordered)
+    kept = min(count, most)
+    ranks = range(count) if kept == count else [round(i * (count - 1) / (kept - 1)) for i in range(kept)]
+    return [(ordered[rank], (rank + 1) / count) for rank in ranks]
+
+
+def columns(data: Samples) -> list[Column]:
+    """Percentiles of the steady samples as a table, with cold start and warm-up."""
+    names = ("p50", "p90", "p95", "p99")
+    percentiles = [stats.percentiles(one.steady) for one in data.series]
+    found = [
+        Column("setting", tuple(one.label for one in data.series)),
+        Column("samples", tuple(str(len(one.steady)) for one in data.series), is_number=True),
+        Column("min", tuple(seconds(min(one.steady)) for one in data.series), is_number=True),
+    ]
+    for name in names:
+        cells = tuple(seconds(each[name]) if name in each else MISSING for each in percentiles)
+        if any(name in each for each in percentiles):
+            found.append(Column(name, cells, is_number=True))
+    found += [
+        Column("max", tuple(seconds(max(one.steady)) for one in data.series), is_number=True),
+        Column("cold start (median)", tuple(seconds(median(one.cold)) for one in data.series), is_number=True),
+        Column("warm-up calls", tuple(str(len(one.warmup)) for one in data.series), is_number=True),
+    ]
+    return found
+
+
+def plot(data: Samples) -> Optional[Plot]:
+    """Return the plot of the distributions; ``None`` without samples."""
+    if not data.series:
+        return None
+    caption = (
+        "Distribution of the steady samples of all processes; below it the warm-up and the cold start (the first call "
+        "of each process), which are not part of it."
+    )
+    drawn = few(data.series)
+    title = f"{data.workload}: distribution of the latencies"
+    height = 330 + 32 * len(drawn) + height_of([_entry(one) for one in drawn])
+    return Plot(title, captioned(caption, data.series), columns(data), height, partial(_draw, drawn))
+
+
+def _entry(one: SampleSeries) -> str:
+    return wrapped(f"{one.label}: {len(one.steady)} samples", 0.85)
+
+
+def _draw(drawn: Sequence[SampleSeries], figure: Figure) -> None:
+    scale, unit = time_unit([median(one.steady) for one in drawn])
+    upper, lower = figure.subplots(2, height_ratios=[220, 32 * len(drawn)])
+    beyond = _draw_curves(upper, drawn, scale)
+    upper.set_xlabel(f"latency in {unit} (log scale)" + beyond)
+    upper.set_ylabel("share of the steady samples")
+    _draw_lanes(lower, drawn, scale)
+    lower.set_title("not in the curves: | warm-up, × cold start", fontsize=SMALL)
+    lower.set_xlabel(f"latency in {unit} (log scale); dotted: steady median")
+    add_legend(figure)
+
+
+def _draw_curves(axes: Axes, drawn: Sequence[SampleSeries], scale: float) -> str:
+    """Draw the curves up to the end of the axis; say how many samples are beyond it."""
+    every = [scale * sample for one in drawn for sample in one.steady]
+    end = min(max(every), FARTHEST * scale * max(median(one.steady) for one in drawn))
+    margin = (end / min(every)) ** 0.04 if end > min(every) else 1.02
+    log_scale(axes.xaxis, min(every) / margin, end * margin)
+    axes.set_ylim(0, 1.02)
+    for index, one in enumerate(drawn):
+        points, style = curve(one.steady), theme.series_style(index)
+        xs = [scale * points[0][0], *(scale * x for x, _ in points)]
+        shares = [0.0, *(share for _, share in points)]
+        axes.plot(xs, shares, drawstyle="steps-post", color=style.colour, lw=2, ls=style.line)
+        middle = scale * median(one.steady)
+        axes.plot(middle, 0.5, marker=style.marker, color=style.colour, lw=2, ls=style.line, label=_entry(one))
+    count = sum(sample > end * margin for sample in every)
+    return f"; {count} beyond, up to {seconds(max(every) / scale)} →" if count else ""
+
+
+def _draw_lanes(axes: Axes, drawn: Sequence[SampleSeries], scale: float) -> None:
+    every = [scale * sample for one in drawn for sample in (*one.warmup, *one.cold, median(one.steady))]
+    margin = (max(every) / min(every)) ** 0.05 if max(every) > min(every) else 1.1
+    log_scale(axes.xaxis, min(every) / margin, max(every) * margin)
+    axes.set_ylim(len(drawn) - 0.5, -0.5)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    for lane, one in enumerate(drawn):
+        style, middle = theme.series_style(lane), scale * median(one.steady)
+        # The marker of the curve at the left edge tells whose lane it is.
+        where = axes.get_yaxis_transform()
+        axes.plot([-0.02], [lane], transform=where, marker=style.marker, color=style.colour, clip_on=False)
+        axes.plot([middle, middle], [lane - 0.45, lane + 0.45], color=theme.INK, lw=1.4, ls=(0, (1, 1)))
+        # One path with gaps instead of a marker for each call, which would take ten times the space.
+        xs = [x for sample in one.warmup for x in (scale * sample, scale * sample, math.nan)]
+        axes.plot(xs, [lane - 0.35, lane - 0.05, math.nan] * len(one.warmup), lw=1.2, color=style.colour)
+        cold = [scale * sample for sample in one.cold]
+        axes.plot(cold, [lane + 0.24] * len(cold), ls="none", marker="x", mew=1.6, color=style.colour, mec=style.colour)

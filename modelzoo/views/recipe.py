@@ -1,0 +1,163 @@
+"""The setting that a search found, in forms that can be used again: words for ``--setting``, and Python. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Optional
+
+from modelzoo.frozen import replace
+from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
+from modelzoo.records.run import RunReport
+from modelzoo.setting import ResolvedSetting, fields, option_name, value_text
+from modelzoo.views import recipe_engines
+
+_ASSIGNED = re.compile(r"([\w.]+)=(\w+)")
+_CALLED = re.compile(r"([\w.]+)\((\w+)\)")
+
+
+def explicit(report: RunReport) -> ResolvedSetting:
+    """The setting of a process, with the kind of weights that ``auto`` turned out to be."""
+    setting, kind = report.setting, report.weights.kind
+    return setting if setting.weights != "auto" else replace(setting, weights=kind.value)
+
+
+def words(setting: ResolvedSetting) -> str:
+    """Return ``setting`` as ``--setting`` takes it: every field that has a value, and the workload's own options.
+
+    >>> words(ResolvedSetting(mode="compile", threads=2))[:56]
+    'precision=fp32 mode=compile backend=auto device=cpu batc'
+    """
+    given = [(name, getattr(setting, name)) for name in fields()]
+    found = {option_name(name): value_text(value) for name, value in given if value is not None}
+    found.update({name: str(value) for name, value in setting.options.items() if value is not None})
+    return " ".join(f"{name}={shlex.quote(value)}" for name, value in found.items())
+
+
+def settings_file(report: RunReport, said: str) -> str:
+    """The content of a file for ``--setting @FILE``, with a comment that says what it is."""
+    return f"# {report.workload}: {said}\n{words(explicit(report))}\n"
+
+
+def variables(report: RunReport) -> dict[str, str]:
+    """The environment variables that a process needs from its start to run like the one that was measured."""
+    found = dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(report.setting.threads))
+    if report.setting.primitive_cache is not None:
+        found["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = str(report.setting.primitive_cache)
+    return {**found, **report.environment.applied}
+
+
+def python(report: RunReport, said: str, script: str) -> Optional[str]:
+    """Return Python that runs a model like the process that was measured, to paste into a server.
+
+    ``None`` if there is none for the engine.
+
+    Args:
+        report: of one process of the setting.
+        said: what is known of its speed, in a sentence.
+        script: how the workload gets a graph (``Workload.script``).
+    """
+    setting = report.setting
+    given = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(variables(report).items()))
+    head = [f'"""Run {report.workload} as \'modelzoo tune\' found it: {words(explicit(report))}', "", said]
+    if setting.thp != "default":
+        head += ["", f"Transparent huge pages are {setting.thp} for the process: prctl(PR_SET_THP_DISABLE)."]
+    head += ["", "Start the process with these environment variables:", "", f"    {given}", '"""', ""]
+    if setting.engine != "torch":
+        own = recipe_engines.lines(report)
+        return None if own is None else "\n".join([*head, *own, ""])
+    return "\n".join([*head, *_torch(report, script), ""])
+
+
+def _torch(report: RunReport, script: str) -> list[str]:
+    setting = report.setting
+    return [
+        "import torch",
+        *(["import torch._inductor.config"] if setting.mode not in ("eager", "script") else []),
+        "",
+        f"torch.set_num_threads({setting.threads})",
+        *map(_switch, report.switches),
+        "",
+        "",
+        "def converted(value):",
+        '    """Convert arguments to the device, data type and memory format of the model."""',
+        "    if isinstance(value, (list, tuple)):",
+        "        return type(value)(converted(each) for each in value)",
+        "    if not isinstance(value, torch.Tensor):",
+        "        return value",
+        f"    value = value.to({setting.device!r})",
+        *(
+            ["    value = value.to(torch.bfloat16) if value.is_floating_point() else value"]
+            if setting.bf16_method == "cast"
+            else []
+        ),
+        *(
+            ["    return value.contiguous(memory_format=torch.channels_last) if value.dim() == 4 else value"]
+            if setting.channels_last
+            else ["    return value"]
+        ),
+        "",
+        "",
+        "def optimized(model, *example):",
+        f'    """Return what runs ``model`` on arguments of the shapes of ``example``: batches of {setting.batch}."""',
+        f"    model = model.eval().to({setting.device!r})",
+        *(["    model = model.to(torch.bfloat16)"] if setting.bf16_method == "cast" else []),
+        *(["    model = model.to(memory_format=torch.channels_last)"] if setting.channels_last else []),
+        *_mode_lines(setting, script),
+        "",
+        "    def call(*args):",
+        f"        with torch.inference_mode(){_autocast(setting)}:",
+        "            return run(*converted(args))",
+        "",
+        "    for _ in range(2):  # compiles, and specializes to the shapes",
+        "        call(*example)",
+        "    return call",
+    ]
+
+
+def _mode_lines(setting: ResolvedSetting, script: str) -> Sequence[str]:
+    frozen = "    torch._inductor.config.freezing = True"
+    if setting.mode == "compile":
+        return [frozen, "    run = torch.compile(model)"]
+    if setting.mode == "max-autotune":
+        return [frozen, '    run = torch.compile(model, mode="max-autotune-no-cudagraphs")']
+    if setting.mode == "cpp-wrapper":
+        return [frozen, '    run = torch.compile(model, options={"cpp_wrapper": True})']
+    if setting.mode == "aot":
+        return [
+            f"    with torch.no_grad(){_autocast(setting)}:",
+            "        program = torch.export.export(model, converted(example), strict=False)",
+            '        package = torch._inductor.aoti_compile_and_package(program, inductor_configs={"freezing": True})',
+            "    run = torch._inductor.aoti_load_package(package)",
+        ]
+    if setting.mode == "script":
+        made = "torch.jit.script(model)"
+        if script != "script":
+            made = "torch.jit.trace(model, converted(example), strict=False, check_trace=False)"
+        return [
+            f"    with torch.inference_mode(){_autocast(setting, cached=False)}:",
+            f"        run = torch.jit.optimize_for_inference(torch.jit.freeze({made}))",
+        ]
+    return ["    run = model"]
+
+
+def _autocast(setting: ResolvedSetting, *, cached: bool = True) -> str:
+    if setting.bf16_method != "autocast":
+        return ""
+    cache = "" if cached else ", cache_enabled=False"
+    return f", torch.autocast({setting.device.split(':')[0]!r}, dtype=torch.bfloat16{cache})"
+
+
+def _switch(text: str) -> str:
+    """A switch as it was recorded, as a statement: ``torch.backends.mkldnn.conv.fp32_precision = "ieee"``."""
+    assigned, called = _ASSIGNED.fullmatch(text), _CALLED.fullmatch(text)
+    if assigned and assigned[1] == "torch.backends.mkldnn.enabled":
+        return f"torch.backends.mkldnn.set_flags({assigned[2]})"
+    if assigned:
+        return f"{assigned[1]} = {_literal(assigned[2])}"
+    return f"{called[1]}({_literal(called[2])})" if called else f"# {text}"
+
+
+def _literal(text: str) -> str:
+    return text if text in ("True", "False") or text.isdigit() else f'"{text}"'

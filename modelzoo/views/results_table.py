@@ -1,0 +1,185 @@
+"""The table of a call, one row per workload and setting: as narrow as what it says allows.
+
+What all rows share stands above it. A column that says the same of every row, or that the sentences below the table
+repeat, is left out if the table would be too wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Callable
+
+from modelzoo import formatting, stats
+from modelzoo.document import Column, Table, Text, Tone
+from modelzoo.formatting import MISSING
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.results.summary import SummaryRow
+from modelzoo.stats import SpeedVerdict
+from modelzoo.views import differences
+from modelzoo.views.differences import UNKNOWN, ShownRow
+
+VERDICT_TONE = {
+    SpeedVerdict.FASTER: Tone.BETTER,
+    SpeedVerdict.SLOWER: Tone.WORSE,
+    SpeedVerdict.SAME: Tone.SAME,
+    SpeedVerdict.AMBIGUOUS: Tone.OPEN,
+    SpeedVerdict.REFUSED: Tone.BAD,
+}
+VALIDITY_TONE = {
+    ValidityVerdict.VALID.value: Tone.BETTER,
+    ValidityVerdict.NOT_VALID.value: Tone.BAD,
+    ValidityVerdict.INCONCLUSIVE.value: Tone.OPEN,
+    ValidityVerdict.CANNOT_JUDGE.value: Tone.OPEN,
+}
+PROOF = {
+    ProofVerdict.FP32: "{}",
+    ProofVerdict.NOT_FP32: "NOT {}",
+    ProofVerdict.ACTIVE: "{}",
+    ProofVerdict.PARTLY: "partly {}",
+    ProofVerdict.NOT_ACTIVE: "NOT {}",
+}
+"""What really ran, by the verdict of the audit, as a template for the precision that was asked for."""
+FORWARD = "one forward batch"
+"""What is timed without stages."""
+
+
+def table(shown: Sequence[ShownRow]) -> Table:
+    """Return the table; its caption is what all rows share."""
+    note = _corrected([each.row for each in shown])
+    return Table(", ".join(differences.shared(shown)), tuple(_columns(shown)), note, is_brief=True)
+
+
+def _columns(shown: Sequence[ShownRow]) -> list[Column]:
+    """All columns that have something to say about these rows."""
+    rows = [each.row for each in shown]
+    found = _name_columns(shown)
+    found.append(
+        Column("latency", tuple(map(_latency, rows)), True, tones=tuple(map(_latency_tone, rows)), meaning=_timed(rows))
+    )
+    spans = [row.spans for row in rows]
+    if any(spans):
+        found.append(Column("issue", tuple(formatting.seconds(each.issue if each else None) for each in spans), True))
+        device = tuple(formatting.seconds(each.device if each else None) for each in spans)
+        found.append(Column("device time", device, True))
+    if any(row.adjusted for row in rows):
+        usual = Text("adjusted: the latency at this machine's usual speed")
+        found.append(_column("adjusted", rows, lambda row: interval(row.adjusted), order=3, meaning=usual))
+    batches = {row.batch for row in rows if row.batch}
+    units = {row.unit for row in rows if row.unit}
+    title = f"{units.pop()}/s" if len(units) == 1 else "items/s"
+    # For one batch size, the latency says the same.
+    order = 0 if len(batches) == 1 else None
+    found.append(_column(title, rows, _throughput, order))
+    if any(row.verdict for row in rows):
+        compared = "speedup" if len(batches) <= 1 else f"speedup in {title}"
+        found.append(_column(compared, rows, lambda row: ratio(row.speedup) if row.verdict else ""))
+        verdicts = [row.verdict.outcome if row.verdict else None for row in rows]
+        tones = tuple(VERDICT_TONE[each] if each else Tone.PLAIN for each in verdicts)
+        found.append(Column("verdict", tuple(str(each or "") for each in verdicts), tones=tones))
+    if not all(is_proven(row) for row in rows):
+        tones = tuple(Tone.PLAIN if is_proven(row) else Tone.BAD for row in rows)
+        found.append(Column("ran in", tuple(map(ran_in, rows)), order=2, tones=tones))
+    if any(row.agreement for row in rows):
+        tones = tuple(Tone.BAD if row.agreement and row.agreement.is_same is False else Tone.PLAIN for row in rows)
+        error = Text("output error: mean error ÷ mean |output| against torch in fp32")
+        found.append(Column("output error", tuple(map(output_error, rows)), True, 1, tones, error))
+    if any(row.valid for row in rows):
+        words = tuple(row.valid.partition(":")[0] or MISSING for row in rows)
+        tones = tuple(VALIDITY_TONE.get(word, Tone.PLAIN) for word in words)
+        found.append(Column("predictions", words, order=1, tones=tones))
+    return found
+
+
+def _name_columns(shown: Sequence[ShownRow]) -> list[Column]:
+    """The workload, named in its first row only, and what differs between the settings."""
+    names = [each.row.workload for each in shown]
+    found = []
+    if len(set(names)) > 1:
+        first = tuple("" if index and names[index - 1] == name else name for index, name in enumerate(names))
+        found.append(Column("workload", first))
+    texts = differences.texts(shown)
+    for name in differences.varied(shown):
+        cells = [values.get(name, UNKNOWN) or MISSING for values in texts]
+        found.append(Column(name, tuple(cells), is_number=all(cell.isdigit() or cell == MISSING for cell in cells)))
+    return found
+
+
+def _column(
+    title: str,
+    rows: Sequence[SummaryRow],
+    text: Callable[[SummaryRow], str],
+    order: int | None = None,
+    meaning: Text | None = None,
+) -> Column:
+    return Column(title, tuple(map(text, rows)), True, order, meaning=meaning)
+
+
+def _timed(rows: Sequence[SummaryRow]) -> Text:
+    timed = dict.fromkeys(timed_unit(row) for row in rows) or {FORWARD: None}
+    of = ", or of ".join(timed)
+    return Text(f"latency of {of}: geometric mean of the processes' medians, with its 95 % interval")
+
+
+def _corrected(rows: Sequence[SummaryRow]) -> Text | None:
+    compared = sum(row.verdict is not None and row.speedup is not None for row in rows)
+    if compared < 2:
+        return None
+    return Text(f"The verdicts are corrected for {compared} comparisons, the intervals of the speedups are not.")
+
+
+# Cells
+
+
+def timed_unit(row: SummaryRow) -> str:
+    """What the latency of a row is the time of."""
+    if row.in_flight is None:
+        return FORWARD
+    if row.in_flight == 1:
+        return "one batch through all stages"
+    return f"one finished batch with {row.in_flight} in flight"
+
+
+def interval(found: stats.Interval | None) -> str:
+    """``56.1 ms ±1.3 %``, rounded as the interval allows; of the interval the larger side if the two differ."""
+    return MISSING if found is None else formatting.seconds_within(found.value, found.half_width)
+
+
+def ratio(found: stats.Interval | None) -> str:
+    """``0.62× [0.60, 0.64]``."""
+    return MISSING if found is None else formatting.ratio(found.value, found.low, found.high)
+
+
+def ran_in(row: SummaryRow) -> str:
+    """The precision that the audit found, in a word or two; without an audit, what the canary showed."""
+    if row.proof_verdict is None:
+        return f"canary: {row.canary}" if row.canary else MISSING
+    return PROOF.get(row.proof_verdict, "unknown").format(row.precision)
+
+
+def output_error(row: SummaryRow) -> str:
+    """Mean error ÷ mean |output| against torch in fp32."""
+    worst = row.agreement.worst if row.agreement is not None else None
+    if worst is None:
+        return MISSING
+    return "not finite" if worst.relative is None else f"{worst.relative:.1e}"
+
+
+def is_proven(row: SummaryRow) -> bool:
+    """Whether the audit found the precision that was asked for."""
+    return row.proof_verdict is (ProofVerdict.FP32 if row.precision == "fp32" else ProofVerdict.ACTIVE)
+
+
+def _latency(row: SummaryRow) -> str:
+    return interval(row.latency) if row.latency else "failed" if row.errors else "not timed"
+
+
+def _throughput(row: SummaryRow) -> str:
+    """Rounded as the interval of the latency allows."""
+    if row.throughput is None or row.latency is None:
+        return MISSING
+    return formatting.rounded(row.throughput, row.throughput * row.latency.half_width)
+
+
+def _latency_tone(row: SummaryRow) -> Tone:
+    return Tone.PLAIN if row.latency else Tone.BAD

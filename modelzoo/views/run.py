@@ -1,0 +1,81 @@
+"""What a call of ``modelzoo run`` found, as a document. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modelzoo.document import Block, Notice, Notices, Section, Table, Text, lines, named
+from modelzoo.frozen import replace
+from modelzoo.records.run import Result
+from modelzoo.results.adjustment import adjustment
+from modelzoo.results.pipeline import pipelines
+from modelzoo.results.summary import SummaryRow
+from modelzoo.views import findings, kernel_tables, results_table, stages
+from modelzoo.views.conditions import grouped_conditions, grouped_failures
+from modelzoo.views.details import detail_lines
+from modelzoo.views.differences import ShownRow, machine, shown_rows
+from modelzoo.warning import Severity
+
+SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", Severity.NOTE: "note"}
+"""What a condition begins with."""
+
+
+def document(result: Result, rows: Sequence[SummaryRow], *, details: bool = False) -> list[Block]:
+    """Return the table, one sentence per workload, what failed, and the conditions that matter.
+
+    Args:
+        result: what was measured.
+        rows: those of ``summary.rows(result)``, at least one.
+        details: also the details of each row, and the conditions that are mere notes.
+    """
+    shown = shown_rows(result, rows)
+    said = findings.sentences(shown)
+    said["this machine"] = findings.steadiness(adjustment(result))
+    where = machine(shown)
+    blocks: list[Block] = [
+        *([lines(where)] if where else []),
+        results_table.table(shown),
+        *_stages(result),
+        named([(about, text) for about, text in said.items() if text], title="Within this session"),
+    ]
+    notices = [each for each in conditions(shown) if details or each.severity < Severity.NOTE]
+    blocks += [Notices(tuple(notices))] if notices else []
+    if details:
+        blocks += [replace(lines(*detail_lines(each)), title=f"{each.row.workload} {each.row.label}") for each in shown]
+    return blocks
+
+
+def conditions(shown: Sequence[ShownRow]) -> list[Notice]:
+    """Return what failed, and what may distort these rows, the most harmful first."""
+    found = [Notice(Severity.INVALIDATES, "failed", names, Text(error)) for names, error in grouped_failures(shown)]
+    for each in grouped_conditions(shown):
+        word = SEVERITY_WORD[each.severity]
+        found.append(Notice(each.severity, word, each.concerns, Text(each.message), Text(each.hint)))
+    return found
+
+
+def _stages(result: Result) -> list[Block]:
+    """The stages of the pipelines; nothing if the model alone was timed."""
+    found = pipelines(result)
+    if not found:
+        return []
+    said = [(f"{each.workload} {each.label}", text) for each in found for text in stages.sentences(each)]
+    table = Table("Stages", tuple(stages.columns(found)), Text(stages.caption(found)))
+    return [Section("Stages", (table, named(said)))]
+
+
+def kernels(result: Result) -> list[Block]:
+    """Return the kernel evidence and the operator tables of each setting's first process that has them."""
+    found: list[Block] = []
+    for group, runs in result.groups().items():
+        title = f"{runs[0].workload} {result.label(group)}"
+        reports = [run.report for run in runs if run.report is not None]
+        evidence = next((report.evidence for report in reports if report.evidence is not None), None)
+        profile = next((report.profile for report in reports if report.profile is not None), None)
+        if evidence is not None:
+            tables = tuple(kernel_tables.evidence_tables(evidence))
+            found.append(Section(f"{title}: kernels of {evidence.iterations} audited passes", tables))
+        if profile is not None:
+            tables = tuple(kernel_tables.profile_tables(profile))
+            found.append(Section(f"{title}: operators, profiled after the timing", tables))
+    return found

@@ -1,0 +1,126 @@
+"""The stages of pipelines as a table and in sentences. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modelzoo import formatting
+from modelzoo.document import Column
+from modelzoo.records.pipeline import SYNCHRONIZED, Place
+from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels, StageLevel
+from modelzoo.views.results_table import interval
+
+END_TO_END, SUM = "end to end", "sum of the stages"
+PER_BATCH = "per finished batch"
+CPU = "cpu"
+
+
+def columns(found: Sequence[PipelineLevels]) -> list[Column]:
+    """One row per stage, then their sum, the end-to-end time and, with several in flight, the time per batch."""
+    rows = [row for each in found for row in _rows(each)]
+    first = [index == 0 or rows[index][:2] != rows[index - 1][:2] for index in range(len(rows))]
+    names = [tuple(row[part] if new else "" for row, new in zip(rows, first)) for part in (0, 1)]
+    return [
+        *([Column("workload", names[0])] if len({each.workload for each in found}) > 1 else []),
+        *([Column("setting", names[1])] if len({each.label for each in found}) > 1 else []),
+        Column("stage", tuple(row[2] for row in rows)),
+        Column("on", tuple(row[3] for row in rows)),
+        Column("time", tuple(row[4] for row in rows), is_number=True),
+        Column("share", tuple(row[5] for row in rows), is_number=True),
+    ]
+
+
+def _rows(each: PipelineLevels) -> list[tuple[str, ...]]:
+    name = (each.workload, each.label)
+    rows: list[tuple[str, ...]] = [
+        (*name, level.stage.name, place_of(each, level), interval(level.seconds), share(level.share))
+        for level in each.stages
+    ]
+    if each.per_batch is None:
+        rows.append((*name, SUM, "", formatting.seconds(each.sum), share(each.sum / each.end_to_end.value)))
+        rows.append((*name, END_TO_END, "", interval(each.end_to_end), ""))
+    else:
+        rows.append((*name, END_TO_END, "", interval(each.end_to_end), ""))
+        rows.append((*name, PER_BATCH, "", interval(each.per_batch), ""))
+    return rows
+
+
+def place_of(each: PipelineLevels, level: StageLevel) -> str:
+    """Where a stage ran: ``host``, or the device."""
+    return each.device if level.stage.place is Place.DEVICE else str(level.stage.place)
+
+
+def share(value: float) -> str:
+    """``93.1 %``."""
+    return f"{100 * value:.1f} %"
+
+
+def caption(found: Sequence[PipelineLevels]) -> str:
+    """What the columns mean."""
+    said = (
+        "stages of the pipeline: time per batch, the geometric mean of the processes' medians with its 95 % interval; "
+    )
+    said += "share of the sum of the stages"
+    if any(each.per_batch is None for each in found):
+        said += " (in the row of that sum: of the end-to-end time)"
+    if any(each.per_batch is not None for each in found):
+        said += "; with several batches in flight, stages overlap, and each takes longer than it would alone"
+    return said
+
+
+def sentences(each: PipelineLevels) -> list[str]:
+    """The bottleneck, whether the stages add up, and what timing them costs."""
+    found = [bottleneck(each)]
+    if each.per_batch is not None:
+        rate = formatting.rounded(each.throughput, each.throughput * each.time.half_width)
+        found.append(f"{each.in_flight} batches in flight: {rate} {each.unit}/s")
+    if each.within_passes is not None:
+        found.append(sum_text(each))
+    if each.timing_cost is not None:
+        found.append(cost_text(each))
+    return found
+
+
+def bottleneck(each: PipelineLevels) -> str:
+    """Name the stage that takes most of the time, and say how busy the device is."""
+    slowest = max(each.stages, key=lambda level: level.seconds.value)
+    device = "the device (here the CPU)" if each.device == CPU else each.device
+    busy = f"{device} is busy {share(min(1.0, each.device_busy))} of the time"
+    if each.per_batch is None:
+        rest = sum(level.share for level in each.stages if level.stage.place is Place.HOST)
+        text = f"bottleneck: {slowest.stage.name}, {share(slowest.share)} of the stages' time"
+        return f"{text}; {busy}, the stages of the host take {share(rest)}"
+    spent, whole = formatting.seconds(slowest.seconds.value), formatting.seconds(each.time.value)
+    return f"bottleneck: {slowest.stage.name}, {spent} of the {whole} per finished batch; {busy}"
+
+
+def sum_text(each: PipelineLevels) -> str:
+    """Say whether the stages add up to the end-to-end time, of the levels in the table and within each pass."""
+    assert each.within_passes is not None
+    levels = each.sum / each.end_to_end.value
+    if each.adds_up:
+        return f"the stages add up to {share(levels)} of the end-to-end time"
+    limit = f"{100 * SUM_TOLERANCE:.0f} %"
+    if abs(each.within_passes - 1) > SUM_TOLERANCE:
+        return (
+            f"the stages add up to {share(each.within_passes)} of the end-to-end time of a pass, which is more than "
+            f"{limit} off: some work is in no stage, or a stage is declared in the wrong place"
+        )
+    return (
+        f"the stages add up to {share(levels)} of the end-to-end time, although to {share(each.within_passes)} within "
+        "each pass: the times scatter too much for medians to add up; measure longer"
+    )
+
+
+def cost_text(each: PipelineLevels) -> str:
+    """Say what a synchronization after each stage costs; on a CPU, where there is none, what the time stamps cost."""
+    assert each.timing_cost is not None
+    low, value, high = (
+        100 * (bound - 1) for bound in (each.timing_cost.low, each.timing_cost.value, each.timing_cost.high)
+    )
+    known = f"{value:+.1f} %"
+    if each.timing_cost.half_width < 1:
+        known += f" [{low:+.1f}, {high:+.1f}]"
+    if each.other_series == SYNCHRONIZED:
+        return f"a synchronization after each stage changes the end-to-end time by {known}"
+    return f"time stamps between the stages change the end-to-end time by {known}"

@@ -1,0 +1,297 @@
+"""What many instances achieved, for people: the table, the answer in a sentence, notes. Pure."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from typing import Optional
+
+from modelzoo import stats
+from modelzoo.document import Block, Column, Section, Table, Text, Tone, lines, named
+from modelzoo.formatting import MISSING, rounded, seconds, significant
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.run import Result
+from modelzoo.records.throughput import Smt, Throughput
+from modelzoo.results import throughput as results
+from modelzoo.results.counting import LEAST
+from modelzoo.results.instance_proof import kernels_sentence, placement_sentence
+from modelzoo.results.throughput import Backing, Recommendation, Row
+from modelzoo.stats.latency_bound import BoundOutcome
+from modelzoo.views import soak
+from modelzoo.views.results_table import ratio
+
+_NAMED = 4
+"""Stragglers that are named one by one."""
+
+
+def document(result: Result) -> list[Block]:
+    """Return the answer, the configurations, the confirmation, the soak test, and what qualifies them."""
+    found, rows = results.of(result), results.rows(result)
+    shown: list[Block] = [
+        named([(found.workload, answer(result))], stands_out=True),
+        Table("Configurations", tuple(columns(result, rows)), Text(caption(result))),
+    ]
+    again = results.confirmed(result)
+    if again:
+        shown.append(Table(CONFIRMATION, tuple(columns(result, again))))
+    if found.soak is not None:
+        title = f"Soak test of {found.configurations[found.soak.configuration].name}"
+        points = (Table(title, tuple(soak.columns(found.soak))),) if found.soak.points else ()
+        shown.append(Section(title, (*points, lines(*soak.lines(found.soak)))))
+    said = notes(result, rows)
+    return [*shown, named(("note", note) for note in said)] if said else shown
+
+
+def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
+    """The configurations as a table."""
+    found = results.of(result)
+    cells = [_cells(found, row) for row in rows]
+    optional = {"p95": 0, "rounds": 1, "p90": 2, "efficiency": 3, "bandwidth": 4, "compute ceiling": 5}
+    titles = [title for title in cells[0] if any(each[title] != MISSING for each in cells)] if cells else []
+    text = ("configuration", "setting", "bound")
+    best = results.best(rows, found.bound)
+    tones = tuple(Tone.STRONG if row is best else Tone.FAINT if row.dropped else Tone.PLAIN for row in rows)
+    return [
+        Column(title, tuple(each[title] for each in cells), title not in text, optional.get(title), tones)
+        for title in titles
+    ]
+
+
+def _cells(found: Throughput, row: Row) -> dict[str, str]:
+    bound = found.bound
+    cost = results.cost_per_million(found, row)
+    shown = {
+        "configuration": row.configuration.name,
+        "setting": row.setting or MISSING,
+        "rounds": str(row.rounds or MISSING),
+        f"{found.unit}/s": "failed" if row.throughput is None and row.failed else rate(row.throughput),
+        "counting": MISSING if math.isinf(row.off) else f"±{100 * row.off:.1f} %",
+        "p50": seconds(row.percentiles.get("p50"), 3),
+        "p90": seconds(row.percentiles.get("p90"), 3),
+        "p95": seconds(row.percentiles.get("p95"), 3),
+        "p99": seconds(row.percentiles.get("p99"), 3),
+        "bound": MISSING if bound is None else _bound(row),
+        "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
+        "efficiency": MISSING if row.efficiency is None else f"{row.efficiency:.0%}",
+        "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
+        "compute ceiling": MISSING if row.compute is None else f"{row.compute:.0%}",
+        "bandwidth": MISSING if row.bandwidth is None else f"{row.bandwidth:.0%}",
+        "cost per million": MISSING if cost is None else money(found, cost),
+    }
+    if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):
+        shown[bound.name] = seconds(row.bounded, 3)
+    return shown
+
+
+def rate(found: Optional[stats.Interval]) -> str:
+    """``35.1 ±1.3 %``; without the interval if there was only one round."""
+    if found is None:
+        return MISSING
+    if not math.isfinite(found.high):
+        return significant(found.value, 3)
+    return f"{rounded(found.value, found.value * found.half_width)} ±{100 * found.half_width:.1f} %"
+
+
+def money(found: Throughput, cost: stats.Interval) -> str:
+    """``1.23 USD``."""
+    currency = f" {found.price.currency}" if found.price is not None and found.price.currency else ""
+    return f"{significant(cost.value, 3)}{currency}"
+
+
+def _ratio(found: stats.Interval) -> str:
+    """``3.92× [3.88, 3.96]``; without the interval if there was only one round."""
+    return ratio(found) if math.isfinite(found.high) else f"{found.value:.2f}×"
+
+
+def _bound(row: Row) -> str:
+    return MISSING if row.judged is None or not row.rounds else row.judged.outcome.value
+
+
+def caption(result: Result) -> str:
+    """What was measured, and how."""
+    found = results.of(result)
+    report = results.context(result, found.configurations[0].group)
+    engine = "" if report is None else f", {report.engine} {report.versions.get(report.engine, '')}".rstrip()
+    precision = "" if report is None else f" {report.setting.precision}"
+    return (
+        f"{found.workload}{precision}{engine} on {found.machine.cpu}: {found.topology.text}. Throughput of all "
+        "instances together in the window in which all ran, with the 95 % interval over rounds; latency of one batch, "
+        "over all instances. Counting: how far the count of batches may be off, ± 1 per instance."
+    )
+
+
+CONFIRMATION = "The best configuration, measured again in rounds of their own"
+"""What the rows of the confirmation are."""
+
+
+def answer(result: Result) -> str:
+    """The best configuration in one sentence, to be put after the name of the workload."""
+    found, recommended = results.of(result), results.recommendation(result)
+    if recommended is None:
+        return _no_answer(found, results.rows(result))
+    best, bound = recommended.row, found.bound
+    said = f"{_subject(best, bound)}: {rate(best.throughput)} {found.unit}/s{_backed(recommended)}"
+    if best.latency is not None:
+        shown = best.bounded if bound is not None and best.bounded is not None else best.latency
+        name = bound.name if bound is not None and best.bounded is not None else "median"
+        said += f", with a {name} latency of {seconds(shown, 3)}"
+    if best.scaling is not None:
+        said += f", {_ratio(best.scaling)} that of one instance"
+    cost = results.cost_per_million(found, best)
+    if cost is not None:
+        said += f"; a million {found.unit} cost {money(found, cost)}"
+    if recommended.ties:
+        said += f". Not told apart from it: {'; '.join(row.configuration.name for row in recommended.ties)}"
+    return said + "."
+
+
+def _subject(best: Row, bound: Optional[LatencyBound]) -> str:
+    """What the recommended configuration is, and whether it meets the bound."""
+    name = best.configuration.name
+    if bound is None:
+        return f"{name} has the highest throughput"
+    if best.meets:
+        return f"{name} has the highest throughput among those that meet {bound.text}"
+    if best.meets is False:
+        return f"{name} seemed the fastest that meets {bound.text}, but did not meet it when it was measured again"
+    return f"{name} is the fastest that may meet {bound.text}, but whether it does cannot be said{_wanting(best)}"
+
+
+def _wanting(row: Row) -> str:
+    """What would decide whether the bound is met, in parentheses; empty if that cannot be said."""
+    if row.judged is None:
+        return ""
+    if row.judged.more_samples:
+        more = row.judged.more_samples
+        return f" ({more:,} more batch{'es' if more > 1 else ''} per round would be the least: give --seconds)"
+    if row.rounds < 2:
+        return " (it takes two rounds at least: --rounds)"
+    if row.judged.more_rounds:
+        more = row.judged.more_rounds
+        return f" (about {more:,} more round{'s' if more > 1 else ''} would decide: --rounds)"
+    return ""
+
+
+def _backed(recommended: Recommendation) -> str:
+    """What the throughput rests on, if anything was chosen."""
+    row = recommended.row
+    if recommended.backing is Backing.CONFIRMED:
+        again = "once" if row.rounds == 1 else f"in {row.rounds} rounds"
+        return f", measured again {again} after the choice"
+    if recommended.backing is Backing.UNCONFIRMED:
+        return (
+            ", which is not confirmed: it comes from the rounds that chose it, and the best of several is partly luck"
+        )
+    return ""
+
+
+def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
+    bound = found.bound
+    if bound is None or not any(row.throughput is not None for row in rows):
+        return "no configuration could be measured."
+    known = [row for row in rows if row.bounded is not None]
+    if not known:
+        return f"no configuration is known to meet {bound.text}; most batches took longer in all of them."
+    nearest = min(known, key=lambda row: row.bounded or math.inf)
+    return (
+        f"no configuration is known to meet {bound.text}; the nearest is {nearest.configuration.name} with a "
+        f"{bound.name} of {seconds(nearest.bounded, 3)}."
+    )
+
+
+def command(result: Result, workload: str) -> Optional[str]:
+    """The command line that measures the best configuration alone; ``None`` if there is none."""
+    found, recommended = results.of(result), results.recommendation(result)
+    if recommended is None:
+        return None
+    own = recommended.row.configuration
+    words = ["modelzoo", "throughput", workload, "--instances", str(own.instances)]
+    words += ["--cores-per-instance", str(own.cores), "--batch", str(own.batch)]
+    words += ["--smt", "on"] if own.smt is Smt.ON else []
+    words += ["--slo", found.bound.text] if found.bound is not None else []
+    return shlex.join([*words, *_setting_words(result.command, workload)])
+
+
+_OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price", "--soak"}
+_OWN |= {"--rounds", "--seconds"}
+_OWN |= {"--json-dir", "--store", "--bind"}  # of a fleet
+
+
+def _setting_words(given: Sequence[str], workload: str) -> list[str]:
+    """The options of the call that decide the setting, as they were given, before or after the workload."""
+    words, kept, skip = list(given), list[str](), False
+    start = words.index("throughput") + 1 if "throughput" in words else len(words)
+    for word in words[start:]:
+        if skip:
+            skip = False
+        elif word.startswith("--") and word.partition("=")[0] in _OWN:
+            skip = "=" not in word
+        else:
+            kept.append(word)
+    if workload in kept:
+        kept.remove(workload)
+    return kept
+
+
+def notes(result: Result, rows: Sequence[Row]) -> list[str]:
+    """What qualifies the table: counts that are too small, stragglers, proof, what failed or was dropped."""
+    found, again = results.of(result), results.confirmed(result)
+    said: list[str] = []
+    for row in rows:
+        name = row.configuration.name
+        if row.is_short:
+            said.append(
+                f"{name}: an instance completed only {row.fewest} batches inside the window, fewer than "
+                f"{LEAST}; the count may be off by {100 * row.off:.1f} %"
+            )
+        if row.rounds == 1:
+            said.append(f"{name}: one round, so there is no interval")
+        said += [f"{name}: {text}" for text in _straggler_lines(row)]
+        said += [f"{name}: failed: {error}" for error in row.errors]
+        if row.dropped:
+            said.append(f"{name}: {row.dropped}")
+        elif row.judged is not None and row.judged.outcome is BoundOutcome.UNDECIDED and row.rounds:
+            said.append(f"{name}: whether it meets the bound cannot be said with 99 % confidence{_wanting(row)}")
+    said += [f"{row.configuration.name}, measured again: failed: {error}" for row in again for error in row.errors]
+    said += _per_row(rows, [kernels_sentence(result, row) for row in rows], "every configuration")
+    said += _per_row(rows, [placement_sentence(found, row) for row in rows], "every configuration")
+    said += _usage_lines(found)
+    return said
+
+
+def _straggler_lines(row: Row) -> list[str]:
+    lines = []
+    for number, (share, rounds) in list(row.stragglers.items())[:_NAMED]:
+        cpus = row.configuration.places[number].cpus
+        listed = ", ".join(map(str, cpus[:4])) + (" …" if len(cpus) > 4 else "")
+        lines.append(
+            f"instance {number} on CPU {listed} completed {share:.0%} of the median instance's batches in {rounds} "
+            f"of {row.rounds} rounds"
+        )
+    more = len(row.stragglers) - _NAMED
+    return [*lines, f"and {more} more stragglers"] if more > 0 else lines
+
+
+def _per_row(rows: Sequence[Row], sentences: Sequence[str], everywhere: str) -> list[str]:
+    """One line if all rows say the same, apart from numbers of instances; else one for each."""
+    said = [(row, text) for row, text in zip(rows, sentences) if text]
+    kinds = {"".join(c for c in text if not c.isdigit()) for _, text in said}
+    if len(kinds) == 1 and len(said) > 1 and ("in all " in said[0][1] or len({text for _, text in said}) == 1):
+        text = said[0][1]
+        if len({each for _, each in said}) > 1:
+            text = text.replace(text.partition("in all ")[2].partition(" ")[0] + " ", "", 1)
+        return [f"{everywhere}: {text}"]
+    return [f"{row.configuration.name}: {text}" for row, text in said]
+
+
+def _usage_lines(found: Throughput) -> list[str]:
+    """What else used the CPUs."""
+    other = [run.usage.other_cores for run in found.runs if run.usage is not None and run.usage.other_cores is not None]
+    steal = [run.usage.steal_percent for run in found.runs if run.usage is not None and run.usage.steal_percent]
+    lines = []
+    if other and max(other) > 0.1:
+        lines.append(f"other programs used up to {max(other):.1f} cores during a round; stop them")
+    if steal and max(steal) > 1:
+        lines.append(f"the hypervisor took up to {max(steal):.0f} % of the CPU time away during a round")
+    return lines

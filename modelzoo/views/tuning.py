@@ -1,0 +1,174 @@
+"""What a search found: the answer, the ladder to the winner, the candidates, and what was left out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modelzoo import formatting
+from modelzoo.document import Block, Column, Notices, Table, Text, Tone, named
+from modelzoo.formatting import MISSING, duration
+from modelzoo.records.run import Result, RunReport
+from modelzoo.records.tuning import ExclusionKind, Goal, StageKind
+from modelzoo.results import summary
+from modelzoo.results import tuning as results
+from modelzoo.results.tuning import Candidate, Rung
+from modelzoo.stats import SpeedVerdict
+from modelzoo.views.differences import shown_rows
+from modelzoo.views.results_table import interval, ratio
+from modelzoo.views.run import conditions
+from modelzoo.warning import Severity
+
+_IN_THE_SEARCH = (
+    "In the search, each candidate was compared with the default in the same rounds; the best of many looks faster "
+    "than it is. Only the confirmation says how fast the winner is."
+)
+
+
+def document(result: Result) -> list[Block]:
+    """Return what a search found, and what qualifies the confirmation of its winner."""
+    part = results.confirmation(result)
+    shown = shown_rows(part, summary.rows(part)) if part is not None else []
+    notices = [each for each in conditions(shown) if each.severity < Severity.NOTE]
+    return [*blocks(result), *([Notices(tuple(notices))] if notices else [])]
+
+
+def blocks(result: Result) -> list[Block]:
+    """Return the answer, the steps to the winner, every candidate, and what was left out."""
+    tuning, candidates, rungs = results.of(result), results.candidates(result), results.ladder(result)
+    tied = ties(result)
+    answer = [(tuning.workload, headline(result)), *([("ties", tied)] if tied else [])]
+    found: list[Block] = [named(answer, stands_out=True)]
+    if len(rungs) > 1:
+        found.append(Table("The steps from the default to the winner", tuple(_ladder_columns(rungs))))
+    if any(each.speed for each in candidates):
+        found.append(Table(_caption(result), tuple(_candidate_columns(candidates)), Text(_IN_THE_SEARCH)))
+    out = [*_excluded(candidates), *_left_out(result)]
+    return (
+        [*found, named(out, title="Candidates that are out, and what the grid does not contain here")] if out else found
+    )
+
+
+def headline(result: Result) -> str:
+    """Return the answer in a sentence."""
+    tuning = results.of(result)
+    if tuning.choice is None:
+        return "the search was interrupted before anything was chosen; --resume goes on with it"
+    default = result.label(0)
+    if not tuning.choice.winner:
+        return f"nothing is faster here than the default, {default}: {_closest(result)}"
+    winner, speed = result.label(tuning.choice.winner), results.confirmed(result)
+    if speed is None or speed.ratio is None:
+        why = "they cannot be compared" if speed is not None else "there was no time to measure it again"
+        reason = speed.verdict.reason if speed is not None else "give a larger --budget"
+        return f"the fastest seemed to be {winner}, but {why}: {reason}"
+    said = f"{ratio(speed.ratio)} the {results.SPEED_OF[tuning.goal]} of the default, measured again in new processes"
+    if speed.verdict.outcome is SpeedVerdict.FASTER:
+        return f"the fastest is {winner}: {said}"
+    return (
+        f"nothing is proven to be faster here than the default, {default}: {winner} seemed so, and has {said}, which "
+        f"is {speed.verdict.outcome} ({speed.verdict.reason})"
+    )
+
+
+def _closest(result: Result) -> str:
+    found = [each for each in results.candidates(result) if each.speed is not None]
+    if not found:
+        return "no candidate could be measured"
+    best = max(found, key=lambda each: each.speed.value if each.speed is not None else 0.0)
+    rounds = f"{best.rounds} round{'s' if best.rounds > 1 else ''}"
+    return f"the fastest of {len(found)} candidates, {best.label}, had {ratio(best.speed)} its speed in {rounds}"
+
+
+def ties(result: Result) -> str:
+    """Say which candidates the search could not tell apart; empty if there were none."""
+    chosen = results.of(result).choice
+    if chosen is None or not chosen.ties:
+        return ""
+    names = ", ".join(result.label(group) for group in (chosen.best, *chosen.ties) if group != chosen.winner)
+    winner = result.label(chosen.winner)
+    if chosen.winner == chosen.best:
+        return f"the search could not tell {names} from {winner}"
+    return f"the search could not tell {names} from {winner}, which is the simplest of those that seem as fast"
+
+
+def _ladder_columns(rungs: Sequence[Rung]) -> list[Column]:
+    """The steps from the default to the winner as a table."""
+    return [
+        Column("step", tuple(each.label for each in rungs)),
+        Column("latency", tuple(interval(each.latency) for each in rungs), True),
+        Column("speedup", tuple(ratio(each.speed) if each.speed else MISSING for each in rungs), True),
+        Column("gain of the step", tuple(ratio(each.gain) if each.gain else MISSING for each in rungs), True),
+    ]
+
+
+def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
+    """The candidates that were measured as a table, the fastest first; ``excluded_lines`` has the reasons."""
+    timed = [(each, each.speed) for each in found if each.speed is not None]
+    order = [each for each, _ in sorted(timed, key=lambda both: -both[1].value)]
+    return [
+        Column("candidate", tuple(each.label for each in order)),
+        Column("rounds", tuple(str(each.rounds) for each in order), True),
+        Column("in the search", tuple(_search_speed(each) for each in order), True),
+        Column("out", tuple(_out(each) for each in order), tones=tuple(map(_tone, order))),
+    ]
+
+
+def _excluded(found: Sequence[Candidate]) -> list[tuple[str, str]]:
+    """Why candidates are out, unless they are only slower; each reason is said once."""
+    reasons: dict[str, list[str]] = {}
+    for each in found:
+        if each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER:
+            reasons.setdefault(f"{each.exclusion.kind} ({each.exclusion.reason})", []).append(each.label)
+    return [(", ".join(labels), reason) for reason, labels in reasons.items()]
+
+
+def _search_speed(each: Candidate) -> str:
+    if each.speed is None:
+        return MISSING
+    return ratio(each.speed) if each.rounds > 1 else f"{each.speed.value:.2f}×"
+
+
+def _out(each: Candidate) -> str:
+    if each.exclusion is None:
+        return "tie" if each.is_tie else ""
+    return "slower" if each.exclusion.kind is ExclusionKind.SLOWER else str(each.exclusion.kind)
+
+
+def _tone(each: Candidate) -> Tone:
+    is_bad = each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER
+    return Tone.BAD if is_bad else Tone.PLAIN
+
+
+def _left_out(result: Result) -> list[tuple[str, str]]:
+    """What the grid does not contain here, with the reasons; those of several options are said once."""
+    reasons: dict[str, list[str]] = {}
+    for each in results.of(result).left_out:
+        reasons.setdefault(each.reason, []).append(each.what)
+    return [(", ".join(names), reason) for reason, names in reasons.items()]
+
+
+def _caption(result: Result) -> str:
+    """What was searched, in how much time."""
+    tuning = results.of(result)
+    aim = "latency of one batch" if tuning.goal is Goal.LATENCY else "time per item, whatever the batch"
+    stages = [stage for stage in tuning.stages if stage.kind is StageKind.SEARCH]
+    sizes = ", ".join(str(len(stage.groups) - 1) for stage in stages)
+    spent = f"{duration(tuning.spent)} of {duration(tuning.budget)}"
+    return f"{tuning.candidates - 1} candidates for the lowest {aim}; stages with {sizes or 'no'} candidates; {spent}"
+
+
+def winning_report(result: Result) -> RunReport | None:
+    """A report of the setting that is recommended: the winner if it is faster, else the default."""
+    tuning = results.of(result)
+    group = tuning.choice.winner if tuning.choice is not None and results.is_faster(result) else 0
+    return next((run.report for run in reversed(result.runs) if run.group == group and run.report is not None), None)
+
+
+def speed_sentence(result: Result) -> str:
+    """What is known of the speed of the recommended setting."""
+    tuning, speed = results.of(result), results.confirmed(result)
+    if speed is None or speed.ratio is None or not results.is_faster(result):
+        return "the default: nothing was proven to be faster on this machine"
+    low, high = formatting.significant(speed.ratio.low, 3), formatting.significant(speed.ratio.high, 3)
+    measured = f"{formatting.significant(speed.ratio.value, 3)} times ({low} to {high})"
+    return f"{measured} the {results.SPEED_OF[tuning.goal]} of the default, {result.label(0)}"

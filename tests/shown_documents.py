@@ -1,0 +1,221 @@
+"""Every kind of document that a command shows, from results that are stored or made up, always the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import instances
+from compared_hosts import PERFORMANCE, fleet, host
+from example_machine import CEILINGS, LIBRARIES, NOISE, QUIET, SERVER
+from fake_runs import MACHINE, evidence, make, result_of, warning
+from load_results import load as load_of
+from load_results import measured
+from pipelines import pipeline_run
+from places import DATA
+from proven_results import BF16, FP32, session_of, side
+from stored_search import TUNING, searched
+
+from modelzoo.comparison.compare import Question
+from modelzoo.comparison.compare import compare as compared
+from modelzoo.comparison.gate import FailOn, Gate, gate
+from modelzoo.comparison.model import Comparison, Price, Side
+from modelzoo.document import Block
+from modelzoo.fleet.kinds import kinds
+from modelzoo.frozen import replace
+from modelzoo.records.accelerator import Accelerator
+from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.doctor import AcceleratorReport, DoctorReport
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.hosts import FleetComparison
+from modelzoo.records.load import GeneratorPlace, LoadgenRun, NamedValue
+from modelzoo.records.pipeline import MODEL, UNDIVIDED
+from modelzoo.records.run import Result
+from modelzoo.records.sharding import FleetHost, ShardingReport
+from modelzoo.records.throughput import Confirmation, MachinePrice, Soak, SoakPoint
+from modelzoo.records.timing import LATENCY
+from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut
+from modelzoo.results import store, summary
+from modelzoo.results.sessions import over_sessions
+from modelzoo.setting import Setting
+from modelzoo.views import doctor, load, run, sessions, throughput, tuning, validity, weights
+from modelzoo.views import fleet as fleets
+from modelzoo.warning import WarningCode, warning_for
+
+
+def stored(name: str) -> Result:
+    """A result that was really measured."""
+    return store.read(DATA / "results" / "format2" / f"{name}.json")
+
+
+def run_of(result: Result, *, details: bool = False) -> list[Block]:
+    """What ``modelzoo run`` shows of it."""
+    kernels = run.kernels(result) if details else []
+    return [*kernels, *run.document(result, summary.rows(result), details=details)]
+
+
+def several_workloads() -> Result:
+    """Two workloads in two precisions: one faster in bf16, the other unproven, and one that failed."""
+    runs = []
+    for name, factor, verdict in (("resnet50", 0.5, ProofVerdict.ACTIVE), ("bert", 1.001, ProofVerdict.NOT_ACTIVE)):
+        for setting, seconds, proof in (
+            (Setting(), 0.08, ProofVerdict.FP32),
+            (Setting("bf16"), 0.08 * factor, verdict),
+        ):
+            for number in range(4):
+                samples = [seconds * (1 + 0.004 * number)] * 30
+                found = (warning("OTHER_LOAD", "other programs used 1.20 cores during the run", "stop them"),)
+                more = {"evidence": evidence(proof), "warnings": found if name == "bert" else ()}
+                runs.append(make(samples, workload=name, setting=setting, round=number, **more))
+    runs.append(make(None, workload="ssd", error="the worker was ended by SIGKILL: out of memory?"))
+    return result_of(*runs)
+
+
+def staged() -> Result:
+    """A pipeline, in two processes."""
+    columns = {LATENCY: [0.1] * 4, "decode": [0.02] * 4, MODEL: [0.07] * 4, "answer": [0.01] * 4}
+    columns[UNDIVIDED] = [0.099] * 4
+    return result_of(*(pipeline_run(columns, round=number) for number in (0, 1)))
+
+
+def sides() -> tuple[Side, Side]:
+    """Three sessions on each of two machines: of three rows one is faster, one the same, and one is missing."""
+    machine = replace(MACHINE, cpu="Neoverse-V1")
+    levels = (0.1, 0.1005, 0.0995)
+    base = [
+        session_of([("a", FP32, level), ("a", BF16, 0.06), ("b", FP32, 0.2)], day)
+        for day, level in enumerate(levels, 1)
+    ]
+    other = [
+        session_of([("a", FP32, 0.5 * level), ("a", BF16, 0.06)], day, machine=machine)
+        for day, level in enumerate(levels, 11)
+    ]
+    return side("old", *base), side("new", *other)
+
+
+def comparison() -> list[tuple[Comparison, Gate]]:
+    """Of these sides, with prices and conditions."""
+    prices = (Price("old", 0.42, "EUR", "2026-01-01", "prices.csv"), Price("new", 0.31, "EUR"))
+    found = compared(*sides(), Question(), prices)
+    return [(found, gate(found, (FailOn("slower", 0.03), FailOn("not-comparable"))))]
+
+
+def search() -> Result:
+    """A search with a winner, ties, and candidates that are out."""
+    wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS, "mean error 1e-2")
+    left_out = (LeftOut("malloc=tcmalloc", "missing"), LeftOut("malloc=jemalloc", "missing"), LeftOut("thp=on", "off"))
+    found = searched(excluded=(*TUNING.excluded, wrong), left_out=left_out)
+    noisy = (warning("OTHER_LOAD", "other programs used 1.20 cores during the run", "stop them"),)
+    return replace(
+        found,
+        runs=tuple(
+            replace(each, report=replace(each.report, warnings=noisy)) if each.round == 3 else each
+            for each in found.runs
+        ),
+    )
+
+
+def throughput_of() -> Result:
+    """One and four instances, the best again, a price and a soak test; an instance is slower than the others."""
+    one, four = instances.configuration(1), instances.configuration(4)
+    runs = []
+    for number, factor in enumerate((1.0, 1.01, 0.99)):
+        runs.append(instances.ran(0, one, number, [0.1 * factor]))
+        runs.append(instances.ran(1, four, number, [0.125 * factor] * 3 + [0.25 * factor]))
+    again = [instances.ran(0, one, 3 + number, [0.102], duration=100.0) for number in range(2)]
+    points = tuple(
+        SoakPoint(120.0 * n, 120.0, 1000, 0.1 * (1 + 0.002 * n + 0.003 * wobble), 0.12, int(2e9 + 1e6 * n))
+        for n, wobble in enumerate(math.sin(n * n) for n in range(60))
+    )
+    return instances.result(
+        [one, four],
+        [*runs, *again],
+        LatencyBound(90, 0.2),
+        confirmation=Confirmation(0, None, 3, 2),
+        price=MachinePrice(3.6, "USD"),
+        soak=Soak(0, 7200.0, points),
+    )
+
+
+def doctored() -> DoctorReport:
+    """A good machine with a GPU, its noise, and something to mend."""
+    gpu = Accelerator("cuda", 0, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30, "torch.cuda")
+    found = (warning_for(WarningCode.SMT, threads=2, command="taskset -c $(lscpu -p=CPU,CORE | grep -v '^#' | sort)"),)
+    return DoctorReport(
+        machine=SERVER,
+        libraries=LIBRARIES,
+        usage=QUIET,
+        ceilings=CEILINGS,
+        ceilings_kept=False,
+        warnings=found,
+        noise=NOISE,
+        accelerator=AcceleratorReport(gpu, CEILINGS, True),
+    )
+
+
+def load_with_loadgen() -> list[Block]:
+    """One rate that is too high, beside MLPerf LoadGen."""
+    found = measured(load_of(queries=662, rate=200.0))
+    values = (NamedValue("mean", 1.5), NamedValue("p99", 3.2))
+    found = replace(
+        found,
+        loadgen=LoadgenRun("6.0", False, "Reduce target QPS", values, found.runs[0]),
+        runs=(*found.runs, replace(found.runs[0], replayed=True)),
+        sessions=tuple(
+            replace(each, generator=GeneratorPlace((0, 1), False, "no core is free")) for each in found.sessions
+        ),
+    )
+    return load.document(found)
+
+
+def fleet_of() -> list[Block]:
+    """Ten hosts, of which one is slower, and two that have no part in it."""
+    odd = host(9, 0.106, replace(PERFORMANCE, governor="powersave"))
+    lost = FleetHost(10, "host-10", 2, problem="it was not heard of for 60 s")
+    hosts = tuple(FleetHost(rank, f"host-{rank}", result=f"host-{rank}.json") for rank in range(10))
+    return fleets.comparison_document(FleetComparison((*hosts, lost), kinds(fleet(odd))))
+
+
+def sharding_of() -> list[Block]:
+    """Two hosts that judged, and one that was lost."""
+    hosts = (
+        FleetHost(0, "host-0", items=500, seconds=61.0),
+        FleetHost(1, "host-1", items=480, seconds=60.0),
+        FleetHost(2, "host-2", 1, items=20, seconds=3.0, problem="it was not heard of for 60 s"),
+    )
+    processors = ("Neoverse-N2", "Neoverse-V1")
+    return fleets.sharding_document([ShardingReport(0, "picture", 1000, 50, 3, 40, 2, hosts, processors)])
+
+
+def sessions_of() -> list[Block]:
+    """Three sessions of two workloads, of which one differs between sessions."""
+    found = [
+        session_of([("a", FP32, level), ("b", FP32, 0.2)], day) for day, level in enumerate((0.1, 0.104, 0.099), 1)
+    ]
+    return sessions.document(over_sessions(found))
+
+
+VIEWS: dict[str, Callable[[], list[Block]]] = {
+    "run": lambda: run_of(stored("mlp")),
+    "run-details": lambda: run_of(stored("mlp"), details=True),
+    "run-several": lambda: run_of(several_workloads()),
+    "run-stages": lambda: run_of(staged()),
+    "run-failed": lambda: run_of(stored("failing")),
+    "tune": lambda: tuning.document(search()),
+    "throughput": lambda: throughput.document(throughput_of()),
+    "load-search": lambda: load.document(measured(load_of(is_search=True, rate=None, repeats=2, queries=662))),
+    "load-loadgen": load_with_loadgen,
+    "validity": lambda: [block for entry in stored("bert").validity for block in validity.document(entry)],
+    "validity-pictures": lambda: [block for entry in stored("ssdlite").validity for block in validity.document(entry)],
+    "fleet": fleet_of,
+    "sharding": sharding_of,
+    "sessions": sessions_of,
+    "doctor": lambda: doctor.document(doctored()),
+    "weights": lambda: weights.document(
+        [
+            ("resnet50", "IMAGENET1K_V2", "98", "present", "/cache/resnet50-11ad3fa6.pth"),
+            ("bert", "bert-large-uncased-whole-word-masking-finetuned-squad", "1340", "absent", "https://example.org"),
+        ]
+    ),
+}
+"""The documents that are printed as wide as the terminal, by the name of their snapshot."""

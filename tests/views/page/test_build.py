@@ -1,0 +1,81 @@
+"""Which sections a page has, and in which order."""
+
+from __future__ import annotations
+
+from fake_runs import make, result_of
+from stored_sides import session
+
+from modelzoo.comparison.compare import Question
+from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Lines, Table, lines
+from modelzoo.records.run import Result
+from modelzoo.setting import Setting
+from modelzoo.views.page import build
+from modelzoo.views.page.build import Given
+
+
+def given(name: str, *results: Result, is_directory: bool = False) -> Given:
+    """Results as the user named them."""
+    sessions = tuple(StoredResult(f"{name}/{number}.json", each) for number, each in enumerate(results, 1))
+    return Given(name, sessions, is_directory)
+
+
+def titles(*named: Given) -> list[str]:
+    """The sections of the page."""
+    return [section.title for section in build.page(named, Question()).sections]
+
+
+def pair() -> Result:
+    """fp32 and bf16 in three rounds."""
+    settings = (Setting(), Setting("bf16"))
+    return result_of(
+        *(make([1.0 + g + i / 100] * 3, setting=s, group=g, round=i) for g, s in enumerate(settings) for i in range(3))
+    )
+
+
+def test_the_answer_comes_first_and_the_command_last() -> None:
+    """Of one result, the first section has the sentences, then the verdicts."""
+    page = build.page([given("a.json", pair())], Question())
+    assert [each.title for each in page.sections] == [
+        *("Results", "Ratios", "toy", "Roofline", "Conditions", "Machine", "Settings", "Command")
+    ]
+    facts, table = page.sections[0].blocks[:2]
+    assert isinstance(facts, Lines)
+    assert facts.stands_out
+    assert str(facts.items[0].text).startswith("bf16 is 1.990 times slower")
+    assert isinstance(table, Table)
+    assert [column.title for column in table.columns[:3]] == ["precision", "verdict", "speedup"]
+    assert table.columns[1].cells == ("baseline", "SLOWER")
+    assert page.title == "Inference benchmark: toy"
+    assert page.subtitle == "Neoverse-N2; 2026-01-01"
+
+
+def test_the_first_of_several_results_is_the_baseline_of_the_others() -> None:
+    """A comparison each, then a section each."""
+    first, second = given("a", session([1.0, 1.01])), given("b", session([1.0, 1.02], day=2))
+    assert titles(first, second, second) == ["b compared with a", "b compared with a", "a", "b", "b"]
+
+
+def test_a_directory_shows_its_latest_result_and_its_history() -> None:
+    """The history comes after the answer, and the answer says which result it is of."""
+    directory = given("d", session([1.0, 1.01]), session([1.0, 1.02], day=2), is_directory=True)
+    page = build.page([directory], Question())
+    assert [each.title for each in page.sections][:2] == ["Results", "History of d"]
+    said = page.sections[0].blocks[0]
+    assert said == lines("The latest of 2 sessions: d/2.json, 2026-07-02T00:00:00+00:00.")
+
+
+def test_many_files_are_shown_as_a_directory() -> None:
+    """A section each would make the page too large."""
+    many = [given(f"{day}.json", session([1.0, 1.01], day=day)) for day in range(1, build.MOST_IN_FULL + 2)]
+    assert titles(*many)[:2] == ["Results", "History of 7 results"]
+    assert titles(*many[1:])[0] == "3.json compared with 2.json"
+
+
+def test_nothing_measured_is_said() -> None:
+    """An empty result, and one in which everything failed."""
+    empty = build.page([given("a", Result(("modelzoo",), "2026-01-01"))], Question())
+    assert isinstance(empty.sections[0].blocks[0], Lines)
+    assert "empty" in str(empty.sections[0].blocks[0])
+    failed = build.page([given("a", result_of(make(None, error="no device")))], Question())
+    assert "no device" in str(failed.sections[0])

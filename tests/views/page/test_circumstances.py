@@ -1,0 +1,71 @@
+"""Under which circumstances a result was measured."""
+
+from __future__ import annotations
+
+from fake_runs import MACHINE, make, result_of
+
+from modelzoo.document import Command, Details, Lines, Table, lines
+from modelzoo.frozen import replace
+from modelzoo.records.design import Design, Ending
+from modelzoo.records.run import EnvironmentChanges, Result
+from modelzoo.records.session import Session
+from modelzoo.results import summary
+from modelzoo.setting import Setting
+from modelzoo.views.differences import shown_rows
+from modelzoo.views.page import circumstances
+
+
+def test_what_differs_between_processes_is_named() -> None:
+    """The clock of the moment does not count."""
+    other = replace(MACHINE, huge_pages="always", mhz=2000.0)
+    facts, said = circumstances.machine(result_of(make([1.0]), make([1.0], round=1, machine=other)))
+    assert isinstance(facts, Lines)
+    assert ("CPU", "Neoverse-N2") in [(fact.name, str(fact.text)) for fact in facts.items]
+    assert said == lines("Not the same in all processes (shown: of the first one): huge pages.")
+    nothing = circumstances.machine(result_of(make(None, error="died")))
+    assert nothing == [lines("The machine was not recorded, because nothing ran.")]
+
+
+def test_settings_name_weights_inputs_variables_and_switches() -> None:
+    """As they ran; a setting that never ran has only what was asked for."""
+    changes = EnvironmentChanges({"A_B": "1"}, {"OMP_NUM_THREADS": "4"})
+    result = result_of(
+        make([1.0], inputs_digest="0123456789abcdef", environment=changes, switches=("deterministic",)),
+        make(None, setting=Setting(batch=3), group=1, error="died"),
+    )
+    [table] = circumstances.settings(shown_rows(result, summary.rows(result)))
+    assert isinstance(table, Table)
+    first, second = table.rows
+    assert first[2:4] == ("4", "1")
+    assert first[-4:] == ("random: seed 0, abc", "0123456789ab", "OMP_NUM_THREADS=4\nwithout A_B", "deterministic")
+    assert second[2:4] == ("3", "–")
+    assert circumstances.settings([]) == []
+
+
+def test_the_plan_says_how_it_ended() -> None:
+    """Rounds, processes, seconds, and why there were no more."""
+    result = result_of(*(make([0.5, 0.5], round=i) for i in range(3)))
+    result = result.plus_design(Design("toy", 0.05, ending=Ending.PRECISE))
+    [table] = circumstances.plan(result, shown_rows(result, summary.rows(result)))
+    assert isinstance(table, Table)
+    assert table.rows == [("toy", "3", "3", "1.000 s", "±5.0 %", "the intervals were narrow enough")]
+
+
+def test_the_command_can_be_typed() -> None:
+    """Whatever started the program; with version, commit and session."""
+    result = Result(("/x/modelzoo/__main__.py", "run", "a b"), "2026-01-01", commit="abc", session=Session("s", 2, 3))
+    said, command = circumstances.command(result)
+    assert command == Command("modelzoo run 'a b'")
+    assert "commit abc; Session 2 of 3." in str(said)
+    assert circumstances.command_line(Result(("performance.py", "--bf16"), "")) == "performance.py --bf16"
+    assert circumstances.command_line(Result((), "")) == "modelzoo"
+
+
+def test_versions_are_listed_if_they_were_recorded() -> None:
+    """In alphabetical order."""
+    [found] = circumstances.build(result_of(make([1.0], versions={"torch": "2.10.0", "numpy": "2.2"})))
+    assert isinstance(found, Details)
+    [facts] = found.blocks
+    assert isinstance(facts, Lines)
+    assert [fact.name for fact in facts.items] == ["numpy", "torch"]
+    assert circumstances.build(result_of(make([1.0]))) == []

@@ -1,0 +1,56 @@
+"""The section that compares two of the results."""
+
+from __future__ import annotations
+
+from fake_runs import evidence
+from stored_sides import session
+
+from modelzoo.comparison.compare import Question
+from modelzoo.comparison.model import StoredResult
+from modelzoo.comparison.refusals import ALLOWABLE
+from modelzoo.document import Details, Figure, Lines, Table, lines
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Result
+from modelzoo.views.page import comparisons
+
+
+def stored(*results: Result) -> list[StoredResult]:
+    """Results with names."""
+    return [StoredResult(f"{number}.json", each) for number, each in enumerate(results, 1)]
+
+
+def test_the_table_is_followed_by_the_plot_of_its_ratios() -> None:
+    """The other parts of the comparison are sections of their own."""
+    proof = evidence(ProofVerdict.FP32)
+    base = stored(session([1.0, 1.01, 0.99], evidence=proof))
+    other = stored(session([3.0, 3.01, 2.99], day=2, evidence=proof))
+    question = Question(allowed=frozenset(ALLOWABLE))
+    found = comparisons.section(("old", base), ("new", other), question, "c")
+    assert found.title == "new compared with old"
+    answer, table, figure = found.blocks[:3]
+    assert isinstance(answer, Lines)
+    assert str(answer.items[0].text).startswith("new is 3.00 times slower than old [2.")
+    assert answer.items[-1].name == "assumed"
+    assert isinstance(table, Table)
+    assert table.caption == "new compared with old"
+    assert any(cell.startswith("SLOWER") for row in table.rows for cell in row)
+    assert isinstance(figure, Figure)
+
+
+def test_a_refusal_is_said_in_place_of_the_table() -> None:
+    """Sessions that do not belong together, and results in which nothing was measured."""
+    empty = stored(Result(("modelzoo",), "2026-01-01"))
+    found = comparisons.section(("old", stored(session([1.0, 1.0]))), ("new", empty), Question(), "c")
+    [said] = found.blocks
+    assert isinstance(said, Lines)
+    assert str(said.items[0].text).startswith("Not compared: new: nothing was measured")
+
+
+def test_if_no_row_is_comparable_there_is_no_plot() -> None:
+    """The page says so, and has the reasons on demand."""
+    other = stored(session([1.0, 1.0], workload="b"))
+    found = comparisons.section(("old", stored(session([1.0, 1.0]))), ("new", other), Question(), "c")
+    said, why = found.blocks
+    assert said == lines("No row of new is comparable with old.")
+    assert isinstance(why, Details)
+    assert "NOT COMPARABLE" in str(why)

@@ -1,0 +1,73 @@
+"""What a page shows of a judgement."""
+
+from __future__ import annotations
+
+import base64
+
+from places import DATA
+
+from modelzoo.document import Details, Lines, Pictures, Table, lines
+from modelzoo.frozen import replace
+from modelzoo.records.run import Result, Thumbnail, ValidityEntry
+from modelzoo.records.validity import ClassChange, MetricChange
+from modelzoo.results import store
+from modelzoo.views.page import predictions
+
+
+def ssdlite() -> Result:
+    """A judgement of a detector with three pictures."""
+    return store.read(DATA / "results" / "format2" / "ssdlite.json")
+
+
+def test_verdict_checks_tables_and_pictures_are_shown() -> None:
+    """In this order; pictures as they are stored."""
+    result = ssdlite()
+    [entry] = result.validity
+    found = predictions.blocks(result, entry, 8)
+    facts = found[0]
+    assert isinstance(facts, Lines)
+    assert entry.report is not None
+    judged = entry.report.validity
+    assert (facts.items[0].name, str(facts.items[0].text)) == ("bf16", str(judged.verdict))
+    assert any(isinstance(block, Table) and block.caption == "Checks" for block in found)
+    shown = {block.summary for block in found if isinstance(block, Details)}
+    assert {table.title for table in judged.tables} <= shown
+    [pictures] = [block for block in found if isinstance(block, Pictures)]
+    assert [base64.b64decode(each.jpeg) for each in pictures.items] == [each.jpeg for each in entry.thumbnails]
+
+
+def test_changes_and_classes_have_their_intervals() -> None:
+    """A class that is broken is marked."""
+    result = ssdlite()
+    [entry] = result.validity
+    assert entry.report is not None
+    change = MetricChange("top1", 0.8, 0.79, -0.03, 0.01, 0.02, 500, worse=7, better=2, p_value=0.18)
+    judged = replace(
+        entry.report.validity, changes=(change,), classes=(ClassChange("cat", 30, 0.9, 0.5, 0.0004, True),)
+    )
+    entry = replace(entry, report=replace(entry.report, validity=judged))
+    tables = [block for block in predictions.blocks(result, entry, 0) if isinstance(block, Table)]
+    assert tables[0].rows == [("top1", "0.8000", "0.7900", "-0.0100 [-0.0300, +0.0100]", "0.02000", "7", "2", "500")]
+    assert tables[1].rows == [("cat", "30", "0.9000", "0.5000", "0.0004", "BROKEN")]
+
+
+def test_what_could_not_be_judged_says_why() -> None:
+    """Without a report there is only the reason."""
+    result = ssdlite()
+    entry = replace(result.validity[0], report=None, error="no data")
+    found = predictions.blocks(result, entry, 8)
+    assert found == [lines("The predictions of bf16 could not be judged: no data")]
+
+
+def test_pictures_are_limited_for_the_whole_page() -> None:
+    """The same number for each judgement, so that all together stay within the limit."""
+    result = ssdlite()
+    picture = Thumbnail("a.jpg", b"x" * 20_000)
+    entry: ValidityEntry = replace(result.validity[0], thumbnails=(picture,) * 8)
+    many = replace(result, validity=(entry,) * 8)
+    assert predictions.pictures_each([result]) == 3
+    most = predictions.pictures_each([many])
+    assert 8 * most * 20_000 <= predictions.PICTURE_BYTES < 8 * (most + 1) * 20_000
+    [pictures] = [each for each in predictions.blocks(result, entry, most) if isinstance(each, Pictures)]
+    assert str(pictures.caption).startswith(f"{most} of 8 stored pictures")
+    assert predictions.pictures_each([]) == 0

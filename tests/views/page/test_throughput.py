@@ -1,0 +1,47 @@
+"""The section of many instances in a page."""
+
+from __future__ import annotations
+
+from instances import configuration, ran, result
+
+from modelzoo.comparison.compare import Question
+from modelzoo.comparison.model import StoredResult
+from modelzoo.document import Figure, Lines, Section, Table, named
+from modelzoo.document.html import html
+from modelzoo.records.throughput import Soak, SoakPoint
+from modelzoo.views.page import build, throughput
+
+OWN = [configuration(1), configuration(4)]
+RUNS = [ran(i, each, n, [0.1] * each.instances) for i, each in enumerate(OWN) for n in range(2)]
+
+
+def test_the_answer_comes_before_the_plot_and_the_table() -> None:
+    """The answer first."""
+    found = throughput.blocks(result(OWN, RUNS), "r-instances")
+    assert [type(block) for block in found] == [Lines, Figure, Table, Lines]
+    assert isinstance(found[0], Lines)
+    assert str(found[0].items[0].text).startswith("4 × 1 core, batch 1 has the highest throughput")
+    answer, *_ = throughput.blocks(result(OWN, []), "r-instances")
+    assert answer == named([("toy", "no configuration could be measured.")], stands_out=True)
+
+
+def test_a_soak_test_has_its_table_and_trends() -> None:
+    """Below the configurations."""
+    points = tuple(SoakPoint(60.0 * n, 60.0, 600, 0.1, 0.12, 10**9) for n in range(20))
+    found = throughput.blocks(result(OWN, RUNS, soak=Soak(1, 1200.0, points)), "r-instances")
+    assert [type(block) for block in found] == [Lines, Figure, Table, Section, Lines]
+
+
+def test_a_page_begins_with_it() -> None:
+    """Such a result has no times of its own to show; its soak test is shown as well."""
+    soak = Soak(1, 1200.0, error="it died")
+    given = build.Given("instances", (StoredResult("r.json", result(OWN, RUNS, soak=soak)),))
+    page = build.page([given], Question())
+    assert page.sections[0].title == "Results"
+    assert isinstance(page.sections[0].blocks[1], Figure)
+    text = html(page)
+    assert "4 × 1 core, batch 1 has the highest throughput" in text
+    assert "not timed" not in text
+    assert "The soak test ended early: it died" in text
+    several = build.page([given, build.Given("again", given.sessions)], Question())
+    assert html(several).count("4 × 1 core, batch 1 has the highest throughput") == 2

@@ -1,0 +1,69 @@
+"""The section of a workload."""
+
+from __future__ import annotations
+
+from fake_runs import make, result_of
+from pipelines import pipeline_run
+from places import DATA
+
+from modelzoo.document import Details, Lines, Section, Table
+from modelzoo.records.pipeline import MODEL
+from modelzoo.records.run import Result
+from modelzoo.records.timing import LATENCY
+from modelzoo.results import store, summary
+from modelzoo.views.differences import shown_rows
+from modelzoo.views.page import workloads
+
+
+def section(result: Result, workload: str) -> Section:
+    """The section of ``workload``."""
+    rows = [each for each in shown_rows(result, summary.rows(result)) if each.row.workload == workload]
+    return workloads.section(result, workload, rows, "m", 8)
+
+
+def titles(found: Section) -> list[str]:
+    """The headings in it."""
+    return [block.title for block in found.blocks if isinstance(block, Section)]
+
+
+def test_a_timed_workload_has_its_measurements_plots_and_details() -> None:
+    """What was not asked for is said."""
+    found = section(result_of(*(make([0.1] * 25, round=i, compile_seconds=2.0) for i in range(3))), "toy")
+    assert titles(found) == ["Processes", "Distribution of the samples", "Time by kernel and precision", "Operators"]
+    table = found.blocks[0]
+    assert isinstance(table, Table)
+    assert table.caption == "a toy"
+    cells = {column.title: column.cells for column in table.columns}
+    assert cells["p90"] == ("100.0 ms",)
+    assert "p99" not in cells
+    assert cells["samples"] == ("75",)
+    assert cells["compiling"] == ("2.000 s",)
+    assert isinstance(found.blocks[1], Details)
+    assert "--profiling" in str(found)
+    assert "--no-audit" in str(found)
+
+
+def test_a_failed_workload_has_no_plots() -> None:
+    """Its row says how many processes failed."""
+    found = section(result_of(make(None, error="died")), "toy")
+    assert titles(found) == ["Time by kernel and precision", "Operators"]
+    table = found.blocks[0]
+    assert isinstance(table, Table)
+    assert "0 (1 failed)" in table.rows[0]
+
+
+def test_a_judged_workload_has_its_predictions_only() -> None:
+    """Nothing was timed."""
+    found = section(store.read(DATA / "results" / "format2" / "ssdlite.json"), "ssdlite")
+    assert titles(found) == ["Predictions"]
+
+
+def test_the_sentences_about_a_pipeline_stand_beside_the_name_of_its_setting() -> None:
+    """Each is a whole sentence; none begins with the name, which must not be written with a capital."""
+    columns = {LATENCY: [0.1] * 4, "decode": [0.02] * 4, MODEL: [0.07] * 4, "answer": [0.01] * 4}
+    found = section(result_of(*(pipeline_run(columns, round=number) for number in (0, 1))), "toy")
+    said, table, _ = next(each for each in found.blocks if isinstance(each, Section) and each.title == "Stages").blocks
+    assert isinstance(said, Lines) and isinstance(table, Table)
+    assert [fact.name for fact in said.items] == ["fp32 stages"]
+    assert [line[0].isupper() and line.endswith(".") for line in str(said.items[0].text).splitlines()] == [True, True]
+    assert str(table.note).startswith("Stages of the pipeline: ")

@@ -1,0 +1,95 @@
+"""A comparison for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+from xml.etree import ElementTree
+
+from proven_results import BF16, FP32, session_of, side
+
+from modelzoo.comparison.compare import Question, compare
+from modelzoo.comparison.gate import FailOn, gate
+from modelzoo.views.compare_export import FORMAT, Judged, csv_export, json_text, junit
+
+HOSTILE = '=cmd|"a"\n\x1b[31m<b>&'
+
+
+def judged(*conditions: FailOn, workload: str = "toy", processes: int = 8) -> Judged:
+    """One row that is 5 times slower, and one that only the baseline has."""
+    base = session_of([(workload, FP32, 0.1), (workload, BF16, 0.1)], processes=processes)
+    found = compare(side("old", base), side("new", session_of([(workload, FP32, 0.5)], 2)), Question())
+    return [(found, gate(found, conditions))]
+
+
+def as_json(found: Judged) -> dict[str, Any]:
+    """The only comparison as parsed JSON."""
+    data = json.loads(json_text(found))
+    assert data["format"] == FORMAT
+    (comparison,) = data["comparisons"]
+    assert isinstance(comparison, dict)
+    return comparison
+
+
+def test_json_holds_the_rows_without_the_samples() -> None:
+    """Values in the unit of the metric, with what they rest on."""
+    found = as_json(judged(FailOn("slower", 0.03)))
+    assert (found["metric"], found["unit"], found["base"]["name"], found["other"]["paths"]) == (
+        "latency",
+        "s",
+        "old",
+        ["new/1.json"],
+    )
+    slower, missing = found["rows"]
+    assert slower["ratio"]["value"] < 0.21
+    assert slower["outcome"] == "SLOWER"
+    assert slower["basis"] == "assumed"
+    assert slower["failures"] == ["slower:3%"]
+    assert (slower["base_sessions"], slower["base_processes"]) == (1, 8)
+    assert missing["ratio"] is None
+    assert missing["refused"] == [{"obstacle": "missing", "text": "only old has it"}]
+    assert found["exit_code"] == 1
+    assert "steady" not in json_text(judged())
+
+
+def test_an_interval_without_a_bound_is_null() -> None:
+    """JSON has no infinity: one process a side does not bound the baseline's level."""
+    found = json_text(judged(processes=1))
+    assert "Infinity" not in found
+    assert json.loads(found)["comparisons"][0]["rows"][0]["base"]["high"] is None
+
+
+def test_csv_has_a_line_per_row_in_full_precision() -> None:
+    """Numbers stay numbers, and what is missing is empty."""
+    first, second = csv.DictReader(io.StringIO(csv_export(judged(FailOn("slower", 0.03)))))
+    assert float(first["other_value"]) / float(first["base_value"]) > 4.9
+    assert (first["unit"], first["outcome"], first["failures"]) == ("s", "SLOWER", "slower:3%")
+    assert (second["ratio_value"], second["outcome"], second["reason"]) == ("", "NOT COMPARABLE", "only old has it")
+
+
+def test_junit_has_a_case_per_row() -> None:
+    """A row that fails is a failure; one that cannot be compared is skipped unless it is to fail."""
+    suite = ElementTree.fromstring(junit(judged(FailOn("slower", 0.03))))[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "1")
+    failed, skipped = suite
+    failure, reason = failed.find("failure"), skipped.find("skipped")
+    assert failure is not None
+    assert failure.get("type") == "slower"
+    assert "slower:3%: SLOWER 0.20×" in str(failure.get("message"))
+    assert reason is not None
+    assert "only old has it" in str(reason.get("message"))
+    strict = ElementTree.fromstring(junit(judged(FailOn("not-comparable"))))[0]
+    assert (strict.get("failures"), strict.get("skipped")) == ("1", "0")
+
+
+def test_hostile_text_stays_text() -> None:
+    """No formula, no second line, no markup, no character that XML forbids."""
+    found = judged(workload=HOSTILE)
+    (case, *_) = ElementTree.fromstring(junit(found)).iter("testcase")
+    assert case.get("classname") == '=cmd|"a"\\n\\x1b[31m<b>&'
+    first, _ = csv.DictReader(io.StringIO(csv_export(found)))
+    assert first["workload"].startswith("'=cmd")
+    assert "\n" not in first["workload"]
+    assert as_json(found)["rows"][0]["workload"] == HOSTILE

@@ -1,0 +1,43 @@
+"""The lines of ``--details``."""
+
+from __future__ import annotations
+
+from fake_runs import evidence, make, result_of, warning
+
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.results import summary
+from modelzoo.setting import Setting
+from modelzoo.views.details import detail_lines
+from modelzoo.views.differences import shown_rows
+
+
+def test_each_number_that_the_table_leaves_out_is_there() -> None:
+    """First call, percentiles, each process, the verdict's reason, the proof, and every warning."""
+    proof = evidence(ProofVerdict.FP32, "fp32: PROVEN")
+    slow = warning("SLOW", "it was slow")
+    runs = [
+        make([0.05 + 0.01 * i] * 60, round=i, evidence=proof, warnings=(slow,), compile_seconds=2.0) for i in range(3)
+    ]
+    runs += [make([0.1 + 0.01 * i] * 60, setting=Setting("bf16"), group=1, round=i) for i in range(3)]
+    result = result_of(*runs)
+    first, second = shown_rows(result, summary.rows(result))
+    text = "\n".join(detail_lines(first))
+    for words in (
+        "; 3 × 60 samples",
+        "first call 9.000 s, compiling took 2.000 s",
+        "all samples: p50 60.00 ms, p90 70.00 ms",
+        "medians of the processes: 50.0, 60.0, 70.0 ms",
+        "fp32: PROVEN",
+        "canary fp32: matmul fp32",
+        "SLOW: it was slow",
+        "peak memory of a process 1.00 GiB",
+    ):
+        assert words in text
+    assert any(line.startswith("SLOWER: p") for line in detail_lines(second))
+
+
+def test_a_failed_row_has_no_details() -> None:
+    """Nothing is known of it."""
+    result = result_of(make(None, error="died"))
+    (row,) = shown_rows(result, summary.rows(result))
+    assert detail_lines(row) == []

@@ -1,0 +1,126 @@
+"""What settings share, and how they are told apart."""
+
+from __future__ import annotations
+
+from fake_runs import MACHINE, make, result_of
+
+from modelzoo.frozen import replace
+from modelzoo.records.run import Run
+from modelzoo.results import summary
+from modelzoo.setting import Setting
+from modelzoo.views import differences
+from modelzoo.views.differences import ShownRow
+
+STEADY = [0.05, 0.0501, 0.0502, 0.0503]
+
+
+def shown(*runs: Run) -> list[ShownRow]:
+    """The rows of these runs."""
+    result = result_of(*runs)
+    return differences.shown_rows(result, summary.rows(result))
+
+
+def settings(*asked: Setting, workload: str = "toy") -> list[ShownRow]:
+    """One row per setting."""
+    return shown(*(make(STEADY, setting=each, group=group, workload=workload) for group, each in enumerate(asked)))
+
+
+def test_every_field_that_differs_has_a_column() -> None:
+    """Only those, by the names that ``--vary`` takes."""
+    rows = settings(Setting(), Setting(mode="compile", channels_last=True), Setting(malloc="tcmalloc", threads=2))
+    assert differences.varied(rows) == ["mode", "threads", "channels-last", "malloc"]
+    assert differences.short_names(rows) == [
+        "eager threads=1 channels-last=off malloc=default",
+        "compile threads=1 channels-last=on malloc=default",
+        "eager threads=2 channels-last=off malloc=tcmalloc",
+    ]
+
+
+def test_the_precision_of_bf16_names_its_method_only_if_there_are_several() -> None:
+    """Otherwise all rows share the method."""
+    rows = settings(Setting(), Setting("bf16"))
+    assert differences.short_names(rows) == ["fp32", "bf16"]
+    assert "bf16 by autocast" in differences.shared(rows)
+    rows = settings(Setting("bf16", bf16_method="cast"), Setting("bf16"))
+    assert differences.short_names(rows) == ["bf16=cast", "bf16=autocast"]
+    assert not any("by" in words for words in differences.shared(rows))
+
+
+def test_equal_settings_are_numbered() -> None:
+    """A compared with A."""
+    result = result_of(make(STEADY), make(STEADY, workload="toy", group=1))
+    runs = (replace(result.runs[0], group=0), replace(result.runs[0], group=1))
+    twice = replace(result, asked=(*result.asked, *result.asked), runs=runs)
+    rows = differences.shown_rows(twice, summary.rows(twice))
+    assert differences.varied(rows) == [differences.NUMBER]
+    assert differences.short_names(rows) == ["#1", "#2"]
+
+
+def test_what_all_rows_share_is_said_once() -> None:
+    """Batch, threads and weights always; what is not at its default; the number of processes."""
+    rows = settings(Setting(mode="compile", batch=2), Setting(mode="compile", batch=2, threads=3))
+    assert differences.shared(rows) == [
+        "toy",
+        "fp32",
+        "batch 2",
+        "random weights",
+        "mode=compile",
+        "1 process per setting",
+    ]
+    rows = shown(*(make(STEADY, round=i) for i in range(3)), make(STEADY, workload="other", group=1))
+    assert differences.shared(rows) == [
+        "fp32", "batch 4", "1 thread", "random weights", "1 to 3 processes per setting"
+    ]  # fmt: skip
+
+
+def test_an_option_is_compared_within_its_workload() -> None:
+    """Workloads have different options, so a value that only one of them has is no difference."""
+    one = make(STEADY, setting=Setting(options={"depth": 3}))
+    other = make(STEADY, setting=Setting(options={"width": 8}), workload="other", group=1)
+    assert differences.varied(shown(one, other)) == []
+    rows = settings(Setting(options={"depth": 3}), Setting(options={"depth": 4}))
+    assert differences.short_names(rows) == ["depth=3", "depth=4"]
+    assert "depth=3" in differences.shared(settings(Setting(options={"depth": 3})))
+
+
+def test_a_value_that_was_never_decided_is_no_difference() -> None:
+    """A setting that failed at once has no batch size."""
+    rows = shown(make(STEADY), make(None, setting=Setting("bf16"), group=1, error="died"))
+    assert differences.varied(rows) == ["precision"]
+
+
+def test_paths_are_shown_by_their_names() -> None:
+    """Directories are private, and long."""
+    rows = settings(Setting(input="/home/me/a.jpg"), Setting(input="/home/me/b.jpg"))
+    assert differences.short_names(rows) == ["input=a.jpg", "input=b.jpg"]
+
+
+def test_interpreters_and_images_are_shown_by_what_tells_them_apart() -> None:
+    """Not by paths, which are private and long; what all rows share stands above the table."""
+    one, other = Setting(python="~/envs/torch-2.9.1/bin/python"), Setting(python="~/.venv/bin/python")
+    assert differences.short_names(settings(one, other, Setting())) == [
+        "python=torch-2.9.1", "python=.venv", "python=default"
+    ]  # fmt: skip
+    assert "python=torch-2.9.1" in differences.shared(settings(one, one.replace(mode="compile")))
+    images = [Setting(image=f"zoo:torch2_{backend}") for backend in ("acl", "openblas")]
+    assert differences.short_names(settings(*images)) == ["image=torch2_acl", "image=torch2_openblas"]
+
+
+def test_engines_are_named_with_their_versions() -> None:
+    """After torch, whose version is that of torch's own rows: another environment may have none."""
+    setting = Setting(engine="jittor")
+    other = make(STEADY, setting=setting, group=1, engine="jittor", versions={"jittor": "1.3.11"})
+    rows = shown(make(STEADY, versions={"torch": "2.10.0"}), other)
+    assert differences.machine(rows).endswith(", torch 2.10.0, jittor 1.3.11")
+
+
+def test_the_machine_is_named_if_it_is_one() -> None:
+    """The CPU without trade marks and frequency, and torch's version."""
+    cpu = replace(MACHINE, cpu="Intel(R) Xeon(R) Platinum 8581C CPU @ 2.30GHz")
+    rows = shown(make(STEADY, machine=cpu, versions={"torch": "2.10.0"}))
+    assert differences.machine(rows) == "Intel Xeon Platinum 8581C, torch 2.10.0"
+    versions = [{"torch": "2.9.1"}, {"torch": "2.10.0"}]
+    rows = shown(*(make(STEADY, machine=cpu, versions=each, group=group) for group, each in enumerate(versions)))
+    assert differences.machine(rows) == "Intel Xeon Platinum 8581C, torch 2.9.1 and 2.10.0"
+    rows = shown(make(STEADY, machine=cpu), make(STEADY, workload="other", group=1))
+    assert differences.machine(rows) == ""

@@ -1,0 +1,76 @@
+"""What ``modelzoo doctor`` prints."""
+
+from __future__ import annotations
+
+from example_machine import CEILINGS, LIBRARIES, NOISE, QUIET, SERVER, TWO_CORES, machine_with
+from printed import printed
+
+from modelzoo.frozen import replace
+from modelzoo.records.doctor import DoctorReport
+from modelzoo.views.doctor import document, machine_rows, noise_notes, usage_rows
+from modelzoo.warning import WarningCode, warning_for
+
+REPORT = DoctorReport(
+    machine=SERVER, libraries=LIBRARIES, usage=QUIET, ceilings=CEILINGS, ceilings_kept=False, warnings=()
+)
+
+
+def shown(**changes: object) -> str:
+    """Return what is printed for a good machine with ``changes`` to the report."""
+    return printed(document(replace(REPORT, **changes)))  # type: ignore[arg-type]
+
+
+def test_the_origin_of_the_ceilings_is_named() -> None:
+    """Kept, measured, or measured while other programs ran; and whether anything is to be mended."""
+    assert "(measured in 20 s)" in shown()
+    assert "found nothing that would distort a result" in shown()
+    assert "--fresh" in shown(ceilings_kept=True)
+    assert "not kept: other programs used 1.50 cores" in shown(ceilings=replace(TWO_CORES, other_cores=1.5))
+
+
+def test_warnings_are_shown_with_hints_that_can_be_copied() -> None:
+    """A hint is not wrapped, and its brackets are not taken for markup."""
+    warning = warning_for(WarningCode.SMT, threads=2, command="taskset -c $(x | grep -v '^#' | [y]) " + 40 * "long ")
+    lines = shown(warnings=(warning,)).splitlines()
+    assert any(line.startswith("SMT: 2 hardware threads") for line in lines)
+    assert f"     → {warning.hint}" in lines
+
+
+def test_an_emulated_machine_has_no_ceilings() -> None:
+    """The report says why."""
+    text = shown(machine=machine_with(emulator="qemu-user"), ceilings=None)
+    assert "no ceilings: nothing is timed under an emulator" in text
+    assert "emulated by qemu-user" in text
+
+
+def test_one_session_does_not_say_how_sessions_differ() -> None:
+    """The notes say how many it takes."""
+    once = replace(NOISE, sessions=1, last=NOISE.first, reference_spread=None, workloads=NOISE.workloads[:1])
+    first, second = noise_notes(once)
+    assert "from 1 session of 'modelzoo run', 2026-01-01;" in first
+    assert second == "how much sessions differ is known after sessions of the same work on 3 days"
+
+
+def test_a_machine_without_sessions_is_told_how_to_get_them() -> None:
+    """In one line; under an emulator there is nothing to measure."""
+    assert "noise: not known yet; run 'modelzoo run', which measures it if no other programs are busy" in shown()
+    assert "noise" not in shown(machine=machine_with(emulator="qemu-user"), ceilings=None)
+
+
+def test_unknown_facts_are_shown_as_unknown() -> None:
+    """A machine that reports little can still be shown."""
+    bare = machine_with(caches=(), governor=None, mhz=None, max_mhz=None, allocator=None, memory=None, sockets=None)
+    rows = dict(machine_rows(bare))
+    assert rows["caches"] == rows["clock"] == rows["malloc"] == "unknown"
+    assert "? sockets" in rows["cores"]
+    assert rows["runs in"] == "bare metal"
+    usage = replace(QUIET, other_cores=None, steal_percent=None)
+    assert usage_rows(usage) == [("other load", "unknown in 2 s")]
+
+
+def test_the_surroundings_are_named() -> None:
+    """Hypervisor, instance type and container are shown."""
+    machine = machine_with(hypervisor="KVM", cloud="AWS", instance_type="c7g.4xlarge", container="docker")
+    assert dict(machine_rows(machine))["runs in"] == "KVM virtual machine (c7g.4xlarge), docker container"
+    metal = machine_with(cloud="AWS", instance_type="c7g.metal")
+    assert dict(machine_rows(metal))["runs in"] == "bare metal (c7g.metal)"

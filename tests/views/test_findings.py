@@ -1,0 +1,245 @@
+"""The sentences that answer the question, and the conditions grouped by code."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+from exported_results import IN_BF16, OTHER, SAME, exported
+from fake_runs import evidence, make, shown
+
+from modelzoo import stats
+from modelzoo.frozen import replace
+from modelzoo.records.agreement import OutputAgreement
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Run
+from modelzoo.results.adjustment import Adjustment
+from modelzoo.setting import Setting
+from modelzoo.stats import Outlook, SpeedVerdict, Verdict
+from modelzoo.views import findings
+from modelzoo.views.differences import ShownRow
+
+STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
+
+
+def proven(setting: Setting, group: int = 0, **changes: Any) -> Run:
+    """A run whose audit found the precision that was asked for."""
+    verdict = ProofVerdict.ACTIVE if setting.precision == "bf16" else ProofVerdict.FP32
+    return make(STEADY, setting=setting, group=group, **{"evidence": evidence(verdict), **changes})
+
+
+def judged(
+    rows: list[ShownRow],
+    outcome: SpeedVerdict,
+    low: float,
+    high: float,
+    index: int = 1,
+    outlook: Outlook | None = None,
+) -> list[ShownRow]:
+    """``rows``, one of them with this verdict and a speedup with these bounds."""
+    found = list(rows)
+    ratio = stats.Interval(math.sqrt(low * high) if low else 1.0, low, high)
+    speedup = None if outcome is SpeedVerdict.REFUSED else ratio
+    row = replace(found[index].row, verdict=Verdict(outcome, "why", outlook), speedup=speedup)
+    found[index] = replace(found[index], row=row)
+    return found
+
+
+def sentence(rows: list[ShownRow]) -> str:
+    """The only sentence."""
+    (said,) = findings.sentences(rows).values()
+    return said
+
+
+@pytest.mark.parametrize(
+    ("outcome", "low", "high", "said"),
+    [
+        (SpeedVerdict.FASTER, 1.5, 1.7, "bf16 is 1.60 times faster [1.50, 1.70]"),
+        (SpeedVerdict.SLOWER, 1 / 1.7, 1 / 1.5, "bf16 is 1.60 times slower [1.50, 1.70]"),
+        (SpeedVerdict.SAME, 0.99, 1.01, "bf16 and fp32 are equally fast: ratio 1.000 [0.990, 1.010]"),
+        (SpeedVerdict.AMBIGUOUS, 0.9, 1.1, "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; why"),
+        (SpeedVerdict.AMBIGUOUS, 0.0, math.inf, "bf16 and fp32 cannot be told apart: ratio 1.00; why"),
+        (SpeedVerdict.REFUSED, 0.9, 1.1, "bf16 is not compared with fp32: why"),
+    ],
+)
+def test_bf16_is_compared_with_fp32_in_a_sentence(outcome: SpeedVerdict, low: float, high: float, said: str) -> None:
+    """How much, with its interval; whether the precision is proven; what is known of the predictions."""
+    rows = judged(shown(proven(Setting()), proven(Setting("bf16"), 1)), outcome, low, high)
+    assert sentence(rows) == f"{said}; proven; predictions not judged: random weights"
+
+
+def test_other_settings_are_compared_by_name() -> None:
+    """Only what differs is named."""
+    rows = shown(proven(Setting()), proven(Setting(mode="compile"), 1))
+    assert sentence(judged(rows, SpeedVerdict.FASTER, 1.5, 1.7)).startswith("compile is 1.60 times faster than eager [")
+
+
+def test_batch_sizes_are_compared_by_items_per_second() -> None:
+    """Not by the time of a batch."""
+    rows = shown(proven(Setting(batch=1)), proven(Setting(batch=8), 1))
+    said = sentence(judged(rows, SpeedVerdict.SLOWER, 0.5, 0.6))
+    assert said.startswith("batch=8 processes 0.55 times as many rows/s as batch=1 [0.50, 0.60]")
+    said = sentence(judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1))
+    assert said.startswith("batch=8 and batch=1 cannot be told apart in rows/s: ratio")
+
+
+def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
+    """The p-value is among the details."""
+    rows = shown(proven(Setting()), proven(Setting("bf16"), 1))
+    said = sentence(judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, outlook=Outlook(9, 184.0, 0.02)))
+    assert said.startswith(
+        "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; about 9 more processes per setting (3 min) would "
+        "show a difference of 2.0 %; proven"
+    )
+
+
+@pytest.mark.parametrize(
+    ("spread", "refused", "said"),
+    [
+        (None, "no reference load ran", ""),
+        (0.14, "", "its speed varied by 14 % during the run"),
+        (0.14, "of x", "its speed varied by 14 % during the run; latencies are not adjusted for that, because of x"),
+    ],
+)
+def test_the_steadiness_of_the_machine_is_said(spread: float | None, refused: str, said: str) -> None:
+    """By the reference load; no load average shows it in a virtual machine."""
+    assert findings.steadiness(Adjustment(None, None, spread, refused, (), {})) == said
+
+
+def test_a_workload_that_the_reference_load_does_not_predict_is_named() -> None:
+    """The others are adjusted."""
+    said = findings.steadiness(Adjustment(None, None, 0.14, "", ("maskrcnn",), {}))
+    assert said.endswith("the reference load does not predict maskrcnn, so that is not adjusted")
+
+
+def test_the_early_end_of_the_reference_load_is_said() -> None:
+    """Otherwise latencies would silently be left unadjusted."""
+    said = findings.steadiness(Adjustment(None, None, None, "no reference load ran", (), {}, without_load=3))
+    assert said == "the reference load ended early (number of processes that ran without it: 3)"
+
+
+def several() -> list[ShownRow]:
+    """A baseline and five other settings: two faster, one slower, one ambiguous, one failed."""
+    runs = [proven(Setting(threads=number), number - 1) for number in range(1, 6)]
+    runs.append(make(None, setting=Setting(threads=6), group=5, error="died"))
+    rows = shown(*runs)
+    rows = judged(rows, SpeedVerdict.FASTER, 1.2, 1.3, 1)
+    rows = judged(rows, SpeedVerdict.FASTER, 1.4, 1.5, 2)
+    rows = judged(rows, SpeedVerdict.SLOWER, 0.7, 0.8, 3)
+    return judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, 4)
+
+
+def test_of_several_settings_the_best_is_named_and_the_others_are_counted() -> None:
+    """Against the baseline, with the interval of the best."""
+    assert sentence(several()).startswith(
+        "threads=3 is 1.45 times faster than threads=1 [1.40, 1.50], the fastest of 6 settings; the others, compared "
+        "with the baseline: 1 faster, 1 slower, 1 could not be told apart from it, 1 failed; proven"
+    )
+
+
+def test_of_several_undecided_settings_the_one_that_takes_the_most_says_how_much() -> None:
+    """A round gives every setting one more process, so that is enough for the others."""
+    rows = judged(several(), SpeedVerdict.AMBIGUOUS, 0.9, 1.1, 4, Outlook(9, 184.0, 0.02))
+    assert "1 failed; about 9 more processes per setting (3 min) would decide it; proven" in sentence(rows)
+    rows = judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, 3, Outlook(40, None, 0.05))
+    assert "1 failed; about 40 more processes per setting would decide all of them; proven" in sentence(rows)
+    rows = judged(judged(rows, SpeedVerdict.SAME, 0.99, 1.01, 1), SpeedVerdict.SAME, 0.99, 1.01, 2)
+    assert sentence(rows).startswith("none of 5 settings is faster than threads=1: ")
+    assert "about 40 more processes per setting would decide all of them" in sentence(rows)
+
+
+def test_if_no_setting_is_faster_none_is_named() -> None:
+    """The one with the largest ratio may be so by chance."""
+    rows = judged(judged(several(), SpeedVerdict.SAME, 0.99, 1.01, 1), SpeedVerdict.AMBIGUOUS, 0.99, 1.2, 2)
+    assert sentence(rows).startswith(
+        "none of 5 settings is faster than threads=1: 1 slower, 1 equally fast, 2 could not be told apart from it, "
+        "1 failed"
+    )
+
+
+def test_the_best_batch_size_has_the_most_items_per_second() -> None:
+    """The fastest batch is the smallest one."""
+    rows = shown(*(proven(Setting(batch=size), place) for place, size in enumerate((1, 4, 8))))
+    rows = judged(judged(rows, SpeedVerdict.FASTER, 1.2, 1.3, 1), SpeedVerdict.FASTER, 1.4, 1.5, 2)
+    said = sentence(rows)
+    assert said.startswith(
+        "batch=8 processes 1.45 times as many rows/s as batch=1 [1.40, 1.50], the most of 3 settings"
+    )
+
+
+def test_one_setting_alone() -> None:
+    """There is nothing to compare."""
+    assert sentence(shown(proven(Setting()))).startswith("one forward batch in fp32 takes 50.150 ms ±")
+
+
+def test_what_was_not_timed() -> None:
+    """A failure, a setting without its baseline, and a machine on which nothing is timed."""
+    assert sentence(shown(make(None, error="died"))) == "fp32 failed"
+    many = [make(None, setting=Setting(threads=n), group=n - 1, error="died") for n in range(1, 7)]
+    assert sentence(shown(*many)) == "all 6 settings failed"
+    assert sentence(shown(make(None))).startswith("nothing was timed; ")
+    failed = make(None, setting=Setting("bf16"), group=1, error="died")
+    assert sentence(shown(proven(Setting()), failed)).startswith("bf16 failed; proven")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (ProofVerdict.PARTLY, "bf16 ran only partly in bf16"),
+        (ProofVerdict.NOT_ACTIVE, "bf16 ran in fp32, NOT in bf16"),
+        (ProofVerdict.UNKNOWN, "bf16 ran in an unknown precision"),
+    ],
+)
+def test_a_precision_that_is_not_proven_is_named(verdict: ProofVerdict, said: str) -> None:
+    """What ran instead."""
+    rows = shown(proven(Setting()), proven(Setting("bf16"), 1, evidence=evidence(verdict)))
+    assert f"; {said}; predictions" in sentence(rows)
+
+
+def test_without_an_audit_nothing_is_proven() -> None:
+    """Whatever the canary says."""
+    assert "; precision not proven (no audit); " in sentence(shown(make(STEADY)))
+    rows = shown(*(proven(Setting(threads=n), n - 1, evidence=evidence(ProofVerdict.UNKNOWN)) for n in range(1, 7)))
+    assert "; precision not proven for 6 of 6; " in sentence(rows)
+
+
+def test_judged_predictions_are_in_the_sentence() -> None:
+    """One with its metric, several by their verdicts; else why they were not judged."""
+    rows = shown(proven(Setting()), proven(Setting("bf16"), 1), proven(Setting("bf16", mode="compile"), 2))
+    one = [replace(each, row=replace(each.row, weights="pretrained")) for each in rows]
+    assert sentence(one).endswith("; predictions not judged (--validate)")
+    one[1] = replace(one[1], row=replace(one[1].row, valid="VALID: f1 88 | 87"))
+    assert sentence(one).endswith("; predictions VALID: f1 88 | 87")
+    one[2] = replace(one[2], row=replace(one[2].row, valid="NOT VALID: f1 88 | 20"))
+    assert sentence(one).endswith("; predictions: 1 VALID, 1 NOT VALID")
+
+
+@pytest.mark.parametrize(
+    ("precision", "agreement", "said"),
+    [
+        ("fp32", SAME, "computes what torch does (mean error ÷ mean |output| 2.0e-07, mean error 2.0e-07)"),
+        ("fp32", OTHER, "does NOT compute what torch does (mean error ÷ mean |output| 2.0e-03, mean error 2.0e-03)"),
+        ("bf16", IN_BF16, "differs from fp32 (mean error ÷ mean |output| 2.0e-03, mean error 2.0e-03)"),
+    ],
+)
+def test_the_sentence_says_whether_an_engine_computes_the_same(
+    precision: str, agreement: OutputAgreement, said: str
+) -> None:
+    """With both figures, between the proof and the predictions."""
+    setting = Setting(precision, engine="onnxruntime")
+    rows = shown(proven(Setting(precision)), proven(setting, 1, **exported(agreement)))
+    assert f"; proven; engine=onnxruntime {said}; predictions" in sentence(rows)
+
+
+def test_what_holds_for_several_settings_is_said_once() -> None:
+    """With the range of their errors; up to four are named."""
+    worse = replace(SAME, outputs=tuple(replace(each, mean_error=4e-7) for each in SAME.outputs))
+    settings = [Setting(engine="onnxruntime", threads=threads) for threads in range(1, 6)]
+    others = [proven(each, n + 1, **exported(SAME if n else worse)) for n, each in enumerate(settings)]
+    assert "; 5 settings compute what torch does (mean error ÷ mean |output| 2.0e-07 to 4.0e-07, mean" in sentence(
+        shown(proven(Setting()), *others)
+    )
+    (named,) = re.findall("proven; ([^;]*) compute what torch does", sentence(shown(proven(Setting()), *others[:2])))
+    assert len(named.split(", ")) == 2

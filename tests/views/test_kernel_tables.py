@@ -1,0 +1,120 @@
+"""Tables of evidence and profiles, from records alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from modelzoo.document import Text
+from modelzoo.frozen import replace
+from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.evidence import (
+    ClassVerdict,
+    Evidence,
+    LogSource,
+    OperatorClass,
+    ProofSource,
+    ProofVerdict,
+    TimeShare,
+)
+from modelzoo.records.profile import LayerRow, OperatorRow, Profile
+from modelzoo.views.kernel_tables import evidence_tables, profile_tables, shapes_text
+
+EVIDENCE = Evidence(
+    requested="bf16",
+    bf16_method="cast",
+    verdict=ProofVerdict.ACTIVE,
+    detail="",
+    line="",
+    decided_by=(ProofSource.BOTH,),
+    iterations=2,
+    seconds=1.0,
+    compute_seconds=0.8,
+    compute_bf16_share=1.0,
+    unattributed_share=0.05,
+    reference_share=0.2,
+    reference_kernels=("oneDNN ref:any",),
+    classes=(
+        ClassVerdict(OperatorClass.CONV, 0.8, 1.0, ("bf16",), (ProofSource.BOTH,), 1.8e-3, CanaryLevel.BF16),
+        ClassVerdict(OperatorClass.MATMUL, 0.0, 0.0, ("fp32",), (ProofSource.DATA_TYPES,), None, None),
+    ),
+    by_implementation=(TimeShare("openblas sbgemm", 0.6, 0.6, 4), TimeShare("oneDNN ref:any", 0.4, 0.4, 2)),
+    by_precision=(TimeShare("bf16", 0.8, 0.8, 6), TimeShare("unattributed", 0.2, 0.2, 0)),
+    by_operator=tuple(TimeShare(f"aten::op{index}", 0.05, 0.05, 2) for index in range(20)),
+    operators=(),
+    onednn_version="3.7.1",
+    onednn_isa="",
+    blas="openblas 0.3.30 neoversen2",
+    log_source=LogSource.RUNTIME_SWITCH,
+    problems=(),
+)
+PROFILE = Profile(
+    iterations=2,
+    seconds=1.0,
+    operators=(
+        OperatorRow("aten::mm", ((4, 8), (8, 2)), 2, 0.5, 0.5, 10**9, 10**8, "mkl sgemm", "fp32"),
+        OperatorRow("aten::view", (), 2, 0.0, 0.0),
+    ),
+    layers=(LayerRow("backbone.conv1", "Conv2d", 2, 0.6, 0.4, 0.6, 3 * 10**9),),
+    flops=None,
+    trace=None,
+    problems=("a problem",),
+)
+
+
+def test_evidence_is_shown_per_pass() -> None:
+    """Times and calls are divided by the passes; notes name unattributed time and reference kernels."""
+    by_implementation, by_precision, products, _ = evidence_tables(EVIDENCE)
+    assert by_implementation.rows[0] == ("openblas sbgemm", "300.000", "60.0 %", "2")
+    assert by_precision.note == Text("unattributed: 5.0 % of the time; reference kernels (oneDNN ref:any): 20.0 %")
+    assert products.rows == [
+        ("conv", "400.000", "100.0 %", "bf16", "1.8e-03 bf16", "both"),
+        ("matmul", "0.000", "0.0 %", "fp32", "–", "data types"),
+    ]
+
+
+def test_further_operators_are_summed_up() -> None:
+    """Only the longest operators are listed, and the table still adds up."""
+    table = evidence_tables(EVIDENCE, operators=3)[-1]
+    assert table.rows[-1] == ("17 others", "425.000", "85.0 %", "17")
+    assert len(table.rows) == 4
+
+
+def test_what_did_not_run_has_no_table() -> None:
+    """A model without products has no kernels of products."""
+    titles = [table.caption for table in evidence_tables(replace(EVIDENCE, classes=()))]
+    assert titles == ["Kernels, by implementation", "By compute precision", "By operator"]
+
+
+def test_the_blas_is_named_if_one_of_its_kernels_ran() -> None:
+    """The note has its version and core, which decide its kernels."""
+    assert evidence_tables(EVIDENCE)[0].note == Text("BLAS: openblas 0.3.30 neoversen2")
+    native = replace(EVIDENCE, by_implementation=(TimeShare("native bf16", 1.0, 1.0, 2),))
+    assert evidence_tables(native)[0].note is None
+
+
+def test_profile_by_operator_and_layer() -> None:
+    """Rates stand beside the times; an operator without operations has none."""
+    by_operator, by_layer = profile_tables(PROFILE)
+    assert by_operator.rows == [
+        ("aten::mm", "4×8, 8×2", "250.000", "50.0 %", "1", "2.0", "0.2", "10.0", "mkl sgemm", "fp32"),
+        ("aten::view", "", "0.000", "0.0 %", "1", "–", "–", "–", "", ""),
+    ]
+    assert by_operator.note == Text("a problem")
+    assert by_layer.rows == [("backbone.conv1", "Conv2d", "200.000", "300.000", "60.0 %", "1", "5.0")]
+
+
+def test_a_profile_without_layers_has_one_table() -> None:
+    """Compiled models have no layers to show."""
+    assert len(profile_tables(replace(PROFILE, layers=()))) == 1
+
+
+def test_shapes_are_cut_after_three() -> None:
+    """Long argument lists do not widen the table."""
+    assert shapes_text(((1, 2), (3,), (4,), (5,))) == "1×2, 3, 4 …"
+
+
+def test_tables_need_no_torch() -> None:
+    """Stored results are shown on machines without torch."""
+    code = "import sys; sys.modules['torch'] = None; import modelzoo.views.kernel_tables"
+    subprocess.run([sys.executable, "-c", code], check=True)

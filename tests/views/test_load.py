@@ -1,0 +1,139 @@
+"""Tables and sentences of measurements under load."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from load_results import load, measured, result
+
+from modelzoo.frozen import replace
+from modelzoo.records.load import BatchCount, GeneratorPlace, Load, LoadgenRun, NamedValue, Scenario
+from modelzoo.stats import Interval
+from modelzoo.views import load as report
+
+
+@pytest.fixture(scope="module")
+def search() -> Load:
+    """Two repeats of a search."""
+    return measured(load(is_search=True, rate=None, repeats=2, queries=662))
+
+
+def rows(found: Load) -> list[dict[str, str]]:
+    """The table, row by row."""
+    columns = report.columns(found)
+    return [{column.title: column.cells[index] for column in columns} for index in range(len(columns[0].cells))]
+
+
+def test_a_row_has_rates_percentiles_with_units_and_a_verdict(search: Load) -> None:
+    """In the order of repeats and rates."""
+    table = rows(search)
+    assert [row["repeat"] for row in table] == sorted(row["repeat"] for row in table)
+    valid = next(row for row in table if row["verdict"] == "passed")
+    assert valid["p50"].endswith(" ms")
+    assert valid["p99"].endswith(" ms")
+    assert valid["requests"] == "662"
+    assert valid["busy"].endswith(" %")
+    assert any(row["verdict"] == "failed (bound not met)" for row in table)
+
+
+def test_a_run_that_ended_early_shows_how_many_requests_it_had(search: Load) -> None:
+    """Its percentiles are of those, not of all that were planned."""
+    early = next(run for run in search.runs if run.given_up)
+    (row,) = rows(replace(search, runs=(early,)))
+    assert row["requests"] == f"{len(early.latencies)} of 662"
+    assert len(early.latencies) < 662
+
+
+def test_a_search_is_answered_in_a_sentence_and_as_a_command(search: Load) -> None:
+    """The rate that every repeat sustained, with the interval of the level and how it was computed."""
+    said = report.headline(search)
+    assert said.startswith("up to ")
+    assert (
+        "requests/s pass p99=50ms in each of 2 repeats, on 1 instance × 2 cores; the level of the repeats is " in said
+    )
+    assert "Student's t on the logarithms of what 2 repeats found" in report.notes(search)[0]
+    words = ("--find", "--slo", "p99=50ms", "--repeats", "2", "--json=x.json", "--batch", "1")
+    line = report.command(result(search, *words))
+    assert line is not None
+    assert line.startswith("modelzoo load toy --slo p99=50ms --batch 1 --rate ")
+    assert report.reason_lines(search) == []
+
+
+def test_a_search_without_an_answer_says_so() -> None:
+    """Interrupted, or because nothing meets the bound."""
+    asked = load(is_search=True, rate=None)
+    assert "interrupted" in report.headline(asked)
+    assert report.command(result(asked)) is None
+    assert "no rate was found that passes p99=50ms, in 1 of 1 repeats" in report.headline(measured(asked, seconds=0.2))
+
+
+def test_a_single_search_does_not_know_its_spread() -> None:
+    """It says what would tell."""
+    assert "(--repeats)" in report.headline(measured(load(is_search=True, rate=None, queries=662)))
+
+
+def test_one_rate_is_valid_or_not() -> None:
+    """With the reason."""
+    valid, invalid = measured(load(queries=6000, rate=20.0)), measured(load(queries=662, rate=200.0))
+    assert rows(valid)[0]["p99 at most (99 %)"].endswith(" ms")
+    assert rows(valid)[0]["verdict"] == "VALID"
+    assert report.headline(valid) == "20.0 requests/s meet p99=50ms: VALID"
+    assert report.headline(invalid) == "200.0 requests/s: INVALID" or report.headline(invalid).endswith("INVALID")
+    (reason,) = report.reason_lines(invalid)
+    assert reason.startswith("p99=50ms is not met: ")
+
+
+def test_the_other_scenarios_have_answers_of_their_own() -> None:
+    """A rate, and a latency."""
+    offline = measured(load(scenario=Scenario.OFFLINE, rate=None, bound=None, queries=200))
+    assert "requests/s if all of them are there at the start" in report.headline(offline)
+    assert "p99" not in rows(offline)[0]
+    stream = measured(load(scenario=Scenario.SINGLE_STREAM, rate=None, bound=None))
+    assert report.headline(stream).startswith("one request at a time is answered within 10.")
+    assert "(p90)" in report.headline(stream)
+
+
+def test_lines_while_it_runs() -> None:
+    """What a batch takes, where the generator is, and each run."""
+    found = measured(load(queries=662))
+    lines = report.session_lines(found.sessions[0], replace(found, fixed_size=4))
+    assert lines[0].startswith("repeat 1 of 1: a request takes 10.")
+    assert lines[1] == "generator: on CPU 3, which no instance uses"
+    assert "each batch is computed as one of 4" in lines[2]
+    shared = replace(found.sessions[0], generator=GeneratorPlace((0, 1), False, "no core is free"))
+    assert report.session_lines(shared, found)[1] == "generator: no core is free"
+    assert report.run_line(found.runs[0], found).startswith("  50.0 requests/s: 662 requests in ")
+    assert "in batches" not in report.caption(found)
+    assert "scenario server, queue of 1,000, bound p99=50ms, seed 0" in report.caption(found)
+
+
+def test_batch_sizes_are_a_histogram_while_they_are_few() -> None:
+    """Otherwise their mean."""
+    run = measured(load(queries=662)).runs[0]
+    few = replace(run, batches=(BatchCount(1, 3), BatchCount(2, 1)))
+    assert report.sizes(few) == "1: 75 %, 2: 25 %"
+    assert report.sizes(replace(run, batches=tuple(BatchCount(size, 1) for size in range(1, 20)))) == "mean 10.0"
+
+
+def test_an_interval_is_rounded_as_its_width_allows() -> None:
+    """Without one, the value alone."""
+    assert report.interval(Interval(13.62, 12.41, 14.93), "requests/s") == "13.6 requests/s [12.4, 14.9]"
+    assert report.interval(Interval(13.62, 0.0, math.inf), "requests/s") == "13.6 requests/s"
+
+
+def test_loadgens_figures_stand_beside_ours() -> None:
+    """With the ratio of the two."""
+    found = measured(load(queries=6000, rate=20.0))
+    run = found.runs[0]
+    values = (NamedValue("mean", 0.02), NamedValue("p99", 0.04), NamedValue("p99.99", 1.0))
+    checked = replace(
+        found, loadgen=LoadgenRun("6.0", True, "", values, run), runs=(*found.runs, replace(run, replayed=True))
+    )
+    columns = {column.title: column.cells for column in report.loadgen_columns(checked)}
+    assert columns[""] == ("mean", "p99")
+    assert columns["LoadGen"] == ("20.00 ms", "40.00 ms")
+    assert all(cell.endswith("×)") for cell in columns["the same requests here"])
+    assert report.loadgen_sentence(checked.loadgen) == "MLPerf LoadGen 6.0: VALID"  # type: ignore[arg-type]
+    assert rows(checked)[-1]["verdict"] == "VALID"
+    assert report.loadgen_columns(found) == []

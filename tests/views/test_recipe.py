@@ -1,0 +1,145 @@
+"""What a search found, in forms that can be used again: words that are parsed back, and Python that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fake_runs import WEIGHTS, make
+from msgspec.structs import asdict
+
+from modelzoo.cli import app
+from modelzoo.cli.selection import select_settings
+from modelzoo.engines.torch import switches
+from modelzoo.frozen import replace
+from modelzoo.records.run import EnvironmentChanges, RunReport
+from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.views import recipe
+
+SAID = "1.9 times (1.8 to 2.0) the speed of the default, fp32"
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """What a server would set for its whole life."""
+    import torch._inductor.config as config
+
+    threads, freezing = torch.get_num_threads(), config.freezing
+    with switches.fast_math(False):
+        yield
+    torch.set_num_threads(threads)
+    config.freezing = freezing
+
+
+def report(setting: Setting, **changes: Any) -> RunReport:
+    """The report of a process that ran ``setting``, with the switches that it would record."""
+    with switches.applied(setting) as names:
+        found = make([0.1], setting=setting, **{"switches": names, **changes}).report
+    assert found is not None
+    return found
+
+
+class Network(torch.nn.Module):
+    """A convolution and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+PICTURES = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+COMPILED = [Setting(mode=mode) for mode in ("compile", "max-autotune", "cpp-wrapper", "aot")]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(),
+        Setting(channels_last=True),
+        Setting(mode="script", channels_last=True),
+        Setting("bf16", "autocast"),
+        Setting("bf16", "autocast", mode="script"),
+        Setting("bf16", "cast", channels_last=True),
+        Setting("bf16", "fastmath"),
+        *(pytest.param(setting, marks=pytest.mark.slow) for setting in COMPILED),
+    ],
+    ids=lambda setting: setting.label,
+)
+def test_the_python_runs_the_model(setting: Setting) -> None:
+    """As it is, in a namespace of its own: it computes what the model does, in the precision of the setting."""
+    names: dict[str, Any] = {}
+    exec(recipe.python(report(setting.replace(threads=1)), SAID, "trace") or "", names)
+    run = names["optimized"](Network(), PICTURES)
+    with torch.inference_mode():
+        expected = Network().eval()(PICTURES)
+    error = (run(PICTURES).float() - expected).abs().max()
+    assert error < (0.05 if setting.precision == "bf16" else 1e-5)
+    assert torch.get_num_threads() == 1
+
+
+def test_the_python_names_every_field_and_variable() -> None:
+    """The environment of the process too, with what was preloaded."""
+    applied = EnvironmentChanges(applied={"LD_PRELOAD": "/usr/lib/libtcmalloc.so.4"})
+    setting = Setting(mode="compile", threads=2, batch=4, malloc="tcmalloc", thp="on", primitive_cache=0)
+    text = recipe.python(report(setting, environment=applied), SAID, "trace")
+    assert text is not None
+    assert recipe.words(recipe.explicit(report(setting))) in text
+    assert SAID in text
+    for line in (
+        "LD_PRELOAD=/usr/lib/libtcmalloc.so.4 MKL_NUM_THREADS=2 OMP_NUM_THREADS=2 ONEDNN_PRIMITIVE_CACHE_CAPACITY=0",
+        "torch.set_num_threads(2)",
+        'torch.backends.mkldnn.conv.fp32_precision = "ieee"',
+        "batches of 4",
+        "Transparent huge pages are on for the process: prctl(PR_SET_THP_DISABLE).",
+    ):
+        assert line in text
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        ResolvedSetting(options={"width": 256, "depth": 8}),
+        ResolvedSetting(precision="bf16", bf16_method="cast", batch=3, channels_last=True, malloc="glibc", thp="off"),
+        ResolvedSetting(mode="aot", backend="onednn", threads=2, seed=7, primitive_cache=0, weights="random"),
+    ],
+    ids=lambda setting: setting.label,
+)
+def test_words_are_parsed_back_to_the_same_setting(setting: ResolvedSetting, tmp_path: Path) -> None:
+    """Also from the settings file, whose comment is ignored."""
+    found = replace(report(setting), setting=setting)
+    (tmp_path / "best.setting").write_text(recipe.settings_file(found, SAID))
+    for given in (recipe.words(setting), f"@{tmp_path / 'best.setting'}"):
+        args = app.make_parser().parse_args(["run", "examples/mlp", "--setting", given])
+        ((work, (parsed,)),) = select_settings(args, "fp32")
+        expected = {**asdict(setting), "options": work.option_values(setting.options)}
+        kind = WEIGHTS.kind.value if given.startswith("@") and setting.weights == "auto" else setting.weights
+        assert asdict(parsed) == {**expected, "weights": kind}
+
+
+def test_a_path_with_blanks_is_quoted() -> None:
+    """As a shell would need it."""
+    assert "input='/my photos/cat.jpg'" in recipe.words(ResolvedSetting(input="/my photos/cat.jpg"))
+
+
+def test_switches_become_statements() -> None:
+    """Older versions of torch have other ones; what is unknown stays visible."""
+    found = replace(
+        report(Setting()),
+        switches=(
+            "torch.set_float32_matmul_precision(medium)",
+            "torch.backends.mkldnn.enabled=False",
+            "something else",
+        ),
+    )
+    text = recipe.python(found, SAID, "trace")
+    assert text is not None
+    assert 'torch.set_float32_matmul_precision("medium")' in text
+    assert "torch.backends.mkldnn.set_flags(False)" in text
+    assert "# something else" in text

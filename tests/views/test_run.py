@@ -1,0 +1,59 @@
+"""What is printed for people: plain without a terminal, 100 columns wide, nothing taken for markup."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fake_runs import make, result_of, warning
+from printed import printed
+
+from modelzoo.records.run import Run
+from modelzoo.results import summary
+from modelzoo.setting import Setting
+from modelzoo.views import run
+from modelzoo.warning import WarningMessage
+
+STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 30
+
+
+def shown(*runs: Run, **options: Any) -> str:
+    """What ``show`` prints of these runs, without a terminal."""
+    result = result_of(*runs)
+    return printed(run.document(result, summary.rows(result), **options), width=160)
+
+
+def pair(**changes: Any) -> list[Run]:
+    """Three rounds of fp32 and of bf16, which takes twice the time."""
+    bf16 = Setting("bf16")
+    runs = [make([(1 + i / 100) * x for x in STEADY], round=i, **changes) for i in range(3)]
+    return runs + [
+        make([(2 + i / 90) * x for x in STEADY], setting=bf16, group=1, round=i, **changes) for i in range(3)
+    ]
+
+
+def test_only_conditions_that_matter_are_shown_without_details() -> None:
+    """Each with its hint; notes and the numbers of each row are details."""
+    found = (warning("OTHER_LOAD", "a busy machine", "stop it"), warning("OUTLIERS", "an outlier", "ignore it"))
+    text = shown(*pair(warnings=found))
+    assert "warning: a busy machine\n         → stop it\n" in text
+    assert "an outlier" not in text
+    assert "first call" not in text
+    text = shown(*pair(warnings=found), details=True)
+    assert "note: an outlier\n      → ignore it\n" in text
+    assert "\ntoy bf16=autocast:\n" in text
+    assert "first call 9.000 s" in text
+
+
+def test_a_condition_that_invalidates_is_called_so() -> None:
+    """It is not a mere warning."""
+    text = shown(*pair(), make(STEADY, workload="other", group=2, warnings=(warning("FP32_NOT_FP32", "not fp32"),)))
+    assert "invalid: other: not fp32\n" in text
+
+
+def test_markup_in_messages_is_harmless() -> None:
+    """Brackets are text."""
+    found = (WarningMessage("X", "odd [bold]thing[/]", "do [this]"),)
+    text = shown(*pair(warnings=found), make(None, workload="b", group=2, error="the worker [x] died"), details=True)
+    assert "odd [bold]thing[/]" in text
+    assert "→ do [this]" in text
+    assert "failed: b fp32: the worker [x] died" in text

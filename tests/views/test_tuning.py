@@ -1,0 +1,95 @@
+"""What a search found, for people."""
+
+from __future__ import annotations
+
+import pytest
+from fake_runs import warning
+from printed import sentences
+from stored_search import SETTINGS, STAGES, TUNING, process, searched
+
+from modelzoo.document import Lines, Notices, Table, Tone
+from modelzoo.frozen import replace
+from modelzoo.records.run import Asked
+from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, LeftOut
+from modelzoo.setting import Setting
+from modelzoo.views import tuning
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"choice": Choice(0, 1)}, "nothing is faster here than the default, fp32: the fastest of 3 candidates"),
+        ({"choice": None}, "the search was interrupted before anything was chosen; --resume goes on with it"),
+        ({"stages": STAGES[:3]}, "but there was no time to measure it again: give a larger --budget"),
+    ],
+)
+def test_other_answers(changes: dict[str, object], expected: str) -> None:
+    """Nothing is faster, an interruption, and a budget that was too short."""
+    assert expected in tuning.headline(searched(**changes))
+
+
+def test_a_winner_that_is_not_confirmed_is_no_winner() -> None:
+    """It seemed to be faster."""
+    runs = [run for run in searched().runs if run.round < 3]
+    for number in range(3, 7):
+        runs += [process(0, number, 1.0), process(2, number, 1.0 + 0.1 * (-1) ** number)]
+    found = replace(searched(), runs=tuple(runs))
+    said = tuning.headline(found)
+    assert said.startswith("nothing is proven to be faster here than the default, fp32: fp32 compile channels-last")
+    assert "which is AMBIGUOUS (this may be chance" in said
+    assert tuning.winning_report(found) == found.runs[-2].report, "the default's last process"
+    assert tuning.speed_sentence(found) == "the default: nothing was proven to be faster on this machine"
+
+
+def test_ties_are_named() -> None:
+    """And why one of them wins."""
+    assert tuning.ties(searched()) == "the search could not tell fp32 compile from fp32 compile channels-last"
+    simplest = searched(choice=Choice(1, 2, (1,), (1,)))
+    assert tuning.ties(simplest).endswith(
+        "could not tell fp32 compile channels-last from fp32 compile, which is the simplest of those that seem as fast"
+    )
+    assert tuning.ties(searched(choice=Choice(2, 2, (), (1, 2)))) == ""
+
+
+def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_out() -> None:
+    """One round has no interval, which says so. What was not measured is not in the table."""
+    wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS, "mean error 1e-2")
+    late = [Exclusion(group, ExclusionKind.NOT_MEASURED, "late") for group in (4, 5)]
+    found = searched(excluded=(*TUNING.excluded, wrong, *late), candidates=6)
+    unmeasured = [Asked("toy", Setting(mode=mode, channels_last=True)) for mode in ("eager", "script")]
+    found = replace(found, asked=(*found.asked, *unmeasured))
+    _, _, candidates, out = tuning.blocks(found)
+    assert isinstance(candidates, Table)
+    assert [row[0] for row in candidates.rows] == [SETTINGS[group].label for group in (1, 2, 3)]
+    assert [row[3] for row in candidates.rows] == ["wrong outputs", "tie", "slower"]
+    assert candidates.columns[3].tones == (Tone.BAD, Tone.PLAIN, Tone.PLAIN)
+    assert candidates.rows[2][1:3] == ("1", "0.80×")
+    assert sentences([out]) == [
+        f"{SETTINGS[1].label}: wrong outputs (mean error 1e-2)",
+        "fp32 channels-last, fp32 script channels-last: not measured (late)",
+    ]
+
+
+def test_what_was_left_out_is_said_once_per_reason() -> None:
+    """Several options may share one."""
+    left_out = (LeftOut("thp=on", "off"), LeftOut("malloc=tcmalloc", "missing"), LeftOut("malloc=jemalloc", "missing"))
+    *_, out = tuning.blocks(searched(left_out=left_out))
+    assert sentences([out]) == ["thp=on: off", "malloc=tcmalloc, malloc=jemalloc: missing"]
+
+
+def test_a_search_that_measured_nothing_has_its_answer_only() -> None:
+    """No empty tables."""
+    blocks = tuning.document(replace(searched(choice=None, excluded=(), stages=()), runs=()))
+    assert [type(block) for block in blocks] == [Lines]
+
+
+def test_what_distorts_the_confirmation_is_said() -> None:
+    """Conditions of the search do not matter for the answer, and notes do not matter much."""
+    runs = [
+        replace(run, report=replace(run.report, warnings=(warning(code),)))
+        for run in searched().runs
+        for code in ("OTHER_LOAD" if run.round > 2 else "OUTLIERS",)
+    ]
+    *_, notices = tuning.document(replace(searched(), runs=tuple(runs)))
+    assert isinstance(notices, Notices)
+    assert [each.word for each in notices.items] == ["warning"]
