@@ -33,7 +33,7 @@ from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, 
 from modelzoo.results import store
 from modelzoo.workload.discovery import CHECKOUT
 
-TEMPLATE = CHECKOUT / "tests" / "data" / "results" / "format2" / "mlp.json"
+TEMPLATE = CHECKOUT / "tests" / "data" / "results" / "mlp.json"
 """Lends the made runs everything but their times."""
 SETTINGS, PROCESSES, SAMPLES = 10, 10, 10_000
 SMALL, LARGE, REPORT = 0.3, 3.0, 20.0

@@ -28,7 +28,7 @@ from modelzoo.results.session_levels import work_key
 from modelzoo.workload.discovery import CHECKOUT
 
 Array = NDArray[np.float64]
-TEMPLATE = CHECKOUT / "tests" / "data" / "results" / "format2" / "mlp.json"
+TEMPLATE = CHECKOUT / "tests" / "data" / "results" / "mlp.json"
 """A stored result whose first process lends the simulated ones everything but their times."""
 PROCESSES = 8
 PROCESS, SESSION = 0.01, 0.01

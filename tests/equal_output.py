@@ -269,7 +269,7 @@ def views(view: Callable[[Any], int], *subjects: Any) -> Iterator[Case]:
 def pairs(results: list[Path]) -> Iterator[tuple[Path, Path]]:
     """Results to compare: generated ones are pairs, the others are compared with themselves and with the next one."""
     for a, b in itertools.pairwise(results):
-        if "format" in a.name:
+        if "-stored-" in a.name or "format" in a.name:
             yield from ((a, a), (a, b))
         elif a.stem[:-1] == b.stem[:-1]:
             yield a, b

@@ -27,7 +27,7 @@ from kept_sessions import beside
 from load_results import load, measured
 from load_results import result as load_result
 from pipelines import pipeline_run
-from stored_results import FORMAT_1, FORMAT_2, name
+from stored_results import STORED, name
 from stored_search import searched
 
 from modelzoo import setting as settings
@@ -382,9 +382,9 @@ def write(directory: Path, count: int) -> None:
     """Write the stored results of the tests, ``count`` generated ones, and other records that commands show."""
     for part in ("results", "doctor", "fleet", "exhibits", "histories"):
         (directory / part).mkdir(parents=True, exist_ok=True)
-    for stored in (*FORMAT_1, *FORMAT_2):
+    for stored in STORED:
         data = stored.read_bytes()
-        path = directory / "results" / f"run-{stored.parent.name}-{name(stored)}.json"
+        path = directory / "results" / f"run-stored-{name(stored)}.json"
         path.write_bytes(gzip.decompress(data) if stored.suffix == ".gz" else data)
     number = written = 0
     while written < count:

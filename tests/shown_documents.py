@@ -45,7 +45,7 @@ from modelzoo.warning import WarningCode, warning_for
 
 def stored(name: str) -> Result:
     """A result that was really measured."""
-    return store.read(DATA / "results" / "format2" / f"{name}.json")
+    return store.read(DATA / "results" / f"{name}.json")
 
 
 def run_of(result: Result, *, details: bool = False) -> list[Block]:

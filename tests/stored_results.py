@@ -1,4 +1,4 @@
-"""Real results of both formats, as the suite wrote them, for tests that read results."""
+"""Real results, as the suite wrote them, for tests that read results."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from pathlib import Path
 
 from places import DATA
 
-FORMAT_1 = sorted((DATA / "results" / "format1").iterdir())
-"""Written before the records were typed; private paths are replaced."""
-FORMAT_2 = sorted((DATA / "results" / "format2").iterdir())
-"""Written by this suite as they are."""
+STORED = sorted((DATA / "results").iterdir())
+"""``early-*`` are of the first versions of the suite, which recorded less; private paths are replaced."""
 
 
 def unpacked(stored: Path, directory: Path) -> Path:

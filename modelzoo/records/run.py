@@ -28,13 +28,9 @@ from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting, labels
 from modelzoo.version import __version__
 
-FORMAT_VERSION = (2, 4)
-"""Major and minor. A newer minor version only adds fields; a newer major version cannot be read."""
-FORMATS = tuple(
-    f"modelzoo-result/{FORMAT_VERSION[0]}" + (f".{minor}" if minor else "") for minor in range(FORMAT_VERSION[1] + 1)
-)
-"""This version of the format and its earlier minor versions, oldest first."""
-FORMAT = FORMATS[-1]
+FORMAT_VERSION = (3, 0)
+"""Major and minor. A newer minor version only adds fields; another major version cannot be read."""
+FORMAT = f"modelzoo-result/{FORMAT_VERSION[0]}" + (f".{FORMAT_VERSION[1]}" if FORMAT_VERSION[1] else "")
 THUMBNAILS = 8
 """Pictures per judgement that are stored as thumbnails …"""
 THUMBNAIL_BYTES = 20_000

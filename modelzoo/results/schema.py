@@ -1,8 +1,7 @@
 """The JSON schema of stored results, generated from the records.
 
 ``python -m modelzoo.results.schema`` writes it to ``result.schema.json`` beside this module, and prints the tables of
-docs/results.md. The schema describes this version of the format and accepts earlier minor versions, which have fewer
-fields. It rejects unknown fields, although ``modelzoo.results.store.read`` ignores them.
+docs/results.md. It rejects unknown fields, although ``modelzoo.results.store.read`` ignores them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import msgspec
 
 from modelzoo.errors import KINDS
 from modelzoo.files import write_atomically
-from modelzoo.records.run import FORMAT, FORMATS, THUMBNAILS, Result
+from modelzoo.records.run import FORMAT, THUMBNAILS, Result
 from modelzoo.setting import DEFAULTS, ResolvedSetting, Setting, fields
 
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
@@ -25,7 +24,7 @@ Json = dict[str, Any]
 # What the annotations cannot say: ranges.
 _NOT_NEGATIVE: Json = {"minimum": 0}
 _CONSTRAINTS: dict[str, dict[str, Json]] = {
-    "Result": {"format": {"enum": list(FORMATS)}},
+    "Result": {"format": {"const": FORMAT}},
     "Run": {
         "group": _NOT_NEGATIVE,
         "round": _NOT_NEGATIVE,
@@ -40,16 +39,6 @@ _CONSTRAINTS: dict[str, dict[str, Json]] = {
         "thumbnails": {"maxItems": THUMBNAILS},
     },
 }
-_FORMER: dict[str, Json] = {
-    "Plan": {
-        "half_width": {
-            "type": "number",
-            "deprecated": True,
-            "description": "half width of its own interval at which a process stopped, relative; format 2.0 only",
-        }
-    },
-}
-"""Fields that only earlier minor versions wrote, and that nothing reads any more."""
 _ALWAYS_WRITTEN = {"Result": ("format", "version", "asked", "runs", "validity")}
 """Fields with a default that every stored result has."""
 
@@ -79,7 +68,6 @@ def _strict(name: str, record: Json) -> Json:
         field: {**_plain(schema), **constraints.get(field, {}), **_description(described.get(field))}
         for field, schema in record["properties"].items()
     }
-    properties.update(_FORMER.get(name, {}))
     required = [field for field in properties if field in {*record["required"], *_ALWAYS_WRITTEN.get(name, ())}]
     return {**record, "properties": properties, "required": required, "additionalProperties": False}
 

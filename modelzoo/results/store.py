@@ -24,7 +24,6 @@ from modelzoo.records.run import FORMAT, FORMAT_VERSION, Asked, Result, Run, Val
 from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
-from modelzoo.results import format1
 from modelzoo.results.privacy import mask
 from modelzoo.setting import Setting
 
@@ -113,18 +112,16 @@ def write(result: Result, path: Path) -> None:
 
 
 def read(path: Path) -> Result:
-    """Read a stored result of this format or of an older one.
-
-    Fields that an older format did not have are unset; fields of a newer minor version are ignored.
+    """Read a stored result; fields of a newer minor version are ignored.
 
     Raises:
-        InputError: the file cannot be read, is damaged, or is of a newer format.
+        InputError: the file cannot be read, is damaged, or is of another format.
     """
     data = _parse(path)
     major, minor = _version(data, path)
     try:
         _check_numbers(data)
-        result = decode(Result, format1.upgrade(data) if major == 1 else data)
+        result = decode(Result, data)
         _check(result)
     except (msgspec.MsgspecError, ModelzooError, LookupError, TypeError, ValueError, AttributeError) as error:
         if (major, minor) > (MAJOR, MINOR):
@@ -162,18 +159,17 @@ def _version(data: dict[str, Any], path: Path) -> tuple[int, int]:
     Raises:
         InputError: it is of another format.
     """
-    # Format 1 stored its version under another name.
-    stored = data.get("format", data.get("schema"))
-    found = _FORMAT.fullmatch(stored) if isinstance(stored, str) else None
-    if found is None:
+    stored = data.get("format", data.get("schema"))  # the first format had another name for it
+    match = _FORMAT.fullmatch(stored) if isinstance(stored, str) else None
+    if match is None:
         raise InputError(f"{path} is not a result of modelzoo; {_HINT}")
-    major, minor = int(found[1]), int(found[2] or 0)
+    major, minor = int(match[1]), int(match[2] or 0)
     if major > MAJOR:
         raise InputError(f"{path} has format {major}, newer than this suite's {MAJOR}; update modelzoo to read it")
-    if major == MAJOR and "version" not in data:
+    if major < MAJOR:
+        raise InputError(f"{path} has format {major}, older than this suite's {MAJOR}; measure again")
+    if "version" not in data:
         raise InputError(f"{path} does not say which version of modelzoo wrote it; {_HINT}")
-    if major < 1:
-        raise InputError(f"{path} has format {major}, which this suite cannot read; measure again")
     return major, minor
 
 

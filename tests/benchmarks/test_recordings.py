@@ -10,7 +10,7 @@ import fake_runs
 import pytest
 import recordings
 from places import DATA
-from stored_results import FORMAT_2
+from stored_results import STORED
 
 from modelzoo.errors import InputError
 from modelzoo.records.reference import ReferenceTurn
@@ -49,7 +49,7 @@ def fake_seconds() -> float:
 
 def test_the_command_records_a_stored_result(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real result, as the suite wrote it before it had a reference load."""
-    stored = next(path for path in FORMAT_2 if path.stem == "mlp")
+    stored = next(path for path in STORED if path.stem == "mlp")
     monkeypatch.setattr(sys, "argv", ["recordings.py", str(stored), "-o", str(tmp_path / "mlp.json.gz")])
     assert recordings.main() == 0
     assert "1 sessions, 2 settings" in capsys.readouterr().out

@@ -450,7 +450,7 @@ def test_a_result_is_stored_if_stdout_cannot_be_written(tmp_path: Path) -> None:
 )
 def test_a_stdout_that_cannot_be_written_is_no_traceback(redirection: str, code: int, problem: str) -> None:
     """Its reader has ended, it is closed from the start, or the disk is full."""
-    stored = str(ROOT / "tests/data/results/format2/mlp.json")
+    stored = str(ROOT / "tests/data/results/mlp.json")
     words = shlex.join([*MODELZOO, "compare", stored, stored])
     done = run(["bash", "-c", f"set -o pipefail; {words} {redirection}"])
     assert (done.returncode, done.stderr.strip()) == (code, problem)

@@ -12,7 +12,7 @@ import pytest
 from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of
 from places import DATA
 from proven_results import BF16, FP32, session, session_of, sessions, written
-from stored_results import FORMAT_1, FORMAT_2, name, unpacked
+from stored_results import STORED, name, unpacked
 
 from modelzoo.cli import app
 from modelzoo.cli.compare import FORMATS, fail_on
@@ -26,7 +26,7 @@ from modelzoo.records.run import Result
 from modelzoo.results import store
 from modelzoo.results.session_levels import session_levels
 
-MLP = DATA / "results" / "format2" / "mlp.json"
+MLP = DATA / "results" / "mlp.json"
 
 
 @pytest.fixture(autouse=True)
@@ -155,10 +155,10 @@ def test_no_comparable_row_is_exit_code_2(tmp_path: Path, capsys: pytest.Capture
         ("", "is not JSON"),
         ("{}", "is not a result of modelzoo"),
         ("[1, 2]", "is not a result of modelzoo"),
-        ('{"format": "modelzoo-result/3.0", "version": "9"}', "newer than this suite's"),
-        ('{"format": "modelzoo-result/2.99", "version": "9", "runs": 1}', "newer than this suite's"),
-        ('{"format": "modelzoo-result/0.1", "version": "9"}', "cannot read"),
-        ('{"format": "modelzoo-result/2.0", "version": "9", "command": [], "created": "x"}', "nothing was measured"),
+        ('{"format": "modelzoo-result/4.0", "version": "9"}', "newer than this suite's"),
+        ('{"format": "modelzoo-result/3.99", "version": "9", "runs": 1}', "newer than this suite's"),
+        ('{"format": "modelzoo-result/0.1", "version": "9"}', "older"),
+        ('{"format": "modelzoo-result/3.0", "version": "9", "command": [], "created": "x"}', "nothing was measured"),
         (MLP.read_text(encoding="utf-8")[:5000], "is not JSON"),
     ],
 )
@@ -187,16 +187,16 @@ def test_results_that_do_not_belong_together_are_refused(tmp_path: Path, capsys:
     assert "hold different workloads or settings" in one_line(capsys)
 
 
-@pytest.mark.parametrize("path", [*FORMAT_1, *FORMAT_2], ids=name)
-def test_older_results_are_compared_or_say_why_not(
+@pytest.mark.parametrize("path", STORED, ids=name)
+def test_real_results_are_compared_or_say_why_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], path: Path
 ) -> None:
-    """Format 1 did not record the inputs, so nothing can be compared; it is read all the same."""
+    """Early results have no digest of the inputs, so nothing can be compared; they are read all the same."""
     file = unpacked(path, tmp_path)
     code = run(file, file)
     found = capsys.readouterr()
     assert code in (0, 2)
-    if "format1" in str(path) and code == 2:
+    if "early" in path.name and code == 2:
         assert "was not recorded" in found.out or "failed: " in found.out or "nothing was measured" in found.err
     if code == 2:
         assert found.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""``modelzoo report``: stored results of both formats are shown, and a file that is none gives one line."""
+"""``modelzoo report``: stored results are shown, and a file that is none gives one line."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from stored_results import FORMAT_1, FORMAT_2, name, unpacked
+from stored_results import STORED, name, unpacked
 
 from modelzoo.cli import app
 
-FULL = next(path for path in FORMAT_1 if path.name.startswith("full"))
-SSDLITE = next(path for path in FORMAT_2 if path.name.startswith("ssdlite"))
+FULL = next(path for path in STORED if name(path) == "early-full")
+SSDLITE = next(path for path in STORED if path.name.startswith("ssdlite"))
 
 
-@pytest.mark.parametrize("stored", [*FORMAT_1, *FORMAT_2], ids=name)
+@pytest.mark.parametrize("stored", STORED, ids=name)
 def test_every_stored_result_is_shown(stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 0, whatever the result says; the file and its time on stderr."""
     path = unpacked(stored, tmp_path)
@@ -27,7 +27,7 @@ def test_every_stored_result_is_shown(stored: Path, tmp_path: Path, capsys: pyte
 
 
 def test_the_lines_for_scripts_are_those_of_the_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A result of format 1 with four workloads, judged: the lines that the call would print today."""
+    """An early result with four workloads, judged: the lines that the call would print today."""
     assert app.main(["report", str(unpacked(FULL, tmp_path))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[:4]] == [["[VALID]", n] for n in ("resnet50", "ssd", "maskrcnn", "bert")]
@@ -73,13 +73,14 @@ def test_the_name_of_a_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
     [
         (None, "cannot read"),
         (b"", "is not JSON"),
-        (FORMAT_2[0].read_bytes()[:1000], "is not JSON"),
+        (STORED[0].read_bytes()[:1000], "is not JSON"),
         (b"\xff\xfe\x00", "is not JSON"),
         (b"[" * 100_000, "is nested too deeply"),
         (b"[]", "not a result"),
-        (json.dumps({"format": "modelzoo-result/3", "new": 1}).encode(), "newer"),
-        (json.dumps({"format": "modelzoo-result/2", "version": "1", "runs": "none"}).encode(), "damaged"),
-        (json.dumps({"schema": "modelzoo-result/1", "runs": [{}]}).encode(), "damaged"),
+        (json.dumps({"format": "modelzoo-result/4", "new": 1}).encode(), "newer"),
+        (json.dumps({"format": "modelzoo-result/3", "version": "1", "runs": "none"}).encode(), "damaged"),
+        (json.dumps({"format": "modelzoo-result/2.4", "version": "1"}).encode(), "format 2, older"),
+        (json.dumps({"schema": "modelzoo-result/1", "runs": [{}]}).encode(), "format 1, older"),
     ],
 )
 def test_a_file_that_is_no_result_is_one_line(
@@ -99,7 +100,7 @@ def test_a_newer_minor_version_is_read(tmp_path: Path, capsys: pytest.CaptureFix
     """Its unknown fields are ignored."""
     data = json.loads(SSDLITE.read_text())
     path = tmp_path / "newer.json"
-    path.write_text(json.dumps({**data, "format": "modelzoo-result/2.7", "later": {"field": [1]}}))
+    path.write_text(json.dumps({**data, "format": "modelzoo-result/3.7", "later": {"field": [1]}}))
     assert app.main(["report", str(path)]) == 0
     assert capsys.readouterr().out.startswith("[VALID] ssdlite")
 
@@ -124,7 +125,7 @@ def page(*arguments: object) -> int:
 
 def test_a_page_is_written_for_every_stored_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where it is said, and nothing else; torch is not needed."""
-    for stored in (*FORMAT_1, *FORMAT_2):
+    for stored in STORED:
         target = tmp_path / f"{name(stored)}.html"
         assert page(unpacked(stored, tmp_path), "-o", target) == 0
         assert capsys.readouterr().out == f"page: {target}\n"
@@ -133,10 +134,10 @@ def test_a_page_is_written_for_every_stored_result(tmp_path: Path, capsys: pytes
 
 def test_a_directory_is_printed_file_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Sorted by name; of a page it is the history."""
-    for stored in FORMAT_2:
+    for stored in STORED:
         unpacked(stored, tmp_path)
     assert page(tmp_path) == 0
-    assert capsys.readouterr().err.count("modelzoo 0.") >= len(FORMAT_2)
+    assert capsys.readouterr().err.count("modelzoo 0.") >= len(STORED)
     assert page(tmp_path, "-o", tmp_path / "page.html") == 0
     assert f"History of {tmp_path.name}" in (tmp_path / "page.html").read_text(encoding="utf-8")
 

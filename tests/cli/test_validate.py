@@ -22,7 +22,7 @@ def shown(entry: ValidityEntry) -> str:
 
 def test_an_error_is_one_line() -> None:
     """However long it is and whatever it contains, as all errors are."""
-    (entry,) = store.read(DATA / "results" / "format2" / "bert.json").validity
+    (entry,) = store.read(DATA / "results" / "bert.json").validity
     assert "Checks" in shown(entry)
     error = f"[bold]no[/] data {'x' * 80}\nat all"
     assert shown(replace(entry, report=None, error=error)) == (

@@ -137,7 +137,7 @@ def test_rows_without_a_finished_run_on_both_sides_say_nothing() -> None:
 
 def test_kernels_of_a_stored_result() -> None:
     """fp32 and bf16 of one session share the machine and the software, and differ in the kernels."""
-    real = conditions([stored_row(DATA / "results" / "format2" / "sessions.json")])
+    real = conditions([stored_row(DATA / "results" / "sessions.json")])
     assert [each.name for each in real.differing] == ["bf16 method", "kernels of linear"]
     assert real.differing[1].base == "mkl sgemm (fp32)"
     assert real.differing[1].other == "oneDNN brg_matmul:avx512_core_bf16 (bf16)"

@@ -156,7 +156,7 @@ def test_the_parts_add_up_to_the_difference(
 
 def test_a_stored_result_is_explained() -> None:
     """fp32 and bf16 of a real layer: all time is found, and the product's kernels are named."""
-    found = explanation(stored_row(DATA / "results" / "format2" / "sessions.json"), Metric.LATENCY)
+    found = explanation(stored_row(DATA / "results" / "sessions.json"), Metric.LATENCY)
     assert found is not None
     assert found.source == "audited"
     assert found.base == pytest.approx((0.28506208 + 0.273489547) / 4)

@@ -22,7 +22,7 @@ from modelzoo.views.page import build
 from modelzoo.views.page.build import Given
 from modelzoo.warning import Severity
 
-STORED = sorted((DATA / "results" / "format2").glob("*.json"))
+STORED = sorted((DATA / "results").glob("*.json"))
 HOSTILE = "</title></svg><script>alert(1)</script>&\"'<img src=x onerror=alert(2)>\x1b]0;"
 
 
@@ -113,7 +113,7 @@ def test_a_page_needs_nothing_else(pages: dict[str, str]) -> None:
 
 def test_a_page_is_the_same_every_time() -> None:
     """Equal results give equal files."""
-    result = store.read(DATA / "results" / "format2" / "mlp.json")
+    result = store.read(DATA / "results" / "mlp.json")
     assert document(result) == document(result)
 
 

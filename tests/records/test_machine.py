@@ -9,7 +9,7 @@ from modelzoo.records.machine import CpuUsage, Machine
 
 
 def test_facts_that_were_not_recorded_are_unknown() -> None:
-    """Facts of an older format lack the newer fields; these are None, never guessed."""
+    """Nothing is guessed."""
     machine = encode(SERVER)
     for name in ("cloud", "instance_type", "vcpus_per_core", "niceness"):
         del machine[name]

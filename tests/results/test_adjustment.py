@@ -197,7 +197,7 @@ def test_one_process_per_setting_is_too_few() -> None:
 
 
 def test_a_result_without_a_load_is_not_adjusted() -> None:
-    """As are results of older formats, and processes that failed or were not timed."""
+    """As are processes that failed or were not timed."""
     empty = Adjustment(None, None, None, "no reference load ran", (), {})
     assert adjustment(result_of(*(make([0.1] * 3, round=i) for i in range(20)))) == empty
     failed = beside(make(None, error="died"), LOAD)

@@ -14,8 +14,8 @@ from places import DATA, ROOT
 from modelzoo.results import schema
 
 PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-STORED = DATA / "results" / "format2" / "mlp.json"
-SESSION = DATA / "results" / "format2" / "sessions.json"
+STORED = DATA / "results" / "mlp.json"
+SESSION = DATA / "results" / "sessions.json"
 
 
 def block(language: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from fake_runs import make, result_of
-from stored_results import FORMAT_1, FORMAT_2, name, unpacked
+from stored_results import STORED, name, unpacked
 
 from modelzoo.records.run import FORMAT, Result
 from modelzoo.results import schema, store
@@ -33,24 +33,12 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"].endswith("draft/2020-12/schema")
     assert SCHEMA["$id"] == FORMAT
-    assert SCHEMA["$defs"]["Result"]["properties"]["format"]["enum"] == [
-        "modelzoo-result/2",
-        "modelzoo-result/2.1",
-        "modelzoo-result/2.2",
-        "modelzoo-result/2.3",
-        FORMAT,
-    ]
+    assert SCHEMA["$defs"]["Result"]["properties"]["format"]["const"] == FORMAT
 
 
-@pytest.mark.parametrize("stored", FORMAT_1, ids=name)
-def test_upgraded_results_fit_the_schema(stored: Path, tmp_path: Path) -> None:
-    """A format 1 result that is stored again is a complete result of format 2."""
-    jsonschema.validate(written(store.read(unpacked(stored, tmp_path)), tmp_path), SCHEMA)
-
-
-@pytest.mark.parametrize("stored", FORMAT_2, ids=name)
+@pytest.mark.parametrize("stored", STORED, ids=name)
 def test_stored_results_fit_the_schema(stored: Path, tmp_path: Path) -> None:
-    """What the suite wrote, as it is, in this version of the format or in an earlier minor version."""
+    """What the suite wrote, as it is."""
     jsonschema.validate(json.loads(unpacked(stored, tmp_path).read_text()), SCHEMA)
 
 
@@ -83,9 +71,8 @@ def test_an_unknown_field_does_not_fit_the_schema(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("format",), "modelzoo-result/1"),
-        (("format",), "modelzoo-result/2.5"),
-        (("format",), "modelzoo-result/3"),
+        (("format",), "modelzoo-result/2"),
+        (("format",), "modelzoo-result/4"),
         (("runs",), {}),
         (("runs", 0, "round"), -1),
         (("runs", 0, "asked", "precision"), "fp8"),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from instances import configuration, ran
 from instances import result as instances_result
 from kept_sessions import beside
-from stored_results import FORMAT_1, FORMAT_2, name, unpacked
+from stored_results import STORED, name, unpacked
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
@@ -205,7 +205,7 @@ def test_runs_are_grouped_in_the_order_asked() -> None:
     assert [[run.steady[0] for run in group] for group in groups.values()] == [[1.0, 4.0], [2.0, 3.0], [5.0]]
 
 
-@pytest.mark.parametrize("stored", [*FORMAT_1, *FORMAT_2], ids=name)
+@pytest.mark.parametrize("stored", STORED, ids=name)
 def test_real_results_survive_being_stored_again(stored: Path, tmp_path: Path) -> None:
     """What is read from any format is written as the current one, and nothing but private names changes."""
     result = store.read(unpacked(stored, tmp_path))
@@ -221,7 +221,7 @@ def test_a_newer_minor_version_is_read_without_what_it_added(tmp_path: Path) -> 
     """Unknown fields are ignored at every level; stored again, the file has this suite's format."""
     data = written(some_result(), tmp_path)
     expected = store.read(tmp_path / "r.json")
-    data["format"] = "modelzoo-result/2.7"
+    data["format"] = "modelzoo-result/3.7"
     data["energy"] = data["runs"][0]["joules"] = {"new": [1]}
     data["runs"][0]["report"]["machine"]["quantum"] = True
     data["runs"][0]["asked"]["pruned"] = 0.5
@@ -233,20 +233,21 @@ def test_a_newer_minor_version_is_read_without_what_it_added(tmp_path: Path) -> 
 def test_a_newer_minor_version_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     """A precision that this suite does not know is no damage."""
     data = written(some_result(), tmp_path)
-    data["format"] = "modelzoo-result/2.7"
+    data["format"] = "modelzoo-result/3.7"
     data["asked"][0]["setting"]["precision"] = "fp8"
-    with pytest.raises(InputError, match=r"has format 2.7, newer than this suite's 2.4, .*fp8.*; update modelzoo"):
+    with pytest.raises(InputError, match=r"has format 3.7, newer than this suite's 3.0, .*fp8.*; update modelzoo"):
         read_data(data, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": "modelzoo-result/3"}, "has format 3, newer than this suite's 2; update modelzoo to read it"),
-        ({"format": "modelzoo-result/99.1"}, "has format 99, newer than this suite's 2"),
-        ({"format": "modelzoo-result/0"}, "has format 0, which this suite cannot read"),
+        ({"format": "modelzoo-result/4"}, "has format 4, newer than this suite's 3; update modelzoo to read it"),
+        ({"format": "modelzoo-result/99.1"}, "has format 99, newer than this suite's 3"),
+        ({"format": "modelzoo-result/2.4"}, "has format 2, older than this suite's 3; measure again"),
+        ({"format": "modelzoo-result/0"}, "has format 0, older than this suite's 3; measure again"),
         ({"format": "modelzoo-result/" + "9" * 5000}, "is not a result of modelzoo"),
-        ({"format": "modelzoo-result/2.0.1"}, "is not a result of modelzoo"),
+        ({"format": "modelzoo-result/3.0.1"}, "is not a result of modelzoo"),
         ({"format": 2}, "is not a result of modelzoo"),
         ({"format": None}, "is not a result of modelzoo"),
     ],
@@ -287,17 +288,13 @@ def one_line(directory: Path, content: bytes, message: str) -> None:
         (b'{"a":' * 100_000, "is nested too deeply"),
         (b"[]", "is not a result of modelzoo"),
         (b"null", "is not a result of modelzoo"),
-        (b'"modelzoo-result/2"', "is not a result of modelzoo"),
+        (b'"modelzoo-result/3"', "is not a result of modelzoo"),
         (b"{}", "is not a result of modelzoo"),
         (b'{"schema": ["modelzoo-result/1"]}', "is not a result of modelzoo"),
-        (b'{"schema": "modelzoo-result/1"}', "is damaged"),
-        (b'{"schema": "modelzoo-result/1", "runs": [{"workload": "x"}]}', "is damaged"),
-        (b'{"schema": "modelzoo-result/1", "runs": 5}', "is damaged"),
-        (b'{"schema": "modelzoo-result/1", "runs": [5], "validity": {"a": 1}}', "is damaged"),
-        (b'{"schema": "modelzoo-result/1", "runs": null, "asked": null}', "is damaged"),
-        (b'{"format": "modelzoo-result/2"}', "does not say which version of modelzoo wrote it"),
-        (b'{"format": "modelzoo-result/2", "version": "1"}', "is damaged"),
-        (b'{"format": "modelzoo-result/2", "version": 1, "command": [], "created": ""}', "is damaged"),
+        (b'{"schema": "modelzoo-result/1"}', "has format 1, older than this suite's 3"),
+        (b'{"format": "modelzoo-result/3"}', "does not say which version of modelzoo wrote it"),
+        (b'{"format": "modelzoo-result/3", "version": "1"}', "is damaged"),
+        (b'{"format": "modelzoo-result/3", "version": 1, "command": [], "created": ""}', "is damaged"),
     ],
 )
 def test_what_is_not_a_result_is_one_sentence(content: bytes, message: str, tmp_path: Path) -> None:
@@ -373,7 +370,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("stored", [FORMAT_1[0], *FORMAT_2[:1]], ids=name)
+@pytest.mark.parametrize("stored", [STORED[0], STORED[-1]], ids=name)
 @given(st.data())
 def test_truncated_results_are_refused(stored: Path, data: st.DataObject) -> None:
     """Wherever the file ends, nothing but an ``InputError`` is raised."""
@@ -390,7 +387,7 @@ json_values = st.recursive(
 )
 
 
-@pytest.mark.parametrize("stored", [path for path in [*FORMAT_1, *FORMAT_2] if path.stat().st_size < 20_000], ids=name)
+@pytest.mark.parametrize("stored", [path for path in STORED if path.stat().st_size < 20_000], ids=name)
 @given(st.data())
 def test_a_value_replaced_by_anything_is_read_or_refused(stored: Path, data: st.DataObject) -> None:
     """Hostile content at any place of a real result: it can be summarised or is an ``InputError``, nothing else."""

@@ -82,13 +82,13 @@ def test_two_hundred_pictures_are_one_line() -> None:
 
 def written(*files: str) -> list[str]:
     """What is said of these files."""
-    (entry,) = store.read(DATA / "results" / "format2" / "bert.json").validity
+    (entry,) = store.read(DATA / "results" / "bert.json").validity
     return [text for text in sentences(validity.document(replace(entry, files=files))) if text.startswith("written")]
 
 
 def test_a_warning_says_that_bf16_did_not_run() -> None:
     """The verdict is of what ran."""
-    (entry,) = store.read(DATA / "results" / "format2" / "bert.json").validity
+    (entry,) = store.read(DATA / "results" / "bert.json").validity
     assert entry.report is not None
     assert not [block for block in validity.document(entry) if isinstance(block, Notices)]
     tested = replace(entry.report.tested, canary_verdict=CanaryVerdict.NOT_ACTIVE, canary_summary="conv [fp32]")
@@ -98,5 +98,5 @@ def test_a_warning_says_that_bf16_did_not_run() -> None:
 
 def test_what_could_not_be_judged_has_failed() -> None:
     """With the reason."""
-    (entry,) = store.read(DATA / "results" / "format2" / "bert.json").validity
+    (entry,) = store.read(DATA / "results" / "bert.json").validity
     assert printed(validity.document(replace(entry, report=None, error="no [data]"))) == ("failed: bert: no [data]\n")

@@ -11,7 +11,7 @@ import pytest
 from browser import CHROMIUM, Browser
 from fake_runs import result_of
 from pipelines import pipeline_run
-from stored_results import FORMAT_1, FORMAT_2, unpacked
+from stored_results import STORED, unpacked
 
 from modelzoo.cli import app
 from modelzoo.records.pipeline import MODEL, PER_BATCH
@@ -38,10 +38,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Four timed and judged workloads; profiles and rooflines; pictures; several results and their history; stages."""
     directory = tmp_path_factory.mktemp("pages")
-    stored = [unpacked(path, directory) for path in (*FORMAT_1, *FORMAT_2) if path.name.startswith("full")]
-    stored += [unpacked(path, directory) for path in FORMAT_2]
+    stored = [unpacked(path, directory) for path in STORED]
     names = {path.stem: path for path in stored}
-    found = {"full": [names["full"]], "mlp": [names["mlp"]], "ssdlite": [names["ssdlite"]]}
+    found = {"full": [names["early-full"]], "mlp": [names["mlp"]], "ssdlite": [names["ssdlite"]]}
     found["several"] = [names["mlp"], names["sessions"], names["failing"], directory]
     found["pipeline"] = [pipelines_in(directory)]
     for name, paths in found.items():

@@ -16,7 +16,7 @@ from modelzoo.views.page import predictions
 
 def ssdlite() -> Result:
     """A judgement of a detector with three pictures."""
-    return store.read(DATA / "results" / "format2" / "ssdlite.json")
+    return store.read(DATA / "results" / "ssdlite.json")
 
 
 def test_verdict_checks_tables_and_pictures_are_shown() -> None:

@@ -135,7 +135,7 @@ def test_a_file_that_is_called_like_a_word_of_the_format_breaks_nothing(word: st
     assert found.runs[0].asked.input == "PATH-1"
 
 
-@pytest.mark.parametrize("path", sorted((DATA / "results" / "format2").glob("*.json")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((DATA / "results").glob("*.json")), ids=lambda path: path.stem)
 def test_stored_results_can_be_redacted(path: object) -> None:
     """No path is left, and the result can still be stored and shown."""
     result = redacted(store.read(path))  # type: ignore[arg-type]

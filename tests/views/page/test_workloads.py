@@ -54,7 +54,7 @@ def test_a_failed_workload_has_no_plots() -> None:
 
 def test_a_judged_workload_has_its_predictions_only() -> None:
     """Nothing was timed."""
-    found = section(store.read(DATA / "results" / "format2" / "ssdlite.json"), "ssdlite")
+    found = section(store.read(DATA / "results" / "ssdlite.json"), "ssdlite")
     assert titles(found) == ["Predictions"]
 
 

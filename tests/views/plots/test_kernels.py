@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from drawn import HOSTILE, check, filled, svg, texts
 from fake_runs import evidence
-from stored_results import FORMAT_2
+from stored_results import STORED
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
@@ -49,7 +49,7 @@ def test_a_kernel_that_ran_in_two_precisions_is_divided() -> None:
     assert one.total == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("path", FORMAT_2, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_the_kernels_of_real_audits_add_up(path) -> None:
     """To the time of one audited pass."""
     audits = [run.report.evidence for run in store.read(path).runs if run.report and run.report.evidence]

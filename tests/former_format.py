@@ -1,7 +1,4 @@
-"""Results of format 1, written before the records were typed, as data of format 2.
-
-What format 1 did not record stays unset; nothing is guessed.
-"""
+"""Results of format 1 as data of format 2, for ``converted_results.py``, with which it will go."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
-from modelzoo.records.run import FORMAT
-from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SECONDS
-
+LATENCY, ISSUE, DEVICE, SECONDS = "latency", "issue", "device", "s"
 Json = dict[str, Any]
 _SAME_IN_REPORT = (
     *("workload", "title", "unit", "plan", "weights", "items", "import_seconds", "build_seconds", "compile_seconds"),
@@ -32,7 +27,7 @@ def upgrade(data: Json) -> Json:
     keys = [_key(entry) for entry in asked]
     return {
         **_only(data, "command", "created", "version"),
-        "format": FORMAT,
+        "format": "modelzoo-result/2",
         "asked": asked,
         "runs": [_run(entry, keys) for entry in data["runs"]],
         "validity": [_validity_entry(entry, keys) for entry in data.get("validity", ())],

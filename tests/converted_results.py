@@ -1,0 +1,70 @@
+"""Results of earlier formats as results of this one: temporary, for fixtures and for ``equal_output.py --convert``.
+
+``python tests/converted_results.py FILE...`` rewrites files in place, compressed ones too; ``--only STEP`` applies one
+step, for fixtures that the others have already converted. ``python tests/converted_results.py FROM TO`` copies a
+directory of ``generated_results.py`` and converts what it copies.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+from former_format import upgrade
+
+Json = dict[str, Any]
+
+
+def format_3(data: Json) -> Json:
+    """The name of the format, without what only its first version had."""
+    for run in data["runs"]:
+        if run.get("report"):
+            run["report"]["plan"].pop("half_width", None)
+    return {**data, "format": "modelzoo-result/3"}
+
+
+STEPS: list[Callable[[Json], Json]] = [format_3]
+"""From a stored result of format 2 to one of this version, in this order."""
+OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [], "fleet": [], "exhibits": []}
+"""The same for the other records of ``generated_results.py``, by their directories."""
+
+
+def converted(data: Any, path: Path, only: str = "") -> Any:
+    """The content of a file as this version reads it."""
+    if path.parent.name in OTHERS:
+        steps = OTHERS[path.parent.name]
+    elif isinstance(data, dict) and ("format" in data or "schema" in data):
+        data, steps = (upgrade(data) if "schema" in data else data), STEPS
+    else:
+        return data
+    for step in steps:
+        if step.__name__ == only or not only:
+            data = step(data)
+    return data
+
+
+def rewrite(path: Path, only: str = "") -> None:
+    """Convert a file in place."""
+    content = path.read_bytes()
+    text = gzip.decompress(content) if path.suffix == ".gz" else content
+    data = converted(json.loads(text), path, only)
+    new = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    path.write_bytes(gzip.compress(new, mtime=0) if path.suffix == ".gz" else new)
+
+
+def main(words: list[str]) -> None:
+    only = words.pop(words.index("--only") + 1) if "--only" in words else ""
+    paths = [Path(word) for word in words if word != "--only"]
+    if len(paths) == 2 and paths[0].is_dir():
+        shutil.copytree(*paths, dirs_exist_ok=True)
+        paths = sorted(path for path in paths[1].rglob("*.json") if path.is_file())
+    for path in paths:
+        rewrite(path, only)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
