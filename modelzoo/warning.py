@@ -149,7 +149,7 @@ class WarningCode(Enum):
     )
     PAGE_FAULTS = (
         Severity.DISTORTS,
-        "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again ({detail})",
+        "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again ({cause})",
         "set MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 (Mask "
         "R-CNN gains most), or LD_PRELOAD=libtcmalloc_minimal.so.4",
     )
@@ -226,6 +226,10 @@ class WarningCode(Enum):
     )
 
 
+FAULTS_PER_SECOND = "{:,.0f} page faults per second"
+FAULTS_PER_MIB = "{:.0f} page faults for each MiB that is used again"
+DEFAULT_THRESHOLDS = "glibc with its default thresholds"
+"""What shows that ``PAGE_FAULTS`` is the case."""
 EARLIER_NOTES = ("TIME_LIMIT",)
 """Codes in results of earlier versions that say nothing of importance."""
 

@@ -11,6 +11,7 @@ import gzip
 import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable
 
@@ -27,9 +28,33 @@ def format_3(data: Json) -> Json:
     return {**data, "format": "modelzoo-result/3"}
 
 
-STEPS: list[Callable[[Json], Json]] = [format_3]
+def objects(data: Any) -> Iterator[Json]:
+    """All objects in ``data``, whatever they are."""
+    if isinstance(data, dict):
+        yield data
+    if isinstance(data, (dict, list)):
+        for value in data.values() if isinstance(data, dict) else data:
+            yield from objects(value)
+
+
+def machines(data: Any) -> Any:
+    """The limit of the threads follows from its numbers; how the Arm Compute Library was found is a record."""
+    for each in objects(data):
+        if "physical_cores" in each and "affinity" in each:
+            each.pop("reason", None)
+        if "acl_evidence" in each:
+            words = (each.pop("acl_evidence") or "").split(" ")
+            found = {"file": None if "()" in words[0] else words[0], "is_loaded": words[-1] != "torch"}
+            each["acl"] = found if each["acl"] else None
+        if "policy_problem" in each:
+            policy = each.pop("policy")
+            each.update(preferred_node=int(policy.split(" ")[-1]) if policy else None)
+    return data
+
+
+STEPS: list[Callable[[Json], Json]] = [format_3, machines]
 """From a stored result of format 2 to one of this version, in this order."""
-OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [], "fleet": [], "exhibits": []}
+OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [machines], "fleet": [machines], "exhibits": []}
 """The same for the other records of ``generated_results.py``, by their directories."""
 
 

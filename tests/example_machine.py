@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modelzoo.frozen import replace
 from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
-from modelzoo.records.libraries import Build, Libraries, Library
+from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import Cache, CpuUsage, Machine, Threads
 from modelzoo.records.noise import MachineNoise, WorkloadNoise
 
@@ -27,7 +27,7 @@ SERVER = Machine(
     max_mhz=2700.0,
     huge_pages="always",
     allocator="tcmalloc",
-    threads=Threads(8, 8, 8, None, "physical cores", "0-7"),
+    threads=Threads(8, 8, 8, None, "0-7"),
     memory=32 << 30,
     memory_limit=32 << 30,
     container=None,
@@ -49,8 +49,7 @@ LIBRARIES = Libraries(
     onednn=True,
     mkl=False,
     openmp=True,
-    acl=True,
-    acl_evidence="libarm_compute.so comes with torch",
+    acl=ComputeLibrary("libarm_compute.so", is_loaded=False),
     backends=("onednn+acl", "openblas"),
     loaded=(OPENMP,),
     two_openmp=False,

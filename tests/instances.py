@@ -35,7 +35,7 @@ def configuration(instances: int, cores: int = 1, batch: int = 1, group: int = 0
 def placement(place: InstancePlace, elsewhere: int = 0) -> Placement:
     """The memory of an instance on its own node, with ``elsewhere`` bytes on another one."""
     memory = (NodeMemory(place.node, 1_000_000 - elsewhere, 500_000), NodeMemory(place.node + 1, elsewhere, 0))
-    return Placement(place.cpus, (place.node,), memory, policy=f"memory preferred on node {place.node}")
+    return Placement(place.cpus, (place.node,), memory, preferred_node=place.node)
 
 
 def ran(

@@ -73,6 +73,7 @@ def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
     from modelzoo.machine.usage import CpuUsageMonitor
     from modelzoo.records.doctor import DoctorReport
     from modelzoo.results.noise import machine_noise
+    from modelzoo.views.doctor import progress_text
 
     machine = read_machine()
     for name in FAST_MATH_VARIABLES:
@@ -86,7 +87,7 @@ def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
     if machine.emulator is None:
         with out.status("measuring …") as status:
             ceilings, kept = find_ceilings(
-                machine, fresh=fresh, progress=lambda step: status.update(f"measuring: {step} …")
+                machine, fresh=fresh, progress=lambda series: status.update(progress_text(series))
             )
     libraries = read_libraries()
     warnings = diagnose(
@@ -119,6 +120,7 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
     from modelzoo.machine.device_ceilings import PRECISIONS, measure_device_ceilings
     from modelzoo.records.doctor import AcceleratorReport
     from modelzoo.setting import Setting
+    from modelzoo.views.doctor import progress_text
 
     device = devices.select_device(name)
     assert device is not None
@@ -141,7 +143,7 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
                 lambda precision: switches.fast_math(False, tf32=precision == "tf32"),
                 precisions,
                 name=name,
-                progress=lambda step: status.update(f"measuring: {step} …"),
+                progress=lambda series: status.update(progress_text(series)),
             ),
             fresh=fresh,
         )

@@ -121,7 +121,7 @@ def _of_build(libraries: Libraries, evidence: Optional[Evidence]) -> Facts:
     yield "oneDNN instruction set", evidence.onednn_isa or None if evidence else None
     yield "ATen kernels", build.capability
     yield "MKL", build.mkl or _absent(libraries.mkl)
-    yield "Arm Compute Library", "used" if libraries.acl else "not used"
+    yield "Arm Compute Library", "used" if libraries.acl is not None else "not used"
     yield "OpenMP of the build", build.openmp
     yield "compiler", build.compiler
     yield "build type", build.build_type

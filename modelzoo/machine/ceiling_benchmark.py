@@ -12,6 +12,7 @@ from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.installation import import_torch
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
+from modelzoo.records.doctor import CeilingSeries
 from modelzoo.records.machine import Machine
 
 SIZES = (512, 1024, 2048, 4096, 8192)
@@ -26,7 +27,7 @@ def measure_ceilings(
     *,
     sizes: Sequence[int] = SIZES,
     seconds: float = SECONDS_PER_SERIES,
-    progress: Callable[[str], None] = lambda step: None,
+    progress: Callable[[CeilingSeries], None] = lambda series: None,
 ) -> Ceilings:
     """Measure matrix products in fp32 and bf16, and a copy, with 1 and with ``threads`` threads.
 
@@ -39,7 +40,7 @@ def measure_ceilings(
         machine: this machine.
         sizes: rows of the matrices; powers of 2.
         seconds: time for one precision with one number of threads.
-        progress: called with the name of each step.
+        progress: called before each series.
     """
     torch = import_torch()
     monitor = CpuUsageMonitor().start()
@@ -54,12 +55,11 @@ def measure_ceilings(
         with torch.inference_mode():
             for count in sorted({1, threads}):
                 torch.set_num_threads(count)
-                plural = "s" * (count > 1)
                 for precision in ("fp32", "bf16"):
                     for operator in operators:
-                        progress(f"{precision} {operator}, {count} thread{plural}")
+                        progress(CeilingSeries(operator, precision, count))
                         gemm += _measure_products(torch, precision, operator, count, fitting, seconds / len(operators))
-                progress(f"memory copy, {count} thread{plural}")
+                progress(CeilingSeries(threads=count))
                 copies.append(_measure_copy(torch, count, _buffer_bytes(machine), min(seconds, 2.0)))
     finally:
         torch.set_num_threads(threads_before)

@@ -17,6 +17,7 @@ from modelzoo.machine.installation import installed_version
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.ceilings import CEILINGS_VERSION, Ceilings
 from modelzoo.records.codec import decode, encode
+from modelzoo.records.doctor import CeilingSeries
 from modelzoo.records.machine import Machine
 
 
@@ -25,7 +26,7 @@ def find_ceilings(
     threads: int | None = None,
     *,
     fresh: bool = False,
-    progress: Callable[[str], None] = lambda step: None,
+    progress: Callable[[CeilingSeries], None] = lambda series: None,
 ) -> tuple[Ceilings, bool]:
     """Return the machine's ceilings, and whether they were kept from an earlier measurement.
 
@@ -36,7 +37,7 @@ def find_ceilings(
         machine: this machine.
         threads: the largest number of threads, by default that of the machine.
         fresh: measure even if ceilings were kept.
-        progress: called with the name of each step.
+        progress: called before each series.
     """
     kept = None if fresh else kept_ceilings(machine, threads)
     if kept is not None:

@@ -11,6 +11,7 @@ from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.installation import import_torch
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
+from modelzoo.records.doctor import CeilingSeries
 from modelzoo.records.machine import Machine
 
 SIZES = (1024, 2048, 4096, 8192, 16384)
@@ -49,7 +50,7 @@ def measure_device_ceilings(
     name: str,
     sizes: Sequence[int] = SIZES,
     seconds: float = SECONDS,
-    progress: Callable[[str], None] = lambda step: None,
+    progress: Callable[[CeilingSeries], None] = lambda series: None,
 ) -> Ceilings:
     """Measure matrix products in each of ``precisions``, and a copy within the device's memory.
 
@@ -62,7 +63,7 @@ def measure_device_ceilings(
         name: torch's name of the device.
         sizes: rows of the matrices.
         seconds: time for one precision, and for the copies.
-        progress: called with the name of each step.
+        progress: called before each series.
     """
     torch = import_torch()
     started = time.perf_counter()
@@ -71,10 +72,10 @@ def measure_device_ceilings(
     gemm: list[Gemm] = []
     with torch.inference_mode():
         for each in precisions:
-            progress(f"{each} mm on {name}")
+            progress(CeilingSeries("mm", each, device=name))
             with precision(each):
                 gemm += _products(torch, device, each, name, fitting, seconds)
-        progress(f"memory copy on {name}")
+        progress(CeilingSeries(device=name))
         size = min(COPY_BYTES, memory // 8) // 4096 * 4096
         source = torch.ones(size // 4, dtype=torch.float32, device=name)
         target = torch.zeros_like(source)

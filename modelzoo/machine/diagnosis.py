@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from modelzoo import warning
 from modelzoo.machine.environment import KERNEL_VARIABLES, THREAD_VARIABLES, fast_math_settings
 from modelzoo.machine.installation import mismatched_versions
 from modelzoo.records.ceilings import Ceilings
@@ -89,7 +90,7 @@ def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) ->
         )
     rate = usage.minor_faults / max(usage.seconds - usage.waited_seconds, 1e-9)
     if faults and rate > FAULTS_PER_SECOND:
-        warnings.append(warning_for(WarningCode.PAGE_FAULTS, detail=f"{rate:,.0f} page faults per second"))
+        warnings.append(warning_for(WarningCode.PAGE_FAULTS, cause=warning.FAULTS_PER_SECOND.format(rate)))
     return tuple(warnings)
 
 
@@ -159,10 +160,10 @@ def _memory_warnings(machine: Machine, faults_per_mib: float | None) -> list[War
         warnings.append(warning_for(WarningCode.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB))
     if faults_per_mib is not None:
         if faults_per_mib > FAULTS_PER_MIB:
-            detail = f"{faults_per_mib:.0f} page faults for each MiB that is used again"
-            warnings.append(warning_for(WarningCode.PAGE_FAULTS, detail=detail))
+            cause = warning.FAULTS_PER_MIB.format(faults_per_mib)
+            warnings.append(warning_for(WarningCode.PAGE_FAULTS, cause=cause))
     elif machine.allocator == "glibc" and not _is_malloc_tuned(machine.environment):
-        warnings.append(warning_for(WarningCode.PAGE_FAULTS, detail="glibc with its default thresholds"))
+        warnings.append(warning_for(WarningCode.PAGE_FAULTS, cause=warning.DEFAULT_THRESHOLDS))
     return warnings
 
 

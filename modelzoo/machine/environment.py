@@ -7,14 +7,15 @@ from collections.abc import Mapping
 
 from modelzoo.files import private_path
 
-FAST_MATH_VARIABLES: Mapping[str, str] = {
-    "DNNL_DEFAULT_FPMATH_MODE": "oneDNN's default math mode",
-    "ONEDNN_DEFAULT_FPMATH_MODE": "oneDNN's default math mode",
-    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "TF32 in cuBLAS",
-    "NVIDIA_TF32_OVERRIDE": "TF32 in NVIDIA's libraries",
-    "ARM_COMPUTE_FAST_MATH": "fast math in the Arm Compute Library",
-}
-"""Variables that change the arithmetic of fp32 operators, and what they set."""
+FAST_MATH_VARIABLES = (
+    "DNNL_DEFAULT_FPMATH_MODE",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "NVIDIA_TF32_OVERRIDE",
+    "ARM_COMPUTE_FAST_MATH",
+)
+"""Variables that change the arithmetic of fp32 operators: oneDNN's math mode, TF32 in cuBLAS and in all of NVIDIA's
+libraries, fast math in the Arm Compute Library."""
 OPENMP_AND_BLAS_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables that set a worker's number of threads; the OpenMP and BLAS libraries read them when they are loaded, before
 torch can set a number."""

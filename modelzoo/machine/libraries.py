@@ -15,7 +15,7 @@ from typing import TypedDict
 from modelzoo.machine.installation import import_torch, installed_version
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
 from modelzoo.machine.torch_config import parse_torch_config
-from modelzoo.records.libraries import Build, Libraries, Library
+from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
 
 RECORDED_PACKAGES = (
     "torch",
@@ -62,7 +62,7 @@ def read_libraries() -> Libraries:
     loaded = _loaded_libraries()
     build = parse_torch_config(torch.__config__.show())
     bundled = find_bundled_libraries(Path(torch.__file__ or "").resolve().parent)
-    acl_evidence = _acl_evidence(torch, bundled)
+    acl = _find_acl(torch, bundled)
     onednn, mkl = _is_available(torch, "mkldnn"), _is_available(torch, "mkl")
     return Libraries(
         versions=package_versions(),
@@ -71,10 +71,9 @@ def read_libraries() -> Libraries:
         onednn=onednn,
         mkl=mkl,
         openmp=_is_available(torch, "openmp"),
-        acl=acl_evidence is not None,
-        acl_evidence=acl_evidence,
+        acl=acl,
         backends=list_backends(
-            onednn=onednn, mkl=mkl, acl=acl_evidence is not None, bundled=bundled, loaded=tuple(loaded), blas=build.blas
+            onednn=onednn, mkl=mkl, acl=acl is not None, bundled=bundled, loaded=tuple(loaded), blas=build.blas
         ),
         loaded=tuple(loaded),
         two_openmp=_several_openmp(loaded),
@@ -99,8 +98,7 @@ def read_engine_libraries(build_line: str, backend: str, threads: int) -> Librar
         onednn=False,
         mkl=False,
         openmp=False,
-        acl=False,
-        acl_evidence=None,
+        acl=None,
         backends=(backend,),
         loaded=tuple(loaded),
         two_openmp=_several_openmp(loaded),
@@ -199,15 +197,15 @@ def _is_available(torch: ModuleType, name: str) -> bool:
     return bool(module is not None and module.is_available())
 
 
-def _acl_evidence(torch: ModuleType, bundled: dict[str, str]) -> str | None:
+def _find_acl(torch: ModuleType, bundled: dict[str, str]) -> ComputeLibrary | None:
     """Return how the Arm Compute Library was recognised, or ``None``. The build line never names it."""
     maps = read_text(FILESYSTEM_ROOT / "proc/self/maps") or ""
     mapped = re.search(r"/(libarm_compute[^/\s]*)$", maps, re.MULTILINE)
     if mapped:
-        return f"{mapped.group(1)} is loaded"
+        return ComputeLibrary(mapped.group(1), is_loaded=True)
     if "acl" in bundled:
-        return f"{bundled['acl']} comes with torch"
+        return ComputeLibrary(bundled["acl"], is_loaded=False)
     is_acl_available = getattr(torch.backends.mkldnn, "is_acl_available", None)
     if is_acl_available is not None and is_acl_available():
-        return "torch.backends.mkldnn.is_acl_available()"
+        return ComputeLibrary(None, is_loaded=True)
     return None

@@ -24,11 +24,8 @@ def usable_threads(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None
     cpus = allowed_cpus() if affinity is None else affinity
     quota = read_cgroup_limits(root).cpus
     physical = count_cores(cpus, root) or min(system_cores(), len(cpus))
-    limits = [(physical, "physical cores"), (len(cpus), "CPU affinity")]
-    if quota is not None:
-        limits.append((max(1, int(quota)), f"the control group's quota of {quota:g} CPUs"))
-    count, reason = min(limits, key=lambda limit: limit[0])
-    return Threads(max(1, count), physical, len(cpus), quota, reason, format_cpu_list(cpus))
+    count = min(physical, len(cpus), *(() if quota is None else (max(1, int(quota)),)))
+    return Threads(max(1, count), physical, len(cpus), quota, format_cpu_list(cpus))
 
 
 def memory_limit(root: Path = FILESYSTEM_ROOT) -> int | None:

@@ -46,7 +46,7 @@ def nodes_of(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[int, .
 
 def read_placement(
     cpus: frozenset[int] | None = None,
-    policy: str | None = None,
+    preferred_node: int | None = None,
     policy_problem: str | None = None,
     root: Path = FILESYSTEM_ROOT,
 ) -> Placement:
@@ -54,8 +54,8 @@ def read_placement(
 
     Args:
         cpus: its affinity mask before libraries were loaded, which may bind threads; by default that of now.
-        policy: what ``prefer_own_node`` returned …
-        policy_problem: … and why it set nothing.
+        preferred_node: what ``prefer_own_node`` returned …
+        policy_problem: … and the error with which it failed.
         root: the directory that stands for ``/``.
     """
     cpus = allowed_cpus() if cpus is None else cpus
@@ -64,32 +64,23 @@ def read_placement(
         memory = parse_numa_maps((root / "proc/self/numa_maps").read_text(errors="replace"))
     except OSError as error:
         memory, problem = (), f"/proc/self/numa_maps cannot be read: {error.strerror}"
-    nodes = nodes_of(cpus, root)
-    if not nodes:
-        problem = problem or "the system does not say which NUMA nodes the CPUs belong to"
-    elif not memory:
-        problem = problem or "/proc/self/numa_maps names no node"
-    return Placement(tuple(sorted(cpus)), nodes, memory, problem, policy, policy_problem)
+    return Placement(tuple(sorted(cpus)), nodes_of(cpus, root), memory, problem, preferred_node, policy_problem)
 
 
-def prefer_own_node(cpus: frozenset[int]) -> tuple[str | None, str | None]:
+def prefer_own_node(cpus: frozenset[int]) -> tuple[int | None, str | None]:
     """Have the memory that this thread, and those that it starts, allocate from now on come from the node of ``cpus``.
 
     Without it the kernel takes memory from the node of the CPU that touches it first, which is the same as long as that
     node has memory left; the policy makes it independent of what else the system or the user has set.
 
     Returns:
-        The policy, or the reason why there is none.
+        The node, and the system's error if there is one. Nothing is set, and there is no error, if there is not exactly
+        one node, or if the number of the system call is not known.
     """
     nodes = nodes_of(cpus)
     number = SET_MEMPOLICY.get(platform.machine())
     if len(nodes) != 1 or number is None:
-        if number is None:
-            return None, f"the number of the system call is not known on {platform.machine()}"
-        return (
-            None,
-            "its CPUs belong to several NUMA nodes" if nodes else "the system does not say which nodes there are",
-        )
+        return None, None
     bits = 64 * (nodes[0] // 64 + 1)
     mask = (ctypes.c_uint64 * (bits // 64))()
     mask[nodes[0] // 64] = 1 << nodes[0] % 64
@@ -97,7 +88,7 @@ def prefer_own_node(cpus: frozenset[int]) -> tuple[str | None, str | None]:
     # The kernel looks at one bit less than it is told (source: the notes of set_mempolicy(2)).
     if library.syscall(number, PREFERRED, ctypes.byref(mask), ctypes.c_ulong(bits + 1)):
         return None, f"set_mempolicy failed: {os.strerror(ctypes.get_errno())}"
-    return f"memory preferred on node {nodes[0]}", None
+    return nodes[0], None
 
 
 def resident_memory(root: Path = FILESYSTEM_ROOT) -> int | None:

@@ -16,6 +16,22 @@ from modelzoo.warning import WarningMessage
 DOCTOR_SCHEMA = "modelzoo-doctor/2.2"
 
 
+class CeilingSeries(msgspec.Struct, frozen=True):
+    """What is measured next for the ceilings.
+
+    Attributes:
+        operator: that of ``Gemm``, or ``None`` for copies in memory.
+        precision: of the operands; ``None`` for copies.
+        threads: number of threads; ``None`` on an accelerator.
+        device: torch's name of the accelerator; ``None``: the CPU.
+    """
+
+    operator: Optional[str] = None
+    precision: Optional[str] = None
+    threads: Optional[int] = None
+    device: Optional[str] = None
+
+
 class AcceleratorReport(msgspec.Struct, frozen=True):
     """An accelerator and its measured limits.
 

@@ -69,6 +69,18 @@ class Build(msgspec.Struct, frozen=True):
         return ", ".join(part for part in parts if part)
 
 
+class ComputeLibrary(msgspec.Struct, frozen=True):
+    """How the Arm Compute Library was recognised.
+
+    Attributes:
+        file: its file; ``None`` if it is linked statically and only torch says that it is there.
+        is_loaded: whether the file is loaded; otherwise it comes with torch.
+    """
+
+    file: Optional[str]
+    is_loaded: bool
+
+
 class Libraries(msgspec.Struct, frozen=True):
     """Versions of the installed packages, torch's build, and what is loaded in a process.
 
@@ -77,8 +89,7 @@ class Libraries(msgspec.Struct, frozen=True):
         build: how torch was built.
         build_line: the same in one line, with torch's version.
         onednn, mkl, openmp: whether torch can use them here.
-        acl: whether the Arm Compute Library is present.
-        acl_evidence: how it was recognised; ``None`` if it is not present.
+        acl: the Arm Compute Library; ``None`` if it is not present.
         backends: the libraries that torch's matrix products and convolutions can use.
         loaded: BLAS and OpenMP libraries in the process; statically linked ones cannot be seen.
         two_openmp: whether several OpenMP runtimes are loaded, each with a thread pool of its own.
@@ -91,8 +102,7 @@ class Libraries(msgspec.Struct, frozen=True):
     onednn: bool
     mkl: bool
     openmp: bool
-    acl: bool
-    acl_evidence: Optional[str]
+    acl: Optional[ComputeLibrary]
     backends: tuple[str, ...]
     loaded: tuple[Library, ...]
     two_openmp: bool

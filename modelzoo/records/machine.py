@@ -11,14 +11,13 @@ QUIET_CORES = 0.1
 
 
 class Threads(msgspec.Struct, frozen=True):
-    """How many threads a run uses by default, and why.
+    """How many threads a run uses by default: the lowest of its limits.
 
     Attributes:
         count: the default.
         physical_cores: cores that the affinity mask covers; SMT siblings are not counted.
         affinity: logical CPUs in the affinity mask.
         quota: the control group's limit in CPUs; ``None`` if there is no limit.
-        reason: what decided ``count``, as text.
         cpus_allowed: the affinity mask in the kernel's list format (``0-3,8``); ``None`` if it was not recorded.
     """
 
@@ -26,7 +25,6 @@ class Threads(msgspec.Struct, frozen=True):
     physical_cores: int
     affinity: int
     quota: Optional[float]
-    reason: str
     cpus_allowed: Optional[str] = None
 
 

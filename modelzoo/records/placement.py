@@ -31,16 +31,17 @@ class Placement(msgspec.Struct, frozen=True):
         cpus: the logical CPUs in its affinity mask.
         nodes: the NUMA nodes of these CPUs; empty if the system does not say.
         memory: its memory by node, as /proc/self/numa_maps shows it.
-        problem: why it is not known where the memory is; ``None`` if it is.
-        policy: the memory policy that was set; ``None``: none was.
-        policy_problem: why none was set.
+        problem: the system's error, if its memory could not be looked at.
+        preferred_node: the node that new memory comes from as long as it has some; ``None``: no policy was set, because
+            the CPUs are on several nodes, or the system names none, or has no such call, or refused …
+        policy_problem: … with this error.
     """
 
     cpus: tuple[int, ...]
     nodes: tuple[int, ...]
     memory: tuple[NodeMemory, ...] = ()
     problem: Optional[str] = None
-    policy: Optional[str] = None
+    preferred_node: Optional[int] = None
     policy_problem: Optional[str] = None
 
     @property

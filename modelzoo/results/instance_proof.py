@@ -43,6 +43,10 @@ def placement_sentence(found: Throughput, row: Row) -> str:
     assert placement is not None
     share = placement.local_share
     reason = placement.problem or (f"{share:.0%} of its memory was on its node" if share is not None else "unknown")
+    if placement.problem is None and not placement.nodes:
+        reason = "the system does not say which NUMA nodes the CPUs belong to"
+    elif placement.problem is None and not placement.memory:
+        reason = "/proc/self/numa_maps names no node"
     return f"placement unproven for {len(unproven)} of {len(instances)} instances: {reason}"
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
 from modelzoo.formatting import MISSING, percent
 from modelzoo.records.ceilings import Ceilings
-from modelzoo.records.doctor import AcceleratorReport, DoctorReport
-from modelzoo.records.libraries import Libraries, Library
-from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.doctor import AcceleratorReport, CeilingSeries, DoctorReport
+from modelzoo.records.libraries import ComputeLibrary, Libraries, Library
+from modelzoo.records.machine import CpuUsage, Machine, Threads
 from modelzoo.records.noise import MachineNoise
 from modelzoo.views.accelerators import accelerator_text, lacking
 from modelzoo.warning import rank
@@ -33,6 +33,14 @@ def document(report: DoctorReport) -> list[Block]:
     return [*found, Notices(warnings) if warnings else lines("found nothing that would distort a result")]
 
 
+def progress_text(series: CeilingSeries) -> str:
+    """Say what is being measured."""
+    what = "memory copy" if series.operator is None else f"{series.precision} {series.operator}"
+    where = f" on {series.device}" if series.device else ""
+    threads = f", {_count(series.threads, 'thread')}" if series.threads else ""
+    return f"measuring: {what}{where}{threads} …"
+
+
 def machine_rows(machine: Machine) -> list[tuple[str, str]]:
     """Return name and value of each fact that is shown."""
     smt = f", {machine.threads_per_core} threads per core" if machine.threads_per_core > 1 else ""
@@ -52,7 +60,7 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
         ("CPU", machine.cpu + (f" ({machine.product})" if machine.product else "")),
         ("features", (", ".join(machine.features) or "none that affects the kernels") + sve),
         ("cores", ", ".join(cores)),
-        ("threads", f"{machine.threads.count} by default (limit: {machine.threads.reason})"),
+        ("threads", f"{machine.threads.count} by default (limit: {_limit(machine.threads)})"),
         ("caches", ", ".join(caches) or "unknown"),
         ("memory", f"{_binary_size(machine.memory)}, {_binary_size(machine.memory_limit)} usable"),
         ("clock", ", ".join(part for part in clock if part) or "unknown"),
@@ -68,6 +76,15 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
     return rows
 
 
+def _limit(threads: Threads) -> str:
+    """The limit that decides the default number of threads."""
+    if threads.count == threads.physical_cores:
+        return "physical cores"
+    if threads.count == threads.affinity:
+        return "CPU affinity"
+    return f"the control group's quota of {threads.quota:g} CPUs"
+
+
 def library_rows(libraries: Libraries) -> list[tuple[str, str]]:
     """Return name and value of each fact about the libraries."""
     packages = (f"{name} {version}" for name, version in libraries.versions.items() if name != "python")
@@ -77,9 +94,15 @@ def library_rows(libraries: Libraries) -> list[tuple[str, str]]:
         ("backends", ", ".join(libraries.backends) or "ATen's own kernels only"),
         ("loaded", "\n".join(map(_describe_library, libraries.loaded)) or "no library that can be recognised"),
     ]
-    if libraries.acl_evidence:
-        rows.append(("ACL", libraries.acl_evidence))
+    if libraries.acl is not None:
+        rows.append(("ACL", _acl_text(libraries.acl)))
     return rows
+
+
+def _acl_text(acl: ComputeLibrary) -> str:
+    if acl.file is None:
+        return "torch.backends.mkldnn.is_acl_available()"
+    return f"{acl.file} is loaded" if acl.is_loaded else f"{acl.file} comes with torch"
 
 
 def usage_rows(usage: CpuUsage) -> list[tuple[str, str]]:

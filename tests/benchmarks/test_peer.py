@@ -89,7 +89,7 @@ def test_the_protocol_runs_in_processes_of_its_own(tmp_path: Path, monkeypatch: 
     program = tmp_path / "process.py"
     program.write_text("import os, sys; print(sys.argv[1:]); print([float(os.environ['OMP_NUM_THREADS'])])")
     monkeypatch.setattr(peer, "PROCESS", program)
-    monkeypatch.setattr(peer, "usable_threads", lambda: Threads(3, 3, 3, None, "for this test"))
+    monkeypatch.setattr(peer, "usable_threads", lambda: Threads(3, 3, 3, None))
     (found,) = islice(peer.peer(tmp_path, 0, None), 1)
     assert found.samples == [3.0]
     assert found.wall > 0

@@ -49,9 +49,9 @@ def read(report: RunReport, commit: str | None = None) -> dict[str, str | None]:
         ({"emulator": "qemu-user"}, "emulator", "qemu-user"),
         ({"instance_type": "c7g.2xlarge"}, "instance type", "c7g.2xlarge"),
         ({"image": "zoo:acl"}, "image", "zoo:acl"),
-        ({"threads": Threads(2, 2, 2, 1.5, "quota", "0-1")}, "CPU quota", "1.5 CPUs"),
+        ({"threads": Threads(2, 2, 2, 1.5, "0-1")}, "CPU quota", "1.5 CPUs"),
         ({"niceness": 5}, "niceness", "5"),
-        ({"threads": Threads(2, 2, 2, None, "affinity", "0-1")}, "CPUs allowed", "0-1"),
+        ({"threads": Threads(2, 2, 2, None, "0-1")}, "CPUs allowed", "0-1"),
         ({"environment": {"LD_PRELOAD": "libtcmalloc.so"}}, "variable LD_PRELOAD", "libtcmalloc.so"),
     ],
 )

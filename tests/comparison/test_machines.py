@@ -56,7 +56,7 @@ def values(found: Rates | None) -> tuple[float, float | None, float | None]:
         ({"max_mhz": 3000.0}, False),
         ({"cores": 4}, False),
         ({"governor": "powersave"}, False),
-        ({"threads": Threads(4, 4, 4, None, "affinity", "0-3")}, False),
+        ({"threads": Threads(4, 4, 4, None, "0-3")}, False),
     ],
 )
 def test_a_machine_is_known_by_what_decides_its_speed(changes: dict[str, Any], is_same: bool) -> None:
@@ -107,9 +107,7 @@ def test_a_run_that_leaves_cores_idle_is_extrapolated() -> None:
     assert "used 2 of 8 cores" in found.extrapolated
 
 
-@pytest.mark.parametrize(
-    "limits", [Threads(4, 4, 4, None, "affinity"), Threads(4, 8, 8, 4.0, "quota"), Threads(4, 4, 8, None, "affinity")]
-)
+@pytest.mark.parametrize("limits", [Threads(4, 4, 4, None), Threads(4, 8, 8, 4.0), Threads(4, 4, 8, None)])
 def test_limits_leave_cores_idle_whatever_the_threads(limits: Threads) -> None:
     """Eight threads on four cores, by affinity, by quota, or on both hardware threads of each."""
     found = rates_of(limits=limits)

@@ -11,6 +11,7 @@ from modelzoo.machine import ceiling_benchmark
 from modelzoo.machine.ceiling_benchmark import measure_ceilings
 from modelzoo.machine.facts import read_machine
 from modelzoo.records.codec import encode
+from modelzoo.records.doctor import CeilingSeries
 
 
 def test_measuring_for_real_on_small_sizes() -> None:
@@ -20,14 +21,15 @@ def test_measuring_for_real_on_small_sizes() -> None:
     here = read_machine()
     small = replace(here, memory_limit=1 << 28, caches=())
     before = torch.get_num_threads()
-    steps: list[str] = []
+    steps: list[CeilingSeries] = []
     found = measure_ceilings(1, small, sizes=(64, 128), seconds=0.05, progress=steps.append)
     assert torch.get_num_threads() == before
     assert {g.precision for g in found.gemm} == {"fp32", "bf16"}
     assert found.gflops("fp32", 1) > 0  # type: ignore[operator]
     assert {"mm", "conv"} <= {g.operator for g in found.gemm}
     assert found.bandwidth[0].buffer_bytes == 1 << 24
-    assert steps[0].startswith("fp32 mm")
+    assert steps[0] == CeilingSeries("mm", "fp32", 1)
+    assert steps[-1] == CeilingSeries(threads=1)
     json.dumps(encode(found))
 
 

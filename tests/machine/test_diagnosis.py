@@ -32,8 +32,8 @@ MACHINES = [
     ("GOVERNOR", {"governor": "schedutil"}),
     ("GOVERNOR", {"governor": "performance+powersave"}),
     ("HUGE_PAGES", {"huge_pages": "never"}),
-    ("SMT", {"threads_per_core": 2, "threads": Threads(8, 8, 16, None, "")}),
-    ("CPU_QUOTA", {"threads": Threads(2, 8, 8, 2.5, "")}),
+    ("SMT", {"threads_per_core": 2, "threads": Threads(8, 8, 16, None)}),
+    ("CPU_QUOTA", {"threads": Threads(2, 8, 8, 2.5)}),
     ("NUMA", {"numa_nodes": 2, "numa_allowed": 2}),
     ("SMALL_MEMORY", {"memory_limit": 4 << 30}),
     ("EMULATED", {"emulator": "qemu-user"}),
@@ -57,7 +57,7 @@ def test_each_condition_of_the_machine_is_found_alone(code: str, changes: dict[s
         {"governor": None},
         {"huge_pages": "madvise"},
         {"threads_per_core": 2},  # the mask leaves the siblings out already
-        {"threads": Threads(8, 8, 8, 8.0, "")},
+        {"threads": Threads(8, 8, 8, 8.0)},
         {"numa_nodes": 2},  # bound to one of them
         {"allocator": "glibc", "environment": {"MALLOC_MMAP_THRESHOLD_": "4294967296"}},
         {"allocator": "glibc", "environment": {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=4294967296"}},
