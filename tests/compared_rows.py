@@ -48,7 +48,6 @@ def row_of(
         other_value=levels[1],
         estimate=Estimate(first, second, interval, 0.001, Basis.ASSUMED, "assumed", spread, math.inf),
         outcome=outcome,
-        reason="",
     )
 
 

@@ -108,7 +108,6 @@ def _row(pair: Pair, names: tuple[str, str], question: Question, common: Context
         other_value=found.other.value if found is not None else _value(pair.other, metric),
         estimate=found,
         outcome=Outcome.AMBIGUOUS if found is not None else Outcome.NOT_COMPARABLE,
-        reason="; ".join(each.text for each in refused),
         refused=refused,
         allowed=allowed,
     )
@@ -121,8 +120,8 @@ def judged(rows: Sequence[Row], metric: Metric) -> tuple[Row, ...]:
     found = []
     for row in rows:
         if row.estimate is not None:
-            outcome, reason = next(verdicts)
-            row = replace(row, outcome=outcome, reason=reason)
+            outcome, verdict = next(verdicts)
+            row = replace(row, outcome=outcome, verdict=verdict)
         found.append(row)
     return tuple(found)
 

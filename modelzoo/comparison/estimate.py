@@ -95,11 +95,10 @@ def estimate(base: SideSetting, other: SideSetting, metric: Metric, common: Cont
     return next((each for each in found if each is not None and each.basis is not Basis.ASSUMED), found[0])
 
 
-def outcomes(estimates: Sequence[Estimate], metric: Metric) -> list[tuple[Outcome, str]]:
-    """Judge all comparable rows of a table together, with Holm's correction; return outcomes with their reasons."""
-    found = [_comparison(each) for each in estimates]
-    judged = zip(estimates, stats.verdicts(found))
-    return [(_outcome(verdict.outcome, metric), _reason(verdict.reason, each)) for each, verdict in judged]
+def outcomes(estimates: Sequence[Estimate], metric: Metric) -> list[tuple[Outcome, stats.Verdict]]:
+    """Judge all comparable rows of a table together, with Holm's correction."""
+    verdicts = stats.verdicts([_comparison(each) for each in estimates])
+    return [(_outcome(verdict.outcome, metric), verdict) for verdict in verdicts]
 
 
 def worse_by_more(estimates: Sequence[Estimate], fraction: float) -> list[bool]:
@@ -110,7 +109,7 @@ def worse_by_more(estimates: Sequence[Estimate], fraction: float) -> list[bool]:
     limit = -math.log1p(fraction)
     values = [_as_log_ratio(each) for each in estimates]
     p_values = [each.p_of(limit) if each.value < limit else 1.0 for each in values]
-    return [p <= 1 - stats.VERDICT_CONFIDENCE for p in stats.holm(p_values)]
+    return [p <= stats.LARGEST_P for p in stats.holm(p_values)]
 
 
 def mean_ratio(estimates: Sequence[Estimate]) -> Optional[stats.Interval]:
@@ -269,10 +268,6 @@ def _outcome(found: SpeedVerdict, metric: Metric) -> Outcome:
     if metric is Metric.MEMORY:
         return {SpeedVerdict.FASTER: Outcome.LESS, SpeedVerdict.SLOWER: Outcome.MORE}.get(found) or Outcome(found.value)
     return Outcome(found.value)
-
-
-def _reason(reason: str, found: Estimate) -> str:
-    return f"{reason}; {found.basis_text}" if found.basis is Basis.ASSUMED else reason
 
 
 def _as_log_ratio(found: Estimate) -> LogRatio:

@@ -175,7 +175,7 @@ class Row(msgspec.Struct, frozen=True):
         other_value: the other side's.
         estimate: ``None`` if the sides cannot be compared.
         outcome: corrected for all comparable rows.
-        reason: of the outcome, in one sentence.
+        verdict: what the outcome follows from; ``None`` if the sides cannot be compared.
         refused: what makes the sides not comparable.
         allowed: what would make them not comparable and was let through.
     """
@@ -189,7 +189,7 @@ class Row(msgspec.Struct, frozen=True):
     other_value: Optional[stats.Interval]
     estimate: Optional[Estimate]
     outcome: Outcome
-    reason: str
+    verdict: Optional[stats.Verdict] = None
     refused: tuple[Refusal, ...] = ()
     allowed: tuple[Refusal, ...] = ()
 

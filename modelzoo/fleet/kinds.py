@@ -246,5 +246,4 @@ def _row(name: str, base: SideSetting, other: SideSetting) -> Row:
         other_value=None,
         estimate=None,
         outcome=Outcome.AMBIGUOUS,
-        reason="",
     )

@@ -83,7 +83,7 @@ def _detectable(levels: Sequence[SessionLevel]) -> Optional[float]:
     rounds = int(OUTLOOK_SECONDS / round_seconds)
     if not squares or rounds < 2:
         return None
-    return stats.detectable(math.sqrt(fmean(squares)), rounds, 1 - stats.VERDICT_CONFIDENCE)
+    return stats.detectable(math.sqrt(fmean(squares)), rounds, stats.LARGEST_P)
 
 
 def _pooled(values: Iterable[tuple[Hashable, str, float]]) -> Optional[SessionSpread]:

@@ -18,7 +18,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.design import Ending
 from modelzoo.records.run import Result, Run
 from modelzoo.results.comparable import not_comparable
-from modelzoo.stats import SpeedVerdict, Verdict
+from modelzoo.stats import Doubt, SpeedVerdict, Verdict
 
 BY_THEMSELVES = (Ending.FIXED, Ending.BUDGET, Ending.FAILED)
 """Endings of sampling that do not depend on how the settings differ. An interruption is not one of them: whoever
@@ -35,10 +35,12 @@ class Speed:
         ratio: time per item of the baseline over that of the setting, with its 95 % interval, which is not corrected
             for other comparisons; above 1 is faster. ``None`` if there is nothing to compare.
         verdict: the conclusion, corrected for all comparisons of the result.
+        refused: why the two are not comparable; empty if they are.
     """
 
     ratio: Optional[stats.Interval]
     verdict: Verdict
+    refused: str = ""
 
 
 def speeds(result: Result) -> dict[int, Speed]:
@@ -51,8 +53,8 @@ def speeds(result: Result) -> dict[int, Speed]:
         if group == first or not any(run.steady for run in runs):
             continue
         answer = _compared(groups.get(first, []), runs, looks(result, workloads[group]))
-        if isinstance(answer, Verdict):
-            found[group] = Speed(None, answer)
+        if isinstance(answer, Speed):
+            found[group] = answer
         else:
             compared[group] = answer
     verdicts = stats.verdicts(list(compared.values()))
@@ -79,16 +81,15 @@ def looks(result: Result, workload: str) -> Optional[stats.Looks]:
 
 def _compared(
     baseline: Sequence[Run], runs: Sequence[Run], planned: Optional[stats.Looks]
-) -> Union[stats.Comparison, Verdict]:
+) -> Union[stats.Comparison, Speed]:
     """Compare the rounds that both sides have, or return why that is not possible."""
     refused = not_comparable(baseline, runs)
     if refused:
-        return Verdict(SpeedVerdict.REFUSED, refused)
+        return Speed(None, Verdict(SpeedVerdict.REFUSED), refused)
     other, own = ({run.round: _seconds_per_item(run) for run in side if run.steady} for side in (baseline, runs))
     shared = sorted(set(other) & set(own))
     if not shared:
-        reason = "no round has both settings" if other else "the baseline has no runs"
-        return Verdict(SpeedVerdict.AMBIGUOUS, reason)
+        return Speed(None, Verdict(SpeedVerdict.AMBIGUOUS, Doubt.NO_COMMON_ROUND if other else Doubt.NO_BASELINE))
     return stats.ratio_test([other[i] for i in shared], [own[i] for i in shared], paired=True, looks=planned)
 
 
@@ -106,7 +107,7 @@ def _outlook(verdict: Verdict, found: stats.Comparison, table: int, runs: Sequen
     if verdict.outcome is not SpeedVerdict.AMBIGUOUS or not found.spread or not found.looks:
         return None
     difference = max(math.expm1(abs(math.log(found.ratio.value))), stats.EQUIVALENCE)
-    alpha = (1 - stats.VERDICT_CONFIDENCE) / table
+    alpha = stats.LARGEST_P / table
     more = max(1, stats.rounds_to_tell(found.spread, difference, alpha) - found.rounds)
     return stats.Outlook(more, more * seconds_per_round(runs) or None, difference)
 

@@ -45,9 +45,7 @@ class SummaryRow:
         throughput: items per second.
         cold_start: median seconds of the first call.
         percentiles: of the samples, in seconds, by name (``p90``).
-        speedup: ratio to the workload's first setting, per item if batch sizes differ; above 1 is faster. Its interval
-            is not corrected for the other rows.
-        verdict: the conclusion, corrected for all rows.
+        speed: compared with the workload's first setting; ``None`` for that one, and if nothing was timed.
         canary: verdict of the canary; several, if the processes disagree.
         canary_summary: the canary's errors.
         proof: what the kernel evidence of all processes says, as a sentence.
@@ -79,8 +77,7 @@ class SummaryRow:
     cold_start: Optional[float]
     compile_seconds: Optional[float]
     percentiles: dict[str, float]
-    speedup: Optional[stats.Interval]
-    verdict: Optional[stats.Verdict]
+    speed: Optional[Speed]
     canary: str
     canary_summary: str
     proof: str
@@ -167,8 +164,7 @@ def _row(
         cold_start=_cold_start(reports),
         compile_seconds=first.compile_seconds if first is not None else None,
         percentiles=stats.percentiles(samples),
-        speedup=speed.ratio if speed is not None else None,
-        verdict=speed.verdict if speed is not None else None,
+        speed=speed,
         canary=proof.canary,
         canary_summary=proof.canary_summary,
         proof=proof.sentence,

@@ -7,10 +7,12 @@ samples within one, so the unit of an interval or a comparison is the process.
 
 from modelzoo.stats.comparison import (
     EQUIVALENCE,
+    LARGEST_P,
     SAME_WITHIN,
     VERDICT_CONFIDENCE,
     Comparison,
     Corrected,
+    Doubt,
     Outlook,
     SpeedVerdict,
     Verdict,
@@ -51,6 +53,7 @@ from modelzoo.stats.samples import is_settled, outliers, percentile, percentiles
 __all__ = [
     "CONFIDENCE",
     "EQUIVALENCE",
+    "LARGEST_P",
     "SAME_WITHIN",
     "USE_FROM",
     "VERDICT_CONFIDENCE",
@@ -59,6 +62,7 @@ __all__ = [
     "Control",
     "Corrected",
     "Costs",
+    "Doubt",
     "Interval",
     "LogRatio",
     "Look",

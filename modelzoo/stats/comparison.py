@@ -17,7 +17,6 @@ from enum import Enum
 from statistics import fmean, median
 from typing import Optional
 
-from modelzoo.formatting import duration, significant
 from modelzoo.stats.intervals import CONFIDENCE, Interval
 from modelzoo.stats.log_ratio import LogRatio, Variance, total
 from modelzoo.stats.looks import Look, Looks
@@ -26,6 +25,8 @@ VERDICT_CONFIDENCE = 0.98
 """At most 1 - this of all tables contain a verdict that is wrong: FASTER or SLOWER of equals, SAME of settings that
 differ by ``EQUIVALENCE`` or more. At 0.95, one table of equals in twenty would contain a false alarm
 (benchmarks/verdicts_speed.py replays this)."""
+LARGEST_P = 1 - VERDICT_CONFIDENCE
+"""The largest corrected p-value from which a verdict follows."""
 EQUIVALENCE = 0.02
 """Two settings are SAME if their ratio certainly lies within 1 ± this fraction. The same binary differs by about as
 much from day to day on one server, so smaller differences do not matter."""
@@ -64,29 +65,42 @@ class Outlook:
     seconds: Optional[float]
     difference: float
 
-    @property
-    def effort(self) -> str:
-        """``9 more processes per setting (3 min)``."""
-        # An estimate that is known to two digits at most.
-        time = "" if self.seconds is None else f" ({duration(float(f'{self.seconds:.2g}'))})"
-        return f"{self.processes:,} more process{'es' if self.processes > 1 else ''} per setting{time}"
 
-    def __str__(self) -> str:
-        return f"about {self.effort} would show a difference of {significant(100 * self.difference, 2)} %"
+class Doubt(Enum):
+    """Why a comparison is AMBIGUOUS.
+
+    CHANCE: its p-value is too large. FEW_ROUNDS: there are fewer than were planned for a verdict. ONE_PROCESS: a side
+    has a single one, so that its spread is unknown. CONTRADICTED: later rounds show the opposite of earlier ones.
+    NO_BASELINE: it was not timed. NO_COMMON_ROUND: no round has both settings.
+    """
+
+    CHANCE = "chance"
+    FEW_ROUNDS = "few rounds"
+    ONE_PROCESS = "one process"
+    CONTRADICTED = "contradicted"
+    NO_BASELINE = "no baseline"
+    NO_COMMON_ROUND = "no common round"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of a comparison, with a short reason.
+    """The outcome of a comparison, and what it follows from.
 
     Attributes:
         outcome: the conclusion.
-        reason: what it follows from.
+        doubt: why it is AMBIGUOUS; ``None`` unless it is.
+        p_value: what was rejected, or could not be: that the sides are equal; with SAME, that they differ by
+            ``EQUIVALENCE`` or more. Corrected for the table. ``None`` if there is nothing to compare.
+        table: number of comparisons for which it is corrected.
+        rounds: number of rounds that were compared.
         outlook: what would decide it; ``None`` unless it is AMBIGUOUS and this can be said.
     """
 
     outcome: SpeedVerdict
-    reason: str
+    doubt: Optional[Doubt] = None
+    p_value: Optional[float] = None
+    table: int = 1
+    rounds: int = 0
     outlook: Optional[Outlook] = None
 
 
@@ -258,25 +272,22 @@ def judge(found: Comparison, p: Optional[Corrected] = None, table: int = 1) -> V
         table: number of comparisons in the table.
     """
     p, ratio = p or corrected([found])[0], found.ratio
-    needed = 1 - VERDICT_CONFIDENCE
+    is_within = p.p_outside <= LARGEST_P and ratio.low >= 1 - EQUIVALENCE and ratio.high <= 1 + EQUIVALENCE
+    doubt, outcome = None, SpeedVerdict.AMBIGUOUS
     if not found.looks:
-        return Verdict(SpeedVerdict.AMBIGUOUS, f"{found.rounds} rounds are fewer than were planned for a verdict")
-    if not math.isfinite(ratio.high):
-        return Verdict(SpeedVerdict.AMBIGUOUS, "only one process each, so their spread is unknown")
-    if p.p_outside <= needed and ratio.low >= 1 - EQUIVALENCE and ratio.high <= 1 + EQUIVALENCE:
-        percent = f"{100 * EQUIVALENCE:.0f} %"
-        return Verdict(SpeedVerdict.SAME, f"a difference of {percent} is ruled out: {_seen(p.p_outside, table)}")
-    seen = _seen(p.p_value, table)
-    if p.p_value > needed:
-        return Verdict(SpeedVerdict.AMBIGUOUS, f"this may be chance: {seen}, and a verdict needs {needed:.2g} or less")
-    if found.decisive * math.log(ratio.value) <= 0:
-        return Verdict(SpeedVerdict.AMBIGUOUS, "later rounds contradict the difference that earlier ones showed")
-    return Verdict(SpeedVerdict.FASTER if found.decisive > 0 else SpeedVerdict.SLOWER, seen)
-
-
-def _seen(p: float, table: int) -> str:
-    note = f" (corrected for {table} comparisons)" if table > 1 else ""
-    return ("p < 0.001" if p < 0.001 else f"p = {p:.2g}") + note
+        doubt = Doubt.FEW_ROUNDS
+    elif not math.isfinite(ratio.high):
+        doubt = Doubt.ONE_PROCESS
+    elif is_within:
+        outcome = SpeedVerdict.SAME
+    elif p.p_value > LARGEST_P:
+        doubt = Doubt.CHANCE
+    elif found.decisive * math.log(ratio.value) <= 0:
+        doubt = Doubt.CONTRADICTED
+    else:
+        outcome = SpeedVerdict.FASTER if found.decisive > 0 else SpeedVerdict.SLOWER
+    p_value = p.p_outside if outcome is SpeedVerdict.SAME else p.p_value
+    return Verdict(outcome, doubt, p_value, table, found.rounds)
 
 
 def _levels(side: Samples) -> list[float]:

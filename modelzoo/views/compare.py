@@ -13,6 +13,7 @@ from modelzoo.views import compare_columns
 from modelzoo.views.compare_columns import setting_text
 from modelzoo.views.compare_explanations import passes_text
 from modelzoo.views.results_table import ratio
+from modelzoo.views.speed import row_reason
 
 QUANTITY = {
     Metric.LATENCY: "latency of one forward batch",
@@ -107,7 +108,7 @@ def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
 
 def _notes_of(row: Row) -> list[str]:
     """Why a row has no clear verdict, and what was let through."""
-    reason = [each.text for each in row.refused] or [row.reason]
+    reason = [each.text for each in row.refused] or [row_reason(row)]
     unclear = row.outcome in (Outcome.NOT_COMPARABLE, Outcome.AMBIGUOUS)
     return [*(reason if unclear else ()), *(f"allowed: {each.text}" for each in row.allowed)]
 
@@ -249,4 +250,4 @@ def gate_lines(comparison: Comparison, gate: Gate) -> list[str]:
 
 
 def _shown_ratio(row: Row) -> str:
-    return f", ratio {ratio(row.estimate.ratio)}" if row.estimate is not None else f", {row.reason}"
+    return f", ratio {ratio(row.estimate.ratio)}" if row.estimate is not None else f", {row_reason(row)}"

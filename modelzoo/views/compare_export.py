@@ -34,6 +34,7 @@ from modelzoo.version import __version__
 from modelzoo.views.compare import row_name
 from modelzoo.views.compare_columns import setting_text
 from modelzoo.views.results_table import ratio
+from modelzoo.views.speed import row_reason
 
 FORMAT = "modelzoo-comparison/1.0"
 UNITS = {Metric.LATENCY: "s", Metric.THROUGHPUT: "items/s", Metric.COLD_START: "s", Metric.MEMORY: "bytes"}
@@ -179,7 +180,7 @@ def _row(row: Row, failures: tuple[str, ...]) -> RowSummary:
         ratio=estimate.ratio if estimate is not None else None,
         p_value=estimate.p_value if estimate is not None else None,
         outcome=row.outcome,
-        reason=row.reason,
+        reason=row_reason(row),
         basis=str(estimate.basis) if estimate is not None else None,
         basis_text=estimate.basis_text if estimate is not None else "",
         refused=row.refused,
@@ -267,4 +268,4 @@ def junit(judged: Judged) -> str:
 def _sentence(row: Row) -> str:
     shown = f" {ratio(row.estimate.ratio)}" if row.estimate is not None else ""
     allowed = "".join(f"; allowed: {each.text}" for each in row.allowed)
-    return f"{row.outcome}{shown}: {row.reason}{allowed}"
+    return f"{row.outcome}{shown}: {row_reason(row)}{allowed}"

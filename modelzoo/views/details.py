@@ -9,6 +9,7 @@ from modelzoo.formatting import seconds, significant
 from modelzoo.views.accelerators import accelerator_lines
 from modelzoo.views.differences import ShownRow
 from modelzoo.views.results_table import interval
+from modelzoo.views.speed import outlook_text, reason
 
 
 def detail_lines(each: ShownRow) -> list[str]:
@@ -31,9 +32,9 @@ def _times(each: ShownRow) -> Iterator[str]:
     if len(medians) > 1:
         yield f"medians of the processes: {_in_one_unit(medians)}"
     yield from accelerator_lines(each.runs)
-    if row.verdict:
-        outlook = f"; {row.verdict.outlook}" if row.verdict.outlook else ""
-        yield f"{row.verdict.outcome}: {row.verdict.reason}{outlook}"
+    if row.speed:
+        outlook = row.speed.verdict.outlook
+        yield f"{row.speed.verdict.outcome}: {reason(row.speed)}" + (f"; {outlook_text(outlook)}" if outlook else "")
     if row.peak_memory:
         yield f"peak memory of a process {row.peak_memory / 2**30:.2f} GiB"
 

@@ -10,12 +10,14 @@ from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.adjustment import Adjustment
+from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import SpeedVerdict
 from modelzoo.views.accelerators import LAUNCH_HINT
 from modelzoo.views.conditions import NAMED_SETTINGS, merged
 from modelzoo.views.differences import ShownRow, by_workload, short_names
 from modelzoo.views.results_table import interval, is_proven, timed_unit
+from modelzoo.views.speed import effort, outlook_text, reason
 
 _DIFFERS = {
     True: ("computes what torch does", "compute what torch does"),
@@ -83,19 +85,20 @@ def _alone(name: str, row: SummaryRow) -> str:
 
 def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
     """How one setting compares with the baseline. That of bf16 is fp32, which needs no words."""
-    if row.verdict is None:
+    if row.speed is None:
         return f"{name} failed" if row.errors else f"{name} was not timed"
-    outcome = row.verdict.outcome
-    if row.speedup is None or outcome is SpeedVerdict.REFUSED:
-        return f"{name} is not compared with {base}: {row.verdict.reason}"
-    if outcome in (SpeedVerdict.FASTER, SpeedVerdict.SLOWER):
-        return f"{name} {_difference(row.speedup, outcome, base, unit, is_plain=(base, name) == ('fp32', 'bf16'))}"
+    speedup, verdict = row.speed.ratio, row.speed.verdict
+    if speedup is None:
+        return f"{name} is not compared with {base}: {reason(row.speed)}"
+    if verdict.outcome in (SpeedVerdict.FASTER, SpeedVerdict.SLOWER):
+        is_plain = (base, name) == ("fp32", "bf16")
+        return f"{name} {_difference(speedup, verdict.outcome, base, unit, is_plain=is_plain)}"
     of = f" in {unit}" if unit else ""
-    if outcome is SpeedVerdict.SAME:
-        return f"{name} and {base} are equally fast{of}: ratio {_ratio(row.speedup)}"
+    if verdict.outcome is SpeedVerdict.SAME:
+        return f"{name} and {base} are equally fast{of}: ratio {_ratio(speedup)}"
     # The reason, a p-value, is among the details.
-    why = row.verdict.outlook or row.verdict.reason
-    return f"{name} and {base} cannot be told apart{of}: ratio {_ratio(row.speedup)}; {why}"
+    why = outlook_text(verdict.outlook) if verdict.outlook else reason(row.speed)
+    return f"{name} and {base} cannot be told apart{of}: ratio {_ratio(speedup)}; {why}"
 
 
 def _difference(speedup: stats.Interval, outcome: SpeedVerdict, base: str, unit: str, is_plain: bool = False) -> str:
@@ -109,43 +112,45 @@ def _difference(speedup: stats.Interval, outcome: SpeedVerdict, base: str, unit:
 
 def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -> str:
     """The fastest of several settings, and how the others compare with the baseline."""
-    counts = Counter(row.verdict.outcome if row.verdict else None for _, row in compared)
+    speeds = [(row.speed, name) for name, row in compared if row.speed is not None]
+    counts = Counter(speed.verdict.outcome for speed, _ in speeds)
+    failed = len(compared) - len(speeds)
     faster = [
-        (row.speedup, name)
-        for name, row in compared
-        if row.speedup is not None and row.verdict is not None and row.verdict.outcome is SpeedVerdict.FASTER
+        (speed.ratio, name)
+        for speed, name in speeds
+        if speed.ratio is not None and speed.verdict.outcome is SpeedVerdict.FASTER
     ]
+    wanted = _to_decide([speed for speed, _ in speeds])
     if not faster:
-        return f"none of {len(compared)} settings is faster than {base}: {_counted(counts)}{_to_decide(compared)}"
+        return f"none of {len(compared)} settings is faster than {base}: {_counted(counts, failed)}{wanted}"
     gain, best = max(faster, key=lambda each: each[0].value)
     counts[SpeedVerdict.FASTER] -= 1
     first = "the most" if unit else "the fastest"
     return (
         f"{best} {_difference(gain, SpeedVerdict.FASTER, base, unit)}, {first} of {len(compared) + 1} settings; the "
-        f"others, compared with the baseline: {_counted(counts)}{_to_decide(compared)}"
+        f"others, compared with the baseline: {_counted(counts, failed)}{wanted}"
     )
 
 
-def _to_decide(compared: Sequence[tuple[str, SummaryRow]]) -> str:
+def _to_decide(speeds: Sequence[Speed]) -> str:
     """What it would take to decide the comparisons that are not: as much as the one that takes the most."""
-    verdicts = [row.verdict for _, row in compared if row.verdict is not None]
-    outlooks = [verdict.outlook for verdict in verdicts if verdict.outlook is not None]
+    outlooks = [speed.verdict.outlook for speed in speeds if speed.verdict.outlook is not None]
     if not outlooks:
         return ""
     longest = max(outlooks, key=lambda outlook: outlook.processes)
-    return f"; about {longest.effort} would decide {'all of them' if len(outlooks) > 1 else 'it'}"
+    return f"; about {effort(longest)} would decide {'all of them' if len(outlooks) > 1 else 'it'}"
 
 
-def _counted(counts: Counter[SpeedVerdict | None]) -> str:
+def _counted(counts: Counter[SpeedVerdict], failed: int) -> str:
     words = {
         SpeedVerdict.FASTER: "faster",
         SpeedVerdict.SLOWER: "slower",
         SpeedVerdict.SAME: "equally fast",
         SpeedVerdict.AMBIGUOUS: "could not be told apart from it",
         SpeedVerdict.REFUSED: "could not be compared",
-        None: "failed",
     }
-    return ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
+    said = [f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome]]
+    return ", ".join([*said, f"{failed} failed"] if failed else said)
 
 
 def _proof(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:

@@ -71,10 +71,11 @@ def _columns(shown: Sequence[ShownRow]) -> list[Column]:
     # For one batch size, the latency says the same.
     order = 0 if len(batches) == 1 else None
     found.append(_column(title, rows, _throughput, order))
-    if any(row.verdict for row in rows):
+    speeds = [row.speed for row in rows]
+    if any(speeds):
         compared = "speedup" if len(batches) <= 1 else f"speedup in {title}"
-        found.append(_column(compared, rows, lambda row: ratio(row.speedup) if row.verdict else ""))
-        verdicts = [row.verdict.outcome if row.verdict else None for row in rows]
+        found.append(_column(compared, rows, lambda row: ratio(row.speed.ratio) if row.speed else ""))
+        verdicts = [speed.verdict.outcome if speed else None for speed in speeds]
         tones = tuple(VERDICT_TONE[each] if each else Tone.PLAIN for each in verdicts)
         found.append(Column("verdict", tuple(str(each or "") for each in verdicts), tones=tones))
     if not all(is_proven(row) for row in rows):
@@ -122,7 +123,7 @@ def _timed(rows: Sequence[SummaryRow]) -> Text:
 
 
 def _corrected(rows: Sequence[SummaryRow]) -> Text | None:
-    compared = sum(row.verdict is not None and row.speedup is not None for row in rows)
+    compared = sum(row.speed is not None and row.speed.ratio is not None for row in rows)
     if compared < 2:
         return None
     return Text(f"The verdicts are corrected for {compared} comparisons, the intervals of the speedups are not.")

@@ -16,6 +16,7 @@ from modelzoo.stats import SpeedVerdict
 from modelzoo.views.differences import shown_rows
 from modelzoo.views.results_table import interval, ratio
 from modelzoo.views.run import conditions
+from modelzoo.views.speed import reason
 from modelzoo.warning import Severity
 
 _IN_THE_SEARCH = (
@@ -59,14 +60,14 @@ def headline(result: Result) -> str:
     winner, speed = result.label(tuning.choice.winner), results.confirmed(result)
     if speed is None or speed.ratio is None:
         why = "they cannot be compared" if speed is not None else "there was no time to measure it again"
-        reason = speed.verdict.reason if speed is not None else "give a larger --budget"
-        return f"the fastest seemed to be {winner}, but {why}: {reason}"
+        because = reason(speed) if speed is not None else "give a larger --budget"
+        return f"the fastest seemed to be {winner}, but {why}: {because}"
     said = f"{ratio(speed.ratio)} the {results.SPEED_OF[tuning.goal]} of the default, measured again in new processes"
     if speed.verdict.outcome is SpeedVerdict.FASTER:
         return f"the fastest is {winner}: {said}"
     return (
         f"nothing is proven to be faster here than the default, {default}: {winner} seemed so, and has {said}, which "
-        f"is {speed.verdict.outcome} ({speed.verdict.reason})"
+        f"is {speed.verdict.outcome} ({reason(speed)})"
     )
 
 

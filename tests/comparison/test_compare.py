@@ -17,6 +17,7 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Result
+from modelzoo.views.speed import row_reason
 
 LEVELS = st.floats(0.01, 1.0)
 MIRRORED = {Outcome.FASTER: Outcome.SLOWER, Outcome.SLOWER: Outcome.FASTER}
@@ -106,10 +107,10 @@ def test_what_cannot_be_compared_has_values_but_no_ratio() -> None:
         ("toy", "bf16", Outcome.NOT_COMPARABLE),
         ("other", "fp32", Outcome.NOT_COMPARABLE),
     ]
-    assert found.rows[1].reason == "the two sides ran different inputs"
+    assert [each.obstacle for each in found.rows[1].refused] == [Obstacle.INPUTS]
     assert found.rows[1].base_value is not None
     assert found.rows[1].other_value is not None
-    assert found.rows[2].reason == "only old has it"
+    assert [each.obstacle for each in found.rows[2].refused] == [Obstacle.MISSING]
     assert found.rows[2].other_value is None
     assert found.mean is not None
     assert found.mean.value == pytest.approx(2.0)
@@ -132,7 +133,7 @@ def test_nothing_was_timed_under_an_emulator() -> None:
     assert report.report is not None
     other = result_of(make(None, machine=machine, inputs_digest="def", evidence=report.report.evidence))
     (row,) = compared([session()], [other], Question(allowed=frozenset({Obstacle.EMULATOR}))).rows
-    assert row.reason == "nothing was timed on new"
+    assert row_reason(row) == "nothing was timed on new"
     assert [each.obstacle for each in row.refused] == [Obstacle.MISSING]
 
 
@@ -163,7 +164,8 @@ def test_verdicts_are_corrected_for_each_other() -> None:
     among = compared([session_of([("toy", FP32, 0.1), *others])], [session_of([("toy", FP32, 0.145), *others], 2)])
     assert alone.rows[0].outcome is Outcome.SLOWER
     assert among.rows[0].outcome is Outcome.AMBIGUOUS
-    assert "corrected for 20 comparisons" in among.rows[0].reason
+    assert among.rows[0].verdict is not None
+    assert among.rows[0].verdict.table == 20
 
 
 def test_settings_that_differ_can_be_compared_on_purpose() -> None:

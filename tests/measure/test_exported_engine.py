@@ -91,7 +91,7 @@ def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[SpeedVerdic
     both = [*runs["torch"], *runs[name]]
     numbered = tuple(replace(run, group=group) for run, group in zip(both, [0, 0, 1, 1]))
     _, row = summary.rows(Result(("run",), now(), asked, numbered))
-    return None if row.verdict is None else (row.verdict.outcome, row.verdict.reason)
+    return None if row.speed is None else (row.speed.verdict.outcome, row.speed.refused)
 
 
 def test_an_exported_model_runs_without_torch_on_the_same_inputs(runs: dict[str, list[Run]]) -> None:

@@ -17,9 +17,10 @@ from modelzoo.records.roofline import Bound, BoundBy
 from modelzoo.records.run import Asked, Run, ValidityEntry
 from modelzoo.records.workload import Count
 from modelzoo.results import summary
+from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.stats import SpeedVerdict, Verdict
+from modelzoo.stats import Doubt, SpeedVerdict, Verdict
 
 BF16 = Setting("bf16")
 STEADY = [1.0, 1.01, 0.99, 1.0] * 10
@@ -46,8 +47,8 @@ def counted(number: float) -> tuple[Count, ...]:
 
 def verdict_of(row: SummaryRow) -> Verdict:
     """The verdict of a row that has one."""
-    assert row.verdict is not None
-    return row.verdict
+    assert row.speed is not None
+    return row.speed.verdict
 
 
 def test_a_row_is_the_geometric_mean_of_the_processes() -> None:
@@ -58,7 +59,7 @@ def test_a_row_is_the_geometric_mean_of_the_processes() -> None:
     assert row.throughput == pytest.approx(4 / 4.5 ** (1 / 3))
     assert (row.batch, row.unit, row.processes, row.failed, row.samples) == (4, "rows", 3, 0, 15)
     assert (row.cold_start, row.weights, row.peak_memory) == (9.0, "random", 1 << 30)
-    assert (row.speedup, row.verdict) == (None, None)
+    assert row.speed is None
 
 
 def test_an_interval_that_ended_the_sampling_is_widened() -> None:
@@ -75,9 +76,10 @@ def test_an_interval_that_ended_the_sampling_is_widened() -> None:
 def test_the_first_setting_is_the_baseline() -> None:
     """The speedup is the baseline's time over the other's; the label says how bf16 was enabled."""
     fp32, bf16 = rows(*pairs(2.0))
-    assert fp32.verdict is None
-    assert bf16.speedup is not None
-    assert bf16.speedup.value == pytest.approx(0.5)
+    assert fp32.speed is None
+    assert bf16.speed is not None
+    assert bf16.speed.ratio is not None
+    assert bf16.speed.ratio.value == pytest.approx(0.5)
     assert verdict_of(bf16).outcome is SpeedVerdict.SLOWER
     assert (bf16.asked, bf16.label) == ("bf16", "bf16=autocast")
 
@@ -130,8 +132,7 @@ def test_without_a_baseline_there_is_no_speedup() -> None:
     fp32, bf16 = rows(*failed, *pairs()[3:])
     assert fp32.latency is None
     assert bf16.latency is not None
-    assert bf16.speedup is None
-    assert verdict_of(bf16) == Verdict(SpeedVerdict.AMBIGUOUS, "the baseline has no runs")
+    assert bf16.speed == Speed(None, Verdict(SpeedVerdict.AMBIGUOUS, Doubt.NO_BASELINE))
 
 
 def test_an_interrupted_baseline_does_not_lend_its_place() -> None:
@@ -147,18 +148,20 @@ def test_a_baseline_that_is_not_fp32_refuses_the_speedup(process: int) -> None:
     """According to the canary or to the kernels of any process: a ratio over it would mean nothing."""
     runs = list(pairs())
     _, bf16 = rows(*runs[:process], make(STEADY, round=process, level=CanaryLevel.BF16), *runs[process + 1 :])
-    assert bf16.speedup is None
+    assert bf16.speed is not None
+    assert bf16.speed.ratio is None
     assert verdict_of(bf16).outcome is SpeedVerdict.REFUSED
-    assert "not fp32 according to the canary: matmul bf16" in verdict_of(bf16).reason
+    assert "not fp32 according to the canary: matmul bf16" in bf16.speed.refused
     proof = evidence(ProofVerdict.NOT_FP32, "gemm ran in bf16")
     _, bf16 = rows(*runs[:process], make(STEADY, round=process, evidence=proof), *runs[process + 1 :])
-    assert "not fp32 according to its kernels: gemm ran in bf16" in verdict_of(bf16).reason
+    assert bf16.speed is not None
+    assert "not fp32 according to its kernels: gemm ran in bf16" in bf16.speed.refused
 
 
 def test_other_weights_refuse_the_speedup() -> None:
     """Two sides that ran different weights are not one comparison."""
     _, bf16 = rows(*pairs(weights=replace(WEIGHTS, sha256="xyz")))
-    assert verdict_of(bf16) == Verdict(SpeedVerdict.REFUSED, "the two sides ran different weights")
+    assert bf16.speed == Speed(None, Verdict(SpeedVerdict.REFUSED), "the two sides ran different weights")
 
 
 @pytest.mark.parametrize(("value", "refused"), [(995.0, False), (300.0, True)])
@@ -168,7 +171,8 @@ def test_other_work_refuses_the_speedup(value: float, refused: bool) -> None:
     _, bf16 = rows(*fp32, *pairs(counts=counted(value))[3:])
     assert (verdict_of(bf16).outcome is SpeedVerdict.REFUSED) is refused
     if refused:
-        assert verdict_of(bf16).reason == "the two sides did different work: candidates 1000 and 300"
+        assert bf16.speed is not None
+        assert bf16.speed.refused == "the two sides did different work: candidates 1000 and 300"
 
 
 def test_runs_that_could_not_be_timed_have_no_latency() -> None:

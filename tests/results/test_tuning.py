@@ -8,6 +8,7 @@ from stored_search import SETTINGS, STAGES, TUNING, process, searched
 from modelzoo.frozen import replace
 from modelzoo.records.tuning import Choice
 from modelzoo.results import tuning
+from modelzoo.stats import Doubt
 
 
 def test_candidates_have_their_speed_in_the_search_alone() -> None:
@@ -41,7 +42,7 @@ def test_an_interrupted_confirmation_is_judged_only_if_all_of_its_rounds_ended()
     assert not tuning.is_faster(three)
     speed = tuning.confirmed(three)
     assert speed is not None
-    assert speed.verdict.reason == "3 rounds are fewer than were planned for a verdict"
+    assert (speed.verdict.doubt, speed.verdict.rounds) == (Doubt.FEW_ROUNDS, 3)
     assert tuning.is_faster(replace(three, tuning=TUNING))
 
 

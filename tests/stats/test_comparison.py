@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulated import autoregressive, binomial_error, heavy_processes, levels
 
 from modelzoo import stats
-from modelzoo.stats import Comparison, Interval, Looks, SpeedVerdict
+from modelzoo.stats import Comparison, Doubt, Interval, Looks, SpeedVerdict
 
 DIFFERENT = (SpeedVerdict.FASTER, SpeedVerdict.SLOWER)
 MANY = Looks(stats.planned_looks(8, 32), 32)
@@ -340,26 +340,20 @@ def test_the_verdict_follows_from_interval_and_p_values(
     """Every verdict needs its p-value, and SAME the whole interval as well; none follows from the ratio alone."""
     verdict = stats.judge(found(low, high, p, outside))
     assert verdict.outcome == outcome
-    assert verdict.reason
+    assert (verdict.doubt is not None) == (verdict.outcome is SpeedVerdict.AMBIGUOUS)
 
 
 def test_without_a_look_there_is_no_verdict() -> None:
     """However clear the rounds are: whoever ended them may have done so for that."""
     a, b = [[1.0 + i / 1000] for i in range(7)], [[2.0] for _ in range(7)]
     verdict = stats.judge(stats.ratio_test(a, b, paired=True, looks=MANY))
-    assert (verdict.outcome, verdict.reason) == (
-        SpeedVerdict.AMBIGUOUS,
-        "7 rounds are fewer than were planned for a verdict",
-    )
+    assert (verdict.outcome, verdict.doubt, verdict.rounds) == (SpeedVerdict.AMBIGUOUS, Doubt.FEW_ROUNDS, 7)
 
 
 def test_what_later_rounds_contradict_is_ambiguous() -> None:
     """FASTER at the first look, slower than the baseline over all rounds."""
     verdict = stats.judge(found(0.9, 1.05, 0.01, 1.0, value=0.98, decisive=0.1))
-    assert (verdict.outcome, verdict.reason) == (
-        SpeedVerdict.AMBIGUOUS,
-        "later rounds contradict the difference that earlier ones showed",
-    )
+    assert (verdict.outcome, verdict.doubt) == (SpeedVerdict.AMBIGUOUS, Doubt.CONTRADICTED)
 
 
 @pytest.mark.parametrize(
@@ -401,13 +395,11 @@ def test_a_table_is_corrected_together() -> None:
     alone, strong = found(1.01, 1.1, 0.013), found(1.5, 1.6, 1e-6)
     assert stats.verdicts([alone])[0].outcome is SpeedVerdict.FASTER
     both = stats.verdicts([alone, found(0.9, 1.1, 0.5)])
-    assert both[0].outcome is SpeedVerdict.AMBIGUOUS
-    assert both[0].reason == (
-        "this may be chance: p = 0.026 (corrected for 2 comparisons), and a verdict needs 0.02 or less"
-    )
+    assert (both[0].outcome, both[0].doubt, both[0].table) == (SpeedVerdict.AMBIGUOUS, Doubt.CHANCE, 2)
+    assert both[0].p_value == pytest.approx(0.026)
     beside_a_certain_one = stats.verdicts([alone, strong])
     assert [each.outcome for each in beside_a_certain_one] == ["FASTER", "FASTER"]
-    assert beside_a_certain_one[1].reason == "p < 0.001 (corrected for 2 comparisons)"
+    assert beside_a_certain_one[1].p_value == pytest.approx(2e-6)
 
 
 def test_one_process_gives_no_verdict() -> None:
@@ -428,10 +420,3 @@ def test_a_disturbed_round_is_neither_dropped_nor_decisive() -> None:
     ratio, verdict = stats.compare(a, b, paired=True)
     assert ratio.low < 1 < ratio.high
     assert verdict.outcome == "AMBIGUOUS"
-
-
-def test_an_outlook_is_a_clause() -> None:
-    """Processes, the time that they take if it is known, and what they would show; times are estimates."""
-    assert str(stats.Outlook(1, 44.6, 0.05)).startswith("about 1 more process per setting (45 s) would show a differ")
-    assert stats.Outlook(1200, 8880.0, 0.02).effort == "1,200 more processes per setting (2 h 28 min)"
-    assert stats.Outlook(9, None, 0.02).effort == "9 more processes per setting"

@@ -16,8 +16,9 @@ from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.results.adjustment import Adjustment
+from modelzoo.results.speed import Speed
 from modelzoo.setting import Setting
-from modelzoo.stats import Outlook, SpeedVerdict, Verdict
+from modelzoo.stats import Doubt, Outlook, SpeedVerdict, Verdict
 from modelzoo.views import findings
 from modelzoo.views.differences import ShownRow
 
@@ -41,8 +42,12 @@ def judged(
     """``rows``, one of them with this verdict and a speedup with these bounds."""
     found = list(rows)
     ratio = stats.Interval(math.sqrt(low * high) if low else 1.0, low, high)
-    speedup = None if outcome is SpeedVerdict.REFUSED else ratio
-    row = replace(found[index].row, verdict=Verdict(outcome, "why", outlook), speedup=speedup)
+    if outcome is SpeedVerdict.REFUSED:
+        speed = Speed(None, Verdict(outcome), "why")
+    else:
+        doubt = Doubt.NO_BASELINE if outcome is SpeedVerdict.AMBIGUOUS else None
+        speed = Speed(ratio, Verdict(outcome, doubt, outlook=outlook))
+    row = replace(found[index].row, speed=speed)
     found[index] = replace(found[index], row=row)
     return found
 
@@ -59,8 +64,18 @@ def sentence(rows: list[ShownRow]) -> str:
         (SpeedVerdict.FASTER, 1.5, 1.7, "bf16 is 1.60 times faster [1.50, 1.70]"),
         (SpeedVerdict.SLOWER, 1 / 1.7, 1 / 1.5, "bf16 is 1.60 times slower [1.50, 1.70]"),
         (SpeedVerdict.SAME, 0.99, 1.01, "bf16 and fp32 are equally fast: ratio 1.000 [0.990, 1.010]"),
-        (SpeedVerdict.AMBIGUOUS, 0.9, 1.1, "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; why"),
-        (SpeedVerdict.AMBIGUOUS, 0.0, math.inf, "bf16 and fp32 cannot be told apart: ratio 1.00; why"),
+        (
+            SpeedVerdict.AMBIGUOUS,
+            0.9,
+            1.1,
+            "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; the baseline has no runs",
+        ),
+        (
+            SpeedVerdict.AMBIGUOUS,
+            0.0,
+            math.inf,
+            "bf16 and fp32 cannot be told apart: ratio 1.00; the baseline has no runs",
+        ),
         (SpeedVerdict.REFUSED, 0.9, 1.1, "bf16 is not compared with fp32: why"),
     ],
 )

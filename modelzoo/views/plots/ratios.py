@@ -17,6 +17,7 @@ from modelzoo.stats import EQUIVALENCE, Interval
 from modelzoo.views.compare_columns import OUTCOME_TONE
 from modelzoo.views.plots.plot import Plot, log_scale, wrapped
 from modelzoo.views.plots.svg import HALO
+from modelzoo.views.speed import reason, row_reason
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +79,7 @@ def of_comparison(comparison: Comparison) -> Ratios:
     for row in comparison.rows:
         other = f" / {row.other_label}" if row.other_label != row.label else ""
         ratio = row.estimate.ratio if row.estimate is not None and row.outcome is not Outcome.NOT_COMPARABLE else None
-        rows.append(RatioRow(f"{row.workload} {row.label}{other}", ratio, str(row.outcome), row.reason))
+        rows.append(RatioRow(f"{row.workload} {row.label}{other}", ratio, str(row.outcome), row_reason(row)))
     axis, worse, better = {
         Metric.LATENCY: ("speed relative to", "slower", "faster"),
         Metric.COLD_START: ("speed of the cold start relative to", "slower", "faster"),
@@ -96,9 +97,9 @@ def of_result(result: Result) -> Ratios:
     baselines = {row.workload: row.label for row in found if row.is_baseline}
     rows = []
     for row in found:
-        if row.verdict is not None:
+        if row.speed is not None:
             label = f"{row.workload} {row.label} / {baselines.get(row.workload, MISSING)}"
-            rows.append(RatioRow(label, row.speedup, str(row.verdict.outcome), row.verdict.reason))
+            rows.append(RatioRow(label, row.speed.ratio, str(row.speed.verdict.outcome), reason(row.speed)))
     return Ratios(tuple(rows), "speed relative to the workload's first setting")
 
 

@@ -1,0 +1,53 @@
+"""Comparisons of speed in words: what a verdict follows from, and what it would take to reach one. Pure."""
+
+from __future__ import annotations
+
+from modelzoo.comparison.model import Basis, Row
+from modelzoo.formatting import duration, significant
+from modelzoo.results.speed import Speed
+from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outlook, SpeedVerdict, Verdict
+
+
+def reason(speed: Speed) -> str:
+    """What the verdict on a setting follows from."""
+    return speed.refused or verdict_reason(speed.verdict)
+
+
+def row_reason(row: Row) -> str:
+    """What the outcome of a row of stored results follows from."""
+    if row.verdict is None:
+        return "; ".join(each.text for each in row.refused)
+    is_assumed = row.estimate is not None and row.estimate.basis is Basis.ASSUMED
+    return verdict_reason(row.verdict) + (f"; {row.estimate.basis_text}" if row.estimate and is_assumed else "")
+
+
+def verdict_reason(verdict: Verdict) -> str:
+    """What a verdict follows from: ``p = 0.013 (corrected for 2 comparisons)``."""
+    seen = ""
+    if verdict.p_value is not None:
+        seen = "p < 0.001" if verdict.p_value < 0.001 else f"p = {verdict.p_value:.2g}"
+        seen += f" (corrected for {verdict.table} comparisons)" if verdict.table > 1 else ""
+    if verdict.outcome is SpeedVerdict.SAME:
+        return f"a difference of {100 * EQUIVALENCE:.0f} % is ruled out: {seen}"
+    if verdict.doubt is None:
+        return seen
+    return {
+        Doubt.CHANCE: f"this may be chance: {seen}, and a verdict needs {LARGEST_P:.2g} or less",
+        Doubt.FEW_ROUNDS: f"{verdict.rounds} rounds are fewer than were planned for a verdict",
+        Doubt.ONE_PROCESS: "only one process each, so their spread is unknown",
+        Doubt.CONTRADICTED: "later rounds contradict the difference that earlier ones showed",
+        Doubt.NO_BASELINE: "the baseline has no runs",
+        Doubt.NO_COMMON_ROUND: "no round has both settings",
+    }[verdict.doubt]
+
+
+def outlook_text(outlook: Outlook) -> str:
+    """``about 9 more processes per setting (3 min) would show a difference of 2 %``."""
+    return f"about {effort(outlook)} would show a difference of {significant(100 * outlook.difference, 2)} %"
+
+
+def effort(outlook: Outlook) -> str:
+    """``9 more processes per setting (3 min)``."""
+    # An estimate that is known to two digits at most.
+    time = "" if outlook.seconds is None else f" ({duration(float(f'{outlook.seconds:.2g}'))})"
+    return f"{outlook.processes:,} more process{'es' if outlook.processes > 1 else ''} per setting{time}"
