@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from drawn import HOSTILE, check, filled, svg, texts
 from fake_runs import evidence
-from stored_results import STORED
+from stored_results import STORED, unpacked
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
@@ -50,9 +52,11 @@ def test_a_kernel_that_ran_in_two_precisions_is_divided() -> None:
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
-def test_the_kernels_of_real_audits_add_up(path) -> None:
+def test_the_kernels_of_real_audits_add_up(path: Path, tmp_path: Path) -> None:
     """To the time of one audited pass."""
-    audits = [run.report.evidence for run in store.read(path).runs if run.report and run.report.evidence]
+    audits = [
+        run.report.evidence for run in store.read(unpacked(path, tmp_path)).runs if run.report and run.report.evidence
+    ]
     for audit in audits:
         assert kernels.bar("a", audit).total == pytest.approx(audit.seconds / audit.iterations, rel=1e-6)
 
