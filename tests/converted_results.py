@@ -52,7 +52,24 @@ def machines(data: Any) -> Any:
     return data
 
 
-STEPS: list[Callable[[Json], Json]] = [format_3, machines]
+def searches(data: Any) -> Any:
+    """Why a candidate is out follows from its runs; what the grid does not contain has a field and an obstacle."""
+    kinds = {"unproven precision": "unproven", "no effect here": "no convolution"}
+    for each in objects(data):
+        if "left_out" in each and "excluded" in each:
+            for out in each["excluded"]:
+                out.pop("reason", None)
+                out["kind"] = kinds.get(out["kind"], out["kind"])
+            each["left_out"] = [
+                out
+                if "field" in out
+                else {"field": out["what"], "value": None, "obstacle": "unavailable", "problem": out["reason"]}
+                for out in each["left_out"]
+            ]
+    return data
+
+
+STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches]
 """From a stored result of format 2 to one of this version, in this order."""
 OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [machines], "fleet": [machines], "exhibits": []}
 """The same for the other records of ``generated_results.py``, by their directories."""

@@ -14,7 +14,7 @@ from load_results import measured
 from pipelines import pipeline_run
 from places import DATA
 from proven_results import BF16, FP32, session_of, side
-from stored_search import TUNING, searched
+from stored_search import TUNING, searched, with_other_weights
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.compare import compare as compared
@@ -34,7 +34,7 @@ from modelzoo.records.run import Result
 from modelzoo.records.sharding import FleetHost, ShardingReport
 from modelzoo.records.throughput import Confirmation, MachinePrice, Soak, SoakPoint
 from modelzoo.records.timing import LATENCY
-from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut
+from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut, Obstacle
 from modelzoo.results import store, summary
 from modelzoo.results.sessions import over_sessions
 from modelzoo.setting import Setting
@@ -102,15 +102,19 @@ def comparison() -> list[tuple[Comparison, Gate]]:
 
 def search() -> Result:
     """A search with a winner, ties, and candidates that are out."""
-    wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS, "mean error 1e-2")
-    left_out = (LeftOut("malloc=tcmalloc", "missing"), LeftOut("malloc=jemalloc", "missing"), LeftOut("thp=on", "off"))
+    wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS)
+    left_out = (
+        LeftOut("malloc", "tcmalloc", Obstacle.UNAVAILABLE, "missing"),
+        LeftOut("malloc", "jemalloc", Obstacle.UNAVAILABLE, "missing"),
+        LeftOut("thp", "on", Obstacle.UNAVAILABLE, "off"),
+    )
     found = searched(excluded=(*TUNING.excluded, wrong), left_out=left_out)
     noisy = (warning("OTHER_LOAD", "other programs used 1.20 cores during the run", "stop them"),)
     return replace(
         found,
         runs=tuple(
             replace(each, report=replace(each.report, warnings=noisy)) if each.round == 3 else each
-            for each in found.runs
+            for each in with_other_weights(found.runs)
         ),
     )
 

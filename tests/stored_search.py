@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fake_runs import evidence, make
+from fake_runs import WEIGHTS, evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
@@ -23,7 +23,7 @@ TUNING = Tuning(
     600.0,
     4,
     stages=STAGES,
-    excluded=(Exclusion(3, ExclusionKind.SLOWER, "0.80× the default in 1 round"),),
+    excluded=(Exclusion(3, ExclusionKind.SLOWER),),
     choice=Choice(winner=2, best=2, ties=(1,), steps=(1, 2)),
     spent=300.0,
     is_complete=True,
@@ -48,4 +48,13 @@ def searched(**changes: object) -> Result:
     asked = tuple(Asked("toy", setting) for setting in SETTINGS)
     return Result(
         ("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", asked, tuple(runs), tuning=replace(TUNING, **changes)
+    )
+
+
+def with_other_weights(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """Candidate 1 ran other weights than the default."""
+    other = replace(WEIGHTS, sha256="other")
+    return tuple(
+        replace(run, report=replace(run.report, weights=other)) if run.group == 1 and run.report else run
+        for run in runs
     )

@@ -105,16 +105,15 @@ def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
     from modelzoo.machine.facts import read_machine
     from modelzoo.results.store import ResultFile
     from modelzoo.tuning import grid, halving
-    from modelzoo.tuning.conditions import read_conditions
 
     machine, goal = read_machine(), Goal(args.goal)
     if machine.emulator:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run tune on the machine itself")
-    conditions, batch = read_conditions(machine, base), base.batch or work.batch
+    environment, batch = grid.read_environment(machine, base), base.batch or work.batch
     if args.vary:
-        found = grid.exact(base, select_one(args, args.vary)[1], conditions, batch)
+        found = grid.exact(base, select_one(args, args.vary)[1], environment, batch)
     else:
-        found = grid.declared(base, goal, conditions, batch)
+        found = grid.declared(base, goal, environment, batch)
     budget = BUDGET if args.budget is None else args.budget
     halving.check(budget, len(found.settings))
     tuning = Tuning(work.name, goal, budget, len(found.settings), found.left_out, args.allow_unjudged, tuple(args.vary))

@@ -92,16 +92,13 @@ def malloc_address() -> int | None:
         return None
 
 
-def find_library(name: str, root: Path = FILESYSTEM_ROOT, listing: str | None = None) -> Path:
-    """Return the path of the library of allocator ``name``, for this process's architecture.
+def locate_library(name: str, root: Path = FILESYSTEM_ROOT, listing: str | None = None) -> Path | None:
+    """Return the path of the library of allocator ``name``, for this process's architecture; ``None`` if there is none.
 
     Args:
         name: ``tcmalloc`` or ``jemalloc``.
         root: the directory that stands for ``/``.
         listing: output of ``ldconfig -p``; by default it is run.
-
-    Raises:
-        EnvironmentProblem: it is not installed.
     """
     library = LIBRARIES[name]
     known = _parse_listing(_run_ldconfig() if listing is None else listing)
@@ -112,10 +109,28 @@ def find_library(name: str, root: Path = FILESYSTEM_ROOT, listing: str | None = 
             kind = _elf_class(path)
             if kind is not None and own in (kind, None):
                 return path
-    raise EnvironmentProblem(
-        f"malloc={name}: {library.files[0]} was not found on this machine; install it (Debian and Ubuntu: apt-get "
-        f"install {library.package}), or leave this allocator out"
+    return None
+
+
+def problem(name: str) -> str:
+    """Say that the library of allocator ``name`` is missing, and what to do."""
+    library = LIBRARIES[name]
+    return (
+        f"{library.files[0]} was not found on this machine; install it (Debian and Ubuntu: apt-get install "
+        f"{library.package}), or leave this allocator out"
     )
+
+
+def find_library(name: str, root: Path = FILESYSTEM_ROOT, listing: str | None = None) -> Path:
+    """Return what ``locate_library`` returns.
+
+    Raises:
+        EnvironmentProblem: it is not installed.
+    """
+    path = locate_library(name, root, listing)
+    if path is None:
+        raise EnvironmentProblem(f"malloc={name}: {problem(name)}")
+    return path
 
 
 def _run_ldconfig() -> str:

@@ -33,30 +33,39 @@ def system_mode(root: Path = FILESYSTEM_ROOT) -> str | None:
     return linux.read_selected(root / "sys/kernel/mm/transparent_hugepage/enabled")
 
 
-def require_huge_pages(mode: str | None, allocator: str | None, libc: tuple[str, str] | None = None) -> None:
-    """Check that a process that uses ``allocator`` can have huge pages if it asks for them.
+def problem(mode: str | None, allocator: str | None, libc: tuple[str, str] | None = None) -> str | None:
+    """Return why a process that uses ``allocator`` cannot have huge pages if it asks for them; ``None`` if it can.
 
     Args:
         mode: see ``system_mode``.
         allocator: as ``modelzoo.machine.allocator`` names it.
         libc: name and version of the C library, by default this process's.
-
-    Raises:
-        EnvironmentProblem: it cannot.
     """
     if mode not in ("always", "madvise"):
         state = "off on this machine" if mode == "never" else "not supported by this kernel"
-        raise EnvironmentProblem(
-            f"thp=on: transparent huge pages are {state}; an administrator can allow them with 'echo madvise | sudo "
-            "tee /sys/kernel/mm/transparent_hugepage/enabled', or leave thp=on out"
+        return (
+            f"transparent huge pages are {state}; an administrator can allow them with 'echo madvise | sudo tee "
+            "/sys/kernel/mm/transparent_hugepage/enabled', or leave thp=on out"
         )
     name, version = platform.libc_ver() if libc is None else libc
     needs_tunable = mode == "madvise" and allocator == "glibc" and name == "glibc"
     if needs_tunable and tuple(map(int, version.split(".")[:2])) < GLIBC_WITH_TUNABLE:
-        raise EnvironmentProblem(
-            f"thp=on: this machine has glibc {version}, which cannot request huge pages (2.35 and newer can); use "
+        return (
+            f"this machine has glibc {version}, which cannot request huge pages (2.35 and newer can); use "
             "malloc=jemalloc, or leave thp=on out"
         )
+    return None
+
+
+def require_huge_pages(mode: str | None, allocator: str | None, libc: tuple[str, str] | None = None) -> None:
+    """Check that a process that uses ``allocator`` can have huge pages if it asks for them; see ``problem``.
+
+    Raises:
+        EnvironmentProblem: it cannot.
+    """
+    found = problem(mode, allocator, libc)
+    if found is not None:
+        raise EnvironmentProblem(f"thp=on: {found}")
 
 
 def set_allowed(allowed: bool) -> None:

@@ -9,6 +9,9 @@ import msgspec
 
 from modelzoo.frozen import replace
 
+PRIMITIVES = 1024
+"""oneDNN keeps so many primitives unless it is told otherwise (source: its developer guide, "Primitive Cache")."""
+
 
 class Goal(str, Enum):
     """What is to be fast: one forward batch of the given size, or the items of batches of any size."""
@@ -51,19 +54,19 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class ExclusionKind(str, Enum):
-    """Why a candidate cannot win."""
+    """Why a candidate cannot win. What shows it is in the result: its runs, or its judgement."""
 
     FAILED = "failed"
     WRONG_OUTPUTS = "wrong outputs"
-    UNPROVEN = "unproven precision"
+    UNPROVEN = "unproven"
     NOT_VALID = "not valid"
     NOT_JUDGED = "not judged"
-    NO_EFFECT = "no effect here"
+    NO_JUDGE = "no judge"
+    RANDOM_WEIGHTS = "random weights"
+    NO_CONVOLUTION = "no convolution"
+    FEW_PRIMITIVES = "few primitives"
     NOT_MEASURED = "not measured"
     SLOWER = "slower"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class Exclusion(msgspec.Struct, frozen=True):
@@ -72,24 +75,37 @@ class Exclusion(msgspec.Struct, frozen=True):
     Attributes:
         group: its index in ``Result.asked``.
         kind: why.
-        reason: the same in a sentence.
     """
 
     group: int
     kind: ExclusionKind
-    reason: str
+
+
+class Obstacle(str, Enum):
+    """Why the grid does not contain something on this machine. ``FIXED``: the call says another value."""
+
+    UNAVAILABLE = "unavailable"
+    NOT_INSTALLED = "not installed"
+    NO_BF16 = "no bf16 instructions"
+    ONE_CORE = "one core"
+    ONE_HARDWARE_THREAD = "one hardware thread"
+    FIXED = "fixed"
 
 
 class LeftOut(msgspec.Struct, frozen=True):
     """Something that the grid does not contain on this machine.
 
     Attributes:
-        what: an option, or one of its values: ``malloc=tcmalloc``.
-        reason: why not.
+        field: of ``Setting``.
+        value: in the notation of ``--vary``; ``None``: all values.
+        obstacle: why not.
+        problem: the error, if it is unavailable.
     """
 
-    what: str
-    reason: str
+    field: str
+    value: Optional[str]
+    obstacle: Obstacle
+    problem: Optional[str] = None
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -13,12 +13,9 @@ from modelzoo.frozen import replace
 from modelzoo.plan import MARGIN
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Asked, Result, Run
-from modelzoo.records.tuning import Exclusion, Goal, Stage, StageKind, Tuning
+from modelzoo.records.tuning import Exclusion, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.stats import SpeedVerdict
-
-SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}
-"""What a ratio of times per item is called."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Rung:
+class Step:
     """One step from the default to the winner, measured in the confirmation.
 
     Attributes:
@@ -91,6 +88,13 @@ def runs_of(result: Result, stage: Stage) -> list[Run]:
     later = [each.first_round for each in stages if each.first_round > stage.first_round]
     end = min(later, default=math.inf)
     return [run for run in result.runs if stage.first_round <= run.round < end]
+
+
+def search_runs(result: Result, group: int) -> list[Run]:
+    """The runs of a setting before the confirmation."""
+    confirmation = of(result).stage(StageKind.CONFIRMATION)
+    end = confirmation.first_round if confirmation is not None else math.inf
+    return [run for run in result.runs if run.group == group and run.round < end]
 
 
 def _times(result: Result, stages: Sequence[Stage]) -> dict[int, dict[int, float]]:
@@ -180,7 +184,7 @@ def is_faster(result: Result) -> bool:
     return found is not None and found.verdict.outcome is SpeedVerdict.FASTER
 
 
-def ladder(result: Result) -> list[Rung]:
+def steps(result: Result) -> list[Step]:
     """The default, and the steps to the winner, in the confirmation; empty if there was none."""
     tuning = of(result)
     stage = tuning.stage(StageKind.CONFIRMATION)
@@ -188,7 +192,7 @@ def ladder(result: Result) -> list[Rung]:
         return []
     times = _times(result, [stage])
     groups = [group for group in (0, *tuning.choice.steps) if times.get(group)]
-    found: list[Rung] = []
+    found: list[Step] = []
     for index, group in enumerate(groups):
         level = stats.level_interval([math.exp(value) for value in times[group].values()])
         own = [run.report for run in runs_of(result, stage) if run.group == group and run.report is not None]
@@ -196,7 +200,7 @@ def ladder(result: Result) -> list[Rung]:
         seconds = stats.Interval(level.value * batch, level.low * batch, level.high * batch)
         before = groups[index - 1] if index else None
         found.append(
-            Rung(
+            Step(
                 group,
                 result.label(group),
                 seconds,

@@ -1,5 +1,5 @@
 """Search the fastest setting of a workload on this machine.
 
-``grid`` declares what is tried, ``halving`` plans the stages and decides who stays, ``exclusions`` finds candidates
-that must not win, ``choice`` picks the winner: these are pure. ``search`` drives the processes.
+``grid`` declares what is tried here, ``halving`` plans the stages and decides who stays, ``choice`` finds candidates
+that must not win and picks the winner. ``search`` drives the processes.
 """

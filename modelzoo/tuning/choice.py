@@ -1,4 +1,4 @@
-"""Pick the winner of a search. Pure.
+"""Which candidates must not win, whatever their speed, and which of the others wins. Pure.
 
 The best of many candidates is partly the luckiest, and candidates that are equally fast take turns at being the best.
 So the simplest of those that the search cannot tell apart wins, the default itself included, and what is said of its
@@ -10,8 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Optional
 
 from modelzoo import stats
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Run, RunReport, ValidityEntry
+from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.records.workload import WeightsKind
+from modelzoo.results.comparable import not_comparable, not_fp32
+from modelzoo.results.proof import merged_proof
 from modelzoo.setting import Setting
 from modelzoo.tuning.halving import Logs, ranked, speed
 
@@ -97,3 +105,60 @@ def steps(base: Setting, winner: Setting) -> list[Setting]:
 def complexities(settings: Sequence[Setting]) -> dict[int, int]:
     """The number of options that each setting changes in the first one, by index."""
     return {index: len(changed(settings[0], setting)) for index, setting in enumerate(settings)}
+
+
+def unfit(group: int, runs: Sequence[Run], baseline: Sequence[Run]) -> Optional[Exclusion]:
+    """Return why a candidate is out according to what its processes report; ``None`` if it may go on.
+
+    Args:
+        group: the candidate.
+        runs: its processes so far.
+        baseline: those of the default setting.
+    """
+    if any(run.error for run in runs):
+        return Exclusion(group, ExclusionKind.FAILED)
+    reports = [run.report for run in runs if run.report is not None]
+    if not reports:
+        return None
+    if not_comparable(baseline, runs):
+        return Exclusion(group, ExclusionKind.WRONG_OUTPUTS)
+    wanted = ProofVerdict.FP32 if reports[0].setting.precision == "fp32" else ProofVerdict.ACTIVE
+    return None if merged_proof(reports).verdict is wanted else Exclusion(group, ExclusionKind.UNPROVEN)
+
+
+def pointless(group: int, changes: set[str], probe: RunReport) -> Optional[Exclusion]:
+    """Return why a candidate cannot have an effect, by what the default setting ran; ``None`` if it may.
+
+    Args:
+        group: the candidate.
+        changes: the fields of ``Setting`` that it changes.
+        probe: the first process of the default setting.
+    """
+    operators = {use.operator_class.value for use in probe.evidence.operators} if probe.evidence is not None else None
+    if "channels_last" in changes and operators is not None and "conv" not in operators:
+        return Exclusion(group, ExclusionKind.NO_CONVOLUTION)
+    calls = sum(kernel.count for kernel in probe.kernels.kernels) if probe.kernels is not None else None
+    if "primitive_cache" in changes and calls is not None and calls <= PRIMITIVES:
+        return Exclusion(group, ExclusionKind.FEW_PRIMITIVES)
+    return None
+
+
+def default_problem(probe: RunReport) -> str:
+    """Return why nothing can be compared with the default setting; empty if it ran in fp32 or was to run in bf16."""
+    return next(iter(not_fp32(probe)), "")
+
+
+def unjudgeable(probe: RunReport, has_judge: bool) -> Optional[ExclusionKind]:
+    """Return why bf16 predictions cannot be judged here; ``None`` if they can."""
+    if not has_judge:
+        return ExclusionKind.NO_JUDGE
+    return ExclusionKind.RANDOM_WEIGHTS if probe.weights.kind is WeightsKind.RANDOM else None
+
+
+def not_valid(group: int, entry: ValidityEntry, *, allow_unjudged: bool) -> Optional[Exclusion]:
+    """Return why a bf16 candidate is out according to its judgement; ``None`` if its predictions are valid."""
+    verdict = entry.report.validity.verdict if entry.report is not None else ValidityVerdict.CANNOT_JUDGE
+    if verdict is ValidityVerdict.NOT_VALID:
+        return Exclusion(group, ExclusionKind.NOT_VALID)
+    is_fit = verdict is ValidityVerdict.VALID or allow_unjudged
+    return None if is_fit else Exclusion(group, ExclusionKind.NOT_JUDGED)

@@ -1,4 +1,4 @@
-"""The settings that a search tries: a declared list, not every combination. Pure.
+"""The settings that a search tries: a declared list, not every combination, and what is missing of it here.
 
 The list begins with what usually helps most, because a short budget may not reach its end. Memory settings are tried
 with the plain model and with the compiled one: how much they help depends on how often the model allocates, and
@@ -7,13 +7,19 @@ compiling changes that. bf16 is tried in each way of running that has bf16 kerne
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from modelzoo.errors import UsageError
-from modelzoo.records.tuning import Goal, LeftOut
-from modelzoo.setting import DEFAULTS, Setting, option_name, value_text
+from modelzoo.engines.jittor import environment as jittor
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine import allocator, huge_pages
+from modelzoo.machine.installation import installed_version
+from modelzoo.machine.linux import allowed_cpus
+from modelzoo.records.machine import Machine
+from modelzoo.records.tuning import Goal, LeftOut, Obstacle
+from modelzoo.setting import DEFAULTS, Setting, value_text
 
 LARGEST = 40
 """Settings of a grid, the default included."""
@@ -70,21 +76,23 @@ LAST: tuple[Changes, ...] = (
     {"primitive_cache": 16384},
 )
 """Expensive to compile, or rarely of use. oneDNN's own cache of primitives holds 1,024."""
+PACKAGES = ("onnxruntime", "openvino")
+"""Engines that are packages of this environment."""
 
 
 @dataclass(frozen=True)
-class Conditions:
+class Environment:
     """What decides which candidates make sense, as far as it is known before anything has run.
 
     Attributes:
         threads: the machine's default number of threads.
         logical: logical CPUs that the process may use.
-        missing: what this machine or installation lacks, as ``name=value`` or ``name``, with the reason.
+        missing: what this machine or installation lacks.
     """
 
     threads: int
     logical: int
-    missing: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,37 +103,63 @@ class Grid:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def declared(base: Setting, goal: Goal, conditions: Conditions, batch: int) -> Grid:
-    """Return the grid for ``base`` on a machine with these conditions.
+def read_environment(machine: Machine, base: Setting) -> Environment:
+    """Return what is missing here. torch is not imported.
+
+    What takes torch to find out, such as a mode that it lacks, is refused when the settings are prepared.
+    """
+    missing = [
+        LeftOut("malloc", name, Obstacle.UNAVAILABLE, allocator.problem(name))
+        for name in allocator.LIBRARIES
+        if allocator.locate_library(name) is None
+    ]
+    problem = huge_pages.problem(huge_pages.system_mode(), machine.allocator)
+    if problem is not None:
+        missing.append(LeftOut("thp", "on", Obstacle.UNAVAILABLE, problem))
+    if not machine.has_bf16 and base.precision == "fp32" and base.device == "cpu":
+        missing.append(LeftOut("precision", "bf16", Obstacle.NO_BF16))
+    for name in PACKAGES:
+        if installed_version(name) is None:
+            missing.append(LeftOut("engine", name, Obstacle.NOT_INSTALLED))
+    try:
+        jittor.interpreter()
+    except EnvironmentProblem as error:
+        missing.append(LeftOut("engine", "jittor", Obstacle.UNAVAILABLE, str(error)))
+    return Environment(machine.threads.count, len(allowed_cpus() or range(os.cpu_count() or 1)), tuple(missing))
+
+
+def declared(base: Setting, goal: Goal, environment: Environment, batch: int) -> Grid:
+    """Return the grid for ``base`` on a machine like this. Pure.
 
     Args:
         base: the default setting: the options of the call.
         goal: with ``THROUGHPUT``, larger batches are tried too.
-        conditions: of the machine.
+        environment: what there is.
         batch: the batch size of ``base``, as resolved.
     """
-    settings, left_out = [base], dict[str, str]()
-    for changes in _listed(goal, conditions, batch, left_out):
-        reason = _obstacle(base, changes, conditions, left_out)
-        setting = None if reason else base.replace(**changes)
+    settings, left_out = [base], dict[LeftOut, None]()
+    for changes in _listed(goal, environment, batch, left_out):
+        obstacles = _obstacles(base, changes, environment)
+        left_out.update(dict.fromkeys(obstacles))
+        setting = base.replace(**changes) if not obstacles and _makes_sense(base, changes) else None
         if setting is not None and setting not in settings and len(settings) < LARGEST:
             settings.append(setting)
-    return Grid(tuple(settings), tuple(LeftOut(what, reason) for what, reason in left_out.items()))
+    return Grid(tuple(settings), tuple(left_out))
 
 
-def exact(base: Setting, settings: Sequence[Setting], conditions: Conditions, batch: int) -> Grid:
-    """Return the grid of ``--vary``: these settings, after the default.
+def exact(base: Setting, settings: Sequence[Setting], environment: Environment, batch: int) -> Grid:
+    """Return the grid of ``--vary``: these settings, after the default. Pure.
 
     Args:
         base: the default setting.
         settings: what is varied; what is the default anyway, such as its number of threads, is not measured twice.
-        conditions: of the machine.
+        environment: what there is.
         batch: the batch size of ``base``, as resolved.
 
     Raises:
         UsageError: there are too many, or none besides the default.
     """
-    usual = {"threads": conditions.threads, "batch": batch}
+    usual = {"threads": environment.threads, "batch": batch}
     found = [base]
     for setting in settings:
         same = {name: getattr(base, name) for name, value in usual.items() if getattr(setting, name) == value}
@@ -138,12 +172,12 @@ def exact(base: Setting, settings: Sequence[Setting], conditions: Conditions, ba
     return Grid(tuple(found))
 
 
-def _listed(goal: Goal, conditions: Conditions, batch: int, left_out: dict[str, str]) -> Iterator[Changes]:
+def _listed(goal: Goal, environment: Environment, batch: int, left_out: dict[LeftOut, None]) -> Iterator[Changes]:
     yield from MODES[:2]
     if goal is Goal.THROUGHPUT:
         yield from _batches(batch)
     yield from MODES[2:]
-    yield from _threads(conditions, left_out)
+    yield from _threads(environment, left_out)
     yield from MEMORY
     yield from BF16
     yield from LAST
@@ -156,33 +190,32 @@ def _batches(batch: int) -> Iterator[Changes]:
             yield {**changes, "batch": batch * factor}
 
 
-def _threads(conditions: Conditions, left_out: dict[str, str]) -> Iterator[Changes]:
+def _threads(environment: Environment, left_out: dict[LeftOut, None]) -> Iterator[Changes]:
     """Half as many threads as there are cores, and one per logical CPU."""
-    half, logical = conditions.threads // 2, conditions.logical
+    half, logical = environment.threads // 2, environment.logical
     if half >= 1:
         yield {"threads": half}
         yield {**_COMPILED, "threads": half}
     else:
-        left_out["threads"] = "there is one core"
-    if logical > conditions.threads:
+        left_out[LeftOut("threads", None, Obstacle.ONE_CORE)] = None
+    if logical > environment.threads:
         yield {"threads": logical}
         yield {**_COMPILED, "threads": logical}
     elif half >= 1:
-        left_out[f"threads={2 * conditions.threads}"] = "a core has one hardware thread here, or may use only one"
+        left_out[LeftOut("threads", str(2 * environment.threads), Obstacle.ONE_HARDWARE_THREAD)] = None
 
 
-def _obstacle(base: Setting, changes: Changes, conditions: Conditions, left_out: dict[str, str]) -> str:
-    """Why these changes make no sense here; empty if they do. The reason is also noted in ``left_out``."""
+def _obstacles(base: Setting, changes: Changes, environment: Environment) -> list[LeftOut]:
+    """Why these changes cannot be tried here: the first thing that is missing, or else what the call fixes."""
     for name, value in changes.items():
-        for what in (f"{option_name(name)}={value_text(value)}", option_name(name)):
-            if what in conditions.missing:
-                left_out[what] = conditions.missing[what]
-                return conditions.missing[what]
-    if changes.get("engine", base.engine) != "torch" and changes.get("mode", base.mode) != "eager":
-        return "other engines have no modes"
+        for each in environment.missing:
+            if each.field == name and each.value in (value_text(value), None):
+                return [each]
     # What the call fixes is not varied: it belongs to the default.
     fixed = [name for name in changes if getattr(base, name) != DEFAULTS[name]]
-    for name in fixed:
-        given = value_text(getattr(base, name))
-        left_out[option_name(name)] = f"the call says {option_name(name)}={given}"
-    return "fixed by the call" if fixed else ""
+    return [LeftOut(name, None, Obstacle.FIXED) for name in fixed] if _makes_sense(base, changes) else []
+
+
+def _makes_sense(base: Setting, changes: Changes) -> bool:
+    """Other engines than torch have no modes."""
+    return bool(changes.get("engine", base.engine) == "torch" or changes.get("mode", base.mode) == "eager")

@@ -22,9 +22,8 @@ from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, Stage, Sta
 from modelzoo.results import tuning as results
 from modelzoo.results.store import ResultFile
 from modelzoo.setting import Setting, labels
-from modelzoo.tuning import choice, exclusions, halving
-from modelzoo.tuning.costs import Costs
-from modelzoo.tuning.halving import Time
+from modelzoo.tuning import choice, halving
+from modelzoo.tuning.halving import Costs, Time
 from modelzoo.workload import Workload
 
 BLOCK = 7
@@ -92,19 +91,19 @@ class Search:
         stage = self.tuning.stage(StageKind.PROBE) or self._begin(StageKind.PROBE, (0,), 1, halving.SAMPLING_SECONDS)
         self._run_stage(stage)
         report = self._probed()
-        problem = exclusions.default_problem(report)
+        problem = choice.default_problem(report)
         if problem:
             raise WorkerError(f"the default setting is {problem}; nothing can be compared with it")
         self._exclude(self._pointless(report))
 
     def _pointless(self, report: RunReport) -> list[Exclusion]:
         settings, found = self._settings(), []
-        unjudgeable = exclusions.unjudgeable(report, self.work.judge is not None)
+        unjudgeable = choice.unjudgeable(report, self.work.judge is not None)
         for group in self.tuning.open():
             changes = {name for axis in choice.changed(settings[0], settings[group]) for name in axis}
-            excluded = exclusions.pointless(group, changes, report)
+            excluded = choice.pointless(group, changes, report)
             if unjudgeable and settings[group].precision == "bf16" and not self.tuning.allow_unjudged:
-                excluded = excluded or exclusions.not_judged(group, unjudgeable)
+                excluded = excluded or Exclusion(group, unjudgeable)
             found += [excluded] if excluded is not None else []
         return found
 
@@ -135,7 +134,7 @@ class Search:
             if len(kept) < size and not (is_last and self._is_invalid(group)):
                 kept.append(group)
         slower = [group for group in measured if group not in kept and group in self.tuning.open()]
-        self._exclude([_slower(group, logs[group]) for group in slower])
+        self._exclude(Exclusion(group, ExclusionKind.SLOWER) for group in slower)
         return kept
 
     def _is_invalid(self, group: int) -> bool:
@@ -147,7 +146,7 @@ class Search:
         if entry is None:
             entry = self.judge(setting, group)
             self.stored.add_validity(entry)
-        excluded = exclusions.not_valid(group, entry, allow_unjudged=self.tuning.allow_unjudged)
+        excluded = choice.not_valid(group, entry, allow_unjudged=self.tuning.allow_unjudged)
         self._exclude([excluded] if excluded is not None else [])
         return excluded is not None
 
@@ -237,9 +236,8 @@ class Search:
             return
         measured = {run.group for run in results.runs_of(self.result, stage)}
         logs = results.logs(self.result)
-        reason = "the budget does not reach so far down the list; give more time, or --vary less"
         self._exclude(
-            Exclusion(group, ExclusionKind.NOT_MEASURED, reason)
+            Exclusion(group, ExclusionKind.NOT_MEASURED)
             for group in self.tuning.open()
             if group in stage.groups and group not in measured and not logs.get(group)
         )
@@ -275,7 +273,7 @@ class Search:
 
     def _unfit(self, block: Sequence[int]) -> list[Exclusion]:
         groups = self.result.groups()
-        found = (exclusions.unfit(group, groups.get(group, []), groups[0]) for group in block if group)
+        found = (choice.unfit(group, groups.get(group, []), groups[0]) for group in block if group)
         return [each for each in found if each is not None]
 
     # What is known
@@ -301,9 +299,3 @@ class Search:
     def _update(self, tuning: Tuning) -> None:
         if tuning != self.tuning:
             self.stored.set_tuning(tuning)
-
-
-def _slower(group: int, logs: halving.Logs) -> Exclusion:
-    count = len(logs)
-    rounds = f"{count} round{'s' if count > 1 else ''}"
-    return Exclusion(group, ExclusionKind.SLOWER, f"{halving.speed(logs):.2f}× the default in {rounds}")

@@ -1,4 +1,4 @@
-"""What a search found: the answer, the ladder to the winner, the candidates, and what was left out. Pure."""
+"""What a search found: the answer, the steps to the winner, the candidates, and what was left out. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from modelzoo import formatting
 from modelzoo.document import Block, Column, Notices, Table, Text, Tone, named
 from modelzoo.formatting import MISSING, duration
 from modelzoo.records.run import Result, RunReport
-from modelzoo.records.tuning import ExclusionKind, Goal, StageKind
+from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind, Goal, LeftOut, Obstacle, StageKind
+from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import summary
 from modelzoo.results import tuning as results
-from modelzoo.results.tuning import Candidate, Rung
+from modelzoo.results.comparable import not_comparable
+from modelzoo.results.proof import merged_proof
+from modelzoo.results.tuning import Candidate, Step
+from modelzoo.setting import option_name, value_text
 from modelzoo.stats import SpeedVerdict
 from modelzoo.views.differences import shown_rows
 from modelzoo.views.results_table import interval, ratio
@@ -19,10 +23,21 @@ from modelzoo.views.run import conditions
 from modelzoo.views.speed import reason
 from modelzoo.warning import Severity
 
+_SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}
+"""What a ratio of times per item is called."""
+_OUT = {
+    ExclusionKind.UNPROVEN: "unproven precision",
+    ExclusionKind.NO_JUDGE: "not judged",
+    ExclusionKind.RANDOM_WEIGHTS: "not judged",
+    ExclusionKind.NO_CONVOLUTION: "no effect here",
+    ExclusionKind.FEW_PRIMITIVES: "no effect here",
+}
+"""Kinds of exclusion that have other words than their names."""
 _IN_THE_SEARCH = (
     "In the search, each candidate was compared with the default in the same rounds; the best of many looks faster "
     "than it is. Only the confirmation says how fast the winner is."
 )
+_UNJUDGED = "; --allow-unjudged lets it win all the same"
 
 
 def document(result: Result) -> list[Block]:
@@ -35,18 +50,17 @@ def document(result: Result) -> list[Block]:
 
 def blocks(result: Result) -> list[Block]:
     """Return the answer, the steps to the winner, every candidate, and what was left out."""
-    tuning, candidates, rungs = results.of(result), results.candidates(result), results.ladder(result)
+    tuning, candidates, steps = results.of(result), results.candidates(result), results.steps(result)
     tied = ties(result)
     answer = [(tuning.workload, headline(result)), *([("ties", tied)] if tied else [])]
-    found: list[Block] = [named(answer, stands_out=True)]
-    if len(rungs) > 1:
-        found.append(Table("The steps from the default to the winner", tuple(_ladder_columns(rungs))))
+    shown: list[Block] = [named(answer, stands_out=True)]
+    if len(steps) > 1:
+        shown.append(Table("The steps from the default to the winner", tuple(_step_columns(steps))))
     if any(each.speed for each in candidates):
-        found.append(Table(_caption(result), tuple(_candidate_columns(candidates)), Text(_IN_THE_SEARCH)))
-    out = [*_excluded(candidates), *_left_out(result)]
-    return (
-        [*found, named(out, title="Candidates that are out, and what the grid does not contain here")] if out else found
-    )
+        shown.append(Table(_caption(result), tuple(_candidate_columns(candidates)), Text(_IN_THE_SEARCH)))
+    out = [*_excluded(result, candidates), *_left_out(result)]
+    title = "Candidates that are out, and what the grid does not contain here"
+    return [*shown, named(out, title=title)] if out else shown
 
 
 def headline(result: Result) -> str:
@@ -62,7 +76,7 @@ def headline(result: Result) -> str:
         why = "they cannot be compared" if speed is not None else "there was no time to measure it again"
         because = reason(speed) if speed is not None else "give a larger --budget"
         return f"the fastest seemed to be {winner}, but {why}: {because}"
-    said = f"{ratio(speed.ratio)} the {results.SPEED_OF[tuning.goal]} of the default, measured again in new processes"
+    said = f"{ratio(speed.ratio)} the {_SPEED_OF[tuning.goal]} of the default, measured again in new processes"
     if speed.verdict.outcome is SpeedVerdict.FASTER:
         return f"the fastest is {winner}: {said}"
     return (
@@ -92,13 +106,13 @@ def ties(result: Result) -> str:
     return f"the search could not tell {names} from {winner}, which is the simplest of those that seem as fast"
 
 
-def _ladder_columns(rungs: Sequence[Rung]) -> list[Column]:
+def _step_columns(steps: Sequence[Step]) -> list[Column]:
     """The steps from the default to the winner as a table."""
     return [
-        Column("step", tuple(each.label for each in rungs)),
-        Column("latency", tuple(interval(each.latency) for each in rungs), True),
-        Column("speedup", tuple(ratio(each.speed) if each.speed else MISSING for each in rungs), True),
-        Column("gain of the step", tuple(ratio(each.gain) if each.gain else MISSING for each in rungs), True),
+        Column("step", tuple(each.label for each in steps)),
+        Column("latency", tuple(interval(each.latency) for each in steps), True),
+        Column("speedup", tuple(ratio(each.speed) if each.speed else MISSING for each in steps), True),
+        Column("gain of the step", tuple(ratio(each.gain) if each.gain else MISSING for each in steps), True),
     ]
 
 
@@ -114,13 +128,54 @@ def _candidate_columns(found: Sequence[Candidate]) -> list[Column]:
     ]
 
 
-def _excluded(found: Sequence[Candidate]) -> list[tuple[str, str]]:
+def _excluded(result: Result, candidates: Sequence[Candidate]) -> list[tuple[str, str]]:
     """Why candidates are out, unless they are only slower; each reason is said once."""
     reasons: dict[str, list[str]] = {}
-    for each in found:
+    for each in candidates:
         if each.exclusion is not None and each.exclusion.kind is not ExclusionKind.SLOWER:
-            reasons.setdefault(f"{each.exclusion.kind} ({each.exclusion.reason})", []).append(each.label)
+            why = _reason(result, each.exclusion)
+            reasons.setdefault(f"{_kind(each.exclusion)} ({why})" if why else _kind(each.exclusion), []).append(
+                each.label
+            )
     return [(", ".join(labels), reason) for reason, labels in reasons.items()]
+
+
+def _kind(exclusion: Exclusion) -> str:
+    return _OUT.get(exclusion.kind, exclusion.kind.value)
+
+
+def _reason(result: Result, exclusion: Exclusion) -> str:
+    """What the runs of the search, or the judgement, show against a candidate."""
+    runs = results.search_runs(result, exclusion.group)
+    if exclusion.kind is ExclusionKind.FAILED:
+        return next((run.error for run in runs if run.error), "")
+    if exclusion.kind is ExclusionKind.WRONG_OUTPUTS:
+        last = max((run.round for run in runs), default=-1)
+        return not_comparable([run for run in results.search_runs(result, 0) if run.round <= last], runs)
+    if exclusion.kind is ExclusionKind.UNPROVEN:
+        reports = [run.report for run in runs if run.report is not None]
+        return (merged_proof(reports).sentence if reports else "") or "no kernel evidence was taken"
+    if exclusion.kind in (ExclusionKind.NOT_VALID, ExclusionKind.NOT_JUDGED):
+        return _judgement(result, exclusion)
+    if exclusion.kind is ExclusionKind.FEW_PRIMITIVES:
+        kernels = next((run.report.kernels for run in results.search_runs(result, 0) if run.report is not None), None)
+        calls = sum(kernel.count for kernel in kernels.kernels) if kernels is not None else 0
+        return f"a pass calls {calls} kernels, and oneDNN keeps {PRIMITIVES:,} primitives anyway"
+    return {
+        ExclusionKind.NO_JUDGE: f"the workload does not say how its predictions are judged{_UNJUDGED}",
+        ExclusionKind.RANDOM_WEIGHTS: f"with random weights there are no predictions to judge{_UNJUDGED}",
+        ExclusionKind.NO_CONVOLUTION: "channels-last has no effect: the model has no convolution",
+        ExclusionKind.NOT_MEASURED: "the budget does not reach so far down the list; give more time, or --vary less",
+    }.get(exclusion.kind, "")
+
+
+def _judgement(result: Result, exclusion: Exclusion) -> str:
+    entry = result.judged().get(exclusion.group)
+    validity = entry.report.validity if entry is not None and entry.report is not None else None
+    reason = validity.reason if validity is not None else entry.error if entry is not None else None
+    if exclusion.kind is ExclusionKind.NOT_VALID:
+        return reason or "its predictions are not valid"
+    return f"{reason or ValidityVerdict.CANNOT_JUDGE}{_UNJUDGED}"
 
 
 def _search_speed(each: Candidate) -> str:
@@ -132,7 +187,7 @@ def _search_speed(each: Candidate) -> str:
 def _out(each: Candidate) -> str:
     if each.exclusion is None:
         return "tie" if each.is_tie else ""
-    return "slower" if each.exclusion.kind is ExclusionKind.SLOWER else str(each.exclusion.kind)
+    return _kind(each.exclusion)
 
 
 def _tone(each: Candidate) -> Tone:
@@ -144,8 +199,22 @@ def _left_out(result: Result) -> list[tuple[str, str]]:
     """What the grid does not contain here, with the reasons; those of several options are said once."""
     reasons: dict[str, list[str]] = {}
     for each in results.of(result).left_out:
-        reasons.setdefault(each.reason, []).append(each.what)
+        option = option_name(each.field)
+        reasons.setdefault(_obstacle(result, each), []).append(f"{option}={each.value}" if each.value else option)
     return [(", ".join(names), reason) for reason, names in reasons.items()]
+
+
+def _obstacle(result: Result, left_out: LeftOut) -> str:
+    if left_out.obstacle is Obstacle.NOT_INSTALLED:
+        return f"it is not installed: pip install 'modelzoo[{left_out.value}]'"
+    if left_out.obstacle is Obstacle.FIXED:
+        value = value_text(getattr(result.asked[0].setting, left_out.field, None))
+        return f"the call says {option_name(left_out.field)}={value}"
+    return {
+        Obstacle.NO_BF16: "this CPU has no instructions for bf16",
+        Obstacle.ONE_CORE: "there is one core",
+        Obstacle.ONE_HARDWARE_THREAD: "a core has one hardware thread here, or may use only one",
+    }.get(left_out.obstacle, left_out.problem or "")
 
 
 def _caption(result: Result) -> str:
@@ -172,4 +241,4 @@ def speed_sentence(result: Result) -> str:
         return "the default: nothing was proven to be faster on this machine"
     low, high = formatting.significant(speed.ratio.low, 3), formatting.significant(speed.ratio.high, 3)
     measured = f"{formatting.significant(speed.ratio.value, 3)} times ({low} to {high})"
-    return f"{measured} the {results.SPEED_OF[tuning.goal]} of the default, {result.label(0)}"
+    return f"{measured} the {_SPEED_OF[tuning.goal]} of the default, {result.label(0)}"

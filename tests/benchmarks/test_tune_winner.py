@@ -62,7 +62,7 @@ def test_a_better_candidate_that_the_search_missed_is_found(
 
 def test_candidates_that_must_not_win_take_no_part() -> None:
     """Only time may have excluded them."""
-    wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS, "mean error 1e-2")
+    wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS)
     result = found()
     assert tune_winner.eligible(result) == [1, 2, 3]
     assert tune_winner.eligible(replace(result, tuning=replace(TUNING, excluded=(wrong,)))) == [2, 3]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from modelzoo.records.tuning import Exclusion, ExclusionKind, Goal, Stage, StageKind, Tuning
 
 TUNING = Tuning("toy", Goal.LATENCY, 60.0, 4)
-OUT = Exclusion(2, ExclusionKind.FAILED, "no compiler")
+OUT = Exclusion(2, ExclusionKind.FAILED)
 
 
 def test_a_candidate_that_is_out_stays_out_for_its_first_reason() -> None:
     """Whatever is found later."""
-    later = Exclusion(2, ExclusionKind.SLOWER, "0.5× the default")
-    found = TUNING.excluding(OUT).excluding(later, Exclusion(3, ExclusionKind.SLOWER, "0.9× the default"))
+    later = Exclusion(2, ExclusionKind.SLOWER)
+    found = TUNING.excluding(OUT).excluding(later, Exclusion(3, ExclusionKind.SLOWER))
     assert found.excluded[0] == OUT
     assert found.open() == (1,)
 

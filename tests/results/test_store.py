@@ -96,7 +96,7 @@ def test_a_search_is_stored_as_it_goes_on(tmp_path: Path) -> None:
     found = store.read(tmp_path / "r.json")
     assert found.tuning == tuning
     assert len(found.asked) == 3
-    stored.set_tuning(tuning.excluding(Exclusion(3, ExclusionKind.SLOWER, "0.5× the default")))
+    stored.set_tuning(tuning.excluding(Exclusion(3, ExclusionKind.SLOWER)))
     with pytest.raises(InputError, match="the search names a setting that is none of the 3"):
         store.read(tmp_path / "r.json")
 

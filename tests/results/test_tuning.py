@@ -48,7 +48,7 @@ def test_an_interrupted_confirmation_is_judged_only_if_all_of_its_rounds_ended()
 
 def test_the_ladder_has_the_gain_of_each_step() -> None:
     """Over the default, and over the step before, from the same rounds."""
-    first, second, third = tuning.ladder(searched())
+    first, second, third = tuning.steps(searched())
     assert (first.speed, first.gain) == (None, None)
     assert second.speed is not None
     assert second.speed == second.gain
@@ -62,9 +62,9 @@ def test_another_batch_size_is_compared_per_item() -> None:
     runs = [process(0, 3, 1.0), process(1, 3, 4.0, batch=8)]
     chosen = replace(TUNING, choice=Choice(1, 1, (), (1,)))
     found = replace(searched(), runs=(*searched().runs[:8], *runs), tuning=chosen)
-    assert tuning.ladder(found)[1].speed is not None
-    assert tuning.ladder(found)[1].speed.value == pytest.approx(2.0)  # type: ignore[union-attr]
-    assert tuning.ladder(found)[1].latency.value == pytest.approx(4.0)
+    assert tuning.steps(found)[1].speed is not None
+    assert tuning.steps(found)[1].speed.value == pytest.approx(2.0)  # type: ignore[union-attr]
+    assert tuning.steps(found)[1].latency.value == pytest.approx(4.0)
 
 
 def test_a_search_without_a_confirmation_confirms_nothing() -> None:

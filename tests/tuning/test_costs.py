@@ -10,7 +10,7 @@ from fake_runs import make
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
-from modelzoo.tuning.costs import COMPILED, Costs
+from modelzoo.tuning.halving import COMPILED, Costs
 
 EAGER, COMPILE = Setting(), Setting(mode="compile")
 

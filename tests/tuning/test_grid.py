@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from example_machine import SERVER as EXAMPLE
 
 from modelzoo.errors import UsageError
-from modelzoo.records.tuning import Goal
+from modelzoo.frozen import replace
+from modelzoo.records.tuning import Goal, LeftOut, Obstacle
 from modelzoo.setting import Setting, choices
 from modelzoo.tuning import grid
-from modelzoo.tuning.grid import LARGEST, Conditions
+from modelzoo.tuning.grid import LARGEST, Environment
 
-SERVER = Conditions(threads=8, logical=16)
+SERVER = Environment(threads=8, logical=16)
 
 
 @pytest.mark.parametrize("goal", list(Goal))
@@ -41,21 +45,21 @@ def test_larger_batches_are_for_throughput_only() -> None:
 
 def test_what_is_missing_is_left_out_with_its_reason() -> None:
     """Once, however many settings it concerns; by the names that options have."""
-    missing = {"malloc=tcmalloc": "it is not installed", "precision=bf16": "no instructions"}
-    found = grid.declared(Setting(), Goal.LATENCY, Conditions(8, 16, missing), batch=1)
+    missing = (
+        LeftOut("malloc", "tcmalloc", Obstacle.UNAVAILABLE, "it is not installed"),
+        LeftOut("precision", "bf16", Obstacle.NO_BF16),
+    )
+    found = grid.declared(Setting(), Goal.LATENCY, Environment(8, 16, missing), batch=1)
     assert "tcmalloc" not in {each.malloc for each in found.settings}
     assert {each.precision for each in found.settings} == {"fp32"}
-    assert [(each.what, each.reason) for each in found.left_out] == [
-        ("malloc=tcmalloc", "it is not installed"),
-        ("precision=bf16", "no instructions"),
-    ]
+    assert found.left_out == missing
 
 
 def test_one_core_has_no_other_number_of_threads() -> None:
     """The axis is left out, and said."""
-    found = grid.declared(Setting(), Goal.LATENCY, Conditions(1, 1), batch=1)
+    found = grid.declared(Setting(), Goal.LATENCY, Environment(1, 1), batch=1)
     assert {each.threads for each in found.settings} == {None}
-    assert ("threads", "there is one core") in [(each.what, each.reason) for each in found.left_out]
+    assert LeftOut("threads", None, Obstacle.ONE_CORE) in found.left_out
 
 
 def test_what_the_call_fixes_is_not_varied() -> None:
@@ -63,7 +67,7 @@ def test_what_the_call_fixes_is_not_varied() -> None:
     base = Setting(channels_last=True, threads=2)
     found = grid.declared(base, Goal.LATENCY, SERVER, batch=1)
     assert all(each.channels_last and each.threads == 2 for each in found.settings)
-    assert ("channels-last", "the call says channels-last=on") in [(e.what, e.reason) for e in found.left_out]
+    assert LeftOut("channels_last", None, Obstacle.FIXED) in found.left_out
 
 
 def test_exact_settings_follow_the_default() -> None:
@@ -80,3 +84,30 @@ def test_a_search_needs_something_to_search() -> None:
         grid.exact(Setting(), [Setting()], SERVER, batch=1)
     with pytest.raises(UsageError, match="--vary names 40 settings besides the default; a search needs 1 to 39"):
         grid.exact(Setting(), [Setting(threads=number) for number in range(9, 49)], SERVER, batch=1)
+
+
+def test_nothing_is_missing_on_a_machine_that_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allocators, huge pages, bf16 and engines."""
+    monkeypatch.setattr(grid.allocator, "locate_library", lambda name: Path("/lib/x.so"))
+    monkeypatch.setattr(grid, "installed_version", lambda name: "1.0")
+    monkeypatch.setattr(grid.jittor, "interpreter", lambda: "/opt/jittor/bin/python")
+    monkeypatch.setattr(grid.huge_pages, "problem", lambda mode, allocator: None)
+    found = grid.read_environment(replace(EXAMPLE, has_bf16=True), Setting())
+    assert (found.threads, found.missing) == (EXAMPLE.threads.count, ())
+
+
+def test_what_is_missing_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the machine itself gives it, without the option that it begins with."""
+    monkeypatch.setattr(grid.allocator, "locate_library", lambda name: None)
+    monkeypatch.setattr(grid, "installed_version", lambda name: None)
+    monkeypatch.setenv("MODELZOO_JITTOR", "/nowhere")
+    monkeypatch.setattr(grid.huge_pages, "system_mode", lambda: "never")
+    missing = grid.read_environment(replace(EXAMPLE, has_bf16=False), Setting()).missing
+    found = {(each.field, each.value): each for each in missing}
+    assert (found["malloc", "tcmalloc"].problem or "").startswith("libtcmalloc")
+    assert (found["thp", "on"].problem or "").startswith("transparent huge pages are off on this machine")
+    assert found["precision", "bf16"].obstacle is Obstacle.NO_BF16
+    assert found["engine", "openvino"].obstacle is Obstacle.NOT_INSTALLED
+    assert found["engine", "jittor"].problem == (
+        "Jittor is not installed, its environment /nowhere does not exist: run scripts/setup-jittor"
+    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from fake_runs import warning
+from fake_runs import evidence, warning
 from printed import sentences
-from stored_search import SETTINGS, STAGES, TUNING, process, searched
+from stored_search import SETTINGS, STAGES, TUNING, process, searched, with_other_weights
 
 from modelzoo.document import Lines, Notices, Table, Tone
 from modelzoo.frozen import replace
-from modelzoo.records.run import Asked
-from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, LeftOut
+from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
+from modelzoo.records.run import Asked, ValidityEntry
+from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, LeftOut, Obstacle
 from modelzoo.setting import Setting
 from modelzoo.views import tuning
 
@@ -53,11 +54,11 @@ def test_ties_are_named() -> None:
 
 def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_out() -> None:
     """One round has no interval, which says so. What was not measured is not in the table."""
-    wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS, "mean error 1e-2")
-    late = [Exclusion(group, ExclusionKind.NOT_MEASURED, "late") for group in (4, 5)]
+    wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS)
+    late = [Exclusion(group, ExclusionKind.NOT_MEASURED) for group in (4, 5)]
     found = searched(excluded=(*TUNING.excluded, wrong, *late), candidates=6)
     unmeasured = [Asked("toy", Setting(mode=mode, channels_last=True)) for mode in ("eager", "script")]
-    found = replace(found, asked=(*found.asked, *unmeasured))
+    found = replace(found, asked=(*found.asked, *unmeasured), runs=with_other_weights(found.runs))
     _, _, candidates, out = tuning.blocks(found)
     assert isinstance(candidates, Table)
     assert [row[0] for row in candidates.rows] == [SETTINGS[group].label for group in (1, 2, 3)]
@@ -65,16 +66,74 @@ def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_
     assert candidates.columns[3].tones == (Tone.BAD, Tone.PLAIN, Tone.PLAIN)
     assert candidates.rows[2][1:3] == ("1", "0.80×")
     assert sentences([out]) == [
-        f"{SETTINGS[1].label}: wrong outputs (mean error 1e-2)",
-        "fp32 channels-last, fp32 script channels-last: not measured (late)",
+        f"{SETTINGS[1].label}: wrong outputs (the two sides ran different weights)",
+        "fp32 channels-last, fp32 script channels-last: not measured (the budget does not reach so far down the list; "
+        "give more time, or --vary less)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (ExclusionKind.FAILED, "failed (no compiler)"),
+        (ExclusionKind.UNPROVEN, "unproven precision (bf16 ran)"),
+        (ExclusionKind.NOT_VALID, "not valid (its predictions are not valid)"),
+        (ExclusionKind.NOT_JUDGED, "not judged (no data; --allow-unjudged lets it win all the same)"),
+        (
+            ExclusionKind.NO_JUDGE,
+            "not judged (the workload does not say how its predictions are judged; --allow-unjudged lets it win all "
+            "the same)",
+        ),
+        (
+            ExclusionKind.RANDOM_WEIGHTS,
+            "not judged (with random weights there are no predictions to judge; --allow-unjudged lets it win all the "
+            "same)",
+        ),
+        (
+            ExclusionKind.NO_CONVOLUTION,
+            "no effect here (channels-last has no effect: the model has no convolution)",
+        ),
+        (
+            ExclusionKind.FEW_PRIMITIVES,
+            "no effect here (a pass calls 53 kernels, and oneDNN keeps 1,024 primitives anyway)",
+        ),
+    ],
+)
+def test_the_reason_of_an_exclusion_is_what_the_runs_show(kind: ExclusionKind, expected: str) -> None:
+    """Or the judgement."""
+    found = searched(excluded=(Exclusion(1, kind),), candidates=2)
+    proof = evidence(ProofVerdict.NOT_FP32, "bf16 ran")
+    kernels = KernelDigest("0", (KernelCalls("jit", "fp32", 53),))
+    runs = []
+    for run in found.runs:
+        report = replace(run.report, kernels=kernels, **({"evidence": proof} if run.group else {}))
+        failed = kind is ExclusionKind.FAILED and run.group == 1 and run.round == 1
+        runs.append(replace(run, report=None, error="no compiler") if failed else replace(run, report=report))
+    entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
+    validity = (entry,) if kind is ExclusionKind.NOT_JUDGED else ()
+    *_, out = tuning.blocks(replace(found, runs=tuple(runs), validity=validity))
+    assert sentences([out]) == [f"{SETTINGS[1].label}: {expected}"]
 
 
 def test_what_was_left_out_is_said_once_per_reason() -> None:
     """Several options may share one."""
-    left_out = (LeftOut("thp=on", "off"), LeftOut("malloc=tcmalloc", "missing"), LeftOut("malloc=jemalloc", "missing"))
+    left_out = (
+        LeftOut("thp", "on", Obstacle.UNAVAILABLE, "off"),
+        *(LeftOut("malloc", name, Obstacle.UNAVAILABLE, "missing") for name in ("tcmalloc", "jemalloc")),
+        LeftOut("engine", "openvino", Obstacle.NOT_INSTALLED),
+        LeftOut("precision", "bf16", Obstacle.NO_BF16),
+        LeftOut("threads", "16", Obstacle.ONE_HARDWARE_THREAD),
+        LeftOut("channels_last", None, Obstacle.FIXED),
+    )
     *_, out = tuning.blocks(searched(left_out=left_out))
-    assert sentences([out]) == ["thp=on: off", "malloc=tcmalloc, malloc=jemalloc: missing"]
+    assert sentences([out]) == [
+        "thp=on: off",
+        "malloc=tcmalloc, malloc=jemalloc: missing",
+        "engine=openvino: it is not installed: pip install 'modelzoo[openvino]'",
+        "precision=bf16: this CPU has no instructions for bf16",
+        "threads=16: a core has one hardware thread here, or may use only one",
+        "channels-last: the call says channels-last=off",
+    ]
 
 
 def test_a_search_that_measured_nothing_has_its_answer_only() -> None:

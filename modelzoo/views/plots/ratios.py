@@ -13,7 +13,7 @@ from modelzoo.document import Column, Text, Tone, theme
 from modelzoo.formatting import MISSING, capitalized
 from modelzoo.records.run import Result
 from modelzoo.results import summary, tuning
-from modelzoo.stats import EQUIVALENCE, Interval
+from modelzoo.stats import EQUIVALENCE
 from modelzoo.views.compare_columns import OUTCOME_TONE
 from modelzoo.views.plots.plot import Plot, log_scale, wrapped
 from modelzoo.views.plots.svg import HALO
@@ -46,13 +46,13 @@ class RatioRow:
     Attributes:
         label: what is compared.
         ratio: how many times better the other side is; ``None`` if the sides cannot be compared.
-        verdict: ``FASTER``, ``NOT COMPARABLE`` …; empty for the mean.
+        verdict: ``FASTER``, ``NOT COMPARABLE`` …; empty for the mean, and for the steps of a search.
         reason: of the verdict, for the table.
     """
 
     label: str
     ratio: Optional[stats.Interval]
-    verdict: str
+    verdict: str = ""
     reason: str = ""
 
 
@@ -87,7 +87,7 @@ def of_comparison(comparison: Comparison) -> Ratios:
         Metric.MEMORY: ("saving of memory relative to", "more memory", "less memory"),
     }[comparison.metric]
     if comparison.mean is not None:
-        rows.append(RatioRow(MEAN, comparison.mean, ""))
+        rows.append(RatioRow(MEAN, comparison.mean))
     return Ratios(tuple(rows), f"{axis} {comparison.base.name}", worse, better)
 
 
@@ -105,22 +105,11 @@ def of_result(result: Result) -> Ratios:
 
 def of_search(result: Result) -> Ratios:
     """The steps of a confirmation: how much faster each is than the one before, and all of them together."""
-    rungs = tuning.ladder(result)
-    rows = []
-    for before, rung in zip(rungs, rungs[1:]):
-        rows.append(RatioRow(f"{rung.label} / {before.label}", rung.gain, _word(rung.gain)))
-    if len(rungs) > 2:
-        rows.append(RatioRow(f"{rungs[-1].label} / {result.label(0)}", rungs[-1].speed, _word(rungs[-1].speed)))
+    steps = tuning.steps(result)
+    rows = [RatioRow(f"{step.label} / {before.label}", step.gain) for before, step in zip(steps, steps[1:])]
+    if len(steps) > 2:
+        rows.append(RatioRow(f"{steps[-1].label} / {result.label(0)}", steps[-1].speed))
     return Ratios(tuple(rows), "speed relative to the step before, measured again")
-
-
-def _word(ratio: Optional[Interval]) -> str:
-    """What the interval alone says; the verdict on the winner is that of the confirmation."""
-    if ratio is None:
-        return ""
-    if ratio.low >= 1 - EQUIVALENCE and ratio.high <= 1 + EQUIVALENCE:
-        return "SAME"
-    return "FASTER" if ratio.low > 1 else "SLOWER" if ratio.high < 1 else ""
 
 
 def plot(data: Ratios) -> Optional[Plot]:
@@ -154,8 +143,9 @@ def columns(data: Ratios) -> list[Column]:
     found = [
         Column("", tuple(row.label for row in rows)),
         Column(data.axis, tuple(_text(row.ratio) or MISSING for row in rows), is_number=True),
-        Column("verdict", tuple(row.verdict for row in rows), tones=tones),
     ]
+    if any(row.verdict for row in rows):
+        found.append(Column("verdict", tuple(row.verdict for row in rows), tones=tones))
     if any(row.reason for row in rows):
         found.append(Column("reason", tuple(row.reason for row in rows)))
     return found
@@ -209,7 +199,7 @@ def _draw(data: Ratios, figure: Figure) -> None:
 
 def _draw_interval(axes: Axes, ratio: stats.Interval, y: float, row: RatioRow) -> None:
     left, right = axes.get_xlim()
-    colour, marker = (theme.INK, "s") if row.label == MEAN else _MARKS.get(row.verdict, _UNDECIDED)
+    colour, marker = (theme.INK, "s") if not row.verdict else _MARKS.get(row.verdict, _UNDECIDED)
     low, high = max(ratio.low, left), min(ratio.high, right)
     axes.plot([low, high], [y, y], color=colour, lw=2, solid_capstyle="butt")
     for end, limit, arrow in ((ratio.low, left, "<"), (ratio.high, right, ">")):

@@ -9,19 +9,19 @@ from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Details, Figure, Lines
 from modelzoo.document.html import html
-from modelzoo.records.tuning import LeftOut
+from modelzoo.records.tuning import LeftOut, Obstacle
 from modelzoo.views.page import build, tuning
 
 
 def test_the_section_has_the_answer_the_steps_and_the_candidates() -> None:
     """The answer first."""
-    found = tuning.section(searched(left_out=(LeftOut("thp=on", "off"),)), "r-search")
+    found = tuning.section(searched(left_out=(LeftOut("threads", None, Obstacle.ONE_CORE),)), "r-search")
     answer, figure, candidates = found.blocks
     assert isinstance(answer, Lines)
     assert str(answer.items[0].text).startswith("the fastest is fp32 compile channels-last: 2.512×")
     assert isinstance(figure, Figure)
     assert isinstance(candidates, Details)
-    assert sentences(candidates.blocks)[-1] == "thp=on: off"
+    assert sentences(candidates.blocks)[-1] == "threads: there is one core"
 
 
 def test_a_search_without_a_winner_has_no_plot() -> None:
