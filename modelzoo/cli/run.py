@@ -130,12 +130,12 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
 
 def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:
     """Return the exit code of a session that was not interrupted, see ``run_settings``."""
-    from modelzoo.results import summary
+    from modelzoo.results.summary import is_unproven
+    from modelzoo.views.run import objections
 
-    unproven = summary.unproven(rows) if strict else []
-    for reason in unproven:
-        print(f"modelzoo: --strict: {reason}", file=sys.stderr)
+    for objection in objections(rows) if strict else ():
+        print(f"modelzoo: --strict: {objection}", file=sys.stderr)
     failed = [run for run in result.runs if run.error]
     if failed:
         return 1 if any(run.error_kind == WorkerError.__name__ for run in failed) else 2
-    return max([1 if unproven else 0, *(entry.exit_code for entry in result.validity)])
+    return max([int(strict and any(map(is_unproven, rows))), *(entry.exit_code for entry in result.validity)])

@@ -23,7 +23,7 @@ from modelzoo.records.session import Session
 from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
-from modelzoo.records.validity import Validity
+from modelzoo.records.validity import Validity, ValidityVerdict
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting, labels
 from modelzoo.version import __version__
@@ -180,6 +180,10 @@ class ValidityEntry(msgspec.Struct, frozen=True):
     ended: Optional[str] = None
     files: tuple[str, ...] = ()
     thumbnails: tuple[Thumbnail, ...] = ()
+
+    @property
+    def verdict(self) -> ValidityVerdict:
+        return self.report.validity.verdict if self.report is not None else ValidityVerdict.CANNOT_JUDGE
 
 
 class Result(msgspec.Struct, frozen=True):

@@ -10,17 +10,17 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.formatting import significant
-from modelzoo.frozen import replace
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.design import Ending
 from modelzoo.records.evidence import REFERENCE_SHARE, ProofVerdict
-from modelzoo.records.run import Result, Run, RunReport, ValidityEntry, ValidityReport
+from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.records.workload import WeightsKind
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.agreement import agreement_of
 from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.results.spans import Spans, spans_of
 from modelzoo.results.speed import Speed, speeds
-from modelzoo.setting import labels
+from modelzoo.setting import Setting, labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 SPREAD = 0.1
@@ -29,72 +29,136 @@ which torch.utils.benchmark warns of a measurement's spread."""
 
 
 @dataclass(frozen=True)
-class SummaryRow:
-    """One workload under one setting.
+class RowWarning:
+    """One warning of a setting.
 
     Attributes:
-        asked: label of the setting as asked for.
+        warning: of the first process that has it.
+        processes: number of processes that have it.
+        checked: number of processes that would have it.
+    """
+
+    warning: WarningMessage
+    processes: int
+    checked: int
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """One workload under one setting, with what follows from all of its processes.
+
+    Attributes:
+        requested: label of the setting as asked for.
         label: label of the setting as it was run, with the bf16 method that was chosen.
-        batch: items per forward pass; 0 if it was left open and nothing ran.
-        processes: how many processes were timed.
-        failed: how many processes failed.
-        samples: number of steady samples of all processes.
+        is_baseline: whether this is the setting that the workload's other settings are compared with.
+        runs: its processes, failed ones included; at least one.
         latency: seconds of one forward batch in this session, with its interval: the geometric mean of the processes'
             medians; ``None`` if nothing was timed.
         adjusted: the latency at this machine's reference speed, with its interval; ``None`` if it was not adjusted.
-        throughput: items per second.
-        cold_start: median seconds of the first call.
-        percentiles: of the samples, in seconds, by name (``p90``).
         speed: compared with the workload's first setting; ``None`` for that one, and if nothing was timed.
-        canary: verdict of the canary; several, if the processes disagree.
-        canary_summary: the canary's errors.
-        proof: what the kernel evidence of all processes says, as a sentence.
-        proof_verdict: the least favourable verdict of all processes; ``None`` if there is no evidence.
-        reference_share: the largest share of the time in reference kernels.
-        limit: how close the run came to the machine's measured ceiling, as a sentence.
-        valid: verdict on the predictions.
-        valid_detail: its reason and scope.
-        weights: the kind of weights.
-        peak_memory: of the largest process, in bytes.
-        errors: why processes failed.
+        proof: what the canary and the kernels of all processes show.
+        judged: the judgement of its predictions; ``None`` if they were not judged.
         agreement: how far an engine's outputs are from torch's; ``None`` if they were not compared.
         spans: issue and device time on an accelerator; ``None`` on a CPU.
-        in_flight: batches in the pipeline of the workload's stages, if it was timed; ``None``: the model alone was.
-        is_baseline: whether this is the setting that the workload's other settings are compared with.
+        warnings: each code once.
     """
 
-    workload: str
-    asked: str
+    requested: str
     label: str
-    precision: str
-    batch: int
-    unit: str
-    processes: int
-    failed: int
-    samples: int
+    is_baseline: bool
+    runs: tuple[Run, ...]
     latency: Optional[stats.Interval]
-    throughput: Optional[float]
-    cold_start: Optional[float]
-    compile_seconds: Optional[float]
-    percentiles: dict[str, float]
+    adjusted: Optional[stats.Interval]
     speed: Optional[Speed]
-    canary: str
-    canary_summary: str
-    proof: str
-    proof_verdict: Optional[ProofVerdict]
-    reference_share: float
-    limit: str
-    valid: str
-    valid_detail: str
-    weights: str
-    peak_memory: int
-    warnings: tuple[WarningMessage, ...]
-    errors: tuple[str, ...]
-    agreement: Optional[OutputAgreement] = None
-    is_baseline: bool = False
-    in_flight: Optional[int] = None
-    adjusted: Optional[stats.Interval] = None
-    spans: Optional[Spans] = None
+    proof: Proof
+    judged: Optional[ValidityEntry]
+    agreement: Optional[OutputAgreement]
+    spans: Optional[Spans]
+    warnings: tuple[RowWarning, ...]
+
+    @property
+    def workload(self) -> str:
+        return self.runs[0].workload
+
+    @property
+    def reports(self) -> list[RunReport]:
+        """Those of the processes that did not fail."""
+        return [run.report for run in self.runs if run.report is not None]
+
+    @property
+    def first(self) -> Optional[RunReport]:
+        """The first report; ``None`` if all processes failed."""
+        return next(iter(self.reports), None)
+
+    @property
+    def setting(self) -> Setting:
+        """As it was run; as asked for if nothing ran."""
+        return self.first.setting if self.first is not None else self.runs[0].asked
+
+    @property
+    def batch(self) -> int:
+        """Items per forward pass; 0 if it was left open and nothing ran."""
+        return self.setting.batch or 0
+
+    @property
+    def unit(self) -> str:
+        """What the workload counts (``images``); empty if nothing ran."""
+        return self.first.unit if self.first is not None else ""
+
+    @property
+    def weights(self) -> Optional[WeightsKind]:
+        return self.first.weights.kind if self.first is not None else None
+
+    @property
+    def processes(self) -> int:
+        """Number of processes that were timed."""
+        return sum(bool(run.steady) for run in self.runs)
+
+    @property
+    def failed(self) -> int:
+        """Number of processes that failed."""
+        return sum(run.error is not None for run in self.runs)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Why processes failed, each reason once."""
+        return tuple(dict.fromkeys(run.error for run in self.runs if run.error))
+
+    @property
+    def samples(self) -> list[float]:
+        """The steady samples of all processes."""
+        return [sample for run in self.runs for sample in run.steady]
+
+    @property
+    def throughput(self) -> Optional[float]:
+        """Items per second."""
+        return self.batch / self.latency.value if self.latency else None
+
+    @property
+    def cold_start(self) -> Optional[float]:
+        """Median seconds of the first calls of the processes that were timed."""
+        timings = [report.timing for report in self.reports if report.timing is not None and report.timing.steady]
+        return statistics.median(timing.cold_start for timing in timings) if timings else None
+
+    @property
+    def compile_seconds(self) -> Optional[float]:
+        return self.first.compile_seconds if self.first is not None else None
+
+    @property
+    def peak_memory(self) -> int:
+        """Of the largest process, in bytes."""
+        return max((report.peak_memory for report in self.reports), default=0)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the audit found the precision that was asked for."""
+        wanted = ProofVerdict.FP32 if self.setting.precision == "fp32" else ProofVerdict.ACTIVE
+        return self.proof.verdict is wanted
+
+    @property
+    def used_reference_kernels(self) -> bool:
+        """Whether slow reference kernels took a share of the time that matters."""
+        return self.proof.reference_share > REFERENCE_SHARE
 
 
 def rows(result: Result) -> list[SummaryRow]:
@@ -106,10 +170,23 @@ def rows(result: Result) -> list[SummaryRow]:
     for group, runs in result.groups().items():
         workload = workloads[group]
         timed = [run.steady for run in runs if run.steady]
-        latency = stats.setting_interval(timed, by_precision=by_precision(result, workload)) if timed else None
-        names = (result.label(group), run_labels[group])
-        row = _row(runs, names, latency, compared.get(group), judged.get(group))
-        found.append(replace(row, is_baseline=group == workloads.index(workload), adjusted=adjusted.get(group)))
+        reports = [run.report for run in runs if run.report is not None]
+        proof = merged_proof(reports)
+        row = SummaryRow(
+            requested=result.label(group),
+            label=run_labels[group],
+            is_baseline=group == workloads.index(workload),
+            runs=tuple(runs),
+            latency=stats.setting_interval(timed, by_precision=by_precision(result, workload)) if timed else None,
+            adjusted=adjusted.get(group),
+            speed=compared.get(group),
+            proof=proof,
+            judged=judged.get(group),
+            agreement=agreement_of(reports),
+            spans=spans_of(runs),
+            warnings=_warnings(runs, proof),
+        )
+        found.append(row)
     return found
 
 
@@ -134,125 +211,9 @@ def labels_as_run(result: Result) -> list[str]:
     return found
 
 
-def _row(
-    runs: Sequence[Run],
-    names: tuple[str, str],
-    latency: Optional[stats.Interval],
-    speed: Optional[Speed],
-    judged: Optional[ValidityEntry],
-) -> SummaryRow:
-    timed = [run for run in runs if run.steady]
-    reports = [run.report for run in runs if run.report is not None]
-    first = reports[0] if reports else None
-    asked = runs[0].asked
-    batch = first.setting.batch if first is not None else asked.batch or 0
-    samples = [sample for run in timed for sample in run.steady]
-    valid, valid_detail = validity_text(judged)
-    proof = merged_proof(reports)
-    return SummaryRow(
-        workload=runs[0].workload,
-        asked=names[0],
-        label=names[1],
-        precision=asked.precision,
-        batch=batch,
-        unit=first.unit if first is not None else "",
-        processes=len(timed),
-        failed=sum(run.error is not None for run in runs),
-        samples=len(samples),
-        latency=latency,
-        throughput=batch / latency.value if latency else None,
-        cold_start=_cold_start(reports),
-        compile_seconds=first.compile_seconds if first is not None else None,
-        percentiles=stats.percentiles(samples),
-        speed=speed,
-        canary=proof.canary,
-        canary_summary=proof.canary_summary,
-        proof=proof.sentence,
-        proof_verdict=proof.verdict,
-        reference_share=proof.reference_share,
-        limit=limit_text(reports),
-        valid=valid,
-        valid_detail=valid_detail,
-        weights=first.weights.kind.value if first is not None else "",
-        peak_memory=max((report.peak_memory for report in reports), default=0),
-        warnings=_warnings(runs, timed, proof),
-        errors=tuple(dict.fromkeys(run.error for run in runs if run.error)),
-        agreement=agreement_of(reports),
-        in_flight=asked.in_flight,
-        spans=spans_of(runs),
-    )
-
-
-def _cold_start(reports: Sequence[RunReport]) -> Optional[float]:
-    """The median of the first calls of the processes that were timed."""
-    found = [report.timing.cold_start for report in reports if report.timing is not None and report.timing.steady]
-    return statistics.median(found) if found else None
-
-
-# Text
-
-
-def validity_text(judged: Optional[ValidityEntry]) -> tuple[str, str]:
-    """Return a stored judgement in a few words and in a sentence; empty if nothing was judged."""
-    if judged is None:
-        return "", ""
-    if judged.report is None:
-        return "CANNOT JUDGE", judged.error or ""
-    found = judged.report.validity
-    values = " | ".join(significant(value) for value in (found.reference, found.tested) if value is not None)
-    verdict = found.verdict.value
-    return f"{verdict}: {found.metric} {values}" if values else verdict, "; ".join(
-        filter(None, (found.reason, found.scope, _reference_text(judged.report)))
-    )
-
-
-def _reference_text(report: ValidityReport) -> str:
-    """Where the reference ran, if that was not the CPU."""
-    setting = report.reference.setting if report.reference is not None else None
-    if setting is None or setting.device == "cpu":
-        return ""
-    return f"reference: {setting.label} on {setting.device}" + (", TF32 off" if "cuda" in setting.device else "")
-
-
-def limit_text(reports: Sequence[RunReport]) -> str:
-    """Say how close the runs came to the machine's measured ceiling; empty if no operations were counted.
-
-    Operations are counted in one process only, so the first report that has them is used.
-    """
-    report = next((each for each in reports if each.flops is not None), None)
-    if report is None or report.flops is None:
-        problem = next((each.flops_problem for each in reports if each.flops_problem), "")
-        return f"operations were not counted: {problem}" if problem else ""
-    if not report.flops.total:
-        return ""
-    counted = f"{report.flops.total / 1e9:.1f} GFLOP per batch"
-    if report.machine.emulator:
-        return counted
-    bound = report.bound
-    if bound is None:
-        device = report.setting.device
-        command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
-        return f"{counted}; run 'modelzoo doctor{command}' once to compare it with {whose} ceiling"
-    text = f"{counted}, {bound.gflops:.0f} GFLOP/s"
-    if bound.share_of_ceiling is not None:
-        whose = "this machine's" if report.accelerator is None else f"{report.accelerator.device.name}'s"
-        text += f", {bound.share_of_ceiling:.0%} of {whose} measured {bound.precision} ceiling"
-    return text + (f", bound by {bound.bound_by.value}" if bound.bound_by else "")
-
-
-def unproven(found: Sequence[SummaryRow]) -> list[str]:
-    """Return what ``--strict`` objects to, one line each: a precision that is not proven, a reference kernel."""
-    reasons = []
-    for row in found:
-        name = f"{row.workload} {row.label}"
-        if row.errors and not row.processes:
-            continue
-        wanted = ProofVerdict.FP32 if row.precision == "fp32" else ProofVerdict.ACTIVE
-        if row.proof_verdict is not wanted:
-            reasons.append(f"{name}: {row.proof or 'no kernel evidence was taken (--no-audit?)'}")
-        if row.reference_share > REFERENCE_SHARE:
-            reasons.append(f"{name}: reference kernels took {row.reference_share:.1%} of the time")
-    return reasons
+def is_unproven(row: SummaryRow) -> bool:
+    """Whether ``--strict`` objects to a setting that ran: its precision is not proven, or reference kernels ran."""
+    return not (row.errors and not row.processes) and (not row.is_proven or row.used_reference_kernels)
 
 
 def target_lines(found: Sequence[SummaryRow]) -> list[str]:
@@ -272,33 +233,33 @@ def target_lines(found: Sequence[SummaryRow]) -> list[str]:
 def _target_name(row: SummaryRow) -> str:
     """A name without spaces: ``toy-fp32-2`` for the label ``fp32 #2``."""
     if not row.is_baseline:
-        return f"{row.workload}-{re.sub(r'[ =#]+', '-', row.asked)}"
-    if row.in_flight is None:
+        return f"{row.workload}-{re.sub(r'[ =#]+', '-', row.requested)}"
+    in_flight = row.setting.in_flight
+    if in_flight is None:
         return row.workload
-    return f"{row.workload}-stages" if row.in_flight == 1 else f"{row.workload}-in-flight-{row.in_flight}"
+    return f"{row.workload}-stages" if in_flight == 1 else f"{row.workload}-in-flight-{in_flight}"
 
 
 # Warnings
 
 
-def _warnings(runs: Sequence[Run], timed: Sequence[Run], proof: Proof) -> tuple[WarningMessage, ...]:
-    disagreement = (proof.warning,) if proof.warning is not None else ()
-    return (*_merged_warnings(runs), *disagreement, *_between_processes(timed))
-
-
-def _merged_warnings(runs: Sequence[Run]) -> list[WarningMessage]:
-    """Each warning code once: the first process's message, and in how many of those that were checked it occurred."""
+def _warnings(runs: Sequence[Run], proof: Proof) -> tuple[RowWarning, ...]:
+    timed = [run for run in runs if run.steady]
     reports = [run.report for run in runs if run.report is not None]
+    of_all = [*([proof.warning] if proof.warning is not None else []), *_between_processes(timed)]
+    return (*_merged_warnings(reports), *(RowWarning(each, len(reports), len(reports)) for each in of_all))
+
+
+def _merged_warnings(reports: Sequence[RunReport]) -> list[RowWarning]:
+    """Each warning code once: the first process's, and in how many of those that were checked it occurred."""
     seen: dict[str, list[WarningMessage]] = {}
     for report in reports:
         for code, warning in {each.code: each for each in reversed(report.warnings)}.items():
             seen.setdefault(code, []).append(warning)
-    merged = []
-    for code, found in seen.items():
-        checked = sum(_is_checked(report, code) for report in reports)
-        several = f" (in {len(found)} of {checked} processes)" if len(found) < checked else ""
-        merged.append(WarningMessage(code, found[0].message + several, found[0].hint))
-    return merged
+    return [
+        RowWarning(each[0], len(each), sum(_is_checked(report, code) for report in reports))
+        for code, each in seen.items()
+    ]
 
 
 def _is_checked(report: RunReport, code: str) -> bool:

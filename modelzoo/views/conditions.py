@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import reduce
 
-from modelzoo.views.differences import ShownRow, by_workload, short_names
+from modelzoo.results.summary import SummaryRow
+from modelzoo.views.differences import by_workload, short_names
 from modelzoo.warning import Severity, WarningMessage, rank
 
 NAMED_SETTINGS = 4
 """A condition names the settings of a workload that it concerns up to this many, then only counts them."""
-_PLACES = re.compile(r" \(in \d+ of \d+ processes\)$")
-"""What the summary adds to the warning of some processes; grouped, it would be read as that of all rows."""
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 _TOKEN = re.compile(r"[()]|\s+|[^\s()]+")
 
@@ -41,34 +40,32 @@ class Condition:
     hint: str
 
 
-def grouped_conditions(shown: Sequence[ShownRow]) -> list[Condition]:
+def grouped_conditions(shown: Sequence[SummaryRow]) -> list[Condition]:
     """Return what may distort these rows, each code once, the most harmful first."""
-    found: dict[str, list[tuple[ShownRow, WarningMessage]]] = {}
+    found: dict[str, list[tuple[SummaryRow, WarningMessage]]] = {}
     for each in shown:
-        for warning in each.row.warnings:
-            found.setdefault(warning.code, []).append((each, warning))
+        for one in each.warnings:
+            found.setdefault(one.warning.code, []).append((each, one.warning))
     return [_condition(code, found[code], shown) for code in sorted(found, key=rank)]
 
 
-def _condition(code: str, found: Sequence[tuple[ShownRow, WarningMessage]], shown: Sequence[ShownRow]) -> Condition:
-    messages = [_PLACES.sub("", warning.message) for _, warning in found]
+def _condition(code: str, found: Sequence[tuple[SummaryRow, WarningMessage]], shown: Sequence[SummaryRow]) -> Condition:
+    messages = [warning.message for _, warning in found]
     hints = [warning.hint for _, warning in found]
     concerned = list({id(each): each for each, _ in found}.values())
     return Condition(code, rank(code)[0], concerns(concerned, shown), merged(messages), merged(hints))
 
 
-def grouped_failures(shown: Sequence[ShownRow]) -> list[tuple[str, str]]:
+def grouped_failures(shown: Sequence[SummaryRow]) -> list[tuple[str, str]]:
     """Return which rows failed, with the reason; rows with the same reason together."""
-    found: dict[str, list[ShownRow]] = {}
+    found: dict[str, list[SummaryRow]] = {}
     for each in shown:
-        for error in each.row.errors:
+        for error in each.errors:
             found.setdefault(error, []).append(each)
-    return [
-        (", ".join(f"{each.row.workload} {each.row.label}" for each in rows), error) for error, rows in found.items()
-    ]
+    return [(", ".join(f"{each.workload} {each.label}" for each in rows), error) for error, rows in found.items()]
 
 
-def concerns(rows: Sequence[ShownRow], shown: Sequence[ShownRow]) -> str:
+def concerns(rows: Sequence[SummaryRow], shown: Sequence[SummaryRow]) -> str:
     """Name ``rows`` among all that are ``shown``: ``resnet50, ssd bf16``; empty if they are all of them."""
     if len(rows) == len(shown):
         return ""

@@ -5,33 +5,34 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from modelzoo import stats
 from modelzoo.formatting import seconds, significant
+from modelzoo.results.summary import SummaryRow
 from modelzoo.views.accelerators import accelerator_lines
-from modelzoo.views.differences import ShownRow
-from modelzoo.views.results_table import interval
+from modelzoo.views.results_table import interval, validity_detail, validity_text
 from modelzoo.views.speed import outlook_text, reason
 
 
-def detail_lines(each: ShownRow) -> list[str]:
+def detail_lines(row: SummaryRow) -> list[str]:
     """Return the details of one row, a line for each kind."""
-    return [*_times(each), *_evidence(each), *_warnings(each)]
+    return [*_times(row), *_evidence(row), *_warnings(row)]
 
 
-def _times(each: ShownRow) -> Iterator[str]:
-    row = each.row
+def _times(row: SummaryRow) -> Iterator[str]:
     if row.latency:
-        calls = row.samples // max(1, row.processes)
+        calls = len(row.samples) // max(1, row.processes)
         throughput = f", {significant(row.throughput)} {row.unit}/s" if row.throughput else ""
         yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
     if row.cold_start is not None:
         compiling = "" if row.compile_seconds is None else f", compiling took {seconds(row.compile_seconds)}"
         yield f"first call {seconds(row.cold_start)}{compiling}"
-    if len(row.percentiles) > 1:
-        yield "all samples: " + ", ".join(f"{name} {seconds(value)}" for name, value in row.percentiles.items())
-    medians = [statistics.median(run.steady) for run in each.runs if run.steady]
+    percentiles = stats.percentiles(row.samples)
+    if len(percentiles) > 1:
+        yield "all samples: " + ", ".join(f"{name} {seconds(value)}" for name, value in percentiles.items())
+    medians = [statistics.median(run.steady) for run in row.runs if run.steady]
     if len(medians) > 1:
         yield f"medians of the processes: {_in_one_unit(medians)}"
-    yield from accelerator_lines(each.runs)
+    yield from accelerator_lines(row.runs)
     if row.speed:
         outlook = row.speed.verdict.outlook
         yield f"{row.speed.verdict.outcome}: {reason(row.speed)}" + (f"; {outlook_text(outlook)}" if outlook else "")
@@ -46,20 +47,49 @@ def _in_one_unit(values: Sequence[float]) -> str:
     return ", ".join(significant(factor * value, 3) for value in values) + f" {unit}"
 
 
-def _evidence(each: ShownRow) -> Iterator[str]:
-    row = each.row
-    if row.proof:
-        yield row.proof
-    if row.canary:
-        yield f"canary {row.canary}" + (f": {row.canary_summary}" if row.canary_summary else "")
+def _evidence(row: SummaryRow) -> Iterator[str]:
+    proof = row.proof
+    if proof.sentence:
+        yield proof.sentence
+    if proof.canary:
+        yield f"canary {proof.canary}" + (f": {proof.canary_summary}" if proof.canary_summary else "")
     if row.agreement:
         yield f"outputs compared with torch in fp32: {row.agreement.summary}"
-    if row.valid:
-        yield f"predictions {row.valid}" + (f" ({row.valid_detail})" if row.valid_detail else "")
-    if row.limit:
-        yield row.limit
+    if row.judged:
+        detail = validity_detail(row.judged)
+        yield f"predictions {validity_text(row.judged)}" + (f" ({detail})" if detail else "")
+    ceiling = ceiling_text(row)
+    if ceiling:
+        yield ceiling
 
 
-def _warnings(each: ShownRow) -> Iterator[str]:
-    for warning in each.row.warnings:
-        yield f"{warning.code}: {warning.message}"
+def _warnings(row: SummaryRow) -> Iterator[str]:
+    for found in row.warnings:
+        several = f" (in {found.processes} of {found.checked} processes)" if found.processes < found.checked else ""
+        yield f"{found.warning.code}: {found.warning.message}{several}"
+
+
+def ceiling_text(row: SummaryRow) -> str:
+    """How close a setting came to the machine's measured ceiling; empty if no operations were counted.
+
+    Operations are counted in one process only, so the first report that has them is used.
+    """
+    report = next((each for each in row.reports if each.flops is not None), None)
+    if report is None or report.flops is None:
+        problem = next((each.flops_problem for each in row.reports if each.flops_problem), "")
+        return f"operations were not counted: {problem}" if problem else ""
+    if not report.flops.total:
+        return ""
+    counted = f"{report.flops.total / 1e9:.1f} GFLOP per batch"
+    if report.machine.emulator:
+        return counted
+    bound = report.bound
+    if bound is None:
+        device = report.setting.device
+        command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
+        return f"{counted}; run 'modelzoo doctor{command}' once to compare it with {whose} ceiling"
+    text = f"{counted}, {bound.gflops:.0f} GFLOP/s"
+    if bound.share_of_ceiling is not None:
+        whose = "this machine's" if report.accelerator is None else f"{report.accelerator.device.name}'s"
+        text += f", {bound.share_of_ceiling:.0%} of {whose} measured {bound.precision} ceiling"
+    return text + (f", bound by {bound.bound_by.value}" if bound.bound_by else "")

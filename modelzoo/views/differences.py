@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
-from modelzoo.records.run import Result, Run
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import SHOWN, Setting, launcher_names, launchers, option_name, value_text
@@ -22,33 +20,15 @@ _ALWAYS_SHARED = ("precision", "batch", "threads", "weights")
 """Fields that are named if all rows share them even if they are at their default, in this order."""
 
 
-@dataclass(frozen=True)
-class ShownRow:
-    """A row of the table with its setting (as it was run, if it was run) and its runs."""
-
-    row: SummaryRow
-    setting: Setting
-    runs: tuple[Run, ...] = ()
-
-
-def shown_rows(result: Result, rows: Sequence[SummaryRow]) -> list[ShownRow]:
-    """Return ``rows``, which are those of ``summary.rows(result)``, with their settings."""
-    found = []
-    for row, runs in zip(rows, result.groups().values()):
-        reports = [run.report for run in runs if run.report is not None]
-        found.append(ShownRow(row, reports[0].setting if reports else runs[0].asked, tuple(runs)))
-    return found
-
-
-def by_workload(shown: Sequence[ShownRow]) -> dict[str, list[ShownRow]]:
+def by_workload(shown: Sequence[SummaryRow]) -> dict[str, list[SummaryRow]]:
     """Return the rows by workload, in their order."""
-    found: dict[str, list[ShownRow]] = {}
+    found: dict[str, list[SummaryRow]] = {}
     for each in shown:
-        found.setdefault(each.row.workload, []).append(each)
+        found.setdefault(each.workload, []).append(each)
     return found
 
 
-def texts(shown: Sequence[ShownRow]) -> list[dict[str, str]]:
+def texts(shown: Sequence[SummaryRow]) -> list[dict[str, str]]:
     """Return for each row the text of every field of its setting and of every option of its workload.
 
     Equal settings of a workload are numbered; otherwise there is no ``NUMBER``.
@@ -59,18 +39,16 @@ def texts(shown: Sequence[ShownRow]) -> list[dict[str, str]]:
         short = launcher_names([value for each in shown if (value := getattr(each.setting, name)) is not None])
         for values in found:
             values[name] = short.get(values[name], values[name])
-    keys = [(each.row.workload, tuple(values.items())) for each, values in zip(shown, found)]
+    keys = [(each.workload, tuple(values.items())) for each, values in zip(shown, found)]
     if len(set(keys)) < len(keys):
         for index, values in enumerate(found):
             values[NUMBER] = str(1 + keys[:index].count(keys[index]))
     return found
 
 
-def _texts(each: ShownRow, *, several_methods: bool) -> dict[str, str]:
+def _texts(each: SummaryRow, *, several_methods: bool) -> dict[str, str]:
     setting = each.setting
-    found = {option_name(name): value_text(getattr(setting, name)) for name in SHOWN}
-    found["weights"] = _weights(each)
-    found["input"] = "default" if setting.input is None else PurePath(setting.input).name
+    found = {**_field_texts(setting), "weights": _weights(each)}
     if several_methods and setting.bf16_method:
         found["precision"] += f"={setting.bf16_method}"
     for name in ("batch", "threads"):
@@ -81,12 +59,19 @@ def _texts(each: ShownRow, *, several_methods: bool) -> dict[str, str]:
     return found
 
 
-def _weights(each: ShownRow) -> str:
+def _field_texts(setting: Setting) -> dict[str, str]:
+    found = {option_name(name): value_text(getattr(setting, name)) for name in SHOWN}
+    return {**found, "input": "default" if setting.input is None else PurePath(setting.input).name}
+
+
+def _weights(each: SummaryRow) -> str:
     """The kind of weights that were used; the file's name if they were named by a path."""
-    return PurePath(each.setting.weights).name if each.row.weights == WeightsKind.PATH else each.row.weights
+    if each.weights is WeightsKind.PATH:
+        return PurePath(each.setting.weights).name
+    return each.weights.value if each.weights is not None else ""
 
 
-def varied(shown: Sequence[ShownRow]) -> list[str]:
+def varied(shown: Sequence[SummaryRow]) -> list[str]:
     """Return the names of what differs between rows: one column each.
 
     An option is compared within its workload only, because workloads have different ones.
@@ -96,14 +81,14 @@ def varied(shown: Sequence[ShownRow]) -> list[str]:
     return [name for name in names if _differs(name, shown, found)]
 
 
-def _differs(name: str, shown: Sequence[ShownRow], found: Sequence[dict[str, str]]) -> bool:
+def _differs(name: str, shown: Sequence[SummaryRow], found: Sequence[dict[str, str]]) -> bool:
     if name == NUMBER or name in map(option_name, SHOWN):
         return len({values[name] for values in found} - {UNKNOWN}) > 1
-    seen = {(each.row.workload, values[name]) for each, values in zip(shown, found) if name in values}
+    seen = {(each.workload, values[name]) for each, values in zip(shown, found) if name in values}
     return len(seen) > len({workload for workload, _ in seen})
 
 
-def short_names(shown: Sequence[ShownRow]) -> list[str]:
+def short_names(shown: Sequence[SummaryRow]) -> list[str]:
     """Return a name for each row of one workload: only what differs, in the notation of ``--setting``.
 
     If nothing differs, because there is only one, it is the precision.
@@ -121,7 +106,7 @@ def _named(name: str, value: str) -> str:
     return value if name in _WITHOUT_NAME else f"{name}={value}"
 
 
-def shared(shown: Sequence[ShownRow]) -> list[str]:
+def shared(shown: Sequence[SummaryRow]) -> list[str]:
     """Return what all rows have in common, in a few words each: ``batch 1``, ``2 threads``, ``random weights`` …
 
     A value at its default is not worth words, except for the batch size, the threads and the weights. Options are
@@ -129,9 +114,9 @@ def shared(shown: Sequence[ShownRow]) -> list[str]:
     """
     found, differing = texts(shown), varied(shown)
     common = {name: value for name, value in found[0].items() if name not in differing and value != UNKNOWN}
-    defaults = texts([ShownRow(shown[0].row, Setting())])[0]
+    defaults = _field_texts(Setting())
     one_workload = len(by_workload(shown)) == 1
-    words = [shown[0].row.workload] if one_workload else []
+    words = [shown[0].workload] if one_workload else []
     words += [_shared_word(name, common[name]) for name in _ALWAYS_SHARED if name in common]
     for name, value in common.items():
         is_option = name not in defaults
@@ -141,9 +126,9 @@ def shared(shown: Sequence[ShownRow]) -> list[str]:
     return [*words, *(f"bf16 by {method}" for method in methods if len(methods) == 1), *_processes(shown)]
 
 
-def machine(shown: Sequence[ShownRow]) -> str:
+def machine(shown: Sequence[SummaryRow]) -> str:
     """Return the CPU and the accelerators that the rows ran on, and the versions of the engines, as far as known."""
-    reports = [run.report for each in shown for run in each.runs if run.report is not None]
+    reports = [report for each in shown for report in each.reports]
     cpus = {report.machine.cpu for report in reports}
     own = [report for report in reports if report.engine == "torch"] or reports
     torch = list(dict.fromkeys(report.versions.get("torch", "") for report in own))
@@ -167,8 +152,8 @@ def _shared_word(name: str, value: str) -> str:
     return {"precision": value, "weights": f"{value} weights"}.get(name, f"{name} {value}")
 
 
-def _processes(shown: Sequence[ShownRow]) -> list[str]:
-    counts = sorted({each.row.processes for each in shown if each.row.processes})
+def _processes(shown: Sequence[SummaryRow]) -> list[str]:
+    counts = sorted({each.processes for each in shown if each.processes})
     if not counts:
         return []
     if counts == [1]:

@@ -15,8 +15,8 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import SpeedVerdict
 from modelzoo.views.accelerators import LAUNCH_HINT
 from modelzoo.views.conditions import NAMED_SETTINGS, merged
-from modelzoo.views.differences import ShownRow, by_workload, short_names
-from modelzoo.views.results_table import interval, is_proven, timed_unit
+from modelzoo.views.differences import by_workload, short_names
+from modelzoo.views.results_table import interval, timed_unit, validity_text
 from modelzoo.views.speed import effort, outlook_text, reason
 
 _DIFFERS = {
@@ -27,7 +27,7 @@ _DIFFERS = {
 """What is said of one setting and of several, by ``OutputAgreement.is_same``."""
 
 
-def sentences(shown: Sequence[ShownRow]) -> dict[str, str]:
+def sentences(shown: Sequence[SummaryRow]) -> dict[str, str]:
     """Return one sentence per workload: how its settings compare, whether the precision is proven, the predictions."""
     return {workload: _sentence(rows) for workload, rows in by_workload(shown).items()}
 
@@ -46,8 +46,8 @@ def steadiness(found: Adjustment) -> str:
     return "; ".join(said)
 
 
-def _sentence(shown: Sequence[ShownRow]) -> str:
-    rows, names = [each.row for each in shown], short_names(shown)
+def _sentence(rows: Sequence[SummaryRow]) -> str:
+    names = short_names(rows)
     compared = [(name, row) for name, row in zip(names, rows) if not row.is_baseline]
     base = next((name for name, row in zip(names, rows) if row.is_baseline), "")
     if all(row.errors and not row.processes for row in rows):
@@ -155,13 +155,13 @@ def _counted(counts: Counter[SpeedVerdict], failed: int) -> str:
 
 def _proof(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
     """Whether every setting ran in the precision that it names."""
-    ran = [(name, row) for name, row in zip(names, rows) if row.processes or row.proof_verdict]
-    open_ = [(name, row) for name, row in ran if not is_proven(row)]
+    ran = [(name, row) for name, row in zip(names, rows) if row.processes or row.proof.verdict]
+    open_ = [(name, row) for name, row in ran if not row.is_proven]
     if not ran:
         return "precision not proven"
     if not open_:
         return "proven"
-    if all(row.proof_verdict is None for _, row in open_):
+    if all(row.proof.verdict is None for _, row in open_):
         return "precision not proven (no audit)"
     if len(open_) > NAMED_SETTINGS:
         return f"precision not proven for {len(open_)} of {len(ran)}"
@@ -170,10 +170,10 @@ def _proof(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
 
 def _how_it_ran(row: SummaryRow) -> str:
     return {
-        ProofVerdict.PARTLY: f"only partly in {row.precision}",
-        ProofVerdict.NOT_ACTIVE: f"in fp32, NOT in {row.precision}",
+        ProofVerdict.PARTLY: f"only partly in {row.setting.precision}",
+        ProofVerdict.NOT_ACTIVE: f"in fp32, NOT in {row.setting.precision}",
         ProofVerdict.NOT_FP32: "in less than fp32",
-    }.get(row.proof_verdict or ProofVerdict.UNKNOWN, "in an unknown precision")
+    }.get(row.proof.verdict or ProofVerdict.UNKNOWN, "in an unknown precision")
 
 
 def _agreement(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
@@ -194,13 +194,13 @@ def _outputs(is_same: bool | None, found: Sequence[tuple[str, OutputAgreement]])
 
 
 def _predictions(rows: Sequence[SummaryRow]) -> str:
-    judged = [row.valid for row in rows if row.valid]
+    judged = [row.judged for row in rows if row.judged]
     if len(judged) == 1:
-        return f"predictions {judged[0]}"
+        return f"predictions {validity_text(judged[0])}"
     if judged:
-        counts = Counter(each.partition(":")[0] for each in judged)
-        return "predictions: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    random = any(row.weights == WeightsKind.RANDOM for row in rows)
+        counts = Counter(each.verdict for each in judged)
+        return "predictions: " + ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
+    random = any(row.weights is WeightsKind.RANDOM for row in rows)
     return "predictions not judged" + (": random weights" if random else " (--validate)")
 
 

@@ -11,13 +11,14 @@ from typing import Callable
 
 from modelzoo import formatting, stats
 from modelzoo.document import Column, Table, Text, Tone
-from modelzoo.formatting import MISSING
+from modelzoo.formatting import MISSING, significant
 from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import ValidityEntry
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import SpeedVerdict
 from modelzoo.views import differences
-from modelzoo.views.differences import UNKNOWN, ShownRow
+from modelzoo.views.differences import UNKNOWN
 
 VERDICT_TONE = {
     SpeedVerdict.FASTER: Tone.BETTER,
@@ -27,10 +28,10 @@ VERDICT_TONE = {
     SpeedVerdict.REFUSED: Tone.BAD,
 }
 VALIDITY_TONE = {
-    ValidityVerdict.VALID.value: Tone.BETTER,
-    ValidityVerdict.NOT_VALID.value: Tone.BAD,
-    ValidityVerdict.INCONCLUSIVE.value: Tone.OPEN,
-    ValidityVerdict.CANNOT_JUDGE.value: Tone.OPEN,
+    ValidityVerdict.VALID: Tone.BETTER,
+    ValidityVerdict.NOT_VALID: Tone.BAD,
+    ValidityVerdict.INCONCLUSIVE: Tone.OPEN,
+    ValidityVerdict.CANNOT_JUDGE: Tone.OPEN,
 }
 PROOF = {
     ProofVerdict.FP32: "{}",
@@ -44,16 +45,14 @@ FORWARD = "one forward batch"
 """What is timed without stages."""
 
 
-def table(shown: Sequence[ShownRow]) -> Table:
+def table(shown: Sequence[SummaryRow]) -> Table:
     """Return the table; its caption is what all rows share."""
-    note = _corrected([each.row for each in shown])
-    return Table(", ".join(differences.shared(shown)), tuple(_columns(shown)), note, is_brief=True)
+    return Table(", ".join(differences.shared(shown)), tuple(_columns(shown)), _corrected(shown), is_brief=True)
 
 
-def _columns(shown: Sequence[ShownRow]) -> list[Column]:
+def _columns(rows: Sequence[SummaryRow]) -> list[Column]:
     """All columns that have something to say about these rows."""
-    rows = [each.row for each in shown]
-    found = _name_columns(shown)
+    found = _name_columns(rows)
     found.append(
         Column("latency", tuple(map(_latency, rows)), True, tones=tuple(map(_latency_tone, rows)), meaning=_timed(rows))
     )
@@ -78,23 +77,24 @@ def _columns(shown: Sequence[ShownRow]) -> list[Column]:
         verdicts = [speed.verdict.outcome if speed else None for speed in speeds]
         tones = tuple(VERDICT_TONE[each] if each else Tone.PLAIN for each in verdicts)
         found.append(Column("verdict", tuple(str(each or "") for each in verdicts), tones=tones))
-    if not all(is_proven(row) for row in rows):
-        tones = tuple(Tone.PLAIN if is_proven(row) else Tone.BAD for row in rows)
+    if not all(row.is_proven for row in rows):
+        tones = tuple(Tone.PLAIN if row.is_proven else Tone.BAD for row in rows)
         found.append(Column("ran in", tuple(map(ran_in, rows)), order=2, tones=tones))
     if any(row.agreement for row in rows):
         tones = tuple(Tone.BAD if row.agreement and row.agreement.is_same is False else Tone.PLAIN for row in rows)
         error = Text("output error: mean error ÷ mean |output| against torch in fp32")
         found.append(Column("output error", tuple(map(output_error, rows)), True, 1, tones, error))
-    if any(row.valid for row in rows):
-        words = tuple(row.valid.partition(":")[0] or MISSING for row in rows)
-        tones = tuple(VALIDITY_TONE.get(word, Tone.PLAIN) for word in words)
+    judged = [row.judged.verdict if row.judged else None for row in rows]
+    if any(judged):
+        words = tuple(each.value if each else MISSING for each in judged)
+        tones = tuple(VALIDITY_TONE.get(each, Tone.PLAIN) if each else Tone.PLAIN for each in judged)
         found.append(Column("predictions", words, order=1, tones=tones))
     return found
 
 
-def _name_columns(shown: Sequence[ShownRow]) -> list[Column]:
+def _name_columns(shown: Sequence[SummaryRow]) -> list[Column]:
     """The workload, named in its first row only, and what differs between the settings."""
-    names = [each.row.workload for each in shown]
+    names = [each.workload for each in shown]
     found = []
     if len(set(names)) > 1:
         first = tuple("" if index and names[index - 1] == name else name for index, name in enumerate(names))
@@ -132,13 +132,32 @@ def _corrected(rows: Sequence[SummaryRow]) -> Text | None:
 # Cells
 
 
+def validity_text(judged: ValidityEntry) -> str:
+    """``VALID: top-1 0.76 | 0.75``: the verdict, and the metric of the reference and of the setting."""
+    if judged.report is None:
+        return judged.verdict.value
+    found = judged.report.validity
+    values = " | ".join(significant(value) for value in (found.reference, found.tested) if value is not None)
+    return f"{found.verdict.value}: {found.metric} {values}" if values else found.verdict.value
+
+
+def validity_detail(judged: ValidityEntry) -> str:
+    """The reason and the scope of a judgement, and where the reference ran if that was not the CPU."""
+    if judged.report is None:
+        return judged.error or ""
+    found, reference, where = judged.report.validity, judged.report.reference, ""
+    setting = reference.setting if reference is not None else None
+    if setting is not None and setting.device != "cpu":
+        where = f"reference: {setting.label} on {setting.device}" + (", TF32 off" if "cuda" in setting.device else "")
+    return "; ".join(filter(None, (found.reason, found.scope, where)))
+
+
 def timed_unit(row: SummaryRow) -> str:
     """What the latency of a row is the time of."""
-    if row.in_flight is None:
+    in_flight = row.setting.in_flight
+    if in_flight is None:
         return FORWARD
-    if row.in_flight == 1:
-        return "one batch through all stages"
-    return f"one finished batch with {row.in_flight} in flight"
+    return "one batch through all stages" if in_flight == 1 else f"one finished batch with {in_flight} in flight"
 
 
 def interval(found: stats.Interval | None) -> str:
@@ -153,9 +172,9 @@ def ratio(found: stats.Interval | None) -> str:
 
 def ran_in(row: SummaryRow) -> str:
     """The precision that the audit found, in a word or two; without an audit, what the canary showed."""
-    if row.proof_verdict is None:
-        return f"canary: {row.canary}" if row.canary else MISSING
-    return PROOF.get(row.proof_verdict, "unknown").format(row.precision)
+    if row.proof.verdict is None:
+        return f"canary: {row.proof.canary}" if row.proof.canary else MISSING
+    return PROOF.get(row.proof.verdict, "unknown").format(row.setting.precision)
 
 
 def output_error(row: SummaryRow) -> str:
@@ -164,11 +183,6 @@ def output_error(row: SummaryRow) -> str:
     if worst is None:
         return MISSING
     return "not finite" if worst.relative is None else f"{worst.relative:.1e}"
-
-
-def is_proven(row: SummaryRow) -> bool:
-    """Whether the audit found the precision that was asked for."""
-    return row.proof_verdict is (ProofVerdict.FP32 if row.precision == "fp32" else ProofVerdict.ACTIVE)
 
 
 def _latency(row: SummaryRow) -> str:

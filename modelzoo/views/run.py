@@ -9,26 +9,25 @@ from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
-from modelzoo.results.summary import SummaryRow
+from modelzoo.results.summary import SummaryRow, is_unproven
 from modelzoo.views import findings, kernel_tables, results_table, stages
 from modelzoo.views.conditions import grouped_conditions, grouped_failures
 from modelzoo.views.details import detail_lines
-from modelzoo.views.differences import ShownRow, machine, shown_rows
+from modelzoo.views.differences import machine
 from modelzoo.warning import Severity
 
 SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", Severity.NOTE: "note"}
 """What a condition begins with."""
 
 
-def document(result: Result, rows: Sequence[SummaryRow], *, details: bool = False) -> list[Block]:
+def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = False) -> list[Block]:
     """Return the table, one sentence per workload, what failed, and the conditions that matter.
 
     Args:
         result: what was measured.
-        rows: those of ``summary.rows(result)``, at least one.
+        shown: those of ``summary.rows(result)``, at least one.
         details: also the details of each row, and the conditions that are mere notes.
     """
-    shown = shown_rows(result, rows)
     said = findings.sentences(shown)
     said["this machine"] = findings.steadiness(adjustment(result))
     where = machine(shown)
@@ -41,17 +40,29 @@ def document(result: Result, rows: Sequence[SummaryRow], *, details: bool = Fals
     notices = [each for each in conditions(shown) if details or each.severity < Severity.NOTE]
     blocks += [Notices(tuple(notices))] if notices else []
     if details:
-        blocks += [replace(lines(*detail_lines(each)), title=f"{each.row.workload} {each.row.label}") for each in shown]
+        blocks += [replace(lines(*detail_lines(each)), title=f"{each.workload} {each.label}") for each in shown]
     return blocks
 
 
-def conditions(shown: Sequence[ShownRow]) -> list[Notice]:
+def conditions(shown: Sequence[SummaryRow]) -> list[Notice]:
     """Return what failed, and what may distort these rows, the most harmful first."""
     found = [Notice(Severity.INVALIDATES, "failed", names, Text(error)) for names, error in grouped_failures(shown)]
     for each in grouped_conditions(shown):
         word = SEVERITY_WORD[each.severity]
         found.append(Notice(each.severity, word, each.concerns, Text(each.message), Text(each.hint)))
     return found
+
+
+def objections(rows: Sequence[SummaryRow]) -> list[str]:
+    """Return what ``--strict`` objects to, one line each: a precision that is not proven, a reference kernel."""
+    said = []
+    for row in filter(is_unproven, rows):
+        name = f"{row.workload} {row.label}"
+        if not row.is_proven:
+            said.append(f"{name}: {row.proof.sentence or 'no kernel evidence was taken (--no-audit?)'}")
+        if row.used_reference_kernels:
+            said.append(f"{name}: reference kernels took {row.proof.reference_share:.1%} of the time")
+    return said
 
 
 def _stages(result: Result) -> list[Block]:

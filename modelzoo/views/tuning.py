@@ -17,7 +17,6 @@ from modelzoo.results.proof import merged_proof
 from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import SpeedVerdict
-from modelzoo.views.differences import shown_rows
 from modelzoo.views.results_table import interval, ratio
 from modelzoo.views.run import conditions
 from modelzoo.views.speed import reason
@@ -43,8 +42,8 @@ _UNJUDGED = "; --allow-unjudged lets it win all the same"
 def document(result: Result) -> list[Block]:
     """Return what a search found, and what qualifies the confirmation of its winner."""
     part = results.confirmation(result)
-    shown = shown_rows(part, summary.rows(part)) if part is not None else []
-    notices = [each for each in conditions(shown) if each.severity < Severity.NOTE]
+    rows = summary.rows(part) if part is not None else []
+    notices = [each for each in conditions(rows) if each.severity < Severity.NOTE]
     return [*blocks(result), *([Notices(tuple(notices))] if notices else [])]
 
 

@@ -30,6 +30,7 @@ from modelzoo.results import store, summary
 from modelzoo.results.privacy import mask
 from modelzoo.setting import Setting
 from modelzoo.stats import Sums
+from modelzoo.views.run import objections
 
 BF16 = Setting("bf16")
 
@@ -419,7 +420,7 @@ def replace_anything(content: Any, data: st.DataObject, *places: Any) -> None:
     except InputError as error:
         assert "\n" not in str(error)
         return
-    summary.unproven(summary.rows(result))
+    objections(summary.rows(result))
     result.only_error()
 
 

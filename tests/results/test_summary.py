@@ -15,12 +15,15 @@ from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.profile import Flops
 from modelzoo.records.roofline import Bound, BoundBy
 from modelzoo.records.run import Asked, Run, ValidityEntry
-from modelzoo.records.workload import Count
+from modelzoo.records.workload import Count, WeightsKind
 from modelzoo.results import summary
 from modelzoo.results.speed import Speed
-from modelzoo.results.summary import SummaryRow
+from modelzoo.results.summary import RowWarning, SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, SpeedVerdict, Verdict
+from modelzoo.views.details import ceiling_text
+from modelzoo.views.results_table import validity_detail, validity_text
+from modelzoo.views.run import objections
 
 BF16 = Setting("bf16")
 STEADY = [1.0, 1.01, 0.99, 1.0] * 10
@@ -57,8 +60,8 @@ def test_a_row_is_the_geometric_mean_of_the_processes() -> None:
     assert row.latency is not None
     assert row.latency.value == pytest.approx(4.5 ** (1 / 3))
     assert row.throughput == pytest.approx(4 / 4.5 ** (1 / 3))
-    assert (row.batch, row.unit, row.processes, row.failed, row.samples) == (4, "rows", 3, 0, 15)
-    assert (row.cold_start, row.weights, row.peak_memory) == (9.0, "random", 1 << 30)
+    assert (row.batch, row.unit, row.processes, row.failed, len(row.samples)) == (4, "rows", 3, 0, 15)
+    assert (row.cold_start, row.weights, row.peak_memory) == (9.0, WeightsKind.RANDOM, 1 << 30)
     assert row.speed is None
 
 
@@ -81,7 +84,7 @@ def test_the_first_setting_is_the_baseline() -> None:
     assert bf16.speed.ratio is not None
     assert bf16.speed.ratio.value == pytest.approx(0.5)
     assert verdict_of(bf16).outcome is SpeedVerdict.SLOWER
-    assert (bf16.asked, bf16.label) == ("bf16", "bf16=autocast")
+    assert (bf16.requested, bf16.label) == ("bf16", "bf16=autocast")
 
 
 def test_a_against_a_is_the_same_and_stays_two_groups() -> None:
@@ -112,7 +115,7 @@ def test_settings_are_told_apart_by_whatever_differs() -> None:
 def test_two_settings_that_were_resolved_alike_have_two_labels() -> None:
     """bf16 as the suite chose it and the same method by name are two rows with two names."""
     found = rows(make([1.0], setting=BF16), make([1.0], setting=Setting("bf16", "autocast")))
-    assert [row.asked for row in found] == ["bf16", "bf16=autocast"]
+    assert [row.requested for row in found] == ["bf16", "bf16=autocast"]
     assert [row.label for row in found] == ["bf16=autocast", "bf16=autocast #2"]
 
 
@@ -180,7 +183,7 @@ def test_runs_that_could_not_be_timed_have_no_latency() -> None:
     found = rows(make(None))
     assert found[0].latency is None
     assert found[0].throughput is None
-    assert found[0].canary == "fp32"
+    assert found[0].proof.canary == "fp32"
     assert summary.target_lines(found) == []
 
 
@@ -188,7 +191,7 @@ def test_warnings_are_merged_by_code() -> None:
     """The same warning of several processes appears once, with the number of processes."""
     words = (warning("OUTLIERS", "3 of 40 samples"),)
     (row,) = rows(make(STEADY, warnings=words), make(STEADY, round=1, warnings=words), make(STEADY, round=2))
-    assert [(a.code, a.message) for a in row.warnings] == [("OUTLIERS", "3 of 40 samples (in 2 of 3 processes)")]
+    assert row.warnings == (RowWarning(words[0], 2, 3),)
 
 
 def test_what_only_the_first_processes_are_checked_for_is_not_counted_over_all() -> None:
@@ -198,10 +201,10 @@ def test_what_only_the_first_processes_are_checked_for_is_not_counted_over_all()
     first = make(STEADY, counts=counted(300), evidence=proof, warnings=words)
     others = [make(STEADY, round=1), make(STEADY, round=2), make(None, round=3, error="died")]
     (row,) = rows(first, *others)
-    assert [each.message for each in row.warnings[:2]] == ["a message"] * 2
+    assert [(each.processes, each.checked) for each in row.warnings[:2]] == [(1, 1)] * 2
     audited = make(STEADY, round=1, counts=counted(3000), evidence=replace(proof, reference_share=0.0))
     (row,) = rows(first, audited, *others[1:])
-    assert [each.message for each in row.warnings[:2]] == ["a message (in 1 of 2 processes)"] * 2
+    assert [(each.processes, each.checked) for each in row.warnings[:2]] == [(1, 2)] * 2
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,7 @@ def test_what_only_the_first_processes_are_checked_for_is_not_counted_over_all()
 def test_one_process_and_processes_that_differ_are_warned_about(medians: list[float], codes: list[str]) -> None:
     """Neither shows in a run alone, so the summary adds them."""
     (row,) = rows(*(make([median] * 5, round=i) for i, median in enumerate(medians)))
-    assert [each.code for each in row.warnings] == codes
+    assert [each.warning.code for each in row.warnings] == codes
 
 
 def test_pipelines_have_target_lines_of_their_own() -> None:
@@ -277,8 +280,9 @@ def test_a_first_setting_that_failed_keeps_its_name() -> None:
 )
 def test_strict_objects_to_what_is_not_proven(setting: Setting, proof: Evidence | None, objection: str | None) -> None:
     """One line for each setting whose precision was not proven, or that ran reference kernels."""
-    found = summary.unproven(rows(make(STEADY, setting=setting, evidence=proof)))
-    assert found == ([objection] if objection else [])
+    found = rows(make(STEADY, setting=setting, evidence=proof))
+    assert objections(found) == ([objection] if objection else [])
+    assert summary.is_unproven(found[0]) == (objection is not None)
 
 
 def test_strict_looks_at_every_process() -> None:
@@ -286,14 +290,14 @@ def test_strict_looks_at_every_process() -> None:
     active, not_active = evidence(ProofVerdict.ACTIVE), evidence(ProofVerdict.NOT_ACTIVE)
     for order in ((active, active, not_active), (not_active, active, active)):
         found = rows(*(make(STEADY, setting=BF16, round=i, evidence=each) for i, each in enumerate(order)))
-        (objection,) = summary.unproven(found)
+        (objection,) = objections(found)
         assert objection.startswith("toy bf16=autocast: evidence says NOT_ACTIVE; the processes disagree: ")
-        assert "PROOF_DIFFERS" in [each.code for each in found[0].warnings]
+        assert "PROOF_DIFFERS" in [each.warning.code for each in found[0].warnings]
 
 
 def test_strict_does_not_object_to_what_failed() -> None:
     """A setting that could not run is an error already."""
-    assert summary.unproven(rows(make(None, error="died"))) == []
+    assert objections(rows(make(None, error="died"))) == []
 
 
 BOUND = Bound("fp32", 50.0, 200.0, 0.25, None, None, None, BoundBy.COMPUTE)
@@ -321,13 +325,13 @@ FLOPS = Flops(5_500_000_000, 1)
 def test_the_limit_is_shown_if_it_can_be_known(changes: dict[str, Any], text: str) -> None:
     """An emulated machine has no limit to measure, so nobody is told to measure it."""
     (row,) = rows(make(STEADY, **changes))
-    assert row.limit == text
+    assert ceiling_text(row) == text
 
 
 def test_operations_come_from_the_first_process_that_counted_them() -> None:
     """The first process failed: the share of the ceiling is still shown."""
     (row,) = rows(make(None, error="died"), make(STEADY, round=1), make(STEADY, round=2, flops=FLOPS, bound=BOUND))
-    assert "25% of this machine's measured fp32 ceiling" in row.limit
+    assert "25% of this machine's measured fp32 ceiling" in ceiling_text(row)
 
 
 def test_a_judgement_that_failed_is_shown_with_its_reason() -> None:
@@ -335,5 +339,6 @@ def test_a_judgement_that_failed_is_shown_with_its_reason() -> None:
     result = result_of(*pairs())
     entry = ValidityEntry("toy", 1, BF16, exit_code=2, error="no such file")
     fp32, bf16 = summary.rows(result.plus_validity(entry))
-    assert (fp32.valid, fp32.valid_detail) == ("", "")
-    assert (bf16.valid, bf16.valid_detail) == ("CANNOT JUDGE", "no such file")
+    assert fp32.judged is None
+    assert bf16.judged is not None
+    assert (validity_text(bf16.judged), validity_detail(bf16.judged)) == ("CANNOT JUDGE", "no such file")

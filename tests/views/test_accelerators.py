@@ -13,7 +13,6 @@ from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views import findings, results_table
 from modelzoo.views.accelerators import accelerator_lines, accelerator_text, lacking
-from modelzoo.views.differences import shown_rows
 
 GPU = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30, "torch.cuda")
 USE = AcceleratorUse(
@@ -75,19 +74,19 @@ def test_the_details_of_a_run_on_a_gpu() -> None:
 def test_the_table_has_the_three_spans() -> None:
     """Beside the latency; a table of runs on a CPU has no such columns."""
     result = result_of(*on_gpu(0.3e-3), *[make([0.1] * 60, round=i) for i in range(3)])
-    found = cells(results_table.table(shown_rows(result, summary.rows(result))))
+    found = cells(results_table.table(summary.rows(result)))
     assert found["issue"] == ("300.0 µs", "–")
     assert found["device time"] == ("1.900 ms", "–")
     plain = result_of(*[make([0.1] * 60, round=i) for i in range(3)])
-    assert "issue" not in cells(results_table.table(shown_rows(plain, summary.rows(plain))))
+    assert "issue" not in cells(results_table.table(summary.rows(plain)))
 
 
 def test_a_setting_that_is_bound_by_launching_is_said() -> None:
     """With what helps, in the sentence of its workload and in its details."""
     result = result_of(*on_gpu(1.85e-3))
-    said = findings.sentences(shown_rows(result, summary.rows(result)))
+    said = findings.sentences(summary.rows(result))
     (sentence,) = said.values()
     assert "; bound by launching (use --mode compile or graph, or a larger --batch); " in sentence
     assert any("bound by launching" in line for line in accelerator_lines(on_gpu(1.85e-3)))
     result = result_of(*on_gpu(0.3e-3))
-    assert "launching" not in str(findings.sentences(shown_rows(result, summary.rows(result))))
+    assert "launching" not in str(findings.sentences(summary.rows(result)))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from fake_runs import make, shown, warning
 
+from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.views.conditions import grouped_conditions, grouped_failures, merged
-from modelzoo.views.differences import ShownRow
 from modelzoo.warning import Severity, WarningMessage
 
 STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
 
 
-def with_warnings(*warnings: tuple[WarningMessage, ...]) -> list[ShownRow]:
+def with_warnings(*warnings: tuple[WarningMessage, ...]) -> list[SummaryRow]:
     """One workload ``a`` and one ``b``, each in fp32 and bf16, with these warnings in turn."""
     places = [("a", Setting()), ("a", Setting("bf16")), ("b", Setting()), ("b", Setting("bf16"))]
     runs = [
@@ -82,7 +82,7 @@ def test_the_number_of_processes_that_warned_is_left_to_the_details() -> None:
     rows = shown(
         make(STEADY, warnings=(warning("X"),)), make(STEADY, round=1), make(STEADY, round=2, warnings=(warning("X"),))
     )
-    assert rows[0].row.warnings[0].message == "a message (in 2 of 3 processes)"
+    assert (rows[0].warnings[0].processes, rows[0].warnings[0].checked) == (2, 3)
     assert grouped_conditions(rows)[0].message == "a message"
 
 

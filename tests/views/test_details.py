@@ -8,7 +8,6 @@ from modelzoo.records.evidence import ProofVerdict
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views.details import detail_lines
-from modelzoo.views.differences import shown_rows
 
 
 def test_each_number_that_the_table_leaves_out_is_there() -> None:
@@ -20,7 +19,7 @@ def test_each_number_that_the_table_leaves_out_is_there() -> None:
     ]
     runs += [make([0.1 + 0.01 * i] * 60, setting=Setting("bf16"), group=1, round=i) for i in range(3)]
     result = result_of(*runs)
-    first, second = shown_rows(result, summary.rows(result))
+    first, second = summary.rows(result)
     text = "\n".join(detail_lines(first))
     for words in (
         "; 3 × 60 samples",
@@ -39,5 +38,5 @@ def test_each_number_that_the_table_leaves_out_is_there() -> None:
 def test_a_failed_row_has_no_details() -> None:
     """Nothing is known of it."""
     result = result_of(make(None, error="died"))
-    (row,) = shown_rows(result, summary.rows(result))
+    (row,) = summary.rows(result)
     assert detail_lines(row) == []

@@ -7,20 +7,20 @@ from fake_runs import MACHINE, make, result_of
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 from modelzoo.results import summary
+from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.views import differences
-from modelzoo.views.differences import ShownRow
 
 STEADY = [0.05, 0.0501, 0.0502, 0.0503]
 
 
-def shown(*runs: Run) -> list[ShownRow]:
+def shown(*runs: Run) -> list[SummaryRow]:
     """The rows of these runs."""
     result = result_of(*runs)
-    return differences.shown_rows(result, summary.rows(result))
+    return summary.rows(result)
 
 
-def settings(*asked: Setting, workload: str = "toy") -> list[ShownRow]:
+def settings(*asked: Setting, workload: str = "toy") -> list[SummaryRow]:
     """One row per setting."""
     return shown(*(make(STEADY, setting=each, group=group, workload=workload) for group, each in enumerate(asked)))
 
@@ -51,7 +51,7 @@ def test_equal_settings_are_numbered() -> None:
     result = result_of(make(STEADY), make(STEADY, workload="toy", group=1))
     runs = (replace(result.runs[0], group=0), replace(result.runs[0], group=1))
     twice = replace(result, asked=(*result.asked, *result.asked), runs=runs)
-    rows = differences.shown_rows(twice, summary.rows(twice))
+    rows = summary.rows(twice)
     assert differences.varied(rows) == [differences.NUMBER]
     assert differences.short_names(rows) == ["#1", "#2"]
 

@@ -8,19 +8,21 @@ from typing import Any
 
 import pytest
 from exported_results import IN_BF16, OTHER, SAME, exported
-from fake_runs import evidence, make, shown
+from fake_runs import WEIGHTS, evidence, judgement, make, shown
 
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.records.workload import WeightsKind
 from modelzoo.results.adjustment import Adjustment
 from modelzoo.results.speed import Speed
+from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outlook, SpeedVerdict, Verdict
 from modelzoo.views import findings
-from modelzoo.views.differences import ShownRow
 
 STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
 
@@ -32,13 +34,13 @@ def proven(setting: Setting, group: int = 0, **changes: Any) -> Run:
 
 
 def judged(
-    rows: list[ShownRow],
+    rows: list[SummaryRow],
     outcome: SpeedVerdict,
     low: float,
     high: float,
     index: int = 1,
     outlook: Outlook | None = None,
-) -> list[ShownRow]:
+) -> list[SummaryRow]:
     """``rows``, one of them with this verdict and a speedup with these bounds."""
     found = list(rows)
     ratio = stats.Interval(math.sqrt(low * high) if low else 1.0, low, high)
@@ -47,12 +49,11 @@ def judged(
     else:
         doubt = Doubt.NO_BASELINE if outcome is SpeedVerdict.AMBIGUOUS else None
         speed = Speed(ratio, Verdict(outcome, doubt, outlook=outlook))
-    row = replace(found[index].row, speed=speed)
-    found[index] = replace(found[index], row=row)
+    found[index] = replace(found[index], speed=speed)
     return found
 
 
-def sentence(rows: list[ShownRow]) -> str:
+def sentence(rows: list[SummaryRow]) -> str:
     """The only sentence."""
     (said,) = findings.sentences(rows).values()
     return said
@@ -135,7 +136,7 @@ def test_the_early_end_of_the_reference_load_is_said() -> None:
     assert said == "the reference load ended early (number of processes that ran without it: 3)"
 
 
-def several() -> list[ShownRow]:
+def several() -> list[SummaryRow]:
     """A baseline and five other settings: two faster, one slower, one ambiguous, one failed."""
     runs = [proven(Setting(threads=number), number - 1) for number in range(1, 6)]
     runs.append(make(None, setting=Setting(threads=6), group=5, error="died"))
@@ -222,13 +223,14 @@ def test_without_an_audit_nothing_is_proven() -> None:
 
 def test_judged_predictions_are_in_the_sentence() -> None:
     """One with its metric, several by their verdicts; else why they were not judged."""
-    rows = shown(proven(Setting()), proven(Setting("bf16"), 1), proven(Setting("bf16", mode="compile"), 2))
-    one = [replace(each, row=replace(each.row, weights="pretrained")) for each in rows]
-    assert sentence(one).endswith("; predictions not judged (--validate)")
-    one[1] = replace(one[1], row=replace(one[1].row, valid="VALID: f1 88 | 87"))
-    assert sentence(one).endswith("; predictions VALID: f1 88 | 87")
-    one[2] = replace(one[2], row=replace(one[2].row, valid="NOT VALID: f1 88 | 20"))
-    assert sentence(one).endswith("; predictions: 1 VALID, 1 NOT VALID")
+    trained = replace(WEIGHTS, kind=WeightsKind.PRETRAINED)
+    settings = (Setting(), Setting("bf16"), Setting("bf16", mode="compile"))
+    rows = shown(*(proven(each, group, weights=trained) for group, each in enumerate(settings)))
+    assert sentence(rows).endswith("; predictions not judged (--validate)")
+    rows[1] = replace(rows[1], judged=judgement(ValidityVerdict.VALID))
+    assert sentence(rows).endswith("; predictions VALID: f1 88.00 | 87.00")
+    rows[2] = replace(rows[2], judged=judgement(ValidityVerdict.NOT_VALID))
+    assert sentence(rows).endswith("; predictions: 1 VALID, 1 NOT VALID")
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import pytest
 from exported_results import IN_BF16, OTHER, SAME, exported
-from fake_runs import evidence, make, result_of
+from fake_runs import evidence, judgement, make, result_of
 from printed import cells, printed
 
 from modelzoo import stats
@@ -17,10 +16,11 @@ from modelzoo.document.terminal import fitting
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
+from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import summary
+from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.views import results_table
-from modelzoo.views.differences import ShownRow, shown_rows
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "bert")
 
@@ -32,13 +32,12 @@ def process(workload: str, setting: Setting, group: int, number: int, seconds: f
     return make(samples, workload=workload, setting=setting, group=group, round=number, evidence=proof)
 
 
-def shown(*runs: Run) -> list[ShownRow]:
+def shown(*runs: Run) -> list[SummaryRow]:
     """The rows of these runs."""
-    result = result_of(*runs)
-    return shown_rows(result, summary.rows(result))
+    return summary.rows(result_of(*runs))
 
 
-def default_call() -> list[ShownRow]:
+def default_call() -> list[SummaryRow]:
     """Four workloads in two precisions, 8 processes each."""
     settings = (Setting(batch=1), Setting("bf16", batch=1))
     return shown(
@@ -73,8 +72,11 @@ def test_the_default_call_fits_into_100_columns() -> None:
 def test_a_table_with_everything_drops_what_is_said_elsewhere() -> None:
     """With adjusted latency, judgements and unproven rows: first the throughput, then the predictions."""
     adjusted = stats.Interval(3.0, 2.9, 3.1)
-    changes: dict[str, Any] = {"valid": "NUMERIC ONLY: f1 1 | 2", "proof_verdict": None, "adjusted": adjusted}
-    rows = [replace(each, row=replace(each.row, **changes)) for each in default_call()]
+    judged = judgement(ValidityVerdict.NUMERIC_ONLY)
+    rows = [
+        replace(each, judged=judged, proof=replace(each.proof, verdict=None), adjusted=adjusted)
+        for each in default_call()
+    ]
     found = results_table.table(rows)
     assert titles(found)[2:] == ["latency", "adjusted", "rows/s", "speedup", "verdict", "ran in", "predictions"]
     assert titles(found, 100)[2:] == ["latency", "adjusted", "speedup", "verdict", "ran in"]
@@ -150,8 +152,9 @@ def test_ratios_are_short() -> None:
 )
 def test_the_table_says_what_was_proven(precision: str, verdict: ProofVerdict | None, words: str) -> None:
     """The audit's verdict; without an audit it is the canary's, and says so."""
-    (row,) = summary.rows(result_of(make([0.1] * 4)))
-    assert results_table.ran_in(replace(row, proof_verdict=verdict, precision=precision)) == words
+    (row,) = summary.rows(result_of(make([0.1] * 4, setting=Setting(precision))))
+    proof = replace(row.proof, verdict=verdict, canary="fp32")
+    assert results_table.ran_in(replace(row, proof=proof)) == words
 
 
 def test_what_was_not_timed_is_said() -> None:

@@ -11,8 +11,8 @@ from modelzoo.document import Block, Lines, Notices, Page, Section, lines
 from modelzoo.records.run import Result
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
+from modelzoo.results.summary import SummaryRow
 from modelzoo.views import differences, run
-from modelzoo.views.differences import ShownRow
 from modelzoo.views.page import (
     circumstances,
     comparisons,
@@ -60,7 +60,7 @@ def page(given: Sequence[Given], question: Question) -> Page:
     if len(given) > MOST_IN_FULL:
         given = [_joined(given)]
     pictures = predictions.pictures_each([each.latest for each in given])
-    shown = [differences.shown_rows(each.latest, rows_of.rows(each.latest)) for each in given]
+    shown = [rows_of.rows(each.latest) for each in given]
     sections = [
         comparisons.section((given[0].name, given[0].sessions), (each.name, each.sessions), question, f"c{number}")
         for number, each in enumerate(given[1:], 1)
@@ -86,7 +86,7 @@ def _joined(given: Sequence[Given]) -> Given:
     return Given(f"{len(sessions)} results", tuple(sessions), is_directory=True)
 
 
-def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Section]:
+def _single(given: Given, shown: Sequence[SummaryRow], pictures: int) -> list[Section]:
     """The sections of a page about one result: the answer first, everything else below it."""
     parts = _parts(given.latest, shown, "r", pictures)
     answer: list[Block] = [block for block in parts if not isinstance(block, Section)]
@@ -103,7 +103,7 @@ def _single(given: Given, shown: Sequence[ShownRow], pictures: int) -> list[Sect
     return [Section("Results", tuple(answer), "results"), *(block for block in parts if isinstance(block, Section))]
 
 
-def _several(given: Given, shown: Sequence[ShownRow], number: int, pictures: int) -> Section:
+def _several(given: Given, shown: Sequence[SummaryRow], number: int, pictures: int) -> Section:
     parts = _parts(given.latest, shown, f"r{number}", pictures)
     search = given.sessions[-1].result
     if search.tuning is not None:
@@ -123,7 +123,7 @@ def _which(given: Given) -> Lines:
     return lines(f"The latest of {len(given.sessions)} sessions: {latest.path}, {latest.result.created}.")
 
 
-def _parts(result: Result, shown: Sequence[ShownRow], mark: str, pictures: int) -> list[Block]:
+def _parts(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
     """The answer, then the sections that explain it."""
     found = summary.answer(result, shown)
     drawn = ratios.plot(ratios.of_result(result))
@@ -160,7 +160,7 @@ def _title(given: Sequence[Given]) -> str:
     return f"Inference benchmark: {', '.join(names)}" if names else "Inference benchmark"
 
 
-def _subtitle(given: Sequence[Given], shown: Sequence[Sequence[ShownRow]]) -> str:
+def _subtitle(given: Sequence[Given], shown: Sequence[Sequence[SummaryRow]]) -> str:
     machines = dict.fromkeys(filter(None, (differences.machine(rows) for rows in shown if rows)))
     days = sorted({session.result.created[:10] for each in given for session in each.sessions})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

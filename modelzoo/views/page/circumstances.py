@@ -13,7 +13,8 @@ from modelzoo.records.design import Design, Ending
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport
-from modelzoo.views.differences import ShownRow, by_workload, short_names
+from modelzoo.results.summary import SummaryRow
+from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.doctor import library_rows, machine_rows
 
 _OF_THE_MOMENT = ("clock",)
@@ -52,15 +53,15 @@ def machine(result: Result) -> list[Block]:
     return found
 
 
-def settings(shown: Sequence[ShownRow]) -> list[Block]:
+def settings(shown: Sequence[SummaryRow]) -> list[Block]:
     """Return how each setting was resolved, and which weights, inputs and variables it had."""
     found = [
-        (name, each, next((run.report for run in each.runs if run.report is not None), None))
+        (name, each, each.first)
         for every in by_workload(shown).values()
         for name, each in zip(short_names(every), every)
     ]
     columns = (
-        Column("workload", tuple(each.row.workload for _, each, _ in found)),
+        Column("workload", tuple(each.workload for _, each, _ in found)),
         Column("setting", tuple(name for name, _, _ in found)),
         Column("batch", tuple(_open(each.setting.batch) for _, each, _ in found), True),
         Column("threads", tuple(_open(each.setting.threads) for _, each, _ in found), True),
@@ -78,7 +79,7 @@ def settings(shown: Sequence[ShownRow]) -> list[Block]:
     return [Table("Settings as they ran", columns, Text(note))] if found else []
 
 
-def plan(result: Result, shown: Sequence[ShownRow]) -> list[Block]:
+def plan(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
     """Return how many processes there were, how long each sampled, and why no more were started."""
     found = by_workload(shown)
     if not found:

@@ -68,8 +68,8 @@ def section(name: str, sessions: Sequence[StoredResult], mark: str) -> Section:
 def _levels(name: str, result: Result) -> list[SessionLevel]:
     """What one session measured."""
     found = []
-    for row, runs in zip(summary.rows(result), result.groups().values()):
-        report = next((run.report for run in runs if run.report is not None), None)
+    for row in summary.rows(result):
+        report = row.first
         if row.latency is not None and report is not None:
             machine = report.machine_fingerprint or report.machine.cpu
             found.append(

@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from modelzoo.document import Block, Details, lines
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.profile import Profile
+from modelzoo.results.summary import SummaryRow
 from modelzoo.views import kernel_tables
-from modelzoo.views.differences import ShownRow, short_names
+from modelzoo.views.differences import short_names
 
 
-def evidence_of(each: ShownRow) -> Evidence | None:
+def evidence_of(each: SummaryRow) -> Evidence | None:
     """Return the evidence of the first process of a setting that was audited in full."""
-    reports = [run.report for run in each.runs if run.report is not None]
-    return next((report.evidence for report in reports if report.evidence is not None), None)
+    return next((report.evidence for report in each.reports if report.evidence is not None), None)
 
 
-def profile_of(each: ShownRow) -> Profile | None:
+def profile_of(each: SummaryRow) -> Profile | None:
     """Return the profile of the first process of a setting that has one."""
-    reports = [run.report for run in each.runs if run.report is not None]
-    return next((report.profile for report in reports if report.profile is not None), None)
+    return next((report.profile for report in each.reports if report.profile is not None), None)
 
 
-def kernel_details(shown: Sequence[ShownRow]) -> list[Block]:
+def kernel_details(shown: Sequence[SummaryRow]) -> list[Block]:
     """Return the tables of the kernels of each setting of one workload that was audited."""
     found: list[Block] = []
     for name, each in zip(short_names(shown), shown):
@@ -35,7 +34,7 @@ def kernel_details(shown: Sequence[ShownRow]) -> list[Block]:
     return found
 
 
-def operator_details(shown: Sequence[ShownRow]) -> list[Block]:
+def operator_details(shown: Sequence[SummaryRow]) -> list[Block]:
     """Return the profile of each setting of one workload that has one."""
     found: list[Block] = []
     for name, each in zip(short_names(shown), shown):

@@ -8,14 +8,14 @@ from modelzoo.document import Block, Column, Notices, Table, lines, named
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import adjustment
-from modelzoo.results.summary import validity_text
+from modelzoo.results.summary import SummaryRow
 from modelzoo.views import findings, results_table
-from modelzoo.views.differences import ShownRow
+from modelzoo.views.results_table import validity_detail, validity_text
 from modelzoo.views.run import conditions
 from modelzoo.warning import Severity
 
 
-def answer(result: Result, shown: Sequence[ShownRow]) -> list[Block]:
+def answer(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
     """Return the answer: a sentence for each workload, the verdicts, and what failed or invalidates a number."""
     found: list[Block] = []
     said = [*findings.sentences(shown).items(), *_judged_only(result, shown)]
@@ -37,7 +37,7 @@ def answer(result: Result, shown: Sequence[ShownRow]) -> list[Block]:
     return found
 
 
-def verdicts(shown: Sequence[ShownRow]) -> Table:
+def verdicts(shown: Sequence[SummaryRow]) -> Table:
     """Return the table of the call as printed."""
     table = results_table.table(shown)
     found = table.columns
@@ -51,9 +51,9 @@ def _rank(column: Column) -> int:
     return 0 if column.title == "verdict" else 1 if column.title.startswith("speedup") else 2
 
 
-def _judged_only(result: Result, shown: Sequence[ShownRow]) -> list[tuple[str, str]]:
+def _judged_only(result: Result, shown: Sequence[SummaryRow]) -> list[tuple[str, str]]:
     """The judgements of workloads that were not timed."""
-    timed = {each.row.workload for each in shown}
+    timed = {each.workload for each in shown}
     found = []
     for entry in result.validity:
         if entry.workload in timed:
@@ -61,17 +61,16 @@ def _judged_only(result: Result, shown: Sequence[ShownRow]) -> list[tuple[str, s
         if entry.report is None:
             found.append((entry.workload, f"predictions could not be judged: {entry.error or 'no reason is known'}"))
         else:
-            verdict, detail = validity_text(entry)
-            found.append((entry.workload, f"predictions of {result.label(entry.group)} {verdict} ({detail})"))
+            judged = f"{validity_text(entry)} ({validity_detail(entry)})"
+            found.append((entry.workload, f"predictions of {result.label(entry.group)} {judged}"))
     return found
 
 
-def _named(column: Column, shown: Sequence[ShownRow]) -> Column:
+def _named(column: Column, shown: Sequence[SummaryRow]) -> Column:
     """A column of the table; every row has the name of its workload, and the baseline has no empty cell."""
-    rows = [each.row for each in shown]
     if column.title == "workload":
-        return replace(column, cells=tuple(row.workload for row in rows))
+        return replace(column, cells=tuple(row.workload for row in shown))
     if column.title == "verdict":
-        cells = zip(rows, column.cells)
+        cells = zip(shown, column.cells)
         return replace(column, cells=tuple("baseline" if row.is_baseline else cell for row, cell in cells))
     return column

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from modelzoo import stats
 from modelzoo.document import Block, Column, Details, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, capitalized, seconds
 from modelzoo.records.run import Result
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, stages
-from modelzoo.views.differences import ShownRow, short_names
+from modelzoo.views.differences import short_names
 from modelzoo.views.page import kernels, predictions
 from modelzoo.views.plots import kernels as kernel_plot
 from modelzoo.views.plots import processes, samples
@@ -20,7 +21,7 @@ from modelzoo.views.plots.plot import Plot
 PERCENTILES = ("p50", "p90", "p95", "p99")
 
 
-def section(result: Result, workload: str, shown: Sequence[ShownRow], mark: str, pictures: int) -> Section:
+def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: str, pictures: int) -> Section:
     """Return the section of ``workload``.
 
     Args:
@@ -47,20 +48,20 @@ def section(result: Result, workload: str, shown: Sequence[ShownRow], mark: str,
     return Section(workload, tuple(found), mark)
 
 
-def _processes_plot(shown: Sequence[ShownRow]) -> Plot | None:
-    found = [processes.series(e.row.label, [e.runs], e.row.latency) for e in shown if e.row.latency is not None]
-    return processes.plot(processes.Processes(shown[0].row.workload, tuple(found)))
+def _processes_plot(shown: Sequence[SummaryRow]) -> Plot | None:
+    found = [processes.series(e.label, [e.runs], e.latency) for e in shown if e.latency is not None]
+    return processes.plot(processes.Processes(shown[0].workload, tuple(found)))
 
 
-def _samples_plot(shown: Sequence[ShownRow]) -> Plot | None:
-    found = [series for each in shown if (series := samples.series(each.row.label, each.runs)) is not None]
-    return samples.plot(samples.Samples(shown[0].row.workload, tuple(found)))
+def _samples_plot(shown: Sequence[SummaryRow]) -> Plot | None:
+    found = [series for each in shown if (series := samples.series(each.label, each.runs)) is not None]
+    return samples.plot(samples.Samples(shown[0].workload, tuple(found)))
 
 
-def _kernels_plot(shown: Sequence[ShownRow]) -> Plot | None:
-    audits = [(each.row.label, kernels.evidence_of(each)) for each in shown]
+def _kernels_plot(shown: Sequence[SummaryRow]) -> Plot | None:
+    audits = [(each.label, kernels.evidence_of(each)) for each in shown]
     found = [kernel_plot.bar(label, evidence) for label, evidence in audits if evidence is not None]
-    return kernel_plot.plot(kernel_plot.Kernels(shown[0].row.workload, tuple(found)))
+    return kernel_plot.plot(kernel_plot.Kernels(shown[0].workload, tuple(found)))
 
 
 def _stages(result: Result, workload: str, mark: str) -> list[Block]:
@@ -79,7 +80,7 @@ def _full_sentences(found: Sequence[str]) -> str:
     return "\n".join(f"{capitalized(each)}." for each in found)
 
 
-def _kernels(shown: Sequence[ShownRow], mark: str) -> list[Block]:
+def _kernels(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
     plot = _kernels_plot(shown)
     shares: list[Block] = [plot.figure(f"{mark}-kernels")] if plot is not None else []
     shares += kernels.kernel_details(shown)
@@ -92,18 +93,19 @@ def _kernels(shown: Sequence[ShownRow], mark: str) -> list[Block]:
     return [*found, Section("Operators", tuple(operators))]
 
 
-def _measured(shown: Sequence[ShownRow]) -> Table:
+def _measured(rows: Sequence[SummaryRow]) -> Table:
     """What was measured of each setting besides its level."""
-    rows = [each.row for each in shown]
-    title = next((run.report.title for each in shown for run in each.runs if run.report is not None), "")
-    found = [Column("setting", tuple(short_names(shown)))]
+    title = next((report.title for row in rows for report in row.reports), "")
+    found = [Column("setting", tuple(short_names(rows)))]
+    percentiles = [stats.percentiles(row.samples) for row in rows]
     for name in PERCENTILES:
-        if any(name in row.percentiles for row in rows):
-            found.append(Column(name, tuple(_percentile(row, name) for row in rows), True))
+        values = [each.get(name) for each in percentiles]
+        if any(value is not None for value in values):
+            found.append(Column(name, tuple(map(seconds, values)), True))
     found += [
         Column("first call", tuple(seconds(row.cold_start) for row in rows), True),
         Column("processes", tuple(_processes(row) for row in rows), True),
-        Column("samples", tuple(f"{row.samples:,}" for row in rows), True),
+        Column("samples", tuple(f"{len(row.samples):,}" for row in rows), True),
         Column("peak memory", tuple(_memory(row) for row in rows), True),
     ]
     if any(row.compile_seconds is not None for row in rows):
@@ -112,16 +114,12 @@ def _measured(shown: Sequence[ShownRow]) -> Table:
     return Table(title or "Measurements", tuple(found), Text(note))
 
 
-def _said(shown: Sequence[ShownRow]) -> list[Block]:
+def _said(shown: Sequence[SummaryRow]) -> list[Block]:
     """The details of each setting in sentences: proof, verdict, canary, ceiling."""
     return [
         Details(f"Details of {name}", (lines(*details.detail_lines(each)),))
         for name, each in zip(short_names(shown), shown)
     ]
-
-
-def _percentile(row: SummaryRow, name: str) -> str:
-    return seconds(row.percentiles[name]) if name in row.percentiles else MISSING
 
 
 def _processes(row: SummaryRow) -> str:

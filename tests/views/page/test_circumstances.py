@@ -11,7 +11,6 @@ from modelzoo.records.run import EnvironmentChanges, Result
 from modelzoo.records.session import Session
 from modelzoo.results import summary
 from modelzoo.setting import Setting
-from modelzoo.views.differences import shown_rows
 from modelzoo.views.page import circumstances
 
 
@@ -33,7 +32,7 @@ def test_settings_name_weights_inputs_variables_and_switches() -> None:
         make([1.0], inputs_digest="0123456789abcdef", environment=changes, switches=("deterministic",)),
         make(None, setting=Setting(batch=3), group=1, error="died"),
     )
-    [table] = circumstances.settings(shown_rows(result, summary.rows(result)))
+    [table] = circumstances.settings(summary.rows(result))
     assert isinstance(table, Table)
     first, second = table.rows
     assert first[2:4] == ("4", "1")
@@ -46,7 +45,7 @@ def test_the_plan_says_how_it_ended() -> None:
     """Rounds, processes, seconds, and why there were no more."""
     result = result_of(*(make([0.5, 0.5], round=i) for i in range(3)))
     result = result.plus_design(Design("toy", 0.05, ending=Ending.PRECISE))
-    [table] = circumstances.plan(result, shown_rows(result, summary.rows(result)))
+    [table] = circumstances.plan(result, summary.rows(result))
     assert isinstance(table, Table)
     assert table.rows == [("toy", "3", "3", "1.000 s", "±5.0 %", "the intervals were narrow enough")]
 

@@ -9,8 +9,8 @@ from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict, TimeShare
 from modelzoo.records.profile import OperatorRow, Profile
 from modelzoo.results import summary
+from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.views.differences import ShownRow, shown_rows
 from modelzoo.views.page import kernels
 
 PROOF = replace(
@@ -19,14 +19,14 @@ PROOF = replace(
 PROFILE = Profile(2, 0.2, (OperatorRow("aten::mm", ((2, 3), (3, 2)), 4, 0.1, 0.5),), (), None, None, ())
 
 
-def rows() -> list[ShownRow]:
+def rows() -> list[SummaryRow]:
     """fp32 in two processes, of which the second was audited and profiled, and bf16 in one that was not."""
     result = result_of(
         make([1.0]),
         make([1.0], round=1, evidence=PROOF, profile=PROFILE),
         make([1.0], setting=Setting("bf16"), group=1),
     )
-    return shown_rows(result, summary.rows(result))
+    return summary.rows(result)
 
 
 def test_the_first_audit_of_a_setting_is_shown() -> None:

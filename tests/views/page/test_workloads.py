@@ -11,13 +11,12 @@ from modelzoo.records.pipeline import MODEL
 from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY
 from modelzoo.results import store, summary
-from modelzoo.views.differences import shown_rows
 from modelzoo.views.page import workloads
 
 
 def section(result: Result, workload: str) -> Section:
     """The section of ``workload``."""
-    rows = [each for each in shown_rows(result, summary.rows(result)) if each.row.workload == workload]
+    rows = [each for each in summary.rows(result) if each.workload == workload]
     return workloads.section(result, workload, rows, "m", 8)
 
 
