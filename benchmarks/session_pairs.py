@@ -34,9 +34,9 @@ import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, table
 
 from modelzoo.comparison.basis import LEAST_STORED, Histories, read_histories
-from modelzoo.comparison.compare import Question, compare
+from modelzoo.comparison.compare import Comparison, Question, compare
 from modelzoo.comparison.levels import LEAST_OWN
-from modelzoo.comparison.model import Basis, Comparison, Metric, Outcome, Row, StoredResult
+from modelzoo.comparison.model import Basis, Metric, Outcome, Row, StoredResult
 from modelzoo.comparison.sides import make_side
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace

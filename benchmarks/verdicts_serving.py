@@ -20,7 +20,7 @@ from promises import Bound, Counted, Promise
 from queueing import lindley
 
 from modelzoo import stats
-from modelzoo.fleet.hosts import standings
+from modelzoo.fleet.hosts import host_ratios
 from modelzoo.frozen import replace
 from modelzoo.load.bracket import Bracket
 from modelzoo.load.schedule import poisson
@@ -380,7 +380,7 @@ def replay_hosts(
         known = None
         if sessions:
             known = stats.Variance(spread * rng.chisquare(sessions - 1) / (sessions - 1), sessions - 1)
-        found = standings(levels, known)
+        found = host_ratios(levels, known)
         hits += any(each is not None and each.odd for row in found for each in row)
     return Counted(hits, repetitions)
 

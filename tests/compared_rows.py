@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fake_runs import result_of
 
-from modelzoo.comparison.model import Basis, Estimate, Measured, Outcome, Row, Side, SideSetting, StoredResult
+from modelzoo.comparison.model import Basis, Estimate, Measured, Outcome, Row, Side, SideSetting, Spread, StoredResult
 from modelzoo.comparison.sides import settings_of
 from modelzoo.records.run import Result, Run
 from modelzoo.results.store import read
@@ -46,7 +46,7 @@ def row_of(
         other=other,
         base_value=levels[0],
         other_value=levels[1],
-        estimate=Estimate(first, second, interval, 0.001, Basis.ASSUMED, "assumed", spread, math.inf),
+        estimate=Estimate(first, second, interval, 0.001, (Spread(Basis.ASSUMED, 0.1, 1, 1),), spread, math.inf),
         outcome=outcome,
     )
 

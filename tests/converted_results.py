@@ -69,9 +69,20 @@ def searches(data: Any) -> Any:
     return data
 
 
-STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches]
+def fleets(data: Any) -> Any:
+    """Sentences about hosts are facts: what the sentences said cannot be read from them."""
+    for each in objects(data):
+        if "unlike" in each and "problem" in each:
+            each.pop("problem")
+            each.update(spread=None, missing=[], unlike=[])
+        if "judged_twice" in each and any(isinstance(word, str) for word in each["otherwise"]):
+            each["otherwise"] = []
+    return data
+
+
+STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches, fleets]
 """From a stored result of format 2 to one of this version, in this order."""
-OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [machines], "fleet": [machines], "exhibits": []}
+OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [machines], "fleet": [machines, fleets], "exhibits": []}
 """The same for the other records of ``generated_results.py``, by their directories."""
 
 

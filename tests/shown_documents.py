@@ -16,10 +16,11 @@ from places import DATA
 from proven_results import BF16, FP32, session_of, side
 from stored_search import TUNING, searched, with_other_weights
 
-from modelzoo.comparison.compare import Question
+from modelzoo.comparison.compare import Comparison, Question
 from modelzoo.comparison.compare import compare as compared
 from modelzoo.comparison.gate import FailOn, Gate, gate
-from modelzoo.comparison.model import Comparison, Price, Side
+from modelzoo.comparison.model import Side
+from modelzoo.comparison.prices import Price
 from modelzoo.document import Block
 from modelzoo.fleet.kinds import kinds
 from modelzoo.frozen import replace

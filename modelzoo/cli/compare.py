@@ -18,9 +18,9 @@ from modelzoo.cli.values import fraction
 from modelzoo.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from modelzoo.comparison.compare import Question
+    from modelzoo.comparison.compare import Comparison, Question
     from modelzoo.comparison.gate import FailOn, Gate
-    from modelzoo.comparison.model import Comparison, Obstacle, Side, StoredResult
+    from modelzoo.comparison.model import Obstacle, Side, StoredResult
 
 FORMATS = ("terminal", "markdown", "csv", "json", "junit")
 METRICS = ("latency", "throughput", "cold-start", "memory")

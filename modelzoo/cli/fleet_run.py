@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from modelzoo.fleet.gathering import Gathering
+    from modelzoo.records.fleet import FleetEvent
     from modelzoo.records.sharding import FleetHost
 
 COMPARISON, HOSTS = "fleet.json", "hosts"
@@ -55,12 +56,16 @@ def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Cal
     from modelzoo.fleet.gathering import measure_together
     from modelzoo.fleet.meeting import store_of
     from modelzoo.fleet.membership import membership
+    from modelzoo.views.fleet import event_text
 
     here = membership(os.environ, args.store, args.bind)
     directory, out = _directory(args), terminal.console()
 
     def say(text: str) -> None:
         out.print(text, soft_wrap=True, markup=False, highlight=False)
+
+    def on_event(event: FleetEvent) -> None:
+        say(event_text(event))
 
     if here.restarts:
         say(f"torchrun has restarted this host's process {here.restarts} times: its measurement begins anew")
@@ -74,7 +79,7 @@ def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Cal
         with store_of(here) as store:
             if here.has_store:
                 _clear(directory)
-            found = measure_together(here, store, facts, measured, directory / HOSTS, say)
+            found = measure_together(here, store, facts, measured, directory / HOSTS, on_event)
     except KeyboardInterrupt:
         print("modelzoo: interrupted" + (f"; finished runs are in {own}" if own.exists() else ""), file=sys.stderr)
         return INTERRUPTED

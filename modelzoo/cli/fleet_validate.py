@@ -103,7 +103,15 @@ class _Call:
         request = Request(work, (setting,), Plan())
         try:
             with Shards(request, judging.request, args.shard_items, lambda event: None, writer.write) as shards:
-                judged = judge_together(self._here, self._store, shards, self._files, group, args.recheck, self._say)
+                judged = judge_together(
+                    self._here,
+                    self._store,
+                    shards,
+                    self._files,
+                    group,
+                    args.recheck,
+                    lambda event: self._say(fleet.event_text(event)),
+                )
                 if judged is None or stored is None:
                     return 0
                 entry = self._conclude(work, setting, group, started, shards, judged, writer)

@@ -12,7 +12,7 @@ from modelzoo.comparison.model import SideSetting
 from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.machine.history import history_path, read_history
-from modelzoo.records.history import SessionLevel
+from modelzoo.records.history import EarlierSessions, HistoryScope, SessionLevel
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results.noise import session_spread
@@ -55,12 +55,12 @@ class Known(msgspec.Struct, frozen=True):
     Attributes:
         sessions: variance of the log level of one session.
         processes: variance of the log value of one process.
-        text: the first as a standard deviation, and what it comes from.
+        earlier: the first as a standard deviation, and what it comes from.
     """
 
     sessions: Variance
     processes: Variance
-    text: str
+    earlier: EarlierSessions
 
 
 def known(side: SideSetting, history: Sequence[SessionLevel], slope: Optional[float] = None) -> Optional[Known]:
@@ -79,16 +79,16 @@ def known(side: SideSetting, history: Sequence[SessionLevel], slope: Optional[fl
     """
     levels = history if slope is None else [_adjusted(each, slope) for each in history if each.reference]
     key = next((work_key(run.report) for runs in side.sessions for run in runs if run.report is not None), "")
-    for name, found in (
-        ("the same work", [level for level in levels if level.key.split()[0] == key]),
-        (f"{side.workload} in all settings", [level for level in levels if level.workload == side.workload]),
-        ("all workloads", levels),
+    for scope, found in (
+        (HistoryScope.SAME_WORK, [level for level in levels if level.key.split()[0] == key]),
+        (HistoryScope.WORKLOAD, [level for level in levels if level.workload == side.workload]),
+        (HistoryScope.EVERYTHING, levels),
     ):
         spread = session_spread(found)
         if spread is not None and spread.sessions >= LEAST_STORED:
             freedom = min(spread.freedom, spread.sessions - 1)
-            text = f"{100 * spread.value:.1f} % (earlier sessions of {name} on {spread.sessions} days)"
-            return Known(Variance(spread.value**2, freedom), _between_processes(found), text)
+            earlier = EarlierSessions(spread.value, spread.sessions, scope, side.workload)
+            return Known(Variance(spread.value**2, freedom), _between_processes(found), earlier)
     return None
 
 

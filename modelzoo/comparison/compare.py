@@ -10,29 +10,51 @@ import msgspec
 from modelzoo import stats
 from modelzoo.comparison import refusals
 from modelzoo.comparison.basis import ASSUMED_SPREAD, Histories
-from modelzoo.comparison.conditions import conditions
+from modelzoo.comparison.conditions import Conditions, conditions
 from modelzoo.comparison.estimate import Context, context, estimate, mean_ratio, outcomes
-from modelzoo.comparison.explanations import explanation
+from modelzoo.comparison.explanations import Explanation, explanation
 from modelzoo.comparison.levels import interval, session_levels
-from modelzoo.comparison.machines import machine_notes, row_rates, same_machine
-from modelzoo.comparison.model import (
-    Comparison,
-    Metric,
-    Obstacle,
-    Outcome,
-    Price,
-    Refusal,
-    Row,
-    Side,
-    SideSetting,
-)
+from modelzoo.comparison.machines import RowRates, machine_notes, row_rates, same_machine
+from modelzoo.comparison.model import Metric, Obstacle, Outcome, Refusal, Row, Side, SideSetting
 from modelzoo.comparison.pairing import Pair, Pairing, pairs
-from modelzoo.comparison.prices import costs
+from modelzoo.comparison.prices import Cost, Price, costs
 from modelzoo.comparison.sides import settings_of
-from modelzoo.comparison.stages import stage_rows
+from modelzoo.comparison.stages import StageRow, stage_rows
 from modelzoo.frozen import replace
 from modelzoo.records.design import Ending
 from modelzoo.records.run import Result
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A baseline and another side.
+
+    Attributes:
+        metric: what was compared.
+        base: the baseline.
+        other: the other side.
+        same_machine: whether both ran on one machine, as far as what decides its speed says.
+        rows: in the baseline's order; what only the other side has comes last.
+        mean: geometric mean of the ratios of the comparable rows, with its 95 % interval; ``None`` without such rows.
+        conditions: what is common and what differs.
+        explanations: of the rows whose sides both have profiles or audits.
+        notes: what the numbers do not say by themselves, one sentence each.
+        rates: throughput per machine, core and vCPU, of the rows for which it is known.
+        costs: of a million inferences, if prices were given.
+        stages: of the rows whose sides timed pipelines.
+    """
+
+    metric: Metric
+    base: Side
+    other: Side
+    same_machine: bool
+    rows: tuple[Row, ...]
+    mean: Optional[stats.Interval]
+    conditions: Conditions
+    explanations: tuple[Explanation, ...] = ()
+    notes: tuple[str, ...] = ()
+    rates: tuple[RowRates, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    stages: tuple[StageRow, ...] = ()
 
 
 class Question(msgspec.Struct, frozen=True):

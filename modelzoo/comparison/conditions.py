@@ -12,7 +12,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo.comparison.facts import IMPORTANCE, NONE, FactGroup
-from modelzoo.comparison.model import Conditions, Difference, Row, SideSetting
+from modelzoo.comparison.model import Row, SideSetting
 from modelzoo.records.run import Result, RunReport
 
 UNKNOWN = "unknown"
@@ -28,6 +28,31 @@ Pair = tuple[frozenset[str], frozenset[str]]
 """The baseline's values of a fact, and the other side's."""
 _UNKNOWN: frozenset[str] = frozenset()
 _NONE = frozenset({NONE})
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A condition that differs between the sides.
+
+    Attributes:
+        name: ``CPU``, ``torch``, ``variable OMP_NUM_THREADS`` ….
+        base: the baseline's value as text.
+        other: the other side's.
+        rows: names of the rows that it concerns; empty if it concerns all.
+        is_apart: whether no process of one side has a value of the other.
+    """
+
+    name: str
+    base: str
+    other: str
+    rows: tuple[str, ...] = ()
+    is_apart: bool = True
+
+
+class Conditions(msgspec.Struct, frozen=True):
+    """What the sides have in common, and what differs, the most decisive first."""
+
+    shared: tuple[tuple[str, str], ...]
+    differing: tuple[Difference, ...]
 
 
 class _Compared(msgspec.Struct, frozen=True):

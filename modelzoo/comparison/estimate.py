@@ -25,7 +25,7 @@ from modelzoo.comparison.levels import (
     log_ratio,
     session_levels,
 )
-from modelzoo.comparison.model import Basis, Estimate, Measured, Metric, Outcome, Side, SideSetting
+from modelzoo.comparison.model import Basis, Estimate, Measured, Metric, Outcome, Side, SideSetting, Spread
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import Fit, fit
 from modelzoo.stats import LogRatio, SpeedVerdict, Variance
@@ -125,21 +125,19 @@ def mean_ratio(estimates: Sequence[Estimate]) -> Optional[stats.Interval]:
     return stats.scaled(value, sum(halves) / len(halves))
 
 
-class _Spread(msgspec.Struct, frozen=True):
+class _Contribution(msgspec.Struct, frozen=True):
     """How much the sessions of one side differ, and what that makes of its variance.
 
     Attributes:
-        basis: where it comes from.
+        spread: how much they differ.
         main: what the sessions contribute to the variance of the side's mean.
         added: what its processes contribute besides.
-        text: in words.
         of_history: whether ``main`` is what the machine's history says, and not what the side's processes say.
     """
 
-    basis: Basis
+    spread: Spread
     main: Variance
     added: tuple[Variance, ...]
-    text: str
     of_history: bool = False
 
 
@@ -169,8 +167,7 @@ def _estimate(
         other=_measured(other),
         ratio=ratio.interval(),
         p_value=ratio.p_value,
-        basis=_weakest(spreads),
-        basis_text=_text(spreads),
+        spreads=tuple(each.spread for each in spreads),
         error=ratio.error,
         freedom=ratio.freedom,
     )
@@ -184,7 +181,7 @@ def _known(side: SideSetting, metric: Metric, common: Context, used: Optional[Fi
     return known(side, history, used.control.slope if used is not None else None)
 
 
-def _spreads(levels: SessionLevels, past: Optional[Known], assumed: float) -> list[_Spread]:
+def _spreads(levels: SessionLevels, past: Optional[Known], assumed: float) -> list[_Contribution]:
     """How much the sessions of a side differ: by its own, by earlier ones, or if neither says so by assumption."""
     count = levels.day_count
     guess = Variance(assumed**2, math.inf)
@@ -195,26 +192,24 @@ def _spreads(levels: SessionLevels, past: Optional[Known], assumed: float) -> li
         processes = max(processes, floor, key=_value)
     within = processes.times(levels.share_of_a_process())
     added = (within,) if few else ()
-    noise = f", and fewer than {FEW_PROCESSES} processes by {_percent(processes)}" if few else ""
+    noise = math.sqrt(processes.value) if few else None
     found = []
+
+    def spread(basis: Basis, variance: Variance) -> Spread:
+        earlier = past.earlier if past is not None and basis is Basis.HISTORY else None
+        return Spread(basis, math.sqrt(variance.value), levels.session_count, count, earlier, noise)
+
     if count >= LEAST_OWN:
         main = levels.of_days()
-        text = f"{_percent(main.times(count))} (its own sessions on {count} days){noise}"
-        found.append(_Spread(Basis.SESSIONS, main, added, text))
+        found.append(_Contribution(spread(Basis.SESSIONS, main.times(count)), main, added))
     if past is not None:
         main = past.sessions.times(1 / count)
         of_history = few or main.value >= within.value
-        found.append(_Spread(Basis.HISTORY, main if of_history else within, added, past.text + noise, of_history))
+        main = main if of_history else within
+        found.append(_Contribution(spread(Basis.HISTORY, past.sessions), main, added, of_history))
     if not found:
-        why = f"assumed; {levels.session_count} sessions of {_days(count)} do not show it"
-        assumption = "assumed" if levels.session_count == 1 else why
-        text = f"{_percent(guess)} ({assumption}){noise}"
-        found.append(_Spread(Basis.ASSUMED, guess.times(1 / count), (within,), text))
+        found.append(_Contribution(spread(Basis.ASSUMED, guess), guess.times(1 / count), (within,)))
     return found
-
-
-def _days(count: int) -> str:
-    return "one day" if count == 1 else f"{count} days"
 
 
 def _ratio(value: float, variances: Sequence[Variance]) -> LogRatio:
@@ -222,7 +217,7 @@ def _ratio(value: float, variances: Sequence[Variance]) -> LogRatio:
     return LogRatio(value, math.sqrt(whole.value), whole.freedom)
 
 
-def _main(spreads: Sequence[_Spread], common: Context) -> list[Variance]:
+def _main(spreads: Sequence[_Contribution], common: Context) -> list[Variance]:
     """What the sessions contribute.
 
     The history of one machine gives one estimate for both sides: two that are made of the same sessions do not have
@@ -240,20 +235,6 @@ def _value(variance: Variance) -> float:
 
 def _measured(levels: SessionLevels) -> Measured:
     return Measured(interval(levels), levels.session_count, levels.process_count, levels.load is not None)
-
-
-def _weakest(spreads: Sequence[_Spread]) -> Basis:
-    """The basis of the ratio: the least certain of its sides'."""
-    return max((each.basis for each in spreads), key=list(Basis).index)
-
-
-def _text(spreads: Sequence[_Spread]) -> str:
-    """Say how much sessions differ on both sides, once if it is the same."""
-    return f"sessions differ by {' and '.join(dict.fromkeys(each.text for each in spreads))}, standard deviation"
-
-
-def _percent(variance: Variance) -> str:
-    return f"{100 * math.sqrt(variance.value):.3g} %"
 
 
 def _comparison(found: Estimate) -> stats.Comparison:

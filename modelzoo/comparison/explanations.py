@@ -8,6 +8,7 @@ the operator's name.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
@@ -17,7 +18,7 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.machines import RATED, reports_of
-from modelzoo.comparison.model import Explanation, Metric, Outcome, Part, Row, SideSetting
+from modelzoo.comparison.model import Metric, Outcome, Row, SideSetting
 from modelzoo.evidence.operators import PASS_EVENT, operator_class
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.pipeline import model_times
@@ -33,6 +34,63 @@ EXPLAINED = (Outcome.FASTER, Outcome.SLOWER, Outcome.AMBIGUOUS)
 """The outcomes with a difference to explain."""
 _DISPATCH = "dispatch of products"
 _BETWEEN = "between operators"
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What one kind of operation contributes to a difference.
+
+    Attributes:
+        name: ``conv: kernels``, ``aten::copy_`` …; ``everything else`` for what is not listed.
+        base: seconds per batch; 0 if the baseline does not have it.
+        other: likewise.
+        base_kernels: the kernels in which the baseline spent most of it, as far as the evidence names them.
+        other_kernels: likewise.
+    """
+
+    name: str
+    base: float
+    other: float
+    base_kernels: tuple[str, ...] = ()
+    other_kernels: tuple[str, ...] = ()
+
+    @property
+    def change(self) -> float:
+        """Seconds per batch that the other side takes more."""
+        return self.other - self.base
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Where the difference of a row comes from.
+
+    Attributes:
+        workload: of the row.
+        label: of the row.
+        source: what the parts come from: ``audited`` or ``profiled`` passes.
+        parts: the largest change first, everything else last; they add up to the difference of these passes.
+        base_passes: number of passes that the baseline's seconds are the mean of.
+        other_passes: likewise.
+        base_timed: seconds per batch as timed without audit or profiler: the geometric mean of the processes' medians.
+        other_timed: likewise.
+    """
+
+    workload: str
+    label: str
+    source: str
+    parts: tuple[Part, ...]
+    base_passes: int
+    other_passes: int
+    base_timed: float
+    other_timed: float
+
+    @property
+    def base(self) -> float:
+        """Seconds of one of the baseline's passes."""
+        return math.fsum(part.base for part in self.parts)
+
+    @property
+    def other(self) -> float:
+        """Seconds of one of the other side's passes."""
+        return math.fsum(part.other for part in self.parts)
 
 
 class _Time(msgspec.Struct, frozen=True):

@@ -7,8 +7,9 @@ from typing import Optional
 
 import msgspec
 
+from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.estimate import worse_by_more
-from modelzoo.comparison.model import Comparison, Metric, Obstacle, Outcome
+from modelzoo.comparison.model import Metric, Obstacle, Outcome
 from modelzoo.comparison.refusals import ALLOWABLE
 
 SLOWER, MORE, AMBIGUOUS, NOT_COMPARABLE = "slower", "more", "ambiguous", "not-comparable"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Optional
 
+import msgspec
+
 from modelzoo import stats
-from modelzoo.comparison.model import Measured, Metric, Rates, Row, RowRates, Side, SideSetting
+from modelzoo.comparison.model import Measured, Metric, Row, Side, SideSetting
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import RunReport
@@ -18,6 +20,34 @@ VCPUS_PER_CORE = {"x86_64": 2, "aarch64": 1}
 
 A vCPU is usually one of the two hardware threads of an x86 core, and a whole ARM core (AWS, "Amazon EC2 User Guide",
 "Optimize CPU options", says so of its instances). Some instances have SMT switched off, so this is an assumption."""
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """The throughput of one side of a row, in items per second, with 95 % intervals.
+
+    Attributes:
+        machine: of the whole machine.
+        core: of each physical core; ``None`` if the model does not run on the CPU.
+        vcpu: of each logical CPU; ``None`` likewise.
+        extrapolated: what is assumed because the run did not use the whole machine; empty if it did.
+        assumed: what is assumed of the machine's physical cores; empty if their number is known.
+    """
+
+    machine: stats.Interval
+    core: Optional[stats.Interval]
+    vcpu: Optional[stats.Interval]
+    extrapolated: str = ""
+    assumed: str = ""
+
+
+class RowRates(msgspec.Struct, frozen=True):
+    """The throughput of both sides of a row; ``unit`` is what is counted (``images`` …)."""
+
+    workload: str
+    label: str
+    unit: str
+    base: Rates
+    other: Rates
 
 
 def machines_of(side: Side) -> frozenset[str]:

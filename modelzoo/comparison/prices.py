@@ -16,8 +16,11 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Optional
 
+import msgspec
+
+from modelzoo import stats
 from modelzoo.comparison.machines import RATED, multiplied, row_rates
-from modelzoo.comparison.model import Cost, Metric, Price, Row, Side
+from modelzoo.comparison.model import Metric, Row, Side
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.results.cost import per_million
@@ -26,6 +29,53 @@ COLUMNS = ("name", "per_hour", "currency", "date")
 """The columns of a price list, in any order; others are ignored."""
 ROLES = ("BASE", "OTHER")
 """Names that stand for the baseline, and for the other side if there is only one."""
+
+
+class Price(msgspec.Struct, frozen=True):
+    """What a machine costs.
+
+    Attributes:
+        name: of a side, or of a type of cloud instance.
+        per_hour: for the whole machine.
+        currency: as given; may be empty.
+        date: when the price was valid, ISO 8601; empty if it was given without one.
+        source: where the price is from: ``--price`` or the name of a file.
+    """
+
+    name: str
+    per_hour: float
+    currency: str = ""
+    date: str = ""
+    source: str = "--price"
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What a million inferences cost on both sides of a row, in the currency of the prices, with 95 % intervals.
+
+    Attributes:
+        workload: of the row.
+        label: of the row.
+        unit: what counts as an inference: one item of a batch (``images`` …).
+        base: on the baseline's machine.
+        other: on the other side's.
+        ratio: how many times cheaper the other side is; like the row's ratio, its interval contains what changes
+            between sessions.
+        base_price: of the baseline's machine.
+        other_price: of the other side's.
+        base_extrapolated: what is assumed because the baseline did not use the whole machine; empty if it did.
+        other_extrapolated: likewise.
+    """
+
+    workload: str
+    label: str
+    unit: str
+    base: stats.Interval
+    other: stats.Interval
+    ratio: stats.Interval
+    base_price: Price
+    other_price: Price
+    base_extrapolated: str = ""
+    other_extrapolated: str = ""
 
 
 def parse_price(text: str) -> Price:

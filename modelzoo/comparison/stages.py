@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
+import msgspec
+
 from modelzoo import stats
 from modelzoo.comparison.estimate import Context, estimate
 from modelzoo.comparison.levels import interval, session_levels
 from modelzoo.comparison.machines import reports_of
 from modelzoo.comparison.model import Metric, Row, SideSetting
-from modelzoo.comparison.stage_row import StageRow
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
 
@@ -68,3 +69,20 @@ def _watching(run: Run, name: str) -> Run:
 def _level(side: Optional[SideSetting]) -> Optional[stats.Interval]:
     levels = session_levels(side, Metric.LATENCY) if side is not None else None
     return interval(levels) if levels is not None else None
+
+
+class StageRow(msgspec.Struct, frozen=True):
+    """One stage of a row's pipelines; ``row`` is the row's index.
+
+    Attributes:
+        name: of the stage.
+        base: the baseline's seconds per batch; ``None`` if it has no such stage.
+        other: the other side's.
+        ratio: how many times faster the other side's is, with an interval as the row's; ``None`` without a comparison.
+    """
+
+    row: int
+    name: str
+    base: Optional[stats.Interval]
+    other: Optional[stats.Interval]
+    ratio: Optional[stats.Interval]

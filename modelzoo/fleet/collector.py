@@ -15,9 +15,12 @@ from modelzoo.records.fleet import (
     FLEET_PROTOCOL,
     Done,
     Finished,
+    FleetEvent,
     Joined,
     Left,
     Measured,
+    MemberEnded,
+    MemberJoined,
     Refused,
     ToHost,
     ToMember,
@@ -82,7 +85,7 @@ class Collector:
         connection: to the store, of its own.
         size: number of ranks.
         work: what they do.
-        on_event: called with a sentence when a member comes, leaves or is lost.
+        on_event: called when a member comes, leaves or is lost.
         lost_seconds: see ``LOST_SECONDS``.
         look_seconds: see ``LOOK_SECONDS``.
         gather_seconds: see ``GATHER_SECONDS``.
@@ -93,7 +96,7 @@ class Collector:
         connection: Connection,
         size: int,
         work: Work,
-        on_event: Callable[[str], None] = lambda text: None,
+        on_event: Callable[[FleetEvent], None] = lambda event: None,
         lost_seconds: float = LOST_SECONDS,
         look_seconds: float = LOOK_SECONDS,
         gather_seconds: float = GATHER_SECONDS,
@@ -166,7 +169,7 @@ class Collector:
             if reason:
                 self._refuse(number, member, reason)
             else:
-                self._on_event(f"host {message.host} (rank {message.rank}) has joined")
+                self._on_event(MemberJoined(message.host, message.rank))
             return
         if member.joined is None:
             raise InputError("a host has sent something before it joined")
@@ -208,7 +211,7 @@ class Collector:
         member.present, member.waits, member.problem = False, False, problem
         self._work.lose(number)
         if problem and member.joined is not None:
-            self._on_event(f"host {member.joined.host} (rank {member.joined.rank}) takes no part any more: {problem}")
+            self._on_event(MemberEnded(member.joined.host, member.joined.rank, problem))
 
     def _present(self) -> list[int]:
         return [number for number, member in self._members.items() if member.present]

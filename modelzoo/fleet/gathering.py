@@ -14,7 +14,19 @@ from modelzoo.fleet.member import INTERRUPTED, Link, facts_differ
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.store import StoreLostError
 from modelzoo.frozen import replace
-from modelzoo.records.fleet import Done, Finished, Joined, Left, Measure, Measured, Refused, ToMember
+from modelzoo.records.fleet import (
+    Done,
+    Finished,
+    FleetEvent,
+    HostReady,
+    Joined,
+    Left,
+    Measure,
+    Measured,
+    Refused,
+    ResultReceived,
+    ToMember,
+)
 from modelzoo.records.sharding import FleetHost
 from modelzoo.results import store
 
@@ -30,7 +42,7 @@ class Gathering:
         directory: where the results are written, as ``host-RANK.json``.
         size: number of ranks.
         facts: what all hosts must measure alike, by name.
-        on_result: called with a sentence for each.
+        on_result: called for each.
 
     Attributes:
         results: by rank. paths: their files, by rank.
@@ -41,7 +53,7 @@ class Gathering:
         directory: Path,
         size: int,
         facts: Mapping[str, str],
-        on_result: Callable[[str], None] = lambda text: None,
+        on_result: Callable[[FleetEvent], None] = lambda event: None,
     ) -> None:
         self._directory, self._size, self._facts, self._on_result = directory, size, facts, on_result
         self._ranks: dict[int, Joined] = {}
@@ -75,7 +87,7 @@ class Gathering:
             raise
         self.paths[who.rank] = path
         self._sent.add(member)
-        self._on_result(f"host {who.host} (rank {who.rank}) has measured: {path}")
+        self._on_result(ResultReceived(who.host, who.rank, str(path)))
 
     def next(self, member: int) -> Optional[ToMember]:
         return Done() if member in self._sent else Measure()
@@ -102,7 +114,7 @@ def measure_together(
     facts: Mapping[str, str],
     measure: Callable[[], Path],
     directory: Path,
-    say: Callable[[str], None] = lambda text: None,
+    on_event: Callable[[FleetEvent], None] = lambda event: None,
     times: Times = RUN_TIMES,
 ) -> Optional[tuple[Gathering, tuple[FleetHost, ...]]]:
     """Measure on this host and send the result; on the host of the store, wait for those of all others.
@@ -113,7 +125,7 @@ def measure_together(
         facts: what all hosts must measure alike, by name.
         measure: measures, and returns the file of the complete result.
         directory: where the host of the store writes all results.
-        say: told about members and results.
+        on_event: told about members and results.
 
     Returns:
         on the host of the store all results and what became of each rank; elsewhere ``None``.
@@ -122,8 +134,8 @@ def measure_together(
         StoreLostError: the host of the store does not answer.
         ModelzooError: this host could not measure; on the host of the store, all others are waited for first.
     """
-    work = Gathering(directory, here.size, facts, say)
-    collecting = collect(store_address, "run/", here.size, work, say, times) if here.has_store else None
+    work = Gathering(directory, here.size, facts, on_event)
+    collecting = collect(store_address, "run/", here.size, work, on_event, times) if here.has_store else None
     problem: Optional[ModelzooError] = None
     with joined(store_address, "run/", f"results are kept in {directory}", times) as link:
         try:
@@ -142,7 +154,7 @@ def measure_together(
         return None
     others = sorted(set(range(here.size)) - {here.rank} - set(work.results))
     if others:
-        say(f"this host is ready; waiting for the ranks {', '.join(map(str, others))}")
+        on_event(HostReady(tuple(others)))
     collecting.wait()
     return work, work.hosts(collecting.collector.hosts())
 

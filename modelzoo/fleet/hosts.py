@@ -24,7 +24,7 @@ Levels = Sequence[Optional[float]]
 
 
 @dataclass(frozen=True)
-class Standing:
+class HostRatio:
     """One host against the others, in one setting or in the mean over all.
 
     Attributes:
@@ -38,7 +38,7 @@ class Standing:
     odd: bool
 
 
-def standings(levels: Sequence[Levels], known: Optional[Variance] = None) -> list[list[Optional[Standing]]]:
+def host_ratios(levels: Sequence[Levels], known: Optional[Variance] = None) -> list[list[Optional[HostRatio]]]:
     """Compare each host with the others: in the mean over all settings, and in each setting.
 
     The first finds what slows a host as a whole, the second what concerns one setting. The p-values of each are
@@ -65,12 +65,12 @@ def standings(levels: Sequence[Levels], known: Optional[Variance] = None) -> lis
     tables: list[Sequence[Levels]] = [[means]] if len(settings) == 1 else [[means], settings]
     compared = [[_compared(column, known) for column in table] for table in tables]
     corrections = sum(any(each is not None for column in table for each in column) for table in compared)
-    found: list[list[Optional[Standing]]] = [[] for _ in levels]
+    found: list[list[Optional[HostRatio]]] = [[] for _ in levels]
     for table in compared:
         p_values = iter(holm([each.p_value for column in table for each in column if each is not None]))
         for column in table:
             for row, each in zip(found, column):
-                row.append(None if each is None else _standing(each, min(1.0, corrections * next(p_values))))
+                row.append(None if each is None else _host_ratio(each, min(1.0, corrections * next(p_values))))
     return found
 
 
@@ -79,8 +79,8 @@ def _mean(levels: Levels) -> Optional[float]:
     return fmean(known) if known else None
 
 
-def _standing(ratio: LogRatio, p_value: float) -> Standing:
-    return Standing(ratio.interval(), p_value, p_value <= 1 - VERDICT_CONFIDENCE)
+def _host_ratio(ratio: LogRatio, p_value: float) -> HostRatio:
+    return HostRatio(ratio.interval(), p_value, p_value <= 1 - VERDICT_CONFIDENCE)
 
 
 def _compared(column: Levels, known: Optional[Variance]) -> list[Optional[LogRatio]]:

@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Optional
 
-from modelzoo.comparison.basis import Histories, known, machine_of
-from modelzoo.comparison.conditions import UNKNOWN, conditions
-from modelzoo.comparison.model import Difference, Outcome, Row, Side, SideSetting, StoredResult
+from modelzoo.comparison.basis import Histories, Known, known, machine_of
+from modelzoo.comparison.conditions import UNKNOWN, Difference, conditions
+from modelzoo.comparison.model import Outcome, Row, Side, SideSetting, StoredResult
 from modelzoo.comparison.sides import settings_of
-from modelzoo.fleet.hosts import LEAST_HOSTS, Standing, pooled, standings
+from modelzoo.fleet.hosts import LEAST_HOSTS, HostRatio, host_ratios, pooled
 from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
-from modelzoo.records.hosts import HostDifference, HostKind, HostLevel
+from modelzoo.records.hosts import HostDifference, HostKind, HostLevel, NotTimed, Uncompared
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Result
 from modelzoo.results.throughput import rows
-from modelzoo.stats import Variance
 
 UNBOUNDED = 1e9
 """Stands for an infinite end of an interval, which JSON cannot express."""
@@ -94,28 +93,27 @@ def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
     machine = machine_in(members[0].result)
     names = tuple(each.host for each in members)
     if machine is None:
-        return HostKind("unknown", names, problem="nothing was measured on these hosts")
+        return HostKind("unknown", names, uncompared=Uncompared.NOT_MEASURED)
     name = f"{machine.cpu}, {machine.cores} cores"
     if len(members) < LEAST_HOSTS:
-        few = "one host" if len(members) == 1 else "two hosts"
-        return HostKind(name, names, problem=f"{few} of this kind, and it takes three to say which one is odd")
+        return HostKind(name, names, uncompared=Uncompared.FEW_HOSTS)
     of_members = [(each, _subjects(each.host, each.result)) for each in members]
     timed = [_Timed(each, found) for each, found in of_members if found]
     keys = list(dict.fromkeys(key for each in timed for key in each.subjects))
     missing = tuple(_missing(of_members, keys))
     if len(timed) < LEAST_HOSTS:
-        return HostKind(name, names, problem="fewer than three of these hosts timed anything", missing=missing)
+        return HostKind(name, names, uncompared=Uncompared.FEW_TIMED, missing=missing)
     levels = [[each.level(key) for key in keys] for each in timed]
     past = _history(timed, histories)
-    found = standings(levels, past[0] if past else None)
+    found = host_ratios(levels, past.sessions if past is not None else None)
     compared = [
-        _host_level(each.host, subject, standing)
+        _host_level(each.host, subject, of_host)
         for number, subject in enumerate(["", *keys] if len(keys) > 1 else [""])
-        for each, standing in zip(timed, (row[number] for row in found))
-        if standing is not None
+        for each, of_host in zip(timed, (row[number] for row in found))
+        if of_host is not None
     ]
     if not compared:
-        return HostKind(name, names, problem="no setting was timed on three of these hosts", missing=missing)
+        return HostKind(name, names, uncompared=Uncompared.NO_COMMON_SETTING, missing=missing)
     odd = [index for index, row in enumerate(found) if any(each is not None and each.odd for each in row)]
     whole = [key for key in keys if all(key in each.subjects for each in timed)]
     return HostKind(
@@ -123,7 +121,8 @@ def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
         names,
         levels=tuple(compared),
         differences=tuple(each for index in odd for each in _differences(timed, index)),
-        spread=_spread([fmean(each.subjects[key].level for key in whole) for each in timed], past) if whole else "",
+        spread=_spread([fmean(each.subjects[key].level for key in whole) for each in timed], past) if whole else None,
+        earlier=past.earlier if whole and past is not None else None,
         missing=missing,
     )
 
@@ -139,25 +138,25 @@ class _Timed:
         return self.subjects[key].level if key in self.subjects else None
 
 
-def _missing(members: Sequence[tuple[HostResult, Mapping[str, _Subject]]], keys: Sequence[str]) -> Iterator[str]:
-    """Say which hosts lack what others have."""
-    empty = [each.host for each, found in members if not found]
+def _missing(members: Sequence[tuple[HostResult, Mapping[str, _Subject]]], keys: Sequence[str]) -> Iterator[NotTimed]:
+    """Which hosts lack what others have."""
+    empty = tuple(each.host for each, found in members if not found)
     if empty:
-        yield f"Nothing was timed on {', '.join(empty)}."
+        yield NotTimed(empty)
     for key in keys:
-        lacking = [each.host for each, found in members if found and key not in found]
+        lacking = tuple(each.host for each, found in members if found and key not in found)
         if lacking:
-            yield f"On {', '.join(lacking)}, {key} was not timed to the end."
+            yield NotTimed(lacking, key)
 
 
-def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> str:
+def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> tuple[HostDifference, ...]:
     """What tells hosts of one kind from those of the largest kind."""
     sides = [_subjects(each[0].host, each[0].result) for each in (largest, members)]
     key = next((key for key in sides[0] if key in sides[1]), None)
     if members is largest or key is None:
-        return ""
+        return ()
     found = _apart(_row(key, sides[0][key].side, sides[1][key].side))
-    return "; ".join(f"{each.name} {each.other} instead of {each.base}" for each in found[:MOST_UNLIKE])
+    return tuple(HostDifference(members[0].host, each.name, each.other, each.base) for each in found[:MOST_UNLIKE])
 
 
 @dataclass(frozen=True)
@@ -189,25 +188,22 @@ def _levels(side: SideSetting) -> list[float]:
     return [math.log(median(run.steady)) for runs in side.sessions for run in runs if run.steady]
 
 
-def _history(hosts: Sequence[_Timed], histories: Histories) -> Optional[tuple[Variance, str]]:
-    """How much sessions of this kind of machine differed before, and what that comes from."""
+def _history(hosts: Sequence[_Timed], histories: Histories) -> Optional[Known]:
+    """How much sessions of this kind of machine differed before."""
     side = next(iter(hosts[0].subjects.values())).side
     compared = {each.host.result.created for each in hosts}  # hosts may share the directory of the history
-    found = known(side, histories.besides(machine_of(side), compared))
-    return None if found is None else (found.sessions, found.text)
+    return known(side, histories.besides(machine_of(side), compared))
 
 
-def _spread(levels: Sequence[float], past: Optional[tuple[Variance, str]]) -> str:
-    """Say by how much the hosts differ, and what besides them that rests on."""
-    found = pooled(levels, past[0] if past else None)
-    text = f"{100 * math.sqrt(found.value):.2g} %"
-    return f"{text}, with sessions that differ by {past[1]}" if past else text
+def _spread(levels: Sequence[float], past: Optional[Known]) -> float:
+    """By how much the hosts differ."""
+    return math.sqrt(pooled(levels, past.sessions if past is not None else None).value)
 
 
-def _host_level(host: HostResult, subject: str, standing: Standing) -> HostLevel:
-    ratio = standing.ratio
+def _host_level(host: HostResult, subject: str, found: HostRatio) -> HostLevel:
+    ratio = found.ratio
     high = ratio.high if math.isfinite(ratio.high) else UNBOUNDED
-    return HostLevel(host.host, host.rank, subject, ratio.value, ratio.low, high, standing.p_value, standing.odd)
+    return HostLevel(host.host, host.rank, subject, ratio.value, ratio.low, high, found.p_value, found.odd)
 
 
 def _differences(hosts: Sequence[_Timed], index: int) -> list[HostDifference]:

@@ -14,7 +14,7 @@ from modelzoo.fleet.collector import BEAT_SECONDS, GATHER_SECONDS, LOOK_SECONDS,
 from modelzoo.fleet.member import CLOSED, LONGEST_WAIT, Link
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.store import ANSWER_SECONDS, Connection, Heartbeat, Server, StoreLostError
-from modelzoo.records.fleet import Left
+from modelzoo.records.fleet import FleetEvent, Left
 
 _EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -105,7 +105,7 @@ def give_up(store: Address, prefix: str, reason: str, times: Times) -> None:
 
 
 def collect(
-    store: Address, prefix: str, size: int, work: Work, on_event: Callable[[str], None], times: Times
+    store: Address, prefix: str, size: int, work: Work, on_event: Callable[[FleetEvent], None], times: Times
 ) -> Collecting:
     """Start to serve ``size`` members, with a connection of its own."""
     connection = Connection(store, prefix, seconds=times.answer)

@@ -12,9 +12,9 @@ from modelzoo.fleet.shard_files import ShardFiles
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.fleet import Finished, Joined, Measured, ToMember
+from modelzoo.records.fleet import Finished, FleetEvent, Joined, Measured, ShardReceived, ToMember
 from modelzoo.records.run import SideReport
-from modelzoo.records.sharding import FleetHost, ShardingReport
+from modelzoo.records.sharding import FleetHost, PrecisionDifference, ShardingReport
 from modelzoo.records.shards import JudgedBy, ShardPlan
 
 MOST_NAMED = 3
@@ -29,7 +29,7 @@ class Sharding:
         files: the shards on its disk, where all others are put.
         finished: those of them that can be used, identity to session.
         again: number of shards that two members judge.
-        on_shard: called with a sentence when a shard has come.
+        on_shard: called when a shard has come.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Sharding:
         files: ShardFiles,
         finished: Mapping[str, str],
         again: int = 0,
-        on_shard: Callable[[str], None] = lambda text: None,
+        on_shard: Callable[[FleetEvent], None] = lambda event: None,
     ) -> None:
         self._plan, self._files, self._on_shard = plan, files, on_shard
         self._ledger = Ledger(plan.shards, chosen_again(len(plan.shards), again))
@@ -77,7 +77,7 @@ class Sharding:
             if stored is None or stored.by.session != result.by.session:  # its own member has written it
                 self._files.write(result)
             done = len(self._ledger.sessions)
-            self._on_shard(f"shard {done} of {len(self._plan.shards)} is finished, by {result.by.host}")
+            self._on_shard(ShardReceived(done, len(self._plan.shards), result.by.host))
             return
         first = self._files.read(result.shard)
         if first is not None:
@@ -137,21 +137,18 @@ class Sharding:
         return list(found.values())
 
 
-def proven_otherwise(judges: Sequence[JudgedBy]) -> Iterator[str]:
-    """Say whose models ran in another precision than those of the first: one metric would cover both."""
+def proven_otherwise(judges: Sequence[JudgedBy]) -> Iterator[PrecisionDifference]:
+    """Whose models ran in another precision than those of the first: one metric would cover both."""
     first = judges[0]
     for each in judges[1:]:
-        for model, there, here in (
-            ("model under test", first.tested, each.tested),
-            ("reference", first.reference, each.reference),
-        ):
-            names = {"canary": (there.canary_verdict, here.canary_verdict), "audit": (_verdict(there), _verdict(here))}
-            for name, (wanted, found) in names.items():
+        for of_reference, there, here in ((False, first.tested, each.tested), (True, first.reference, each.reference)):
+            verdicts = {
+                "canary": (there.canary_verdict, here.canary_verdict),
+                "audit": (_verdict(there), _verdict(here)),
+            }
+            for check, (wanted, found) in verdicts.items():
                 if found != wanted:
-                    yield (
-                        f"The {name} of the {model} says {_text(found)} on host {each.host}, and {_text(wanted)} on "
-                        f"host {first.host}: not all predictions have the same precision."
-                    )
+                    yield PrecisionDifference(of_reference, check, each.host, _name(found), first.host, _name(wanted))
                     break
 
 
@@ -159,5 +156,5 @@ def _verdict(side: SideReport) -> Optional[ProofVerdict]:
     return None if side.evidence is None else side.evidence.verdict
 
 
-def _text(verdict: Union[CanaryVerdict, ProofVerdict, None]) -> str:
-    return "nothing" if verdict is None else str(verdict).replace("_", " ").lower()
+def _name(verdict: Union[CanaryVerdict, ProofVerdict, None]) -> Optional[str]:
+    return None if verdict is None else str(verdict)

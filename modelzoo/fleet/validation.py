@@ -13,13 +13,11 @@ from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.shard_files import ShardFiles
 from modelzoo.fleet.sharding import Sharding
 from modelzoo.measure.shard_calls import Shards
-from modelzoo.records.fleet import Joined
+from modelzoo.records.fleet import CannotJudge, FleetEvent, Joined, ShardsFound
 from modelzoo.records.run import ValidityReport
 from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.shards import JudgedBy
 from modelzoo.records.validity import Validity
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def judge_together(
     files: ShardFiles,
     group: int = 0,
     again: int = 0,
-    say: Say = lambda text: None,
+    on_event: Callable[[FleetEvent], None] = lambda event: None,
     times: Times = Times(),  # noqa: B008 - frozen
 ) -> Optional[Judged]:
     """Take part in judging the data set of ``judging``; on the host of the store, also collect all shards.
@@ -54,7 +52,7 @@ def judge_together(
         files: the finished shards on this host's disk.
         group: index of what was asked for.
         again: number of shards that two members judge.
-        say: told about members and shards.
+        on_event: told about members and shards.
 
     Returns:
         what all members have judged on the host of the store, where every shard then is on the disk; elsewhere
@@ -67,7 +65,7 @@ def judge_together(
     kept = f"finished shards are kept in {files.directory}"
     finished = usable(judging, files)
     if finished:
-        say(f"{len(finished)} of {len(judging.plan.shards)} shards are in {files.directory} already")
+        on_event(ShardsFound(len(finished), len(judging.plan.shards), str(files.directory)))
     hello = Joined(
         rank=here.rank,
         host=here.host,
@@ -81,13 +79,13 @@ def judge_together(
         with joined(store, prefix, kept, times) as link:
             take_part(link, hello, judging, files)
         return None
-    work = Sharding(judging.plan, files, finished, again, say)
-    collecting = collect(store, prefix, here.size, work, say, times)
+    work = Sharding(judging.plan, files, finished, again, on_event)
+    collecting = collect(store, prefix, here.size, work, on_event, times)
     try:
         with joined(store, prefix, kept, times) as link:
             take_part(link, hello, judging, files)
     except ModelzooError as error:  # the others can go on without this host's worker
-        say(f"this host cannot judge any more: {error}")
+        on_event(CannotJudge(str(error)))
     collecting.wait()
     collector = collecting.collector
     return Judged(work.report(group, collector.numbers(), collector.hosts()), work.judges())

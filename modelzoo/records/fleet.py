@@ -84,6 +84,61 @@ ToMember = Union[Judge, SendShard, Measure, Done, Refused]
 """The answer to each message, but for the last."""
 
 
+class MemberJoined(msgspec.Struct, frozen=True):
+    """A member has come."""
+
+    host: str
+    rank: int
+
+
+class MemberEnded(msgspec.Struct, frozen=True):
+    """A member has left, is lost or was refused, for this reason."""
+
+    host: str
+    rank: int
+    problem: str
+
+
+class ResultReceived(msgspec.Struct, frozen=True):
+    """A host has sent what it measured, which is in this file."""
+
+    host: str
+    rank: int
+    path: str
+
+
+class HostReady(msgspec.Struct, frozen=True):
+    """The host of the store has measured, and waits for these ranks."""
+
+    awaited: tuple[int, ...]
+
+
+class ShardsFound(msgspec.Struct, frozen=True):
+    """So many of all shards were finished before, and are in this directory."""
+
+    count: int
+    shards: int
+    directory: str
+
+
+class ShardReceived(msgspec.Struct, frozen=True):
+    """Another shard was finished, by this host; it is the ``count``-th of all."""
+
+    count: int
+    shards: int
+    host: str
+
+
+class CannotJudge(msgspec.Struct, frozen=True):
+    """The worker of the host of the store has failed; the other members go on."""
+
+    problem: str
+
+
+FleetEvent = Union[MemberJoined, MemberEnded, ResultReceived, HostReady, ShardsFound, ShardReceived, CannotJudge]
+"""What the host of the store tells its user."""
+
+
 class RecordHead(msgspec.Struct, frozen=True):
     """What precedes the parts of a record in the store: its size in bytes, and its SHA-256."""
 

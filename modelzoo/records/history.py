@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Optional
 
 import msgspec
@@ -9,6 +10,30 @@ import msgspec
 from modelzoo import stats
 
 HISTORY_VERSION = 1
+
+
+class HistoryScope(str, Enum):
+    """Which of a machine's earlier sessions count."""
+
+    SAME_WORK = "the same work"
+    WORKLOAD = "the workload in all settings"
+    EVERYTHING = "all workloads"
+
+
+class EarlierSessions(msgspec.Struct, frozen=True):
+    """How much the earlier sessions of a machine differ.
+
+    Attributes:
+        deviation: standard deviation of their log levels.
+        days: number of sessions, each on another day.
+        scope: which sessions these are.
+        workload: the workload that was asked about.
+    """
+
+    deviation: float
+    days: int
+    scope: HistoryScope
+    workload: str
 
 
 class SessionLevel(msgspec.Struct, frozen=True):

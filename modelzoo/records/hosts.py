@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import Optional
+
 import msgspec
 
+from modelzoo.records.history import EarlierSessions
 from modelzoo.records.sharding import FleetHost
 
 
@@ -38,6 +42,22 @@ class HostDifference(msgspec.Struct, frozen=True):
     others: str
 
 
+class Uncompared(str, Enum):
+    """Why hosts of a kind were not compared."""
+
+    NOT_MEASURED = "nothing was measured"
+    FEW_HOSTS = "fewer than three hosts"
+    FEW_TIMED = "fewer than three were timed"
+    NO_COMMON_SETTING = "no setting was timed on three"
+
+
+class NotTimed(msgspec.Struct, frozen=True):
+    """Hosts that lack what others of their kind have; ``subject``: the workload and setting, ``None``: all of them."""
+
+    hosts: tuple[str, ...]
+    subject: Optional[str] = None
+
+
 class HostKind(msgspec.Struct, frozen=True):
     """The hosts of one kind: processor, cores, caches, memory.
 
@@ -47,20 +67,23 @@ class HostKind(msgspec.Struct, frozen=True):
         levels: each host against the others: first the means over the settings that all hosts have, then each setting;
             empty if there are fewer than three hosts.
         differences: of the odd hosts, the most decisive first.
-        missing: what was not timed on all of these hosts, a sentence each.
+        missing: what was not timed on all of these hosts.
         unlike: what tells these hosts from those of the largest kind; empty for that kind.
-        spread: standard deviation by which hosts of this kind differ, as a fraction, and what it comes from.
-        problem: why the hosts were not compared; empty if they were.
+        spread: standard deviation by which hosts of this kind differ, as a fraction; ``None`` if no setting was timed
+            on all of them.
+        earlier: the earlier sessions that it also comes from, if they are known.
+        uncompared: why the hosts were not compared; ``None`` if they were.
     """
 
     name: str
     hosts: tuple[str, ...]
     levels: tuple[HostLevel, ...] = ()
     differences: tuple[HostDifference, ...] = ()
-    spread: str = ""
-    problem: str = ""
-    missing: tuple[str, ...] = ()
-    unlike: str = ""
+    spread: Optional[float] = None
+    earlier: Optional[EarlierSessions] = None
+    uncompared: Optional[Uncompared] = None
+    missing: tuple[NotTimed, ...] = ()
+    unlike: tuple[HostDifference, ...] = ()
 
 
 class FleetComparison(msgspec.Struct, frozen=True):

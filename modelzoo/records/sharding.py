@@ -29,6 +29,24 @@ class FleetHost(msgspec.Struct, frozen=True):
     result: Optional[str] = None
 
 
+class PrecisionDifference(msgspec.Struct, frozen=True):
+    """Two processes whose proofs of the precision differ, so that their predictions do not have the same precision.
+
+    Attributes:
+        of_reference: whether it is the reference's precision, not that of the model under test.
+        check: ``canary`` or ``audit``.
+        host: of one process. verdict: what the check says there; ``None`` if it was not made.
+        first_host: of the process that judged the first shard. first_verdict: likewise.
+    """
+
+    of_reference: bool
+    check: str
+    host: str
+    verdict: Optional[str]
+    first_host: str
+    first_verdict: Optional[str]
+
+
 class ShardingReport(msgspec.Struct, frozen=True):
     """How a data set was judged by several hosts.
 
@@ -42,8 +60,7 @@ class ShardingReport(msgspec.Struct, frozen=True):
         differing: how many of those have a comparison that is not equal to the last digit.
         hosts: every member.
         processors: the processors of the hosts whose shards count.
-        otherwise: a sentence for each process whose proof of the precision is not that of the process that judged the
-            first shard.
+        otherwise: the processes whose proof of the precision is not that of the process that judged the first shard.
     """
 
     group: int
@@ -55,4 +72,4 @@ class ShardingReport(msgspec.Struct, frozen=True):
     differing: int = 0
     hosts: tuple[FleetHost, ...] = ()
     processors: tuple[str, ...] = ()
-    otherwise: tuple[str, ...] = ()
+    otherwise: tuple[PrecisionDifference, ...] = ()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.conditions import VARIES
+from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.gate import Gate
-from modelzoo.comparison.model import Basis, Comparison, Explanation, Metric, Outcome, Rates, Row, Side
+from modelzoo.comparison.machines import Rates
+from modelzoo.comparison.model import Basis, Metric, Outcome, Row, Side
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, lines, named
 from modelzoo.frozen import replace
 from modelzoo.views import compare_columns
 from modelzoo.views.compare_columns import setting_text
 from modelzoo.views.compare_explanations import passes_text
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import row_reason
+from modelzoo.views.speed import basis_text, row_reason
 
 QUANTITY = {
     Metric.LATENCY: "latency of one forward batch",
@@ -127,7 +130,7 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     by_basis: dict[str, list[str]] = {}
     for row in compared:
         if row.estimate is not None:
-            text = f"{BASIS[row.estimate.basis]}; {row.estimate.basis_text}"
+            text = f"{BASIS[row.estimate.basis]}; {basis_text(row.estimate)}"
             by_basis.setdefault(text, []).append(row_name(row))
     for text, rows in by_basis.items():
         yield f"basis{_of_rows(rows, len(compared))}: {text}."

@@ -6,19 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Callable
 
 from modelzoo import stats
-from modelzoo.comparison.model import (
-    Basis,
-    Comparison,
-    Cost,
-    Difference,
-    Explanation,
-    Metric,
-    Outcome,
-    Price,
-    Rates,
-    Row,
-    RowRates,
-)
+from modelzoo.comparison.compare import Comparison
+from modelzoo.comparison.conditions import Difference
+from modelzoo.comparison.explanations import Explanation
+from modelzoo.comparison.machines import Rates, RowRates
+from modelzoo.comparison.model import Basis, Metric, Outcome, Row
+from modelzoo.comparison.prices import Cost, Price
 from modelzoo.document import Column, Tone
 from modelzoo.formatting import MISSING, percent, seconds, significant
 from modelzoo.views.results_table import interval, ratio

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modelzoo.comparison.model import Explanation
+from modelzoo.comparison.explanations import Explanation
 from modelzoo.formatting import seconds
 from modelzoo.views.compare_columns import signed
 

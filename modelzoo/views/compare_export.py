@@ -12,20 +12,14 @@ from typing import Optional
 from xml.etree import ElementTree
 
 from modelzoo import stats
+from modelzoo.comparison.compare import Comparison
+from modelzoo.comparison.conditions import Conditions
+from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.gate import Gate
-from modelzoo.comparison.model import (
-    Comparison,
-    Conditions,
-    Cost,
-    Explanation,
-    Metric,
-    Outcome,
-    Refusal,
-    Row,
-    RowRates,
-    Side,
-)
-from modelzoo.comparison.stage_row import StageRow
+from modelzoo.comparison.machines import RowRates
+from modelzoo.comparison.model import Metric, Outcome, Refusal, Row, Side
+from modelzoo.comparison.prices import Cost
+from modelzoo.comparison.stages import StageRow
 from modelzoo.document import Column
 from modelzoo.document.delimited import csv_text
 from modelzoo.formatting import printable
@@ -34,7 +28,7 @@ from modelzoo.version import __version__
 from modelzoo.views.compare import row_name
 from modelzoo.views.compare_columns import setting_text
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import row_reason
+from modelzoo.views.speed import basis_text, row_reason
 
 FORMAT = "modelzoo-comparison/1.0"
 UNITS = {Metric.LATENCY: "s", Metric.THROUGHPUT: "items/s", Metric.COLD_START: "s", Metric.MEMORY: "bytes"}
@@ -182,7 +176,7 @@ def _row(row: Row, failures: tuple[str, ...]) -> RowSummary:
         outcome=row.outcome,
         reason=row_reason(row),
         basis=str(estimate.basis) if estimate is not None else None,
-        basis_text=estimate.basis_text if estimate is not None else "",
+        basis_text=basis_text(estimate) if estimate is not None else "",
         refused=row.refused,
         allowed=row.allowed,
         failures=failures,

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Optional
 
 from modelzoo.document import Block, Column, Table, lines
 from modelzoo.formatting import MISSING, duration, significant
-from modelzoo.records.hosts import FleetComparison, HostKind, HostLevel
+from modelzoo.records.fleet import (
+    FleetEvent,
+    HostReady,
+    MemberEnded,
+    MemberJoined,
+    ResultReceived,
+    ShardReceived,
+    ShardsFound,
+)
+from modelzoo.records.hosts import FleetComparison, HostDifference, HostKind, HostLevel, NotTimed, Uncompared
 from modelzoo.records.run import Result
-from modelzoo.records.sharding import FleetHost, ShardingReport
+from modelzoo.records.sharding import FleetHost, PrecisionDifference, ShardingReport
 from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
+from modelzoo.views.speed import earlier_text
 
 
 def sharding_document(reports: Sequence[ShardingReport]) -> list[Block]:
@@ -42,7 +53,7 @@ def sharding_notes(report: ShardingReport) -> list[str]:
     noun = f"{report.item_name}s"
     found = [
         f"{report.items} {noun} in {report.shards} shards; {report.reused} of them were finished before.",
-        *report.otherwise,
+        *map(_precision_differs, report.otherwise),
     ]
     if report.judged_twice:
         found.append(
@@ -60,6 +71,35 @@ def sharding_notes(report: ShardingReport) -> list[str]:
             "differently."
         )
     return found
+
+
+def _precision_differs(found: PrecisionDifference) -> str:
+    model = "reference" if found.of_reference else "model under test"
+    return (
+        f"The {found.check} of the {model} says {_verdict(found.verdict)} on host {found.host}, and "
+        f"{_verdict(found.first_verdict)} on host {found.first_host}: not all predictions have the same precision."
+    )
+
+
+def _verdict(verdict: Optional[str]) -> str:
+    return "nothing" if verdict is None else verdict.replace("_", " ").lower()
+
+
+def event_text(event: FleetEvent) -> str:
+    """Say what has happened in a fleet."""
+    if isinstance(event, MemberJoined):
+        return f"host {event.host} (rank {event.rank}) has joined"
+    if isinstance(event, MemberEnded):
+        return f"host {event.host} (rank {event.rank}) takes no part any more: {event.problem}"
+    if isinstance(event, ResultReceived):
+        return f"host {event.host} (rank {event.rank}) has measured: {event.path}"
+    if isinstance(event, HostReady):
+        return f"this host is ready; waiting for the ranks {', '.join(map(str, event.awaited))}"
+    if isinstance(event, ShardsFound):
+        return f"{event.count} of {event.shards} shards are in {event.directory} already"
+    if isinstance(event, ShardReceived):
+        return f"shard {event.count} of {event.shards} is finished, by {event.host}"
+    return f"this host cannot judge any more: {event.problem}"
 
 
 def _rate(host: FleetHost) -> str:
@@ -106,17 +146,18 @@ def comparison_notes(found: FleetComparison) -> list[str]:
     for kind in found.kinds:
         odd = list(dict.fromkeys(each.host for each in kind.levels if each.odd))
         notes += [odd_line(kind, host) for host in odd]
-        if kind.problem:
-            notes.append(f"{kind.name} ({', '.join(kind.hosts)}): {kind.problem}.")
+        if kind.uncompared is not None:
+            notes.append(f"{kind.name} ({', '.join(kind.hosts)}): {_uncompared(kind, kind.uncompared)}.")
         elif not odd:
             notes.append(f"{kind.name}: none of {len(dict.fromkeys(each.host for each in kind.levels))} hosts is odd.")
-        notes += kind.missing
+        notes += map(_not_timed, kind.missing)
         if kind.unlike:
-            notes.append(f"What makes {', '.join(kind.hosts)} another kind: {kind.unlike}.")
-        if kind.spread:
+            notes.append(f"What makes {', '.join(kind.hosts)} another kind: {'; '.join(map(_instead, kind.unlike))}.")
+        if kind.spread is not None:
+            earlier = f", with sessions that differ by {earlier_text(kind.earlier)}" if kind.earlier is not None else ""
             notes.append(
-                f"{kind.name}: hosts differ by {kind.spread}, standard deviation. p is corrected for all hosts and "
-                "settings (Holm); * marks a setting in which a host is odd."
+                f"{kind.name}: hosts differ by {100 * kind.spread:.2g} %{earlier}, standard deviation. p is corrected "
+                "for all hosts and settings (Holm); * marks a setting in which a host is odd."
             )
     if len(found.kinds) > 1:
         notes.append(
@@ -129,6 +170,27 @@ def comparison_notes(found: FleetComparison) -> list[str]:
         if host.restarts
     ]
     return notes
+
+
+def _uncompared(kind: HostKind, why: Uncompared) -> str:
+    count = "one host" if len(kind.hosts) == 1 else "two hosts"
+    return {
+        Uncompared.NOT_MEASURED: "nothing was measured on these hosts",
+        Uncompared.FEW_HOSTS: f"{count} of this kind, and it takes three to say which one is odd",
+        Uncompared.FEW_TIMED: "fewer than three of these hosts timed anything",
+        Uncompared.NO_COMMON_SETTING: "no setting was timed on three of these hosts",
+    }[why]
+
+
+def _not_timed(found: NotTimed) -> str:
+    hosts = ", ".join(found.hosts)
+    if found.subject is None:
+        return f"Nothing was timed on {hosts}."
+    return f"On {hosts}, {found.subject} was not timed to the end."
+
+
+def _instead(difference: HostDifference) -> str:
+    return f"{difference.name} {difference.here} instead of {difference.others}"
 
 
 def total_line(results: Sequence[Result]) -> str:
@@ -182,9 +244,7 @@ def odd_line(kind: HostKind, host: str) -> str:
     where = f" in {worst.subject}" if worst.subject else ""
     interval = ", ".join(significant(each, 2) for each in ends)
     text = f"host {host} is {significant(amount, 2)} % {direction}{where} [{interval}]"
-    differences = [
-        f"{each.name} {each.here} instead of {each.others}" for each in kind.differences if each.host == host
-    ]
+    differences = [_instead(each) for each in kind.differences if each.host == host]
     return f"{text}; {'; '.join(differences) or 'nothing that was recorded is different about it'}"
 
 

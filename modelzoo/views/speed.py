@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from modelzoo.comparison.model import Basis, Row
+from modelzoo.comparison.estimate import FEW_PROCESSES
+from modelzoo.comparison.model import Basis, Estimate, Row, Spread
 from modelzoo.formatting import duration, significant
+from modelzoo.records.history import EarlierSessions, HistoryScope
 from modelzoo.results.speed import Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outlook, SpeedVerdict, Verdict
 
@@ -18,7 +20,38 @@ def row_reason(row: Row) -> str:
     if row.verdict is None:
         return "; ".join(each.text for each in row.refused)
     is_assumed = row.estimate is not None and row.estimate.basis is Basis.ASSUMED
-    return verdict_reason(row.verdict) + (f"; {row.estimate.basis_text}" if row.estimate and is_assumed else "")
+    return verdict_reason(row.verdict) + (f"; {basis_text(row.estimate)}" if row.estimate and is_assumed else "")
+
+
+def basis_text(estimate: Estimate) -> str:
+    """``sessions differ by 10 % (assumed), standard deviation``; both sides' spread once if it is the same."""
+    return f"sessions differ by {' and '.join(dict.fromkeys(map(_spread, estimate.spreads)))}, standard deviation"
+
+
+def _spread(spread: Spread) -> str:
+    noise = ""
+    if spread.processes is not None:
+        noise = f", and fewer than {FEW_PROCESSES} processes by {100 * spread.processes:.3g} %"
+    if spread.earlier is not None:
+        return earlier_text(spread.earlier) + noise
+    days = "one day" if spread.days == 1 else f"{spread.days} days"
+    if spread.basis is Basis.SESSIONS:
+        origin = f"its own sessions on {days}"
+    elif spread.sessions == 1:
+        origin = "assumed"
+    else:
+        origin = f"assumed; {spread.sessions} sessions of {days} do not show it"
+    return f"{100 * spread.deviation:.3g} % ({origin}){noise}"
+
+
+def earlier_text(earlier: EarlierSessions) -> str:
+    """``1.6 % (earlier sessions of the same work on 5 days)``."""
+    of = {
+        HistoryScope.SAME_WORK: "the same work",
+        HistoryScope.WORKLOAD: f"{earlier.workload} in all settings",
+        HistoryScope.EVERYTHING: "all workloads",
+    }[earlier.scope]
+    return f"{100 * earlier.deviation:.1f} % (earlier sessions of {of} on {earlier.days} days)"
 
 
 def verdict_reason(verdict: Verdict) -> str:

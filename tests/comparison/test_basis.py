@@ -14,6 +14,7 @@ from modelzoo.comparison.basis import Histories, known, machine_of, read_histori
 from modelzoo.frozen import replace
 from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.history import SessionLevel
+from modelzoo.views.speed import earlier_text
 
 SIDE = side_setting(session([0.1] * 8))
 LOGS = (-0.02, -0.01, 0.0, 0.01, 0.02)
@@ -26,7 +27,7 @@ def test_five_sessions_of_the_same_work_are_enough() -> None:
     assert found is not None
     assert (found.sessions.value, found.sessions.freedom) == (pytest.approx(2.5e-4), 4)
     assert (found.processes.value, found.processes.freedom) == (pytest.approx(0.01**2 + 0.05**2 / 3), 35)
-    assert found.text == "1.6 % (earlier sessions of the same work on 5 days)"
+    assert earlier_text(found.earlier) == "1.6 % (earlier sessions of the same work on 5 days)"
 
 
 def test_four_sessions_are_too_few() -> None:
@@ -51,11 +52,11 @@ def test_sessions_of_the_workload_and_then_of_all_workloads_take_their_place() -
     found = known(SIDE, [*history(LOGS[:3]), *bf16])
     assert found is not None
     assert (found.sessions.value, found.sessions.freedom) == (pytest.approx((2e-4 + 10e-4) / 6), 4)
-    assert found.text.endswith("(earlier sessions of toy in all settings on 5 days)")
+    assert earlier_text(found.earlier).endswith("(earlier sessions of toy in all settings on 5 days)")
     elsewhere = [replace(each, workload="other") for each in bf16]
     found = known(SIDE, elsewhere)
     assert found is not None
-    assert found.text == "1.6 % (earlier sessions of all workloads on 5 days)"
+    assert earlier_text(found.earlier) == "1.6 % (earlier sessions of all workloads on 5 days)"
 
 
 def test_settings_of_the_same_sessions_add_no_degrees_of_freedom() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from places import DATA
 from record_strategies import values
 
-from modelzoo.comparison.conditions import UNKNOWN, VARIES, conditions
-from modelzoo.comparison.model import Conditions, Difference, Row, SideSetting
+from modelzoo.comparison.conditions import UNKNOWN, VARIES, Conditions, Difference, conditions
+from modelzoo.comparison.model import Row, SideSetting
 from modelzoo.frozen import replace
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import Machine

@@ -17,6 +17,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.history import SessionLevel
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt
+from modelzoo.views.speed import basis_text
 
 T4 = 2.7764451
 """97.5 % quantile of Student's t with 4 degrees of freedom."""
@@ -79,7 +80,7 @@ def test_three_days_a_side_know_their_own_variance() -> None:
     assert found.ratio.value == pytest.approx(math.exp(0.05))
     assert (found.error, found.freedom) == (pytest.approx(math.sqrt(2e-4 / 3)), pytest.approx(4))
     assert half(found) == pytest.approx(T4 * math.sqrt(2e-4 / 3))
-    assert found.basis_text == "sessions differ by 1 % (its own sessions on 3 days), standard deviation"
+    assert basis_text(found) == "sessions differ by 1 % (its own sessions on 3 days), standard deviation"
     assert (found.base.sessions, found.base.processes, found.base.is_adjusted) == (3, 24, False)
 
 
@@ -100,7 +101,7 @@ def test_sessions_of_one_day_are_one(count: int) -> None:
     found = compared(base, other)
     assert (found.basis, found.error) == (Basis.ASSUMED, pytest.approx(math.sqrt(0.02)))
     why = f"assumed; {count} sessions of one day do not show it"
-    assert found.basis_text == f"sessions differ by 10 % ({why}), standard deviation"
+    assert basis_text(found) == f"sessions differ by 10 % ({why}), standard deviation"
     assert outcome(found) is Outcome.AMBIGUOUS
     found = compared(base, other, kept=history(LOGS))
     assert (found.basis, found.error) == (Basis.HISTORY, pytest.approx(math.sqrt(2 * 2.5e-4)))
@@ -118,7 +119,7 @@ def test_fewer_sessions_take_the_variance_of_the_machines_earlier_ones() -> None
     found = compared(levels(0), levels(0, 0.02, first_day=2), kept=history(LOGS))
     assert found.basis is Basis.HISTORY
     assert (found.error, found.freedom) == (pytest.approx(math.sqrt(3.75e-4)), pytest.approx(4))
-    assert found.basis_text == (
+    assert basis_text(found) == (
         "sessions differ by 1.6 % (earlier sessions of the same work on 5 days), standard deviation"
     )
 
@@ -131,7 +132,7 @@ def test_each_machine_has_its_own_history() -> None:
     found = compared(levels(0), there, same_machine=False, kept=history(LOGS))
     assert found.basis is Basis.ASSUMED
     assert found.error == pytest.approx(math.sqrt(2.5e-4 + 0.01))
-    assert found.basis_text == (
+    assert basis_text(found) == (
         "sessions differ by 1.6 % (earlier sessions of the same work on 5 days) and 10 % (assumed), standard deviation"
     )
 
@@ -159,7 +160,7 @@ def test_an_assumption_is_marked_and_the_error_within_sessions_added() -> None:
     found = compared(wide, levels(0, first_day=2))
     assert found.basis is Basis.ASSUMED
     assert found.error == pytest.approx(math.sqrt(0.02 + 0.03**2 / 7))
-    assert found.basis_text == "sessions differ by 10 % (assumed), standard deviation"
+    assert basis_text(found) == "sessions differ by 10 % (assumed), standard deviation"
     assert outcomes([found], Metric.LATENCY)[0][1].doubt is Doubt.CHANCE
 
 
@@ -180,7 +181,7 @@ def test_few_processes_are_not_trusted_alone() -> None:
     assert compared(base, other, kept=history(LOGS)).error == pytest.approx(math.sqrt(2 * (2.5e-4 + process / 3)))
     found = compared(base, other)
     assert found.error == pytest.approx(math.sqrt(2 * (0.01 + 0.01 / 3)))
-    assert found.basis_text == (
+    assert basis_text(found) == (
         "sessions differ by 10 % (assumed), and fewer than 6 processes by 10 %, standard deviation"
     )
     enough = side([0.1] * 6), side([0.1] * 6, first_day=2)
@@ -256,7 +257,7 @@ def test_the_history_of_adjusted_levels_belongs_to_adjusted_levels() -> None:
     slow = history(LOGS, loads=[0.002 * math.exp(0.9 * log) for log in LOGS])
     adjusted = compared(base, other, kept=slow)
     assert (adjusted.basis, adjusted.base.is_adjusted) == (Basis.HISTORY, True)
-    assert "0.2 %" in adjusted.basis_text
+    assert "0.2 %" in basis_text(adjusted)
     raw = compared(base, other, kept=history(LOGS))
     assert (raw.basis, raw.base.is_adjusted) == (Basis.HISTORY, False)
     assert raw.ratio.value == pytest.approx(1 / 1.2)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from places import DATA
 
-from modelzoo.comparison.explanations import EVERYTHING_ELSE, MOST_PARTS, explanation
-from modelzoo.comparison.model import Explanation, Metric, Outcome, Row
+from modelzoo.comparison.explanations import EVERYTHING_ELSE, MOST_PARTS, Explanation, explanation
+from modelzoo.comparison.model import Metric, Outcome, Row
 from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare

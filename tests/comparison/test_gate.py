@@ -6,9 +6,9 @@ import pytest
 from fake_runs import WEIGHTS
 from proven_results import FP32, session, session_of, sessions, side
 
-from modelzoo.comparison.compare import Question, compare
+from modelzoo.comparison.compare import Comparison, Question, compare
 from modelzoo.comparison.gate import FAILED, NAMES, NOTHING, PASSED, FailOn, fits, gate
-from modelzoo.comparison.model import Comparison, Metric, Obstacle, Outcome
+from modelzoo.comparison.model import Metric, Obstacle, Outcome
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 

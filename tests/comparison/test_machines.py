@@ -12,8 +12,8 @@ from fake_runs import make
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.comparison.machines import machine_notes, multiplied, rates, row_rates, same_machine
-from modelzoo.comparison.model import Measured, Metric, Outcome, Rates
+from modelzoo.comparison.machines import Rates, machine_notes, multiplied, rates, row_rates, same_machine
+from modelzoo.comparison.model import Measured, Metric, Outcome
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.machine import Threads

@@ -11,8 +11,8 @@ from fake_runs import make
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.comparison.model import Cost, Metric, Outcome, Price
-from modelzoo.comparison.prices import costs, parse_price, parse_price_list, prices_of
+from modelzoo.comparison.model import Metric, Outcome
+from modelzoo.comparison.prices import Cost, Price, costs, parse_price, parse_price_list, prices_of
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.setting import Setting

@@ -9,7 +9,7 @@ from typing import Optional, TypeVar
 
 import pytest
 
-from modelzoo.fleet.hosts import pooled, standings
+from modelzoo.fleet.hosts import host_ratios, pooled
 from modelzoo.stats import Variance
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def test_a_slow_host_among_ten_is_named_with_its_interval() -> None:
     """10 % slower, where equal hosts differ by 1 %."""
     levels = drawn(1, 10)
     levels[3][0] += math.log(1.10)
-    found = standings(levels)
+    found = host_ratios(levels)
     assert [of(row[0]).odd for row in found] == [index == 3 for index in range(10)]
     slow = of(found[3][0]).ratio
     assert slow.low < 1.10 < slow.high
@@ -48,7 +48,7 @@ def test_a_host_that_is_slow_in_one_setting_is_found_there() -> None:
     """The mean over all settings hides it."""
     levels = drawn(2, 10, settings=4)
     levels[7][2] += math.log(1.3)
-    found = standings(levels)
+    found = host_ratios(levels)
     assert of(found[7][3]).odd
     assert not any(of(standing).odd for index, row in enumerate(found) for standing in row if index != 7)
 
@@ -57,7 +57,7 @@ def test_a_host_that_is_slow_in_one_setting_is_found_there() -> None:
 def test_equal_hosts_are_rarely_called_odd(hosts: int, settings: int) -> None:
     """In at most 2 % of all fleets, as verdicts promise: 300 fleets may show 13 (binomial, 99 %)."""
     false = sum(
-        any(of(standing).odd for row in standings(drawn(seed, hosts, settings)) for standing in row)
+        any(of(standing).odd for row in host_ratios(drawn(seed, hosts, settings)) for standing in row)
         for seed in range(300)
     )
     assert false <= 13
@@ -66,15 +66,15 @@ def test_equal_hosts_are_rarely_called_odd(hosts: int, settings: int) -> None:
 def test_three_hosts_are_told_apart_only_with_what_earlier_sessions_show() -> None:
     """One degree of freedom is not enough; twenty earlier sessions are."""
     levels = [[0.0], [0.004], [math.log(1.10)]]
-    assert not any(of(row[0]).odd for row in standings(levels))
-    found = standings(levels, Variance(0.01**2, 19))
+    assert not any(of(row[0]).odd for row in host_ratios(levels))
+    found = host_ratios(levels, Variance(0.01**2, 19))
     assert [of(row[0]).odd for row in found] == [False, False, True]
 
 
 def test_two_hosts_cannot_be_told_apart() -> None:
     """Neither is the odd one."""
     with pytest.raises(ValueError, match="2 hosts"):
-        standings([[0.0], [1.0]])
+        host_ratios([[0.0], [1.0]])
 
 
 def test_variances_are_pooled_by_their_degrees_of_freedom() -> None:
@@ -91,7 +91,7 @@ def test_a_setting_that_a_host_lacks_is_compared_among_the_others() -> None:
     levels: list[list[Optional[float]]] = [list(row) for row in drawn(3, 6, settings=3)]
     levels[5][2] = None
     levels[1][2] = of(levels[1][2]) + math.log(1.3)
-    found = standings(levels)
+    found = host_ratios(levels)
     assert found[5][3] is None
     assert [row[3] is not None and row[3].odd for row in found] == [index == 1 for index in range(6)]
     assert not any(of(row[0]).odd for row in found)
@@ -99,7 +99,7 @@ def test_a_setting_that_a_host_lacks_is_compared_among_the_others() -> None:
 
 def test_without_three_hosts_in_a_setting_nothing_is_said_about_it() -> None:
     """Nor about the mean, if there is no setting that all hosts have."""
-    found = standings([[0.0, None], [0.01, None], [None, 0.0], [0.02, 0.0]])
+    found = host_ratios([[0.0, None], [0.01, None], [None, 0.0], [0.02, 0.0]])
     assert [row[0] for row in found] == [None] * 4
     assert [row[1] is None for row in found] == [False, False, True, False]
     assert [row[2] for row in found] == [None] * 4

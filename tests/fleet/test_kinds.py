@@ -11,8 +11,8 @@ from modelzoo.fleet.kinds import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
 from modelzoo.machine.fingerprint import fingerprint
 from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.history import SessionLevel
-from modelzoo.records.hosts import FleetComparison
+from modelzoo.records.history import HistoryScope, SessionLevel
+from modelzoo.records.hosts import FleetComparison, HostDifference, Uncompared
 from modelzoo.records.machine import Machine
 from modelzoo.records.sharding import FleetHost
 from modelzoo.records.throughput import Confirmation
@@ -56,8 +56,9 @@ def test_kinds_are_told_apart_by_what_cannot_be_set() -> None:
     assert kind_of(replace(MACHINE, cpu="Neoverse-V1")) != kind_of(MACHINE)
     found = kinds([host(0, 0.1), host(1, 0.1), host(2, 0.1, replace(PERFORMANCE, cpu="Neoverse-V1"))])
     assert [each.hosts for each in found] == [("host-0", "host-1"), ("host-2",)]
-    assert "it takes three to say which one is odd" in found[0].problem
+    assert found[0].uncompared is Uncompared.FEW_HOSTS
     notes = comparison_notes(FleetComparison((), found))
+    assert "two hosts of this kind, and it takes three to say which one is odd." in notes[0]
     assert any("Hosts of different kinds are not compared" in note for note in notes)
 
 
@@ -119,7 +120,7 @@ def test_without_a_common_configuration_there_is_no_total() -> None:
 def test_hosts_that_measured_nothing_are_a_kind_of_their_own() -> None:
     """They are not compared."""
     empty = HostResult(0, "a", result_of())
-    assert kinds([empty])[0].problem == "nothing was measured on these hosts"
+    assert kinds([empty])[0].uncompared is Uncompared.NOT_MEASURED
 
 
 def test_a_setting_that_failed_on_one_host_is_compared_on_the_others() -> None:
@@ -127,7 +128,7 @@ def test_a_setting_that_failed_on_one_host_is_compared_on_the_others() -> None:
     both = [timed(rank, {"fp32": wobble(rank), "bf16": wobble(rank, 0.05)}) for rank in range(8)]
     failed = HostResult(9, "host-9", result_of(make(None, machine=PERFORMANCE)))
     (kind,) = kinds([*both, timed(8, {"fp32": wobble(8)}), failed])
-    assert not kind.problem
+    assert kind.uncompared is None
     assert {each.host for each in kind.levels} == {f"host-{rank}" for rank in range(9)}
     assert {each.host for each in kind.levels if each.subject == "toy bf16"} == {f"host-{rank}" for rank in range(8)}
     notes = comparison_notes(FleetComparison((), (kind,)))
@@ -170,7 +171,10 @@ def test_kinds_say_what_tells_them_apart() -> None:
     """One server of ten has less memory; the names of both kinds are the same."""
     large, small = (replace(PERFORMANCE, memory=size * GIB) for size in (512, 256))
     found = kinds([*(host(rank, wobble(rank), large) for rank in range(9)), host(9, 0.1, small)])
-    assert [(len(each.hosts), each.unlike) for each in found] == [(9, ""), (1, "memory 256 GiB instead of 512 GiB")]
+    assert [(len(each.hosts), each.unlike) for each in found] == [
+        (9, ()),
+        (1, (HostDifference("host-9", "memory", "256 GiB", "512 GiB"),)),
+    ]
     notes = comparison_notes(FleetComparison((), found))
     assert "What makes host-9 another kind: memory 256 GiB instead of 512 GiB." in notes
 
@@ -184,7 +188,13 @@ def test_sessions_that_are_compared_are_no_history() -> None:
     for count, is_known in ((14, False), (15, True)):
         history = tuple(replace(level, created=each, level=wobble(day)) for day, each in enumerate(dates[:count]))
         (kind,) = kinds(hosts, Histories({machine: history}))
-        assert ("earlier sessions of toy in all settings on 5 days" in kind.spread) == is_known
+        assert (kind.earlier is not None) == is_known
+    assert kind.earlier is not None
+    assert (kind.earlier.scope, kind.earlier.days) == (HistoryScope.WORKLOAD, 5)
+    assert any(
+        "earlier sessions of toy in all settings on 5 days), standard deviation" in note
+        for note in comparison_notes(FleetComparison((), (kind,)))
+    )
 
 
 def test_a_configuration_that_may_miss_the_bound_is_not_added_up() -> None:

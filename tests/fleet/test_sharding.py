@@ -326,7 +326,9 @@ def test_hosts_that_ran_another_precision_are_named() -> None:
         replace(judged(plan().shards[0], host).by, tested=side)
         for host, side in (("zoo0", active), ("zoo1", active), ("zoo2", inactive))
     ]
-    (line,) = proven_otherwise(judges)
-    assert line.startswith("The canary of the model under test says not active on host zoo2, and active on host zoo0")
-    report = ShardingReport(0, "picture", 24, 6, otherwise=(line,))
-    assert line in sharding_notes(report)
+    (found,) = proven_otherwise(judges)
+    assert (found.of_reference, found.check, found.host, found.first_host) == (False, "canary", "zoo2", "zoo0")
+    assert sharding_notes(ShardingReport(0, "picture", 24, 6, otherwise=(found,)))[1] == (
+        "The canary of the model under test says not active on host zoo2, and active on host zoo0: not all predictions "
+        "have the same precision."
+    )

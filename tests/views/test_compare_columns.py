@@ -7,9 +7,12 @@ from fake_runs import MACHINE
 from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo import stats
-from modelzoo.comparison.compare import Question, compare
-from modelzoo.comparison.model import Comparison, Difference, Explanation, Metric, Part, Price
+from modelzoo.comparison.compare import Comparison, Question, compare
+from modelzoo.comparison.conditions import Difference
+from modelzoo.comparison.explanations import Explanation, Part
+from modelzoo.comparison.model import Metric
 from modelzoo.comparison.pairing import parse_pairing
+from modelzoo.comparison.prices import Price
 from modelzoo.document import Column
 from modelzoo.frozen import replace
 from modelzoo.views import compare_columns

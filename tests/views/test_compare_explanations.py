@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.comparison.model import Explanation, Part
+from modelzoo.comparison.explanations import Explanation, Part
 from modelzoo.views.compare_explanations import passes_text
 
 

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo import formatting, stats
-from modelzoo.comparison.model import Comparison, Metric, Outcome
+from modelzoo.comparison.compare import Comparison
+from modelzoo.comparison.model import Metric, Outcome
 from modelzoo.document import Column, Text, Tone, theme
 from modelzoo.formatting import MISSING, capitalized
 from modelzoo.records.run import Result
