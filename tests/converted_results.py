@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from former_format import upgrade
 
@@ -80,7 +81,61 @@ def fleets(data: Any) -> Any:
     return data
 
 
-STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches, fleets]
+def proof_facts(data: Json) -> Json:
+    """What proves the precision, without sentences."""
+    for run in data["runs"]:
+        _evidence((run.get("report") or {}).get("evidence"))
+    for entry in data["validity"]:
+        report = entry.get("report") or {}
+        for side in (report.get("tested"), report.get("reference")):
+            if side:
+                _side(side)
+    return data
+
+
+def _evidence(found: Optional[Json]) -> None:
+    """The reason as fields; a sentence of another form has none."""
+    if not found or "line" not in found:
+        return
+    line = found.pop("line")
+    found.pop("detail")
+    found["reason"] = _other_precision(line) or _not_used(line)
+    known = {"counted": None, "seen_arithmetic": None, "known_arithmetic": None, "known_time": 1.0, "lists_all": True}
+    found["coverage"] = found.get("coverage") or known
+
+
+def _other_precision(line: str) -> Optional[Json]:
+    other = re.search(r"([a-z]+(?: and [a-z]+)*) ran in ([^:]+): ([^;)]+)", line)
+    if other is None:
+        return None
+    parts = {"classes": other[1].split(" and "), "precisions": other[2].split(", "), "kernels": other[3].split(", ")}
+    return {"type": "other precision", **parts}
+
+
+def _not_used(line: str) -> Optional[Json]:
+    allowed = re.search(r"\((.+) was allowed \S+, yet (.+?) computed in fp32", line)
+    never = re.search(r"\((.+) was never allowed \S+, (.+?) ran", line)
+    stayed = re.search(r"operands stayed in (\S+): (.+?)[;)]", line)
+    if not (allowed or never or stayed):
+        return None
+    kernels = (allowed or never or stayed)[2].split(", ")
+    library = "oneDNN" if stayed else (allowed or never)[1]
+    precision = stayed[1] if stayed else "fp32"
+    use = {"precision": precision, "kernels": kernels, "library": library}
+    return {"type": "not used", **use, "allowed": None if stayed else bool(allowed)}
+
+
+def _side(side: Json) -> None:
+    """A canary, also where only its text was stored."""
+    text = side.pop("canary_summary", "")
+    if not side.get("canary") and text:
+        checks = re.findall(r"(\w+) (\w+) \(([^)]+)\)", text)
+        operators = [{"operator": name, "error": float(error), "level": level} for name, level, error in checks]
+        side["canary"] = {"operators": operators}
+    _evidence(side.get("evidence"))
+
+
+STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches, fleets, proof_facts]
 """From a stored result of format 2 to one of this version, in this order."""
 OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [machines], "fleet": [machines, fleets], "exhibits": []}
 """The same for the other records of ``generated_results.py``, by their directories."""

@@ -16,6 +16,7 @@ from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass
 from modelzoo.records.profile import Flops
+from modelzoo.views import proof
 
 _ERRORS = {
     CanaryLevel.FP32: 2e-7,
@@ -106,3 +107,8 @@ def blas_audit(
         sbgemm=sbgemm,
         blas_calls=blas_calls,
     )
+
+
+def sentence(evidence: Evidence) -> str:
+    """The verdict with its reason, as people read it."""
+    return str(proof.audit(evidence))

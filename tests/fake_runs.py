@@ -11,7 +11,17 @@ from places import DATA
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
 from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict, OperatorCheck
-from modelzoo.records.evidence import Evidence, LogSource, ProofSource, ProofVerdict
+from modelzoo.records.evidence import (
+    ClassVerdict,
+    Coverage,
+    Evidence,
+    LogSource,
+    NotUsed,
+    OperatorClass,
+    OtherPrecision,
+    ProofSource,
+    ProofVerdict,
+)
 from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import Asked, EnvironmentChanges, Result, Run, RunReport, ValidityEntry
 from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
@@ -64,23 +74,34 @@ def canary(level: CanaryLevel) -> Canary:
     return Canary(tuple(OperatorCheck(name, ERRORS[level], level) for name in ("matmul", "linear", "conv")))
 
 
-def evidence(verdict: ProofVerdict, line: str = "", reference_share: float = 0.0) -> Evidence:
-    """Kernel evidence with this verdict and this sentence."""
+REASONS = {
+    ProofVerdict.NOT_ACTIVE: NotUsed("fp32", ("mkl sgemm",), "oneDNN", False),
+    ProofVerdict.NOT_FP32: OtherPrecision((OperatorClass.LINEAR,), ("bf16",), ("mkl gemm_bf16",)),
+}
+BF16_SHARES = {ProofVerdict.ACTIVE: 1.0, ProofVerdict.PARTLY: 0.5}
+
+
+def evidence(verdict: ProofVerdict, reference_share: float = 0.0) -> Evidence:
+    """Kernel evidence with this verdict; UNKNOWN, because nothing was counted."""
+    is_fp32 = verdict in (ProofVerdict.FP32, ProofVerdict.NOT_FP32)
+    share, counted = BF16_SHARES.get(verdict, 0.0), None if verdict is ProofVerdict.UNKNOWN else 1.0
+    decided, level = (ProofSource.BOTH,), CanaryLevel.FP32 if is_fp32 else CanaryLevel.BF16
+    ran = "fp32" if verdict in (ProofVerdict.FP32, ProofVerdict.NOT_ACTIVE) else "bf16"
+    linear = ClassVerdict(OperatorClass.LINEAR, 0.9, share, (ran,), decided, ERRORS[level], level)
     return Evidence(
-        requested="bf16",
+        requested="fp32" if is_fp32 else "bf16",
         bf16_method=None,
         verdict=verdict,
-        detail="",
-        line=line or f"evidence says {verdict}",
-        decided_by=(ProofSource.BOTH,),
+        reason=REASONS.get(verdict),
+        decided_by=decided,
         iterations=2,
         seconds=1.0,
         compute_seconds=0.9,
-        compute_bf16_share=0.0,
+        compute_bf16_share=share,
         unattributed_share=0.0,
         reference_share=reference_share,
         reference_kernels=("ref:any",) if reference_share else (),
-        classes=(),
+        classes=(linear,),
         by_implementation=(),
         by_precision=(),
         by_operator=(),
@@ -90,6 +111,7 @@ def evidence(verdict: ProofVerdict, line: str = "", reference_share: float = 0.0
         blas="",
         log_source=LogSource.RUNTIME_SWITCH,
         problems=(),
+        coverage=Coverage(1000, counted, counted, 1.0),
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Optional
+from typing import Optional, Union
 
 import msgspec
 
 from modelzoo import stats
 from modelzoo.records.history import EarlierSessions
 from modelzoo.records.run import Result, Run, ValidityEntry
+from modelzoo.results.comparable import Incomparable
+from modelzoo.results.proof import Proof
 from modelzoo.setting import Setting
 
 
@@ -71,10 +73,17 @@ class Obstacle(str, Enum):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why the two sides of a row are not comparable, in one sentence."""
+    """Why the two sides of a row are not comparable.
+
+    Attributes:
+        obstacle: what kind of reason it is.
+        text: the reason, as far as ``fact`` does not say it.
+        fact: what proves it, or does not prove the precision.
+    """
 
     obstacle: Obstacle
     text: str
+    fact: Union[Proof, Incomparable, None] = None
 
 
 class StoredResult(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from modelzoo.records.run import RunReport
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.agreement import agreement_of, other_outputs
 from modelzoo.results.comparable import not_fp32, other_weights, other_work
-from modelzoo.results.proof import NO_EVIDENCE, merged_proof
+from modelzoo.results.proof import merged_proof
 
 ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)
 """What ``--allow`` can name."""
@@ -97,8 +97,8 @@ def _of_work(mine: Sequence[RunReport], theirs: Sequence[RunReport]) -> Iterator
     if not (base.weights.sha256 and other.weights.sha256):
         yield Refusal(Obstacle.UNRECORDED, "the digest of the weights was not recorded on both sides")
     else:
-        for text in other_weights(base, other):
-            yield Refusal(Obstacle.WEIGHTS, text)
+        for weights in other_weights(base, other):
+            yield Refusal(Obstacle.WEIGHTS, "", weights)
     inputs = [{report.inputs_digest for report in reports} for reports in (mine, theirs)]
     if None in inputs[0] | inputs[1]:
         yield Refusal(Obstacle.UNRECORDED, "the digest of the inputs was not recorded on both sides")
@@ -106,8 +106,8 @@ def _of_work(mine: Sequence[RunReport], theirs: Sequence[RunReport]) -> Iterator
         yield Refusal(Obstacle.INPUTS, "the two sides ran different inputs")
     counted = [next((each for each in reports if each.counts), None) for reports in (mine, theirs)]
     if counted[0] is not None and counted[1] is not None:
-        for text in other_work(counted[0], counted[1]):
-            yield Refusal(Obstacle.WORK, text)
+        for work in other_work(counted[0], counted[1]):
+            yield Refusal(Obstacle.WORK, "", work)
     elif _is_same_work(mine, counted[0]) or _is_same_work(theirs, counted[1]):
         return
     elif counted[0] is not None or counted[1] is not None:
@@ -143,16 +143,15 @@ def _of_side(side: SideSetting, name: str) -> Iterator[Refusal]:
 def _precision(side: SideSetting, name: str, reports: Sequence[RunReport]) -> Optional[Refusal]:
     """That a side did not run in its precision, or that nothing proves that it did."""
     proof = merged_proof(reports)
-    sentence = proof.sentence or NO_EVIDENCE
     if side.asked.precision == "fp32":
-        contrary = next((text for report in reports for text in not_fp32(report)), "")
-        if contrary:
-            return Refusal(Obstacle.UNPROVEN, f"{name} is {contrary}")
+        contrary = next((shown for report in reports for shown in not_fp32(report)), None)
+        if contrary is not None:
+            return Refusal(Obstacle.UNPROVEN, f"{name} is ", contrary)
         if proof.verdict is ProofVerdict.FP32:
             return None
-        return Refusal(Obstacle.UNPROVEN, f"fp32 is not proven on {name}: {sentence}")
+        return Refusal(Obstacle.UNPROVEN, f"fp32 is not proven on {name}: ", proof)
     if proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
         return None
     if proof.verdict is ProofVerdict.NOT_ACTIVE:
-        return Refusal(Obstacle.INACTIVE, f"{side.asked.precision} is not active on {name}: {sentence}")
-    return Refusal(Obstacle.UNPROVEN, f"{side.asked.precision} is not proven on {name}: {sentence}")
+        return Refusal(Obstacle.INACTIVE, f"{side.asked.precision} is not active on {name}: ", proof)
+    return Refusal(Obstacle.UNPROVEN, f"{side.asked.precision} is not proven on {name}: ", proof)

@@ -70,14 +70,8 @@ def coverage(
         uncounted=uncounted,
         unexplained=tuple(unexplained),
         unread=unread,
+        lists_all=lists_all,
     )
-
-
-def is_enough(found: Coverage, *, needs_arithmetic: bool = True) -> bool:
-    """Return whether so much is known that the precision of the whole pass can be called proven."""
-    is_counted = found.known_arithmetic is not None and found.known_arithmetic >= KNOWN_SHARE and not found.uncounted
-    has_gaps = bool(found.unexplained or found.unread)
-    return (is_counted or not needs_arithmetic) and found.known_time >= KNOWN_SHARE and not has_gaps
 
 
 def can_be_compared(parts: Sequence[AttributedTime], counted: Flops | None) -> bool:

@@ -76,8 +76,8 @@ def side_report(loaded: LoadedPredictor, inputs: Inputs) -> SideReport:
     return SideReport(
         setting=loaded.setting,
         canary_verdict=None if canary is None else canary.verdict(loaded.setting.precision),
-        canary_summary=(loaded.canary_problem or "") if canary is None else canary.summary,
         canary=canary,
+        canary_problem=loaded.canary_problem,
         evidence=evidence,
         evidence_problem=problem,
     )

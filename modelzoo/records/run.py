@@ -94,16 +94,16 @@ class SideReport(msgspec.Struct, frozen=True):
     Attributes:
         setting: as resolved.
         canary_verdict: what the canary shows.
-        canary_summary: the canary's errors as text.
         canary: the operators' errors against fp64.
+        canary_problem: why there is no canary.
         evidence: which kernels ran in which precision.
         evidence_problem: why there is no evidence.
     """
 
     setting: Optional[ResolvedSetting] = None
     canary_verdict: Optional[CanaryVerdict] = None
-    canary_summary: str = ""
     canary: Optional[Canary] = None
+    canary_problem: Optional[str] = None
     evidence: Optional[Evidence] = None
     evidence_problem: Optional[str] = None
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Optional, Union
 
-from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.canary import Canary, CanaryVerdict
+from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Run, RunReport
 from modelzoo.results.agreement import other_outputs
 from modelzoo.setting import Setting
@@ -15,8 +18,35 @@ WORK_DIFFERENCE = 0.25
 few boxes across a threshold, but not a quarter of them."""
 
 
-def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> str:
-    """Return why a speedup over ``baseline`` would be meaningless; empty if it is meaningful.
+class Different(Enum):
+    """What two sides must have in common, and do not."""
+
+    DECLARATION = "workload.py"
+    WEIGHTS = "weights"
+
+
+@dataclass(frozen=True)
+class OtherWork:
+    """Two sides found different numbers of something.
+
+    Attributes:
+        name: what was counted.
+        base: number on the side of the baseline.
+        other: number on the other side.
+    """
+
+    name: str
+    base: float
+    other: float
+
+
+Incomparable = Union[Canary, Evidence, str, Different, OtherWork]
+"""Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, other
+outputs than torch's, or other work."""
+
+
+def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> Optional[Incomparable]:
+    """Return why a speedup over ``baseline`` would be meaningless; ``None`` if it is meaningful.
 
     Every process of the baseline must have run in its precision, and an engine must compute the same as torch. The
     sides of each round must have used the same
@@ -25,13 +55,13 @@ def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> str:
     """
     base = {run.round: run.report for run in baseline if run.report is not None}
     own = {run.round: run.report for run in runs if run.report is not None}
-    reasons = [f"the fp32 baseline is {reason}" for report in base.values() for reason in not_fp32(report)]
-    reasons += filter(None, (other_outputs(list(side.values())) for side in (base, own)))
+    reasons: list[Optional[Incomparable]] = [shown for report in base.values() for shown in not_fp32(report)]
+    reasons += (other_outputs(list(side.values())) for side in (base, own))
     if baseline and runs and _work(baseline[0].asked) == _work(runs[0].asked):
         for number in sorted(set(base) & set(own)):
             sides = base[number], own[number]
             reasons += [*other_workload(*sides), *other_weights(*sides), *other_work(*sides)]
-    return reasons[0] if reasons else ""
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _work(asked: Setting) -> tuple[object, ...]:
@@ -39,28 +69,28 @@ def _work(asked: Setting) -> tuple[object, ...]:
     return asked.weights, asked.seed, asked.input, asked.batch, sorted(asked.options.items())
 
 
-def not_fp32(base: RunReport) -> Iterator[str]:
+def not_fp32(base: RunReport) -> Iterator[Union[Canary, Evidence]]:
     """Yield what shows that a process that was to run in fp32 did not."""
     if base.setting.precision == "fp32" and base.canary is not None and base.canary_verdict is not CanaryVerdict.FP32:
-        yield f"not fp32 according to the canary: {base.canary.summary}"
+        yield base.canary
     if base.evidence is not None and base.evidence.verdict is ProofVerdict.NOT_FP32:
-        yield f"not fp32 according to its kernels: {base.evidence.line}"
+        yield base.evidence
 
 
-def other_workload(base: RunReport, other: RunReport) -> Iterator[str]:
+def other_workload(base: RunReport, other: RunReport) -> Iterator[Different]:
     """Yield that two processes had different declarations of the workload, as two images may, if they had."""
     if None not in (base.digest, other.digest) and base.digest != other.digest:
-        yield "the two sides have different versions of workload.py"
+        yield Different.DECLARATION
 
 
-def other_weights(base: RunReport, other: RunReport) -> Iterator[str]:
+def other_weights(base: RunReport, other: RunReport) -> Iterator[Different]:
     """Yield that two processes ran different weights, if they did."""
     if base.weights.sha256 != other.weights.sha256:
-        yield "the two sides ran different weights"
+        yield Different.WEIGHTS
 
 
-def other_work(base: RunReport, other: RunReport) -> Iterator[str]:
+def other_work(base: RunReport, other: RunReport) -> Iterator[OtherWork]:
     """Yield the counts by which two processes did different amounts of work."""
     for mine, theirs in zip(base.counts, other.counts):
         if abs(theirs.value - mine.value) > WORK_DIFFERENCE * max(mine.value, theirs.value):
-            yield f"the two sides did different work: {mine.name} {mine.value:.0f} and {theirs.value:.0f}"
+            yield OtherWork(mine.name, mine.value, theirs.value)

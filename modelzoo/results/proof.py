@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, Union
 
-from modelzoo.records.canary import CanaryLevel
-from modelzoo.records.evidence import KernelDigest, ProofVerdict
+from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict
+from modelzoo.records.evidence import Evidence, KernelDigest, ProofVerdict
 from modelzoo.records.run import RunReport
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
@@ -19,8 +20,28 @@ _LEAST_FAVOURABLE_FIRST = (
     ProofVerdict.FP32,
     ProofVerdict.ACTIVE,
 )
-NO_EVIDENCE = "no kernel evidence was taken"
-NO_AUDIT = "no process was audited in full"
+
+
+@dataclass(frozen=True)
+class OtherKernels:
+    """In what a process that was not audited differs from one that was; in the shapes if all fields are empty.
+
+    Attributes:
+        kernel: the name and the precision of the kernel whose number of calls differs most.
+        calls: how often the process called it, and how often the audited one did.
+        checks: the canary's operators that ran in another precision.
+        is_listed: whether the audited process has a list of kernels.
+    """
+
+    kernel: Optional[tuple[str, str]] = None
+    calls: tuple[int, int] = (0, 0)
+    checks: tuple[str, ...] = ()
+    is_listed: bool = True
+
+
+Ground = Union[Evidence, OtherKernels, str, None]
+"""What a verdict follows from: an audit, other kernels than those of the audits, or why there was no audit, if that is
+known."""
 
 
 @dataclass(frozen=True)
@@ -28,73 +49,86 @@ class Proof:
     """The proof of one setting.
 
     Attributes:
-        canary: the verdict of the canary; ``a / b`` if the processes disagree, empty if there was no canary.
-        canary_summary: the errors of the first process with the least common verdict.
-        sentence: what the evidence says, and whether the processes disagree; why there is none, if there is none.
+        canaries: the verdicts of the canary, each once; several if the processes disagree.
+        canary: the errors of the first process with the least common verdict.
         verdict: the least favourable verdict. Only the first processes are audited; another one has their verdict if
             it ran the same kernels, and otherwise counts as ``UNKNOWN``. ``None`` if no process was audited.
+        ground: what ``verdict`` follows from.
+        verdicts: how many processes have which verdict, in the order of the processes.
+        processes: number of processes.
+        audited: how many of them were audited in full.
+        listed: how many of them have a list of kernels.
+        kernel_lists: how many of these lists are different.
         reference_share: the largest share of a process's time in reference kernels, 0 to 1.
-        warning: that the processes disagree.
     """
 
-    canary: str
-    canary_summary: str
-    sentence: str
-    verdict: Optional[ProofVerdict]
-    reference_share: float
-    warning: Optional[WarningMessage] = None
+    canaries: tuple[CanaryVerdict, ...] = ()
+    canary: Optional[Canary] = None
+    verdict: Optional[ProofVerdict] = None
+    ground: Ground = None
+    verdicts: tuple[tuple[ProofVerdict, int], ...] = ()
+    processes: int = 0
+    audited: int = 0
+    listed: int = 0
+    kernel_lists: int = 0
+    reference_share: float = 0.0
+
+    @property
+    def warning(self) -> Optional[WarningMessage]:
+        """That the processes disagree."""
+        if len(self.verdicts) < 2:
+            return None
+        counts = ", ".join(f"{count} × {verdict}" for verdict, count in self.verdicts)
+        return warning_for(WarningCode.PROOF_DIFFERS, counts=counts)
 
 
 def merged_proof(reports: Sequence[RunReport]) -> Proof:
     """Merge what the processes of one setting prove: none counts for more than another."""
-    canary, canary_summary = _canary(reports)
-    sentence, verdict, warning = _kernels(reports)
-    shares = [report.evidence.reference_share for report in reports if report.evidence is not None]
-    return Proof(canary, canary_summary, sentence, verdict, max(shares, default=0.0), warning)
-
-
-def _canary(reports: Sequence[RunReport]) -> tuple[str, str]:
-    checked = [report for report in reports if report.canary is not None and report.canary_verdict is not None]
-    if not checked:
-        return "", ""
-    verdicts = [str(report.canary_verdict) for report in checked]
-    rarest = min(range(len(checked)), key=lambda index: verdicts.count(verdicts[index]))
-    canary = checked[rarest].canary
-    return " / ".join(dict.fromkeys(verdicts)), canary.summary if canary is not None else ""
-
-
-def _kernels(reports: Sequence[RunReport]) -> tuple[str, Optional[ProofVerdict], Optional[WarningMessage]]:
+    checked = [(each.canary_verdict, each.canary) for each in reports if each.canary_verdict and each.canary]
+    counts = Counter(verdict for verdict, _ in checked)
+    _, odd = min(checked, key=lambda each: counts[each[0]], default=(None, None))
     audited = [report for report in reports if report.evidence is not None]
+    verdict, ground, verdicts = _judged(reports, audited)
+    digests = [report.kernels.sha256 for report in reports if report.kernels is not None]
+    return Proof(
+        canaries=tuple(counts),
+        canary=odd,
+        verdict=verdict,
+        ground=ground,
+        verdicts=verdicts,
+        processes=len(reports),
+        audited=len(audited),
+        listed=len(digests),
+        kernel_lists=len(set(digests)),
+        reference_share=max((each.evidence.reference_share for each in audited if each.evidence), default=0.0),
+    )
+
+
+def _judged(
+    reports: Sequence[RunReport], audited: Sequence[RunReport]
+) -> tuple[Optional[ProofVerdict], Ground, tuple[tuple[ProofVerdict, int], ...]]:
     if not audited:
-        missing = NO_AUDIT if any(report.kernels is not None for report in reports) else ""
-        return next((report.evidence_problem for report in reports if report.evidence_problem), missing), None, None
-    judged = [_judged(report, audited) for report in reports]
-    verdicts = [verdict for verdict, _ in judged]
-    worst, sentence = min(judged, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each[0]))
-    if len(set(verdicts)) == 1:
-        return sentence + _extent(reports, audited), worst, None
-    counts = ", ".join(f"{verdicts.count(each)} × {each}" for each in dict.fromkeys(verdicts))
-    return f"{sentence}; the processes disagree: {counts}", worst, warning_for(WarningCode.PROOF_DIFFERS, counts=counts)
+        return None, next((report.evidence_problem for report in reports if report.evidence_problem), None), ()
+    judged = [_process(report, audited) for report in reports]
+    verdict, ground = min(judged, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each[0]))
+    return verdict, ground, tuple(Counter(each for each, _ in judged).items())
 
 
-def _judged(report: RunReport, audited: Sequence[RunReport]) -> tuple[ProofVerdict, str]:
-    """The verdict on one process, and its reason.
+def _process(report: RunReport, audited: Sequence[RunReport]) -> tuple[ProofVerdict, Ground]:
+    """The verdict on one process, and what it follows from.
 
     A process that was not audited has the verdict of an audited one if the same kernels ran, with the same precision
     of the canary. If several did, the least favourable verdict counts.
     """
     if report.evidence is not None:
-        return report.evidence.verdict, report.evidence.line
+        return report.evidence.verdict, report.evidence
     if report.kernels is None:
-        return ProofVerdict.UNKNOWN, report.evidence_problem or NO_EVIDENCE
+        return ProofVerdict.UNKNOWN, report.evidence_problem
     alike = [each.evidence for each in audited if each.evidence is not None and _ran_the_same(report, each)]
     if alike:
-        found = min(alike, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each.verdict))
-        return found.verdict, found.line
-    return (
-        ProofVerdict.UNKNOWN,
-        f"a process that was not audited differs from those that were: {_difference(report, audited[0])}",
-    )
+        worst = min(alike, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each.verdict))
+        return worst.verdict, worst
+    return ProofVerdict.UNKNOWN, _difference(report, audited[0])
 
 
 def _ran_the_same(report: RunReport, audited: RunReport) -> bool:
@@ -111,31 +145,20 @@ def _levels(report: RunReport) -> dict[str, CanaryLevel]:
     return {check.operator: check.level for check in report.canary.operators} if report.canary is not None else {}
 
 
-def _difference(report: RunReport, audited: RunReport) -> str:
-    """Say in what ``report`` differs from ``audited``: the kernel that differs most, or the canary."""
+def _difference(report: RunReport, audited: RunReport) -> OtherKernels:
+    """In what ``report`` differs from ``audited``: the kernel that differs most, or the canary."""
     if audited.kernels is None or report.kernels is None:
-        return "the audited process has no list of kernels"
+        return OtherKernels(is_listed=False)
     here, there = _calls(report.kernels), _calls(audited.kernels)
     differing = [kernel for kernel in {**there, **here} if here.get(kernel, 0) != there.get(kernel, 0)]
     if differing:
         most = max(differing, key=lambda kernel: abs(here.get(kernel, 0) - there.get(kernel, 0)))
-        name, precision = most
-        return f"{name} ({precision}) was called {here.get(most, 0)} times, and {there.get(most, 0)} times there"
+        return OtherKernels(most, (here.get(most, 0), there.get(most, 0)))
     if report.kernels.sha256 != audited.kernels.sha256:
-        return "the same kernels ran on other shapes"
-    operators = [name for name, level in _levels(report).items() if _levels(audited).get(name) is not level]
-    return f"the precision of the canary's {', '.join(operators) or 'operators'}"
+        return OtherKernels()
+    checks = (name for name, level in _levels(report).items() if _levels(audited).get(name) is not level)
+    return OtherKernels(checks=tuple(checks) or ("operators",))
 
 
 def _calls(kernels: KernelDigest) -> dict[tuple[str, str], int]:
     return {(each.kernel, each.precision): each.count for each in kernels.kernels}
-
-
-def _extent(reports: Sequence[RunReport], audited: Sequence[RunReport]) -> str:
-    """How many processes were audited, if not all were; that all ran the same kernels, or that audited ones did not."""
-    digests = {report.kernels.sha256 for report in reports if report.kernels is not None}
-    if len(digests) > 1:
-        return "; not all processes ran the same kernels"
-    if len(audited) == len(reports) or any(report.kernels is None for report in reports):
-        return ""
-    return f"; the same kernels ran in all {len(reports)} processes, {len(audited)} of them audited in full"

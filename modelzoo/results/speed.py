@@ -17,7 +17,7 @@ from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.records.design import Ending
 from modelzoo.records.run import Result, Run
-from modelzoo.results.comparable import not_comparable
+from modelzoo.results.comparable import Incomparable, not_comparable
 from modelzoo.stats import Doubt, SpeedVerdict, Verdict
 
 BY_THEMSELVES = (Ending.FIXED, Ending.BUDGET, Ending.FAILED)
@@ -35,12 +35,12 @@ class Speed:
         ratio: time per item of the baseline over that of the setting, with its 95 % interval, which is not corrected
             for other comparisons; above 1 is faster. ``None`` if there is nothing to compare.
         verdict: the conclusion, corrected for all comparisons of the result.
-        refused: why the two are not comparable; empty if they are.
+        refused: why the two are not comparable; ``None`` if they are.
     """
 
     ratio: Optional[stats.Interval]
     verdict: Verdict
-    refused: str = ""
+    refused: Optional[Incomparable] = None
 
 
 def speeds(result: Result) -> dict[int, Speed]:
@@ -84,7 +84,7 @@ def _compared(
 ) -> Union[stats.Comparison, Speed]:
     """Compare the rounds that both sides have, or return why that is not possible."""
     refused = not_comparable(baseline, runs)
-    if refused:
+    if refused is not None:
         return Speed(None, Verdict(SpeedVerdict.REFUSED), refused)
     other, own = ({run.round: _seconds_per_item(run) for run in side if run.steady} for side in (baseline, runs))
     shared = sorted(set(other) & set(own))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Optional
 
 from modelzoo import stats
+from modelzoo.errors import WorkerError
+from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run, RunReport, ValidityEntry
 from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind
@@ -120,7 +122,7 @@ def unfit(group: int, runs: Sequence[Run], baseline: Sequence[Run]) -> Optional[
     reports = [run.report for run in runs if run.report is not None]
     if not reports:
         return None
-    if not_comparable(baseline, runs):
+    if not_comparable(baseline, runs) is not None:
         return Exclusion(group, ExclusionKind.WRONG_OUTPUTS)
     wanted = ProofVerdict.FP32 if reports[0].setting.precision == "fp32" else ProofVerdict.ACTIVE
     return None if merged_proof(reports).verdict is wanted else Exclusion(group, ExclusionKind.UNPROVEN)
@@ -143,9 +145,19 @@ def pointless(group: int, changes: set[str], probe: RunReport) -> Optional[Exclu
     return None
 
 
-def default_problem(probe: RunReport) -> str:
-    """Return why nothing can be compared with the default setting; empty if it ran in fp32 or was to run in bf16."""
-    return next(iter(not_fp32(probe)), "")
+def check_default(probe: RunReport) -> None:
+    """Check that candidates can be compared with the default setting.
+
+    Raises:
+        WorkerError: it was to run in fp32 and did not.
+    """
+    for shown_by in not_fp32(probe):
+        if isinstance(shown_by, Canary):
+            what = f"the canary: {shown_by.summary}"
+        else:
+            precisions = {precision for each in shown_by.classes for precision in each.precisions}
+            what = f"its kernels, which ran in {' and '.join(sorted(precisions))}"
+        raise WorkerError(f"the default setting is not fp32 according to {what}; nothing can be compared with it")
 
 
 def unjudgeable(probe: RunReport, has_judge: bool) -> Optional[ExclusionKind]:

@@ -91,9 +91,7 @@ class Search:
         stage = self.tuning.stage(StageKind.PROBE) or self._begin(StageKind.PROBE, (0,), 1, halving.SAMPLING_SECONDS)
         self._run_stage(stage)
         report = self._probed()
-        problem = choice.default_problem(report)
-        if problem:
-            raise WorkerError(f"the default setting is {problem}; nothing can be compared with it")
+        choice.check_default(report)
         self._exclude(self._pointless(report))
 
     def _pointless(self, report: RunReport) -> list[Exclusion]:

@@ -16,7 +16,7 @@ from modelzoo.views import compare_columns
 from modelzoo.views.compare_columns import setting_text
 from modelzoo.views.compare_explanations import passes_text
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import basis_text, row_reason
+from modelzoo.views.speed import basis_text, refusal, row_reason
 
 QUANTITY = {
     Metric.LATENCY: "latency of one forward batch",
@@ -111,9 +111,9 @@ def footnotes(comparison: Comparison) -> tuple[list[Line], dict[int, str]]:
 
 def _notes_of(row: Row) -> list[str]:
     """Why a row has no clear verdict, and what was let through."""
-    reason = [each.text for each in row.refused] or [row_reason(row)]
+    reason = [refusal(each) for each in row.refused] or [row_reason(row)]
     unclear = row.outcome in (Outcome.NOT_COMPARABLE, Outcome.AMBIGUOUS)
-    return [*(reason if unclear else ()), *(f"allowed: {each.text}" for each in row.allowed)]
+    return [*(reason if unclear else ()), *(f"allowed: {refusal(each)}" for each in row.allowed)]
 
 
 def _legend(comparison: Comparison) -> Iterator[str]:

@@ -17,7 +17,7 @@ from modelzoo.comparison.conditions import Conditions
 from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.gate import Gate
 from modelzoo.comparison.machines import RowRates
-from modelzoo.comparison.model import Metric, Outcome, Refusal, Row, Side
+from modelzoo.comparison.model import Metric, Obstacle, Outcome, Row, Side
 from modelzoo.comparison.prices import Cost
 from modelzoo.comparison.stages import StageRow
 from modelzoo.document import Column
@@ -28,7 +28,7 @@ from modelzoo.version import __version__
 from modelzoo.views.compare import row_name
 from modelzoo.views.compare_columns import setting_text
 from modelzoo.views.results_table import ratio
-from modelzoo.views.speed import basis_text, row_reason
+from modelzoo.views.speed import basis_text, refusal, row_reason
 
 FORMAT = "modelzoo-comparison/1.0"
 UNITS = {Metric.LATENCY: "s", Metric.THROUGHPUT: "items/s", Metric.COLD_START: "s", Metric.MEMORY: "bytes"}
@@ -44,6 +44,14 @@ class SideSummary:
     name: str
     paths: tuple[str, ...]
     created: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Obstruction:
+    """Why the two sides of a row are not comparable, in one sentence."""
+
+    obstacle: Obstacle
+    text: str
 
 
 @dataclass(frozen=True)
@@ -88,8 +96,8 @@ class RowSummary:
     reason: str
     basis: Optional[str]
     basis_text: str
-    refused: tuple[Refusal, ...]
-    allowed: tuple[Refusal, ...]
+    refused: tuple[Obstruction, ...]
+    allowed: tuple[Obstruction, ...]
     failures: tuple[str, ...]
 
 
@@ -177,8 +185,8 @@ def _row(row: Row, failures: tuple[str, ...]) -> RowSummary:
         reason=row_reason(row),
         basis=str(estimate.basis) if estimate is not None else None,
         basis_text=basis_text(estimate) if estimate is not None else "",
-        refused=row.refused,
-        allowed=row.allowed,
+        refused=tuple(Obstruction(each.obstacle, refusal(each)) for each in row.refused),
+        allowed=tuple(Obstruction(each.obstacle, refusal(each)) for each in row.allowed),
         failures=failures,
     )
 
@@ -261,5 +269,5 @@ def junit(judged: Judged) -> str:
 
 def _sentence(row: Row) -> str:
     shown = f" {ratio(row.estimate.ratio)}" if row.estimate is not None else ""
-    allowed = "".join(f"; allowed: {each.text}" for each in row.allowed)
+    allowed = "".join(f"; allowed: {refusal(each)}" for each in row.allowed)
     return f"{row.outcome}{shown}: {row_reason(row)}{allowed}"

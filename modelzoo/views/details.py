@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from modelzoo import stats
 from modelzoo.formatting import seconds, significant
 from modelzoo.results.summary import SummaryRow
+from modelzoo.views import proof
 from modelzoo.views.accelerators import accelerator_lines
 from modelzoo.views.results_table import interval, validity_detail, validity_text
 from modelzoo.views.speed import outlook_text, reason
@@ -48,11 +49,11 @@ def _in_one_unit(values: Sequence[float]) -> str:
 
 
 def _evidence(row: SummaryRow) -> Iterator[str]:
-    proof = row.proof
-    if proof.sentence:
-        yield proof.sentence
-    if proof.canary:
-        yield f"canary {proof.canary}" + (f": {proof.canary_summary}" if proof.canary_summary else "")
+    said = proof.sentence(row.proof)
+    if said is not None:
+        yield str(said)
+    if row.proof.canary is not None:
+        yield f"canary {proof.canaries(row.proof)}: {row.proof.canary.summary}"
     if row.agreement:
         yield f"outputs compared with torch in fp32: {row.agreement.summary}"
     if row.judged:

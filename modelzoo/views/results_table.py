@@ -17,7 +17,7 @@ from modelzoo.records.run import ValidityEntry
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import SpeedVerdict
-from modelzoo.views import differences
+from modelzoo.views import differences, proof
 from modelzoo.views.differences import UNKNOWN
 
 VERDICT_TONE = {
@@ -173,7 +173,7 @@ def ratio(found: stats.Interval | None) -> str:
 def ran_in(row: SummaryRow) -> str:
     """The precision that the audit found, in a word or two; without an audit, what the canary showed."""
     if row.proof.verdict is None:
-        return f"canary: {row.proof.canary}" if row.proof.canary else MISSING
+        return f"canary: {proof.canaries(row.proof)}" if row.proof.canaries else MISSING
     return PROOF.get(row.proof.verdict, "unknown").format(row.setting.precision)
 
 

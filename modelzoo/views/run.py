@@ -10,7 +10,7 @@ from modelzoo.records.run import Result
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow, is_unproven
-from modelzoo.views import findings, kernel_tables, results_table, stages
+from modelzoo.views import findings, kernel_tables, proof, results_table, stages
 from modelzoo.views.conditions import grouped_conditions, grouped_failures
 from modelzoo.views.details import detail_lines
 from modelzoo.views.differences import machine
@@ -59,7 +59,7 @@ def objections(rows: Sequence[SummaryRow]) -> list[str]:
     for row in filter(is_unproven, rows):
         name = f"{row.workload} {row.label}"
         if not row.is_proven:
-            said.append(f"{name}: {row.proof.sentence or 'no kernel evidence was taken (--no-audit?)'}")
+            said.append(f"{name}: {proof.sentence(row.proof) or f'{proof.NO_EVIDENCE} (--no-audit?)'}")
         if row.used_reference_kernels:
             said.append(f"{name}: reference kernels took {row.proof.reference_share:.1%} of the time")
     return said

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from modelzoo.comparison.estimate import FEW_PROCESSES
-from modelzoo.comparison.model import Basis, Estimate, Row, Spread
+from modelzoo.comparison.model import Basis, Estimate, Refusal, Row, Spread
 from modelzoo.formatting import duration, significant
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import Evidence
 from modelzoo.records.history import EarlierSessions, HistoryScope
+from modelzoo.results.proof import Proof
 from modelzoo.results.speed import Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outlook, SpeedVerdict, Verdict
+from modelzoo.views import proof
 
 
 def reason(speed: Speed) -> str:
     """What the verdict on a setting follows from."""
-    return speed.refused or verdict_reason(speed.verdict)
+    return verdict_reason(speed.verdict) if speed.refused is None else str(proof.incomparable(speed.refused))
 
 
 def row_reason(row: Row) -> str:
     """What the outcome of a row of stored results follows from."""
     if row.verdict is None:
-        return "; ".join(each.text for each in row.refused)
+        return "; ".join(map(refusal, row.refused))
     is_assumed = row.estimate is not None and row.estimate.basis is Basis.ASSUMED
     return verdict_reason(row.verdict) + (f"; {basis_text(row.estimate)}" if row.estimate and is_assumed else "")
 
@@ -52,6 +56,16 @@ def earlier_text(earlier: EarlierSessions) -> str:
         HistoryScope.EVERYTHING: "all workloads",
     }[earlier.scope]
     return f"{100 * earlier.deviation:.1f} % (earlier sessions of {of} on {earlier.days} days)"
+
+
+def refusal(found: Refusal) -> str:
+    """Why the two sides of a row are not comparable."""
+    fact = found.fact
+    if isinstance(fact, Proof):
+        return f"{found.text}{proof.sentence(fact) or proof.NO_EVIDENCE}"
+    if isinstance(fact, (Canary, Evidence)):
+        return f"{found.text}{proof.not_fp32(fact)}"
+    return found.text if fact is None else str(proof.incomparable(fact))
 
 
 def verdict_reason(verdict: Verdict) -> str:

@@ -17,6 +17,7 @@ from modelzoo.results.proof import merged_proof
 from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import SpeedVerdict
+from modelzoo.views import proof
 from modelzoo.views.results_table import interval, ratio
 from modelzoo.views.run import conditions
 from modelzoo.views.speed import reason
@@ -150,10 +151,11 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
         return next((run.error for run in runs if run.error), "")
     if exclusion.kind is ExclusionKind.WRONG_OUTPUTS:
         last = max((run.round for run in runs), default=-1)
-        return not_comparable([run for run in results.search_runs(result, 0) if run.round <= last], runs)
+        why = not_comparable([run for run in results.search_runs(result, 0) if run.round <= last], runs)
+        return "" if why is None else str(proof.incomparable(why))
     if exclusion.kind is ExclusionKind.UNPROVEN:
         reports = [run.report for run in runs if run.report is not None]
-        return (merged_proof(reports).sentence if reports else "") or "no kernel evidence was taken"
+        return str(proof.sentence(merged_proof(reports)) or proof.NO_EVIDENCE)
     if exclusion.kind in (ExclusionKind.NOT_VALID, ExclusionKind.NOT_JUDGED):
         return _judgement(result, exclusion)
     if exclusion.kind is ExclusionKind.FEW_PRIMITIVES:

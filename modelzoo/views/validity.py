@@ -45,7 +45,8 @@ def document(entry: ValidityEntry) -> list[Block]:
     found += [lines(*written)] if written else []
     tested = entry.report.tested
     if entry.asked.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
-        message = Text(f"{entry.asked.precision} is {tested.canary_verdict} in this process: {tested.canary_summary}")
+        why = tested.canary.summary if tested.canary is not None else tested.canary_problem or ""
+        message = Text(f"{entry.asked.precision} is {tested.canary_verdict} in this process: {why}")
         found.append(Notices((Notice(Severity.DISTORTS, "warning", "", message),)))
     return found
 

@@ -120,7 +120,7 @@ def test_a_page_is_the_same_every_time() -> None:
 def test_hostile_text_is_text() -> None:
     """In names of workloads, kernels and files, in errors, warnings, commands, and in the text of plots."""
     proof = replace(
-        evidence(ProofVerdict.FP32, HOSTILE), by_implementation=(TimeShare(HOSTILE, 1.0, 1.0, 1),), problems=(HOSTILE,)
+        evidence(ProofVerdict.FP32), by_implementation=(TimeShare(HOSTILE, 1.0, 1.0, 1),), problems=(HOSTILE,)
     )
     found = (warning("OTHER_LOAD", HOSTILE, HOSTILE),)
     runs = [

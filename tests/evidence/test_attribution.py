@@ -17,6 +17,7 @@ from evidence_samples import (
     conv_line,
     gemm_event,
     judge,
+    sentence,
 )
 
 from modelzoo.evidence.attribution import attribute_time
@@ -67,7 +68,7 @@ def test_a_primitive_that_fits_no_operator_counts_although_there_is_no_time_for_
     log = parse_onednn("\n".join((conv_line("jit:x", "f32", 100.0), conv_line("jit:narrow", dtype, 100.0))))
     audit = Audit(1, 0.1, (Event(PASS_EVENT, 0.0, -1), conv_event(0.1)), log, LogSource.RUNTIME_SWITCH, "mkl")
     evidence = judge(audit, ALL_FP32, "fp32")
-    assert evidence.line == f"fp32: NOT FP32 (conv ran in {precision}: oneDNN jit:narrow)"
+    assert sentence(evidence) == f"fp32: NOT FP32 (conv ran in {precision}: oneDNN jit:narrow)"
     assert adds_up(evidence)
 
 
@@ -83,7 +84,7 @@ def test_what_mkl_ran_beyond_the_operators_counts() -> None:
     found = {use.operator: (use.precision, use.seconds) for use in judge(audited("SGEMM"), None, "fp32").operators}
     assert found == {"aten::mm": ("fp32", pytest.approx(0.5)), "mkl::sgemm": ("fp32", pytest.approx(0.1))}
     narrow = judge(audited("GEMM_BF16BF16F32"), ALL_FP32, "fp32")
-    assert narrow.line == "fp32: NOT FP32 (matmul ran in bf16: mkl gemm_bf16bf16f32)"
+    assert sentence(narrow) == "fp32: NOT FP32 (matmul ran in bf16: mkl gemm_bf16bf16f32)"
     assert adds_up(narrow)
 
 

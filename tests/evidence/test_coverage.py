@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime
-from modelzoo.evidence.coverage import can_be_compared, coverage, is_enough, is_narrower
+from modelzoo.evidence.coverage import can_be_compared, coverage, is_narrower
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, INDUCTOR, NATIVE, UNKNOWN_KERNEL
 from modelzoo.evidence.precision_proof import UNKNOWN
 from modelzoo.records.evidence import OperatorClass, ProofSource
@@ -38,8 +38,8 @@ def test_all_of_a_pass_is_known() -> None:
     between = part(DISPATCH, 3.0, name="modelzoo::pass", kernel=BETWEEN_OPERATORS)
     found = coverage([CONV, LINEAR, between], 1, COUNTED)
     assert (found.counted, found.seen_arithmetic, found.known_arithmetic, found.known_time) == (100, 1.0, 1.0, 1.0)
-    assert is_enough(found)
-    assert not is_enough(coverage([CONV, LINEAR, between], 2, COUNTED))
+    assert found.is_enough
+    assert not coverage([CONV, LINEAR, between], 2, COUNTED).is_enough
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_time_around_operators_may_hide_a_product_that_was_not_seen(around: Attr
     found = coverage([LINEAR, around], 1, COUNTED)
     assert (found.seen_arithmetic, found.known_time) == (0.4, 0.25)
     assert [(each.name, each.share) for each in found.unknown] == [(name, 0.75)]
-    assert not is_enough(found)
+    assert not found.is_enough
 
 
 def test_more_of_one_kind_makes_up_for_no_other() -> None:
@@ -70,7 +70,7 @@ def test_five_percent_of_the_arithmetic_may_be_unknown(flop: int, enough: bool) 
     unknown = part(UNKNOWN, 0.0, flop)
     found = coverage([CONV, part("fp32", 1.0, 40 - flop), unknown], 1, COUNTED)
     assert found.seen_arithmetic == 1.0
-    assert is_enough(found) is enough
+    assert found.is_enough is enough
 
 
 @pytest.mark.parametrize(("seconds", "enough"), [(0.1, True), (0.11, False)])
@@ -80,7 +80,7 @@ def test_five_percent_of_the_time_may_be_unknown(seconds: float, enough: bool) -
     short = part("fp32", 0.45, 60, conv=True), part("fp32", 0.45, 40)
     found = coverage([*short, rest, part(UNKNOWN_KERNEL, seconds, name="my::op")], 1, COUNTED)
     assert [each.name for each in found.unknown] == ["my::op"]
-    assert is_enough(found) is enough
+    assert found.is_enough is enough
 
 
 def test_operators_that_cannot_be_counted_do_not_shrink_what_was_counted() -> None:
@@ -88,17 +88,17 @@ def test_operators_that_cannot_be_counted_do_not_shrink_what_was_counted() -> No
     counted = Flops(100, 0, COUNTED.by_operator, ("quantized::conv2d",))
     whole = [CONV, LINEAR, part(DISPATCH, 0.1, kernel=BETWEEN_OPERATORS)]
     hidden = coverage(whole, 1, counted)
-    assert (hidden.uncounted, is_enough(hidden)) == (("quantized::conv2d",), False)
+    assert (hidden.uncounted, hidden.is_enough) == (("quantized::conv2d",), False)
     unknown = coverage([*whole, part(UNKNOWN, 0.0, 0, name="quantized::conv2d")], 1, counted)
-    assert (unknown.uncounted, is_enough(unknown)) == (("quantized::conv2d",), False)
+    assert (unknown.uncounted, unknown.is_enough) == (("quantized::conv2d",), False)
     seen = coverage([*whole, part("int8", 0.0, 0, name="quantized::conv2d")], 1, counted)
-    assert (seen.uncounted, is_enough(seen)) == ((), True)
+    assert (seen.uncounted, seen.is_enough) == ((), True)
 
 
 def test_narrow_types_in_the_log_need_a_product() -> None:
     """A reorder to int8 is made for something; one to bf16 for a product in bf16."""
     found = coverage([CONV, LINEAR], 1, COUNTED, logged=("fp32", "int8", "int32"))
-    assert (found.unexplained, is_enough(found)) == (("int8",), False)
+    assert (found.unexplained, found.is_enough) == (("int8",), False)
     parts = [CONV, part("bf16", 1.0, 40)]
     assert coverage(parts, 1, COUNTED, logged=("bf16",)).unexplained == ()
     assert coverage([CONV, LINEAR], 1, COUNTED, logged=("bf16",), requested="bf16").unexplained == ()
@@ -106,14 +106,14 @@ def test_narrow_types_in_the_log_need_a_product() -> None:
 
 def test_a_log_with_lines_that_cannot_be_read_proves_nothing() -> None:
     """Any of them may be a product."""
-    assert not is_enough(coverage([CONV, LINEAR], 1, COUNTED, unread=1))
+    assert not coverage([CONV, LINEAR], 1, COUNTED, unread=1).is_enough
 
 
 def test_without_a_count_only_a_complete_list_is_enough() -> None:
     """An accelerator's driver lists every kernel; nothing else does."""
     parts = [CONV, LINEAR]
-    assert not is_enough(coverage(parts, 1, None))
-    assert is_enough(coverage(parts, 1, None, lists_all=True), needs_arithmetic=False)
+    assert not coverage(parts, 1, None).is_enough
+    assert coverage(parts, 1, None, lists_all=True).is_enough
     assert can_be_compared(parts, COUNTED)
     assert not can_be_compared(parts, None)
     assert not can_be_compared(

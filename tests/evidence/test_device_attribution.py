@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from evidence_samples import sentence
 
 from modelzoo.evidence.device_attribution import DeviceKernel, device_digest, device_evidence
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
@@ -41,7 +42,7 @@ def judged(
 def test_fp32_is_proven_by_names_and_canary() -> None:
     """The line, the shares of device time and ``--strict`` are those of every other audit."""
     found = judged(conv(FP32, 3.0), DeviceKernel(RELU, 1.0, "aten::relu_", ((1, 4),), ("float",)))
-    assert found.line.startswith("fp32: PROVEN (")
+    assert sentence(found).startswith("fp32: PROVEN (")
     assert found.proven and found.log_source is LogSource.PROFILER
     assert {each.name: each.share for each in found.by_precision} == {"fp32": 0.75, "no matrix arithmetic": 0.25}
     assert found.operators[0].implementation == FP32
@@ -50,37 +51,37 @@ def test_fp32_is_proven_by_names_and_canary() -> None:
 def test_tf32_is_never_fp32() -> None:
     """A convolution on tensor cores has fp32 operands and fp32 outputs, and is not fp32."""
     found = judged(conv(TF32))
-    assert found.line.startswith("fp32: NOT FP32 (conv ran in tf32: sm80_xmma_fprop")
+    assert sentence(found).startswith("fp32: NOT FP32 (conv ran in tf32: sm80_xmma_fprop")
     assert not found.proven
 
 
 def test_tf32_is_a_precision_of_its_own() -> None:
     """Asked for, it is proven by the same kernels, with their share of the time."""
     found = judged(conv(TF32, 9.5), conv(FP32, 0.5), requested="tf32", level=CanaryLevel.REDUCED)
-    assert found.line == "tf32: ACTIVE (95 % of compute time in tf32 kernels)"
+    assert sentence(found) == "tf32: ACTIVE (95 % of compute time in tf32 kernels)"
     assert (found.compute_bf16_share, found.proven) == (0.95, True)
-    assert judged(conv(FP32), requested="tf32").line.startswith("tf32: REQUESTED, NOT ACTIVE (")
+    assert sentence(judged(conv(FP32), requested="tf32")).startswith("tf32: REQUESTED, NOT ACTIVE (")
     partly = judged(conv(TF32), conv(FP32), requested="tf32", level=CanaryLevel.REDUCED)
-    assert partly.line == "tf32: PARTLY (conv partly; 50 % of compute time in tf32 kernels)"
+    assert sentence(partly) == "tf32: PARTLY (conv partly; 50 % of compute time in tf32 kernels)"
 
 
 def test_an_undocumented_name_leaves_the_proof_to_the_operator() -> None:
     """bf16 operands prove bf16; fp32 operands may be rounded, so the canary decides."""
     bf16 = judged(DeviceKernel(UNDOCUMENTED, 1.0, "aten::mm", (), BFLOATS), requested="bf16", method="autocast")
-    assert bf16.line.startswith("bf16: ACTIVE")
+    assert sentence(bf16).startswith("bf16: ACTIVE")
     kernel = DeviceKernel(UNDOCUMENTED, 1.0, "aten::mm", (), FLOATS)
-    assert judged(kernel).line.startswith("fp32: PROVEN")
-    assert judged(kernel, level=CanaryLevel.REDUCED).line.startswith("fp32: NOT FP32 (linear ran in tf32"[:16])
-    assert judged(kernel, requested="tf32", level=CanaryLevel.REDUCED).line.startswith("tf32: ACTIVE")
+    assert sentence(judged(kernel)).startswith("fp32: PROVEN")
+    assert sentence(judged(kernel, level=CanaryLevel.REDUCED)).startswith("fp32: NOT FP32 (linear ran in tf32"[:16])
+    assert sentence(judged(kernel, requested="tf32", level=CanaryLevel.REDUCED)).startswith("tf32: ACTIVE")
 
 
 @pytest.mark.parametrize("name", [UNDOCUMENTED, "my_own_kernel"])
 def test_an_unknown_kernel_without_an_operator_cannot_be_proven(name: str) -> None:
     """Neither its name nor the types of its operands are known: nothing is guessed, and ``--strict`` fails."""
     found = judged(DeviceKernel(name, 1.0), requested="bf16", method="autocast")
-    assert found.line == "bf16: UNKNOWN (what ran in 100 % of the time is not known (no operator 100 %))"
+    assert sentence(found) == "bf16: UNKNOWN (what ran in 100 % of the time is not known (no operator 100 %))"
     assert not found.proven
-    assert judged(DeviceKernel(name, 1.0)).line.startswith("fp32: UNKNOWN")
+    assert sentence(judged(DeviceKernel(name, 1.0))).startswith("fp32: UNKNOWN")
 
 
 def test_a_replayed_kernel_has_the_types_of_the_operator_that_launched_it_elsewhere() -> None:
@@ -88,7 +89,7 @@ def test_a_replayed_kernel_has_the_types_of_the_operator_that_launched_it_elsewh
     replayed = DeviceKernel(UNDOCUMENTED, 1.0)
     eager = (DeviceKernel(UNDOCUMENTED, 1.0, "aten::mm", (), BFLOATS),)
     found = judged(replayed, requested="bf16", method="cast", elsewhere=eager)
-    assert found.line.startswith("bf16: ACTIVE")
+    assert sentence(found).startswith("bf16: ACTIVE")
     assert found.operators[0].operator == "no operator"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from evidence_samples import sentence
 from places import ROOT
 
 from modelzoo import cli
@@ -61,13 +62,13 @@ def test_fp32_is_refused(plant: str, precision: str, kernel: str, where: str) ->
     found = audited(FP32, plant, where)
     assert found.verdict is ProofVerdict.NOT_FP32
     assert not found.proven
-    assert re.match(rf"fp32: NOT FP32 \((linear|matmul) ran in {precision}: .*{kernel}", found.line)
+    assert re.match(rf"fp32: NOT FP32 \((linear|matmul) ran in {precision}: .*{kernel}", sentence(found))
 
 
 def test_fp32_is_proven_where_nothing_is_planted() -> None:
     """All of the arithmetic, and all of the time."""
     found = audited(FP32, "none")
-    assert found.line.startswith("fp32: PROVEN")
+    assert sentence(found).startswith("fp32: PROVEN")
     assert found.coverage is not None
     assert (found.coverage.counted, found.coverage.known_arithmetic) == (2 * 4 * 64 * 512 * 512, 1.0)
     assert found.coverage.known_time == pytest.approx(1.0)
@@ -90,7 +91,7 @@ def test_bf16_is_refused_if_layers_ran_in_less() -> None:
     """int8 is not bf16, however little time it takes."""
     found = audited(AUTOCAST, "dynamic-int8", "one")
     assert found.verdict in (ProofVerdict.PARTLY, ProofVerdict.NOT_ACTIVE)
-    assert "linear ran in int8: quantized::linear_dynamic (int8)" in found.line
+    assert "linear ran in int8: quantized::linear_dynamic (int8)" in sentence(found)
 
 
 def test_an_operator_that_nobody_knows_is_unknown() -> None:
@@ -103,7 +104,7 @@ def test_an_operator_that_nobody_knows_is_unknown() -> None:
     finally:
         library._destroy()
     assert found.verdict is ProofVerdict.UNKNOWN
-    assert "the operations of planted::linear are not known" in found.line
+    assert "the operations of planted::linear are not known" in sentence(found)
     assert found.coverage is not None
     assert found.coverage.uncounted == ("planted::linear",)
 

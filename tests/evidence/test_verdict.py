@@ -7,7 +7,18 @@ from pathlib import Path
 
 import onednn_recordings as recordings
 import pytest
-from evidence_samples import ALL_BF16, ALL_FP32, adds_up, blas_audit, canary, conv_event, conv_line, gemm_event, judge
+from evidence_samples import (
+    ALL_BF16,
+    ALL_FP32,
+    adds_up,
+    blas_audit,
+    canary,
+    conv_event,
+    conv_line,
+    gemm_event,
+    judge,
+    sentence,
+)
 from onednn_recordings import LOGS, audit_of, canary_of, event_of, log_path, probes
 
 from modelzoo.evidence.observation import Audit, Event
@@ -73,7 +84,7 @@ def test_partly_names_the_operators(shared: Path, name: str, line: str) -> None:
         audit, canary_of(found, found[0]), "bf16", "fastmath", calls=recordings.counted_calls(*found)
     )
     assert evidence.verdict == "PARTLY"
-    assert line in evidence.line
+    assert line in sentence(evidence)
 
 
 def test_fast_math_that_the_library_ignores(shared: Path) -> None:
@@ -85,8 +96,8 @@ def test_fast_math_that_the_library_ignores(shared: Path) -> None:
         audit_of(conv), canary_of(found, conv), "bf16", "fastmath", calls=recordings.counted_calls(conv)
     )
     assert evidence.verdict == "NOT_ACTIVE"
-    assert "oneDNN was allowed bf16" in evidence.line
-    assert "indirect_gemm:acl" in evidence.line
+    assert "oneDNN was allowed bf16" in sentence(evidence)
+    assert "indirect_gemm:acl" in sentence(evidence)
     assert not evidence.proven
 
 
@@ -96,7 +107,7 @@ def test_variable_overridden(shared: Path) -> None:
     evidence = build_evidence(
         whole(found), canary_of(found, found[0]), "bf16", "fastmath", calls=recordings.counted_calls(*found)
     )
-    assert evidence.line.startswith("bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16")
+    assert sentence(evidence).startswith("bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16")
     assert not evidence.proven
 
 
@@ -138,7 +149,7 @@ def test_sgemm_that_rounds_inside() -> None:
     evidence = judge(blas_audit(gemm_event("aten::mm", "float")), canary("bf16", "fp32", "fp32"), "fp32")
     assert evidence.verdict == "NOT_FP32"
     assert evidence.decided_by == ("canary",)
-    assert "matmul ran in bf16: openblas sgemm" in evidence.line
+    assert "matmul ran in bf16: openblas sgemm" in sentence(evidence)
 
 
 def test_fp32_needs_a_clean_canary() -> None:
@@ -155,7 +166,7 @@ def test_bf16_in_an_fp32_run() -> None:
     audit = blas_audit(gemm_event("aten::mm", "float", 99.0), gemm_event("aten::addmm", "c10::BFloat16", 1.0))
     evidence = judge(audit, ALL_FP32, "fp32")
     assert evidence.verdict == "NOT_FP32"
-    assert "linear ran in bf16" in evidence.line
+    assert "linear ran in bf16" in sentence(evidence)
 
 
 def test_autocast_that_leaves_operators_in_fp32() -> None:
@@ -163,7 +174,7 @@ def test_autocast_that_leaves_operators_in_fp32() -> None:
     audit = blas_audit(gemm_event("aten::mm", "float", 1.0), gemm_event("aten::addmm", "c10::BFloat16", 1.0))
     evidence = judge(audit, ALL_BF16, "bf16", "autocast")
     assert evidence.verdict == "PARTLY"
-    assert "linear yes, matmul no; 50 % of compute time" in evidence.line
+    assert "linear yes, matmul no; 50 % of compute time" in sentence(evidence)
 
 
 def mixed(fp32: float, bf16: float, *, flop: tuple[int, int] | None = None) -> Audit:
@@ -185,13 +196,13 @@ def test_thresholds() -> None:
 
 def test_active_names_what_stayed_in_fp32() -> None:
     """A class that takes little time does not change the verdict, but is named."""
-    line = judge(mixed(0.1, 99.9), ALL_BF16, "bf16", "autocast").line
+    line = sentence(judge(mixed(0.1, 99.9), ALL_BF16, "bf16", "autocast"))
     assert line == "bf16: ACTIVE (linear yes, matmul no; 100 % of compute time in bf16 kernels)"
 
 
 def test_slow_bf16_is_not_active_if_fast_fp32_does_much_of_the_work() -> None:
     """Time alone would hide half of the model."""
-    line = judge(mixed(1.0, 99.0, flop=(500, 500)), ALL_BF16, "bf16", "autocast").line
+    line = sentence(judge(mixed(1.0, 99.0, flop=(500, 500)), ALL_BF16, "bf16", "autocast"))
     assert line == (
         "bf16: PARTLY (linear yes, matmul no; 99 % of compute time in bf16 kernels, which do 50 % of the arithmetic)"
     )
@@ -204,19 +215,24 @@ def test_generated_code_that_hides_the_products_is_unknown() -> None:
     audit = blas_audit(graph, attention)
     counted = Flops(10 * 1024, 0, {"aten::addmm": 9 * 1024, "aten::bmm": 1024})
     evidence = build_evidence(audit, ALL_BF16, "bf16", "autocast", counted=counted)
-    assert evidence.line == (
+    assert sentence(evidence) == (
         "bf16: UNKNOWN (100 % of compute time in bf16 kernels; the precision of 90 % of the arithmetic is not known; "
         "what ran in 90 % of the time is not known (inductor C++ kernels 90 %))"
     )
     assert not evidence.proven
     plain = build_evidence(blas_audit(graph), ALL_FP32, "fp32", counted=counted)
-    assert plain.line.startswith("fp32: UNKNOWN (the precision of 100 % of the arithmetic is not known; what ran in")
+    assert sentence(plain).startswith(
+        "fp32: UNKNOWN (the precision of 100 % of the arithmetic is not known; what ran in"
+    )
 
 
 def test_what_was_not_counted_is_not_proven() -> None:
     """The products may not be all of them."""
     audit = blas_audit(gemm_event("aten::mm", "float"))
-    assert build_evidence(audit, ALL_FP32, "fp32").line == "fp32: UNKNOWN (the operations of the pass were not counted)"
+    assert (
+        sentence(build_evidence(audit, ALL_FP32, "fp32"))
+        == "fp32: UNKNOWN (the operations of the pass were not counted)"
+    )
 
 
 def test_without_a_kernel_log_onednn_may_have_run_anything() -> None:
@@ -233,7 +249,7 @@ def test_a_narrow_reorder_without_a_product_is_not_proven() -> None:
         "src:f32::blocked:ab::f0 dst:s8::blocked:ab::f0,,,16x8,1"
     )
     audit = replace(blas_audit(gemm_event("aten::mm", "float")), log=parse_onednn(reorder))
-    line = judge(audit, ALL_FP32, "fp32").line
+    line = sentence(judge(audit, ALL_FP32, "fp32"))
     assert line == "fp32: UNKNOWN (the kernel log has int8, which no product explains)"
 
 

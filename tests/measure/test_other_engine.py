@@ -42,7 +42,7 @@ def test_it_is_timed_and_its_precision_cannot_be_proven(workload: Workload) -> N
     result = Result(("run",), now(), tuple(Asked(workload.name, each) for each in asked), runs)
     rows = summary.rows(result)
     assert [row.proof.verdict for row in rows] == [None, None]
-    assert {row.proof.sentence for row in rows} == {REASON}
+    assert {row.proof.ground for row in rows} == {REASON}
     assert all(map(summary.is_unproven, rows))
     assert len(summary.target_lines(rows)) == 2
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from fake_runs import evidence, make
+from fake_runs import canary, evidence, make
 
-from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.canary import CanaryLevel, CanaryVerdict
 from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
 from modelzoo.records.run import RunReport
-from modelzoo.results.proof import merged_proof
+from modelzoo.results.proof import OtherKernels, merged_proof
 from modelzoo.setting import Setting
 
 ACTIVE, PARTLY, UNKNOWN = ProofVerdict.ACTIVE, ProofVerdict.PARTLY, ProofVerdict.UNKNOWN
@@ -27,10 +27,11 @@ def kernels(name: str = "oneDNN matmul brg", count: int = 73, shapes: str = "") 
     return KernelDigest(f"{name} {count} {shapes}", (KernelCalls(name, "bf16", count),))
 
 
-def test_processes_that_agree_have_one_sentence() -> None:
-    """Nothing is added to the sentence of each, and there is no warning."""
+def test_processes_that_agree_have_one_verdict() -> None:
+    """It follows from an audit, and there is no warning."""
     proof = merged_proof([report(ACTIVE)] * 3)
-    assert (proof.sentence, proof.verdict, proof.warning) == ("evidence says ACTIVE", ACTIVE, None)
+    assert (proof.ground, proof.verdict, proof.warning) == (evidence(ACTIVE), ACTIVE, None)
+    assert (proof.verdicts, proof.processes, proof.audited) == (((ACTIVE, 3),), 3, 3)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +46,10 @@ def test_processes_that_agree_have_one_sentence() -> None:
 def test_the_least_favourable_verdict_decides(
     verdicts: tuple[ProofVerdict, ...], worst: ProofVerdict, counts: str
 ) -> None:
-    """The disagreement is part of the sentence and a warning."""
+    """The disagreement is a warning."""
     proof = merged_proof([report(verdict) for verdict in verdicts])
     assert proof.verdict is worst
-    assert proof.sentence == f"evidence says {worst}; the processes disagree: {counts}"
+    assert proof.ground == evidence(worst)
     assert proof.warning is not None
     assert proof.warning.code == "PROOF_DIFFERS"
     assert counts in proof.warning.message
@@ -58,14 +59,14 @@ def test_a_process_without_evidence_proves_nothing() -> None:
     """If the audit of one process failed, the setting is not proven by the others."""
     proof = merged_proof([report(ACTIVE), report(None, evidence_problem="the profiler failed")])
     assert proof.verdict is UNKNOWN
-    assert proof.sentence == "the profiler failed; the processes disagree: 1 × ACTIVE, 1 × UNKNOWN"
+    assert (proof.ground, proof.verdicts) == ("the profiler failed", ((ACTIVE, 1), (UNKNOWN, 1)))
 
 
 def test_without_any_evidence_there_is_no_verdict() -> None:
     """The reason is given if there is one; without an audit there is none."""
-    assert merged_proof([report(None), report(None)]).sentence == ""
+    assert merged_proof([report(None), report(None)]).ground is None
     proof = merged_proof([report(None, evidence_problem="the engine has no proof")] * 2)
-    assert (proof.sentence, proof.verdict, proof.warning) == ("the engine has no proof", None, None)
+    assert (proof.ground, proof.verdict, proof.warning) == ("the engine has no proof", None, None)
     assert merged_proof([]).verdict is None
 
 
@@ -82,42 +83,36 @@ def test_canaries_that_disagree_are_named() -> None:
     verdicts = [str(each.canary.verdict("bf16")) for each in reports if each.canary]
     assert verdicts == ["active", "active", "not active"]
     proof = merged_proof(reports)
-    assert proof.canary == "active / not active"
-    assert proof.canary_summary.startswith("matmul fp32")
+    assert proof.canaries == (CanaryVerdict.ACTIVE, CanaryVerdict.NOT_ACTIVE)
+    assert proof.canary == canary(CanaryLevel.FP32)
 
 
 def test_an_engine_without_a_canary_has_none() -> None:
     """Nothing is claimed that was not checked."""
     proof = merged_proof([report(None, canary=None, canary_verdict=None)])
-    assert (proof.canary, proof.canary_summary) == ("", "")
+    assert (proof.canaries, proof.canary) == ((), None)
 
 
 def test_processes_with_the_kernels_of_an_audited_one_share_its_verdict() -> None:
-    """The sentence says in how many processes the same kernels ran, and how many of them were audited."""
+    """They ran the same ones in all processes."""
     proof = merged_proof([report(ACTIVE, kernels=kernels())] * 2 + [report(None, kernels=kernels())] * 6)
     assert (proof.verdict, proof.warning) == (ACTIVE, None)
-    assert proof.sentence == (
-        "evidence says ACTIVE; the same kernels ran in all 8 processes, 2 of them audited in full"
-    )
+    assert (proof.processes, proof.audited, proof.listed, proof.kernel_lists) == (8, 2, 8, 1)
 
 
 @pytest.mark.parametrize(
     ("changes", "difference"),
     [
-        ({"kernels": kernels(count=72)}, "oneDNN matmul brg (bf16) was called 72 times, and 73 times there"),
-        ({"kernels": kernels("MKL sgemm")}, "oneDNN matmul brg (bf16) was called 0 times, and 73 times there"),
-        ({"kernels": kernels(shapes="other")}, "the same kernels ran on other shapes"),
-        ({"kernels": kernels(), "level": CanaryLevel.FP32}, "the precision of the canary's matmul, linear, conv"),
+        ({"kernels": kernels(count=72)}, OtherKernels(("oneDNN matmul brg", "bf16"), (72, 73))),
+        ({"kernels": kernels("MKL sgemm")}, OtherKernels(("oneDNN matmul brg", "bf16"), (0, 73))),
+        ({"kernels": kernels(shapes="other")}, OtherKernels()),
+        ({"kernels": kernels(), "level": CanaryLevel.FP32}, OtherKernels(checks=("matmul", "linear", "conv"))),
     ],
 )
-def test_a_process_with_other_kernels_is_not_proven(changes: dict[str, object], difference: str) -> None:
-    """It is a disagreement, and the sentence says what differs."""
+def test_a_process_with_other_kernels_is_not_proven(changes: dict[str, object], difference: OtherKernels) -> None:
+    """It is a disagreement, and it is known what differs."""
     proof = merged_proof([report(ACTIVE, kernels=kernels())] * 2 + [report(None, **changes)])
-    assert proof.verdict is UNKNOWN
-    assert proof.sentence == (
-        f"a process that was not audited differs from those that were: {difference}; "
-        "the processes disagree: 2 × ACTIVE, 1 × UNKNOWN"
-    )
+    assert (proof.verdict, proof.ground, proof.verdicts) == (UNKNOWN, difference, ((ACTIVE, 2), (UNKNOWN, 1)))
     assert proof.warning is not None
 
 
@@ -125,28 +120,27 @@ def test_the_audited_process_with_the_same_kernels_counts() -> None:
     """Of several, the one with the least favourable verdict."""
     first, second = kernels(), kernels("MKL sgemm")
     audited = [report(ACTIVE, kernels=first), report(NOT_ACTIVE, kernels=second)]
-    assert merged_proof([*audited, report(None, kernels=first)]).sentence == (
-        "evidence says NOT_ACTIVE; the processes disagree: 2 × ACTIVE, 1 × NOT_ACTIVE"
-    )
+    proof = merged_proof([*audited, report(None, kernels=first)])
+    assert (proof.ground, proof.verdicts) == (evidence(NOT_ACTIVE), ((ACTIVE, 2), (NOT_ACTIVE, 1)))
     alike = [report(ACTIVE, kernels=first), report(PARTLY, kernels=first)]
-    assert "1 × ACTIVE, 2 × PARTLY" in merged_proof([*alike, report(None, kernels=first)]).sentence
+    assert merged_proof([*alike, report(None, kernels=first)]).verdicts == ((ACTIVE, 1), (PARTLY, 2))
 
 
 def test_audited_processes_with_different_kernels_are_named() -> None:
     """Their verdict is the same, but what was measured is not."""
     proof = merged_proof([report(ACTIVE, kernels=kernels()), report(ACTIVE, kernels=kernels("MKL gemm_bf16"))])
     assert (proof.verdict, proof.warning) == (ACTIVE, None)
-    assert proof.sentence == "evidence says ACTIVE; not all processes ran the same kernels"
+    assert proof.kernel_lists == 2
 
 
 def test_kernels_without_any_audit_prove_nothing() -> None:
     """If the audited processes failed, there is nothing to compare the others with."""
     proof = merged_proof([report(None, kernels=kernels())] * 3)
-    assert (proof.sentence, proof.verdict) == ("no process was audited in full", None)
+    assert (proof.ground, proof.verdict, proof.listed) == (None, None, 3)
 
 
 def test_an_audited_process_without_a_list_of_kernels_vouches_for_none() -> None:
     """Another process cannot be compared with it."""
     proof = merged_proof([report(ACTIVE), report(None, kernels=kernels())])
     assert proof.verdict is UNKNOWN
-    assert "the audited process has no list of kernels" in proof.sentence
+    assert proof.ground == OtherKernels(is_listed=False)

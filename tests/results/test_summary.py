@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import pytest
-from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of, warning
+from fake_runs import MACHINE, WEIGHTS, canary, evidence, make, result_of, warning
 
 from modelzoo.frozen import replace
-from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.canary import CanaryLevel, CanaryVerdict
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.profile import Flops
@@ -17,6 +17,7 @@ from modelzoo.records.roofline import Bound, BoundBy
 from modelzoo.records.run import Asked, Run, ValidityEntry
 from modelzoo.records.workload import Count, WeightsKind
 from modelzoo.results import summary
+from modelzoo.results.comparable import Different, OtherWork
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import RowWarning, SummaryRow
 from modelzoo.setting import Setting
@@ -26,6 +27,9 @@ from modelzoo.views.results_table import validity_detail, validity_text
 from modelzoo.views.run import objections
 
 BF16 = Setting("bf16")
+NOT_ACTIVE = "toy bf16=autocast: bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16, mkl sgemm ran)"
+PARTLY = "toy bf16=autocast: bf16: PARTLY (linear partly; 50 % of compute time in bf16 kernels)"
+NOT_COUNTED = "toy bf16=autocast: bf16: UNKNOWN (the operations of the pass were not counted)"
 STEADY = [1.0, 1.01, 0.99, 1.0] * 10
 
 
@@ -154,17 +158,17 @@ def test_a_baseline_that_is_not_fp32_refuses_the_speedup(process: int) -> None:
     assert bf16.speed is not None
     assert bf16.speed.ratio is None
     assert verdict_of(bf16).outcome is SpeedVerdict.REFUSED
-    assert "not fp32 according to the canary: matmul bf16" in bf16.speed.refused
-    proof = evidence(ProofVerdict.NOT_FP32, "gemm ran in bf16")
+    assert bf16.speed.refused == canary(CanaryLevel.BF16)
+    proof = evidence(ProofVerdict.NOT_FP32)
     _, bf16 = rows(*runs[:process], make(STEADY, round=process, evidence=proof), *runs[process + 1 :])
     assert bf16.speed is not None
-    assert "not fp32 according to its kernels: gemm ran in bf16" in bf16.speed.refused
+    assert bf16.speed.refused == proof
 
 
 def test_other_weights_refuse_the_speedup() -> None:
     """Two sides that ran different weights are not one comparison."""
     _, bf16 = rows(*pairs(weights=replace(WEIGHTS, sha256="xyz")))
-    assert bf16.speed == Speed(None, Verdict(SpeedVerdict.REFUSED), "the two sides ran different weights")
+    assert bf16.speed == Speed(None, Verdict(SpeedVerdict.REFUSED), Different.WEIGHTS)
 
 
 @pytest.mark.parametrize(("value", "refused"), [(995.0, False), (300.0, True)])
@@ -175,7 +179,7 @@ def test_other_work_refuses_the_speedup(value: float, refused: bool) -> None:
     assert (verdict_of(bf16).outcome is SpeedVerdict.REFUSED) is refused
     if refused:
         assert bf16.speed is not None
-        assert bf16.speed.refused == "the two sides did different work: candidates 1000 and 300"
+        assert bf16.speed.refused == OtherWork("candidates", 1000, 300)
 
 
 def test_runs_that_could_not_be_timed_have_no_latency() -> None:
@@ -183,7 +187,7 @@ def test_runs_that_could_not_be_timed_have_no_latency() -> None:
     found = rows(make(None))
     assert found[0].latency is None
     assert found[0].throughput is None
-    assert found[0].proof.canary == "fp32"
+    assert found[0].proof.canaries == (CanaryVerdict.FP32,)
     assert summary.target_lines(found) == []
 
 
@@ -265,10 +269,22 @@ def test_a_first_setting_that_failed_keeps_its_name() -> None:
     [
         (Setting(), evidence(ProofVerdict.FP32), None),
         (BF16, evidence(ProofVerdict.ACTIVE), None),
-        (Setting(), evidence(ProofVerdict.NOT_FP32), "toy fp32: evidence says NOT_FP32"),
-        (BF16, evidence(ProofVerdict.PARTLY), "toy bf16=autocast: evidence says PARTLY"),
-        (BF16, evidence(ProofVerdict.NOT_ACTIVE), "toy bf16=autocast: evidence says NOT_ACTIVE"),
-        (BF16, evidence(ProofVerdict.UNKNOWN), "toy bf16=autocast: evidence says UNKNOWN"),
+        (Setting(), evidence(ProofVerdict.NOT_FP32), "toy fp32: fp32: NOT FP32 (linear ran in bf16: mkl gemm_bf16)"),
+        (
+            BF16,
+            evidence(ProofVerdict.PARTLY),
+            PARTLY,
+        ),
+        (
+            BF16,
+            evidence(ProofVerdict.NOT_ACTIVE),
+            "toy bf16=autocast: bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16, mkl sgemm ran)",
+        ),
+        (
+            BF16,
+            evidence(ProofVerdict.UNKNOWN),
+            NOT_COUNTED,
+        ),
         (
             BF16,
             evidence(ProofVerdict.ACTIVE, reference_share=0.3),
@@ -291,7 +307,8 @@ def test_strict_looks_at_every_process() -> None:
     for order in ((active, active, not_active), (not_active, active, active)):
         found = rows(*(make(STEADY, setting=BF16, round=i, evidence=each) for i, each in enumerate(order)))
         (objection,) = objections(found)
-        assert objection.startswith("toy bf16=autocast: evidence says NOT_ACTIVE; the processes disagree: ")
+        assert objection.startswith("toy bf16=autocast: bf16: REQUESTED, NOT ACTIVE (")
+        assert "; the processes disagree: " in objection
         assert "PROOF_DIFFERS" in [each.warning.code for each in found[0].warnings]
 
 

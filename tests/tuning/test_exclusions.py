@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fake_runs import WEIGHTS, evidence, make
 
+from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.agreement import OutputAgreement, OutputError
 from modelzoo.records.canary import CanaryLevel
@@ -50,7 +51,7 @@ def test_a_proven_candidate_with_the_same_outputs_is_fit() -> None:
     ("changes", "kind"),
     [
         ({"error": "no compiler", "kind": "EnvironmentProblem"}, ExclusionKind.FAILED),
-        ({"evidence": evidence(ProofVerdict.NOT_FP32, "bf16 ran")}, ExclusionKind.UNPROVEN),
+        ({"evidence": evidence(ProofVerdict.NOT_FP32)}, ExclusionKind.UNPROVEN),
         ({"evidence": None}, ExclusionKind.UNPROVEN),
         ({"agreement": OutputAgreement((OutputError("0", 1, 1e-2, 1.0, 1.0),), True)}, ExclusionKind.WRONG_OUTPUTS),
     ],
@@ -63,7 +64,7 @@ def test_what_is_not_proven_or_not_right_is_out(changes: dict[str, Any], kind: E
 def test_bf16_must_be_active() -> None:
     """A setting that asks for bf16 and does not get it is not what it says."""
     setting = Setting("bf16", "autocast")
-    partly = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.PARTLY, "only conv"))
+    partly = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.PARTLY))
     assert exclusions.unfit(1, [partly], BASE) == Exclusion(1, ExclusionKind.UNPROVEN)
     active = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.ACTIVE))
     assert exclusions.unfit(1, [active], BASE) is None
@@ -87,9 +88,12 @@ def test_a_larger_cache_of_primitives_needs_many_of_them() -> None:
 
 
 def test_a_default_that_is_not_fp32_compares_with_nothing() -> None:
-    """By the canary."""
-    assert exclusions.default_problem(report()) == ""
-    assert exclusions.default_problem(report(level=CanaryLevel.BF16)).startswith("not fp32 according to the canary")
+    """By the canary, or by its kernels."""
+    exclusions.check_default(report())
+    with pytest.raises(WorkerError, match="the default setting is not fp32 according to the canary: matmul bf16"):
+        exclusions.check_default(report(level=CanaryLevel.BF16))
+    with pytest.raises(WorkerError, match="according to its kernels, which ran in bf16; nothing can be compared"):
+        exclusions.check_default(report(evidence=evidence(ProofVerdict.NOT_FP32)))
 
 
 def test_predictions_need_trained_weights_and_a_judge() -> None:

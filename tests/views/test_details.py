@@ -12,7 +12,7 @@ from modelzoo.views.details import detail_lines
 
 def test_each_number_that_the_table_leaves_out_is_there() -> None:
     """First call, percentiles, each process, the verdict's reason, the proof, and every warning."""
-    proof = evidence(ProofVerdict.FP32, "fp32: PROVEN")
+    proof = evidence(ProofVerdict.FP32)
     slow = warning("SLOW", "it was slow")
     runs = [
         make([0.05 + 0.01 * i] * 60, round=i, evidence=proof, warnings=(slow,), compile_seconds=2.0) for i in range(3)

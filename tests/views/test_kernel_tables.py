@@ -10,6 +10,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import (
     ClassVerdict,
+    Coverage,
     Evidence,
     LogSource,
     OperatorClass,
@@ -24,8 +25,7 @@ EVIDENCE = Evidence(
     requested="bf16",
     bf16_method="cast",
     verdict=ProofVerdict.ACTIVE,
-    detail="",
-    line="",
+    reason=None,
     decided_by=(ProofSource.BOTH,),
     iterations=2,
     seconds=1.0,
@@ -47,6 +47,7 @@ EVIDENCE = Evidence(
     blas="openblas 0.3.30 neoversen2",
     log_source=LogSource.RUNTIME_SWITCH,
     problems=(),
+    coverage=Coverage(1000, 1.0, 1.0, 1.0),
 )
 PROFILE = Profile(
     iterations=2,

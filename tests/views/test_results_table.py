@@ -14,6 +14,7 @@ from modelzoo import stats
 from modelzoo.document import Table, Tone
 from modelzoo.document.terminal import fitting
 from modelzoo.frozen import replace
+from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
@@ -153,7 +154,7 @@ def test_ratios_are_short() -> None:
 def test_the_table_says_what_was_proven(precision: str, verdict: ProofVerdict | None, words: str) -> None:
     """The audit's verdict; without an audit it is the canary's, and says so."""
     (row,) = summary.rows(result_of(make([0.1] * 4, setting=Setting(precision))))
-    proof = replace(row.proof, verdict=verdict, canary="fp32")
+    proof = replace(row.proof, verdict=verdict, canaries=(CanaryVerdict.FP32,))
     assert results_table.ran_in(replace(row, proof=proof)) == words
 
 

@@ -76,7 +76,7 @@ def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_
     ("kind", "expected"),
     [
         (ExclusionKind.FAILED, "failed (no compiler)"),
-        (ExclusionKind.UNPROVEN, "unproven precision (bf16 ran)"),
+        (ExclusionKind.UNPROVEN, "unproven precision (fp32: NOT FP32 (linear ran in bf16: mkl gemm_bf16))"),
         (ExclusionKind.NOT_VALID, "not valid (its predictions are not valid)"),
         (ExclusionKind.NOT_JUDGED, "not judged (no data; --allow-unjudged lets it win all the same)"),
         (
@@ -102,7 +102,7 @@ def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_
 def test_the_reason_of_an_exclusion_is_what_the_runs_show(kind: ExclusionKind, expected: str) -> None:
     """Or the judgement."""
     found = searched(excluded=(Exclusion(1, kind),), candidates=2)
-    proof = evidence(ProofVerdict.NOT_FP32, "bf16 ran")
+    proof = evidence(ProofVerdict.NOT_FP32)
     kernels = KernelDigest("0", (KernelCalls("jit", "fp32", 53),))
     runs = []
     for run in found.runs:

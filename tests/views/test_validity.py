@@ -91,7 +91,8 @@ def test_a_warning_says_that_bf16_did_not_run() -> None:
     (entry,) = store.read(DATA / "results" / "bert.json").validity
     assert entry.report is not None
     assert not [block for block in validity.document(entry) if isinstance(block, Notices)]
-    tested = replace(entry.report.tested, canary_verdict=CanaryVerdict.NOT_ACTIVE, canary_summary="conv [fp32]")
+    tested = replace(entry.report.tested, canary_verdict=CanaryVerdict.NOT_ACTIVE, canary=None)
+    tested = replace(tested, canary_problem="conv [fp32]")
     *_, last = validity.document(replace(entry, report=replace(entry.report, tested=tested)))
     assert sentences([last]) == [f"warning: bf16 is {CanaryVerdict.NOT_ACTIVE} in this process: conv [fp32]"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from evidence_samples import sentence
 from onnxruntime_recordings import recorded
 
 from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest
@@ -109,8 +110,8 @@ def test_bf16_that_was_allowed_and_did_not_run_is_said() -> None:
     """The line names the library and the error of the canary."""
     evidence = build_evidence(events(), 1, canary(), "bf16", "fastmath")
     assert evidence.verdict is ProofVerdict.NOT_ACTIVE
-    assert "ONNX Runtime was allowed bf16, yet MLAS" in evidence.line
-    assert "canary error 3e-07 is fp32's" in evidence.line
+    assert "ONNX Runtime was allowed bf16, yet MLAS" in sentence(evidence)
+    assert "canary error 3e-07 is fp32's" in sentence(evidence)
 
 
 def test_another_provider_is_a_problem_of_the_audit() -> None:
@@ -156,7 +157,7 @@ def test_an_operator_that_nobody_knows_is_unknown() -> None:
     renamed = [replace(each, name="Fancy") if operator_class(each.name) is None else each for each in events()]
     evidence = build_evidence(renamed, 1, canary(), "fp32", None)
     assert evidence.verdict is ProofVerdict.UNKNOWN
-    assert "Fancy" in evidence.line
+    assert "Fancy" in sentence(evidence)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_quantized_products_are_refused(operator: str, precision: str) -> None:
     planted = [replace(each, name=operator) if each.name == "Gemm" else each for each in events()]
     evidence = build_evidence(planted, 1, canary(), "fp32", None)
     assert evidence.verdict is ProofVerdict.NOT_FP32
-    assert f"ran in {precision}: MLAS {operator}" in evidence.line
+    assert f"ran in {precision}: MLAS {operator}" in sentence(evidence)
 
 
 def test_a_count_of_torch_that_the_nodes_do_not_reach_is_unknown() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from evidence_samples import sentence
 from openvino_recordings import DEFAULT, F32, recorded
 
 from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest, operations, operator_class
@@ -43,7 +44,7 @@ def test_a_model_without_a_precision_hint_is_not_fp32() -> None:
     """OpenVINO's default is bf16 where the CPU has it; the reason names the kernels."""
     found = build_evidence(audited(DEFAULT), canary(CanaryLevel.BF16), "fp32", None)
     assert found.verdict is ProofVerdict.NOT_FP32
-    assert found.line.startswith("fp32: NOT FP32 (attention and conv and linear and matmul ran in bf16: OpenVINO ")
+    assert sentence(found).startswith("fp32: NOT FP32 (attention and conv and linear and matmul ran in bf16: OpenVINO ")
     assert not found.proven
 
 
@@ -64,7 +65,7 @@ def test_layers_that_stay_in_fp32_are_no_bf16() -> None:
     """The canary's error is that of bf16 all the same, because it was compiled with the hint too."""
     found = build_evidence(audited(F32), canary(CanaryLevel.BF16), "bf16", "hint")
     assert found.verdict is ProofVerdict.NOT_ACTIVE
-    assert "OpenVINO" in found.detail
+    assert "OpenVINO" in sentence(found)
 
 
 def test_the_times_add_up_to_the_passes() -> None:
@@ -135,7 +136,7 @@ def test_a_layer_that_nobody_knows_is_unknown() -> None:
         replace(found, layers=layers, seconds=slow, total=sum(slow.values())), canary(CanaryLevel.FP32), "fp32", None
     )
     assert evidence.verdict is ProofVerdict.UNKNOWN
-    assert "Fancy" in evidence.line
+    assert "Fancy" in sentence(evidence)
 
 
 @pytest.mark.parametrize(

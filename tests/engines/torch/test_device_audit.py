@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from evidence_samples import sentence
 from simulated_device import SimulatedDevice
 
 from modelzoo.engines.protocol import Unavailable
@@ -48,7 +49,7 @@ def test_a_graph_is_proven_by_its_eager_kernels(device: Any) -> None:
         call = device_audit.Call(lambda replayed=replayed: replayed, run_eager, GRAPH)
         found = device_audit.audit(call, device, 2, CANARY)
         assert isinstance(found, Evidence)
-        assert found.line.startswith("bf16: ACTIVE") and found.iterations == 2
+        assert sentence(found).startswith("bf16: ACTIVE") and found.iterations == 2
         assert len(called) == expected
 
 

@@ -1,0 +1,208 @@
+"""What proves a precision, in words: the verdict on an audit and its reason, the canary, and what they forbid. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional, Union
+
+from modelzoo.document import Text
+from modelzoo.records.canary import Canary, CanaryLevel
+from modelzoo.records.evidence import (
+    ACTIVE_SHARE,
+    INACTIVE_SHARE,
+    KNOWN_SHARE,
+    Coverage,
+    Evidence,
+    InexactCanary,
+    LogSource,
+    NotUsed,
+    OtherPrecision,
+    ProofVerdict,
+)
+from modelzoo.results.comparable import Different, Incomparable, OtherWork
+from modelzoo.results.proof import OtherKernels, Proof
+
+NO_EVIDENCE = "no kernel evidence was taken"
+_NO_PRODUCTS = "no convolution, matrix product or attention was observed"
+_VERDICT = {
+    ProofVerdict.NOT_ACTIVE: "REQUESTED, NOT ACTIVE",
+    ProofVerdict.FP32: "PROVEN",
+    ProofVerdict.NOT_FP32: "NOT FP32",
+}
+
+
+def sentence(found: Proof) -> Optional[Text]:
+    """Say what proves the precision of a setting, and whether its processes disagree; ``None`` if nothing is known."""
+    if found.verdict is None and found.ground is None:
+        return Text("no process was audited in full") if found.listed else None
+    said = _ground(found)
+    if len(found.verdicts) > 1:
+        counts = ", ".join(f"{count} × {verdict}" for verdict, count in found.verdicts)
+        return Text(f"{said}; the processes disagree: {counts}")
+    return Text(f"{said}{_extent(found)}")
+
+
+def canaries(found: Proof) -> str:
+    """``active``; ``active / not active`` if the canaries of the processes disagree."""
+    return " / ".join(map(str, found.canaries))
+
+
+def _ground(found: Proof) -> str:
+    if isinstance(found.ground, Evidence):
+        return str(audit(found.ground))
+    if isinstance(found.ground, OtherKernels):
+        return f"a process that was not audited differs from those that were: {_other_kernels(found.ground)}"
+    return found.ground or NO_EVIDENCE
+
+
+def _other_kernels(found: OtherKernels) -> str:
+    if not found.is_listed:
+        return "the audited process has no list of kernels"
+    if found.kernel is not None:
+        (name, precision), (here, there) = found.kernel, found.calls
+        return f"{name} ({precision}) was called {here} times, and {there} times there"
+    if found.checks:
+        return f"the precision of the canary's {', '.join(found.checks)}"
+    return "the same kernels ran on other shapes"
+
+
+def _extent(found: Proof) -> str:
+    """How many processes were audited, if not all were; that all ran the same kernels, or that audited ones did not."""
+    if found.kernel_lists > 1:
+        return "; not all processes ran the same kernels"
+    if not found.audited or found.audited == found.processes or found.listed < found.processes:
+        return ""
+    return f"; the same kernels ran in all {found.processes} processes, {found.audited} of them audited in full"
+
+
+def audit(evidence: Evidence) -> Text:
+    """Return the verdict on one audit with its reason: ``fp32: PROVEN (no bf16 kernel in the audit, …)``."""
+    verdict = _VERDICT.get(evidence.verdict, str(evidence.verdict))
+    return Text(f"{evidence.requested}: {verdict} ({_reason(evidence)})")
+
+
+def _reason(evidence: Evidence) -> str:
+    against = evidence.reason
+    if isinstance(against, InexactCanary):
+        errors = (
+            (each.operator, math.nan if each.error is None else each.error, each.level) for each in against.checks
+        )
+        return ", ".join(f"canary {name} error {error:.0e} is {level}" for name, error, level in errors)
+    if isinstance(against, NotUsed):
+        return _not_used(evidence, against)
+    if evidence.verdict is ProofVerdict.FP32:
+        log = "no kernel log" if evidence.log_source is LogSource.NONE else "no bf16 kernel in the audit"
+        return f"{log}, canary error {_largest_error(evidence):.0e}"
+    if evidence.verdict is ProofVerdict.UNKNOWN:
+        return _unknown(evidence)
+    if evidence.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
+        return _shares(evidence)
+    return _other_precision(against) if against is not None else ""
+
+
+def _shares(evidence: Evidence) -> str:
+    """How much ran in a reduced precision, in which classes unless it is all of each, and what speaks against it."""
+    in_all = all(each.bf16_share >= ACTIVE_SHARE for each in evidence.classes)
+    classes = ", ".join(f"{each.operator_class} {_extent_of(each.bf16_share)}" for each in evidence.classes)
+    said = [] if in_all and evidence.verdict is ProofVerdict.ACTIVE else [classes]
+    said.append(_compute_share(evidence))
+    if isinstance(evidence.reason, OtherPrecision):
+        said.append(_other_precision(evidence.reason))
+    if not evidence.coverage.is_enough:
+        said.append(_gap(evidence.coverage))
+    return "; ".join(filter(None, said))
+
+
+def _extent_of(share: float) -> str:
+    return "yes" if share >= ACTIVE_SHARE else "no" if share < INACTIVE_SHARE else "partly"
+
+
+def _compute_share(evidence: Evidence) -> str:
+    """The share of the compute time; that of the arithmetic too, if it is what is missing."""
+    time, work = evidence.compute_bf16_share, evidence.arithmetic_share
+    said = f"{_percent(time)} of compute time in {evidence.requested} kernels"
+    if evidence.coverage.is_enough and work is not None and work < ACTIVE_SHARE <= time:
+        return f"{said}, which do {_percent(work)} of the arithmetic"
+    return said
+
+
+def _unknown(evidence: Evidence) -> str:
+    coverage = evidence.coverage
+    if not evidence.classes and (coverage.is_enough or not coverage.counted):
+        return _NO_PRODUCTS
+    if coverage.is_enough:
+        unproven = (str(each.operator_class) for each in evidence.classes if each.canary_level is not CanaryLevel.FP32)
+        return f"no bf16 kernel in the audit, but no canary at fp32 level for {', '.join(unproven)}"
+    in_all = evidence.compute_bf16_share * evidence.compute_seconds
+    if evidence.requested != "fp32" and evidence.seconds and in_all / evidence.seconds >= INACTIVE_SHARE:
+        return f"{_compute_share(evidence)}; {_gap(coverage)}"
+    return _gap(coverage)
+
+
+def _gap(coverage: Coverage) -> str:
+    """What is missing for a proof: lines, types, operators, and shares of the arithmetic and of the time."""
+    said = []
+    if coverage.unread:
+        said.append(f"{coverage.unread} lines of the kernel log could not be read")
+    if coverage.unexplained:
+        said.append(f"the kernel log has {', '.join(coverage.unexplained)}, which no product explains")
+    if coverage.uncounted:
+        said.append(f"the operations of {', '.join(coverage.uncounted[:3])} are not known")
+    if not coverage.lists_all:
+        if coverage.known_arithmetic is None:
+            said.append("the operations of the pass were not counted")
+        elif coverage.known_arithmetic < KNOWN_SHARE:
+            said.append(f"the precision of {_percent(1 - coverage.known_arithmetic)} of the arithmetic is not known")
+    if coverage.known_time < KNOWN_SHARE or not said:
+        names = ", ".join(f"{each.name} {_percent(each.share)}" for each in coverage.unknown[:3])
+        said.append(f"what ran in {_percent(1 - coverage.known_time)} of the time is not known ({names})")
+    return "; ".join(said)
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def _other_precision(found: OtherPrecision) -> str:
+    classes = " and ".join(map(str, found.classes))
+    return f"{classes} ran in {', '.join(found.precisions)}: {', '.join(found.kernels)}"
+
+
+def _not_used(evidence: Evidence, found: NotUsed) -> str:
+    """Why nothing ran in the precision, from what the log shows was allowed and which kernels ran."""
+    kernels, name, error = ", ".join(found.kernels), evidence.requested, _largest_error(evidence)
+    canary = "" if error is None else f"; canary error {error:.0e} is fp32's"
+    if evidence.bf16_method in ("autocast", "cast"):
+        return f"operands stayed in {found.precision}: {kernels}{canary}"
+    if found.allowed:
+        return f"{found.library} was allowed {name}, yet {kernels} computed in fp32{canary}"
+    if found.allowed is False:
+        return f"{found.library} was never allowed {name}, {kernels} ran{canary}"
+    return f"no product went through {found.library}, {kernels} ran{canary}"
+
+
+def _largest_error(evidence: Evidence) -> Optional[float]:
+    """That of the canary's operators that computed in fp32, of the classes that ran."""
+    at_fp32 = (each for each in evidence.classes if each.canary_level is CanaryLevel.FP32)
+    return max((each.canary_error for each in at_fp32 if each.canary_error is not None), default=None)
+
+
+def not_fp32(shown_by: Union[Canary, Evidence]) -> Text:
+    """Say what shows that a process did not run in fp32."""
+    if isinstance(shown_by, Canary):
+        return Text(f"not fp32 according to the canary: {shown_by.summary}")
+    return Text(f"not fp32 according to its kernels: {audit(shown_by)}")
+
+
+def incomparable(reason: Incomparable) -> Text:
+    """Say why a speedup would be meaningless."""
+    if isinstance(reason, (Canary, Evidence)):
+        return Text(f"the fp32 baseline is {not_fp32(reason)}")
+    if isinstance(reason, OtherWork):
+        counts = f"{reason.name} {reason.base:.0f} and {reason.other:.0f}"
+        return Text(f"the two sides did different work: {counts}")
+    if reason is Different.WEIGHTS:
+        return Text("the two sides ran different weights")
+    if reason is Different.DECLARATION:
+        return Text("the two sides have different versions of workload.py")
+    return Text(str(reason))

@@ -1,0 +1,100 @@
+"""What proves a precision, in words; what the verdicts follow from is in ``tests/evidence`` and ``test_proof``."""
+
+from __future__ import annotations
+
+import pytest
+from fake_runs import canary, evidence
+
+from modelzoo.frozen import replace
+from modelzoo.records.canary import CanaryLevel, OperatorCheck
+from modelzoo.records.evidence import InexactCanary, NotUsed, ProofVerdict
+from modelzoo.results.comparable import Different, Incomparable, OtherWork
+from modelzoo.results.proof import OtherKernels, Proof
+from modelzoo.setting import Setting
+from modelzoo.views import proof
+
+BF16 = Setting("bf16")
+STEADY = [1.0, 1.1, 1.2]
+NOT_ACTIVE = "toy bf16=autocast: bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16, mkl sgemm ran)"
+ACTIVE, UNKNOWN = ProofVerdict.ACTIVE, ProofVerdict.UNKNOWN
+AUDITED = Proof(verdict=ACTIVE, ground=evidence(ACTIVE), verdicts=((ACTIVE, 8),), processes=8, audited=2, listed=8)
+OTHER = Proof(verdict=UNKNOWN, verdicts=((ACTIVE, 2), (UNKNOWN, 1)), processes=3, audited=2, listed=3)
+DIFFERS = "a process that was not audited differs from those that were: "
+SAID = "bf16: ACTIVE (100 % of compute time in bf16 kernels)"
+DISAGREE = "; the processes disagree: 2 × ACTIVE, 1 × UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (Proof(), None),
+        (Proof(processes=3, listed=3, kernel_lists=1), "no process was audited in full"),
+        (Proof(ground="the engine has no proof"), "the engine has no proof"),
+        (
+            replace(AUDITED, kernel_lists=1),
+            f"{SAID}; the same kernels ran in all 8 processes, 2 of them audited in full",
+        ),
+        (replace(AUDITED, kernel_lists=2), f"{SAID}; not all processes ran the same kernels"),
+        (replace(AUDITED, audited=8, kernel_lists=1), SAID),
+        (OTHER, f"no kernel evidence was taken{DISAGREE}"),
+        (replace(OTHER, ground="the profiler failed"), f"the profiler failed{DISAGREE}"),
+        (
+            replace(OTHER, ground=OtherKernels(("MKL sgemm", "fp32"), (72, 73))),
+            f"{DIFFERS}MKL sgemm (fp32) was called 72 times, and 73 times there{DISAGREE}",
+        ),
+        (replace(OTHER, ground=OtherKernels()), f"{DIFFERS}the same kernels ran on other shapes{DISAGREE}"),
+        (
+            replace(OTHER, ground=OtherKernels(checks=("matmul", "conv"))),
+            f"{DIFFERS}the precision of the canary's matmul, conv{DISAGREE}",
+        ),
+        (
+            replace(OTHER, ground=OtherKernels(is_listed=False)),
+            f"{DIFFERS}the audited process has no list of kernels{DISAGREE}",
+        ),
+    ],
+)
+def test_what_proves_a_setting(found: Proof, said: str | None) -> None:
+    """An audit, the other processes with the same kernels, and what they disagree about."""
+    sentence = proof.sentence(found)
+    assert (None if sentence is None else str(sentence)) == said
+
+
+@pytest.mark.parametrize(
+    ("reason", "method", "said"),
+    [
+        (NotUsed("fp32", ("a", "b"), "oneDNN", True), "fastmath", "oneDNN was allowed bf16, yet a, b computed in fp32"),
+        (NotUsed("fp32", ("a",), "MLAS", False), "fastmath", "MLAS was never allowed bf16, a ran"),
+        (NotUsed("fp32", ("a",), "oneDNN", None), None, "no product went through oneDNN, a ran"),
+        (NotUsed("fp32", ("a",), "oneDNN", None), "cast", "operands stayed in fp32: a"),
+    ],
+)
+def test_why_nothing_ran_in_bf16(reason: NotUsed, method: str | None, said: str) -> None:
+    """What the log shows was allowed, and which kernels ran; with the error of a canary that shows the same."""
+    found = replace(evidence(ProofVerdict.NOT_ACTIVE), reason=reason, bf16_method=method)
+    assert str(proof.audit(found)) == f"bf16: REQUESTED, NOT ACTIVE ({said})"
+    classes = tuple(replace(each, canary_error=3e-7, canary_level=CanaryLevel.FP32) for each in found.classes)
+    said = f"bf16: REQUESTED, NOT ACTIVE ({said}; canary error 3e-07 is fp32's)"
+    assert str(proof.audit(replace(found, classes=classes))) == said
+
+
+def test_a_canary_that_is_not_fp32() -> None:
+    """Each operator with its error; one that is not finite has none."""
+    checks = (OperatorCheck("conv", 2e-3, CanaryLevel.BF16), OperatorCheck("linear", None, CanaryLevel.BROKEN))
+    found = replace(evidence(ProofVerdict.NOT_FP32), reason=InexactCanary(checks))
+    said = "fp32: NOT FP32 (canary conv error 2e-03 is bf16, canary linear error nan is broken)"
+    assert str(proof.audit(found)) == said
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (Different.WEIGHTS, "the two sides ran different weights"),
+        (Different.DECLARATION, "the two sides have different versions of workload.py"),
+        (OtherWork("boxes", 100.0, 140.0), "the two sides did different work: boxes 100 and 140"),
+        (evidence(ProofVerdict.NOT_FP32), "the fp32 baseline is not fp32 according to its kernels: fp32: NOT FP32 ("),
+        (canary(CanaryLevel.BF16), "the fp32 baseline is not fp32 according to the canary: matmul bf16 (2.9e-03), "),
+    ],
+)
+def test_why_a_speedup_is_refused(reason: Incomparable, said: str) -> None:
+    """Other work, or a baseline that is not what it says."""
+    assert str(proof.incomparable(reason)).startswith(said)
