@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from modelzoo import stats
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Model
-from modelzoo.machine.limits import usable_threads
+from modelzoo.machine.cpu import usable_threads
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import HostClock
 from modelzoo.plan import Plan

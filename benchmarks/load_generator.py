@@ -42,8 +42,8 @@ from modelzoo.load.place import generator_place, settled
 from modelzoo.load.schedule import poisson
 from modelzoo.load.server import Reply
 from modelzoo.load.virtual import VirtualServer
+from modelzoo.machine.cpu import read_topology
 from modelzoo.machine.linux import allowed_cpus
-from modelzoo.machine.topology import read_topology
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.results.load import LATE_SHARE
 

@@ -40,8 +40,8 @@ from adjusting import fit
 from claims import Claim, conclude, percent, table
 
 from modelzoo import stats
+from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
-from modelzoo.machine.limits import usable_threads
 from modelzoo.measure.calls import prepare
 from modelzoo.measure.jobs import job_environment
 from modelzoo.measure.reference import Reference

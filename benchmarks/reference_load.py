@@ -21,7 +21,7 @@ import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude
 
 from modelzoo import stats
-from modelzoo.machine.limits import usable_threads
+from modelzoo.machine.cpu import usable_threads
 from modelzoo.measure.calls import prepare
 from modelzoo.measure.reference import Reference
 from modelzoo.measure.request import Request

@@ -40,7 +40,7 @@ from modelzoo.comparison.model import Basis, Metric, Outcome, Row, StoredResult
 from modelzoo.comparison.sides import make_side
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.results import store
 from modelzoo.results.days import days

@@ -19,7 +19,7 @@ from modelzoo.comparison import basis
 from modelzoo.comparison.estimate import Context, estimate
 from modelzoo.comparison.model import Estimate, Metric, SideSetting
 from modelzoo.frozen import replace
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd

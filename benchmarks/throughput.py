@@ -30,7 +30,7 @@ from claims import Claim, conclude, some_of
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.machine.topology import read_topology
+from modelzoo.machine.cpu import read_topology
 from modelzoo.measure.calls import prepare
 from modelzoo.measure.instances import start_instance
 from modelzoo.measure.request import Request

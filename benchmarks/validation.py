@@ -23,7 +23,7 @@ from typing import Any
 from common import compare_alternating
 
 from modelzoo.engines import create_engine
-from modelzoo.machine.limits import usable_threads
+from modelzoo.machine.cpu import usable_threads
 from modelzoo.setting import Setting
 from modelzoo.validity import Predictor, ValidityRequest, judge
 from modelzoo.validity.picture_sets import builtin_crops

@@ -13,7 +13,7 @@ from modelzoo.comparison.basis import Histories
 from modelzoo.comparison.estimate import Context, context
 from modelzoo.comparison.model import Side, SideSetting, StoredResult
 from modelzoo.frozen import replace
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.run import Result
 from modelzoo.results.session_levels import work_key

@@ -38,8 +38,8 @@ def docker(
 
 
 USABLE = (
-    "import json, msgspec; from modelzoo.machine import limits; "
-    "print(json.dumps({**msgspec.structs.asdict(limits.usable_threads()), 'memory': limits.memory_limit()}))"
+    "import json, msgspec; from modelzoo.machine import cpu; "
+    "print(json.dumps({**msgspec.structs.asdict(cpu.usable_threads()), 'memory': cpu.memory_limit()}))"
 )
 
 

@@ -63,13 +63,12 @@ def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
         EnvironmentProblem: torch cannot be imported.
     """
     from modelzoo.machine.ceilings import find_ceilings
-    from modelzoo.machine.diagnosis import diagnose
+    from modelzoo.machine.diagnosis import diagnose, probe_page_faults, probe_torchvision
     from modelzoo.machine.environment import FAST_MATH_VARIABLES
     from modelzoo.machine.facts import read_machine
     from modelzoo.machine.history import history_path, read_history
     from modelzoo.machine.installation import import_torch
     from modelzoo.machine.libraries import read_libraries
-    from modelzoo.machine.probes import probe_page_faults, probe_torchvision
     from modelzoo.machine.usage import CpuUsageMonitor
     from modelzoo.records.doctor import DoctorReport
     from modelzoo.results.noise import machine_noise
@@ -116,8 +115,8 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
     """
     from modelzoo.engines.torch import devices, switches
     from modelzoo.engines.torch.precision import check_precision
+    from modelzoo.machine.ceiling_benchmark import PRECISIONS, measure_device_ceilings
     from modelzoo.machine.ceilings import find_device_ceilings
-    from modelzoo.machine.device_ceilings import PRECISIONS, measure_device_ceilings
     from modelzoo.records.doctor import AcceleratorReport
     from modelzoo.setting import Setting
     from modelzoo.views.doctor import progress_text

@@ -86,7 +86,7 @@ def result_path(named: str | None, created: str, session: Optional[Session] = No
 
 def new_result(jobs: Jobs, session: Optional[Session] = None) -> Result:
     """Return the empty result of a call, or of one of its sessions, that runs ``jobs``."""
-    from modelzoo.machine.revision import suite_revision
+    from modelzoo.machine.installation import suite_revision
     from modelzoo.records.run import Asked, Result, now
     from modelzoo.workload.discovery import CHECKOUT
 

@@ -38,8 +38,8 @@ def read_host() -> tuple[Machine, Topology]:
     Raises:
         UsageError: nothing can be timed on it.
     """
+    from modelzoo.machine.cpu import read_topology
     from modelzoo.machine.facts import read_machine
-    from modelzoo.machine.topology import read_topology
 
     machine, topology = read_machine(), read_topology()
     if machine.emulator:

@@ -47,8 +47,8 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         InterruptedSessionError: the user interrupted it, or the result could not be written any more.
     """
     from modelzoo.machine import history
-    from modelzoo.machine.clock_lock import locked_clocks
     from modelzoo.machine.facts import read_machine
+    from modelzoo.machine.sensors import locked_clocks
     from modelzoo.measure import reference_load, schedule
     from modelzoo.results.session_levels import priors, session_levels
 
@@ -162,7 +162,7 @@ def _trace_file(named: Optional[str], workload: str) -> Optional[str]:
 @contextmanager
 def _reference(requests: Sequence[Request], *, wanted: bool) -> Iterator[Optional[Reference]]:
     """The reference load, with as many threads as most of the settings have."""
-    from modelzoo.machine.limits import usable_threads
+    from modelzoo.machine.cpu import usable_threads
     from modelzoo.measure.reference import Reference
 
     if not wanted:

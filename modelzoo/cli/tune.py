@@ -127,8 +127,7 @@ def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultF
     Raises:
         UsageError: the file holds no search that can go on, or one of something else.
     """
-    from modelzoo.machine.facts import read_machine
-    from modelzoo.machine.fingerprint import fingerprint
+    from modelzoo.machine.facts import fingerprint, read_machine
     from modelzoo.results import store
 
     path = Path(args.resume)

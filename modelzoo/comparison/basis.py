@@ -10,7 +10,7 @@ import msgspec
 
 from modelzoo.comparison.model import SideSetting
 from modelzoo.frozen import replace
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint
 from modelzoo.machine.history import history_path, read_history
 from modelzoo.records.history import EarlierSessions, HistoryScope, SessionLevel
 from modelzoo.records.machine import Machine

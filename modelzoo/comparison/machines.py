@@ -9,7 +9,7 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.model import Measured, Metric, Row, Side, SideSetting
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import RunReport
 
@@ -63,7 +63,7 @@ def machines_of(side: Side) -> frozenset[str]:
 def same_machine(base: Side, other: Side) -> bool:
     """Return whether both sides ran on one machine, as far as what decides its speed says.
 
-    That is ``modelzoo.machine.fingerprint``: processor, cores, caches, memory, frequency limits, governor, and the
+    That is ``modelzoo.machine.facts``: processor, cores, caches, memory, frequency limits, governor, and the
     CPUs and the memory that the processes could use. The current frequency is not part of it. Accelerators that were
     used must be of the same product.
     """

@@ -277,7 +277,7 @@ class Engine(Protocol):
             setting: as asked for, with the values of all of the workload's options.
             batch: the workload's default.
             threads: the machine's default.
-            math_mode: see ``modelzoo.machine.worker_environment.inherited_math_mode``.
+            math_mode: see ``modelzoo.machine.environment.inherited_math_mode``.
         """
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> Export | None:

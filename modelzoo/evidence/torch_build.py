@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-from modelzoo.machine.torch_config import parse_torch_config
+from modelzoo.machine.libraries import parse_torch_config
 
 
 def blas_name() -> str:

@@ -15,7 +15,7 @@ from modelzoo.comparison.model import Outcome, Row, Side, SideSetting, StoredRes
 from modelzoo.comparison.sides import settings_of
 from modelzoo.fleet.hosts import LEAST_HOSTS, HostRatio, host_ratios, pooled
 from modelzoo.frozen import replace
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint
 from modelzoo.records.hosts import HostDifference, HostKind, HostLevel, NotTimed, Uncompared
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Result

@@ -1,4 +1,6 @@
-"""Name and features of a CPU, from the texts of ``/proc/cpuinfo`` and ``lscpu``.
+"""What the CPUs are, where their cores are, and how many of them and how much memory this process may use.
+
+Name and features come from the texts of ``/proc/cpuinfo`` and ``lscpu``.
 
 On ARM the identification register decides: there ``/proc/cpuinfo`` has no model name, and under qemu-user ``lscpu``
 reads the host's file and reports the host's CPU.
@@ -7,8 +9,26 @@ reads the host's file and reports the host's CPU.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from modelzoo.machine.linux import (
+    FILESYSTEM_ROOT,
+    allowed_cpus,
+    count_cores,
+    format_cpu_list,
+    online_cpus,
+    parse_cpu_list,
+    read_cgroup_cpus,
+    read_cgroup_limits,
+    read_integer,
+    read_meminfo,
+    read_text,
+)
+from modelzoo.records.machine import Threads
+from modelzoo.records.topology import Core, Topology
 
 # (implementer, part) of MIDR_EL1. Sources: util-linux sys-utils/lscpu-arm.c, Linux
 # arch/arm64/include/asm/cputype.h.
@@ -184,3 +204,106 @@ def _flatten(entries: list[dict[str, Any]], into: dict[str, str]) -> None:
         if entry.get("data") is not None:
             into.setdefault(name, str(entry["data"]))
         _flatten(entry.get("children", []), into)
+
+
+def read_topology(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None = None) -> Topology:
+    """Return the cores that this process may use.
+
+    A core whose siblings the system does not name counts as one core for each logical CPU. A CPU that belongs to no
+    NUMA node, as on kernels without NUMA, is on node 0.
+
+    Args:
+        root: the directory that stands for ``/``.
+        affinity: the affinity mask, by default that of this process, or, for another root, all CPUs.
+    """
+    if affinity is None and root == FILESYSTEM_ROOT:
+        affinity = allowed_cpus()
+    present = _cpu_list(root / "sys/devices/system/cpu/present")
+    online = online_cpus(root) or affinity or frozenset()
+    cpuset = read_cgroup_cpus(root)
+    allowed = online & (online if affinity is None else affinity) & (online if cpuset is None else cpuset)
+    nodes = _nodes(root)
+    found: dict[tuple[int, ...], Core] = {}
+    for cpu in sorted(allowed):
+        folder = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        listed = read_text(folder / "core_cpus_list") or read_text(folder / "thread_siblings_list")
+        siblings = tuple(sorted((parse_cpu_list(listed) & online) | {cpu})) if listed else (cpu,)
+        usable = tuple(each for each in siblings if each in allowed)
+        socket = read_integer(folder / "physical_package_id")
+        # Some ARM firmware reports -1 for unknown.
+        found.setdefault(usable, Core(usable, siblings, None if socket == -1 else socket, nodes.get(cpu, 0)))
+    return Topology(
+        cores=tuple(sorted(found.values(), key=lambda core: (core.node, core.cpus))),
+        offline=tuple(sorted(present - online)),
+        excluded=tuple(sorted(online - allowed)),
+        quota=read_cgroup_limits(root).cpus,
+    )
+
+
+def _nodes(root: Path) -> dict[int, int]:
+    """The NUMA node of every logical CPU."""
+    found = {}
+    for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
+        for cpu in _cpu_list(folder / "cpulist"):
+            found[cpu] = int(folder.name[len("node") :])
+    return found
+
+
+def _cpu_list(path: Path) -> frozenset[int]:
+    return parse_cpu_list(read_text(path) or "")
+
+
+def usable_threads(root: Path = FILESYSTEM_ROOT, affinity: frozenset[int] | None = None) -> Threads:
+    """Return the default number of threads: min(CPU affinity, control group quota, physical cores).
+
+    A quota is rounded down, but not below 1: if there are more threads than the quota allows, some are stopped while
+    all others wait for them. SMT siblings are not counted, because two threads of a matrix product would share the
+    vector units of one core.
+
+    Args:
+        root: the directory that stands for ``/``.
+        affinity: the logical CPUs that may be used, by default those of this process.
+    """
+    cpus = allowed_cpus() if affinity is None else affinity
+    quota = read_cgroup_limits(root).cpus
+    physical = count_cores(cpus, root) or min(system_cores(), len(cpus))
+    count = min(physical, len(cpus), *(() if quota is None else (max(1, int(quota)),)))
+    return Threads(max(1, count), physical, len(cpus), quota, format_cpu_list(cpus))
+
+
+def memory_limit(root: Path = FILESYSTEM_ROOT) -> int | None:
+    """Return the bytes of memory that this process may use: the physical memory, or its control groups' limit."""
+    limits = (read_cgroup_limits(root).memory, physical_memory(root))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def available_memory(root: Path = FILESYSTEM_ROOT) -> int:
+    """Return the bytes of memory that new processes may use without swapping.
+
+    The kernel's estimate, but no more than the control groups' limit (whose current use is not subtracted: much of it
+    is file cache, which the kernel gives up).
+    """
+    available = read_meminfo(root).get("MemAvailable")
+    if available is None:
+        import psutil
+
+        available = int(psutil.virtual_memory().available)
+    limit = read_cgroup_limits(root).memory
+    return available if limit is None else min(available, limit)
+
+
+def physical_memory(root: Path = FILESYSTEM_ROOT) -> int | None:
+    """Return the machine's memory in bytes, or ``None`` if it is unknown."""
+    total = read_meminfo(root).get("MemTotal")
+    if total is not None or root != FILESYSTEM_ROOT:
+        return total
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def system_cores() -> int:
+    """Return the number of physical cores of this machine as psutil reports it, for systems without /sys."""
+    import psutil
+
+    return psutil.cpu_count(logical=False) or os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Collect the facts about the machine that a result was measured on.
+"""The facts about the machine that a result was measured on, its fingerprint, and whether it is a virtual one.
 
 Nothing here imports torch. Neither the host name nor a user name is recorded.
 """
@@ -6,27 +6,31 @@ Nothing here imports torch. Neither the host name nor a user name is recorded.
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from modelzoo.machine import linux
-from modelzoo.machine.allocator import identify_allocator, malloc_address
-from modelzoo.machine.cpu import identify_cpu, lscpu_fields
-from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
-from modelzoo.machine.limits import memory_limit, physical_memory, system_cores, usable_threads
-from modelzoo.machine.linux import FILESYSTEM_ROOT
-from modelzoo.machine.virtualization import (
-    count_vcpus_per_core,
-    identify_cloud,
-    identify_container,
-    identify_emulator,
-    identify_hypervisor,
+from modelzoo.machine.cpu import (
+    cpuinfo_fields,
+    identify_cpu,
+    is_foreign_architecture,
+    lscpu_fields,
+    memory_limit,
+    physical_memory,
+    system_cores,
+    usable_threads,
 )
+from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
+from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
+from modelzoo.machine.memory import identify_allocator, malloc_address
 from modelzoo.records.machine import Machine
 
 
@@ -140,3 +144,156 @@ def _cpuinfo_mhz(cpuinfo: str) -> float | None:
 
 def _parse_count(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() else None
+
+
+def fingerprint(machine: Machine) -> str:
+    """Return 16 hexadecimal digits that depend on everything that decides the machine's ceilings.
+
+    The current frequency, the environment and the kernel are not included. Nor are torch's version and the number of
+    threads: callers that store figures by fingerprint add them.
+    """
+    decisive = {
+        "cpu": machine.cpu,
+        "product": machine.product,
+        "features": machine.features,
+        "sve_bits": machine.sve_bits,
+        "cores": machine.cores,
+        "logical": machine.logical,
+        "sockets": machine.sockets,
+        "caches": [[cache.name, cache.bytes, cache.instances] for cache in machine.caches],
+        "affinity": machine.threads.affinity,
+        "quota": machine.threads.quota,
+        # In GiB: kernels reserve slightly different amounts at each boot.
+        "memory": None if machine.memory_limit is None else round(machine.memory_limit / 2**30),
+        "governor": machine.governor,
+        "max_mhz": machine.max_mhz,
+        "emulator": machine.emulator,
+    }
+    text = json.dumps(decisive, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+_HYPERVISORS = (
+    "QEMU",
+    "KVM",
+    "VMware",
+    "Microsoft Corporation",
+    "Amazon EC2",
+    "Google",
+    "Alibaba Cloud",
+    "Xen",
+)
+"""Words in the firmware of virtual machines. Those of Alibaba and Amazon contain only the vendor's name."""
+_AZURE_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
+"""Tells Azure from other Hyper-V machines (source: cloud-init, DataSourceAzure)."""
+_ARM_CORES_WITH_SMT = ("Neoverse-E1", "TaiShan v120", "ThunderX2")
+
+
+@dataclass(frozen=True)
+class CloudInstance:
+    """A cloud provider, and its name for this kind of machine if the firmware contains it."""
+
+    provider: str
+    instance_type: str | None
+
+
+def identify_container(root: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the kind of container that this process runs in, or ``None``."""
+    if (root / "run/.containerenv").exists():
+        return "podman"
+    declared = environ.get("container")  # set by podman, systemd-nspawn and lxc
+    if declared:
+        return declared
+    groups = (read_text(root / "proc/self/cgroup") or "") + (read_text(root / "proc/1/cgroup") or "")
+    if "KUBERNETES_SERVICE_HOST" in environ or "kubepods" in groups:
+        return "kubernetes"
+    if (root / ".dockerenv").exists():
+        return "docker"
+    for kind in ("docker", "containerd", "libpod", "lxc", "buildkit"):
+        if f"/{kind}" in groups:
+            return kind
+    return None
+
+
+def identify_hypervisor(root: Path = FILESYSTEM_ROOT) -> str | None:
+    """Return the hypervisor that the firmware names, for CPUs that do not report one (ARM)."""
+    kind = read_text(root / "sys/hypervisor/type")
+    if kind:
+        return kind
+    vendor, product = _dmi(root, "sys_vendor"), _dmi(root, "product_name")
+    if "metal" in product:
+        return None
+    return next((name for name in _HYPERVISORS if name in vendor or name in product), None)
+
+
+def identify_cloud(root: Path = FILESYSTEM_ROOT) -> CloudInstance | None:
+    """Return the cloud instance that the firmware describes; ``None`` if it describes no known cloud.
+
+    Amazon's firmware contains the instance type (source: AWS, "Detect whether a host is an EC2 instance"). Those of
+    Alibaba Cloud, Google and Azure contain general names only; their types are left unknown.
+    """
+    vendor, product = _dmi(root, "sys_vendor"), _dmi(root, "product_name")
+    if vendor == "Amazon EC2":
+        return CloudInstance("AWS", _matching(r"[a-z][a-z0-9-]*\.[a-z0-9-]+", product))
+    if vendor == "Xen" and "amazon" in _dmi(root, "bios_version").lower():
+        return CloudInstance("AWS", None)
+    if vendor == "Alibaba Cloud":
+        return CloudInstance("Alibaba Cloud", _matching(r"ecs\.[a-z0-9-]+\.[a-z0-9-]+", product))
+    if vendor == "Google" and product == "Google Compute Engine":
+        return CloudInstance("Google Cloud", None)
+    if vendor == "Microsoft Corporation" and _dmi(root, "chassis_asset_tag") == _AZURE_ASSET_TAG:
+        return CloudInstance("Azure", None)
+    return None
+
+
+def count_vcpus_per_core(virtual: bool, threads_per_core: int, architecture: str, core: str) -> int | None:
+    """Return how many virtual CPUs share a physical core, or ``None`` on bare metal or if it is unknown.
+
+    Args:
+        virtual: whether this is a virtual machine.
+        threads_per_core: as the guest sees it.
+        architecture: ``aarch64`` or ``x86_64``.
+        core: name of the CPU.
+    """
+    if not virtual:
+        return None
+    if threads_per_core > 1:
+        return threads_per_core
+    # Hypervisors often present the hardware threads of an x86 core as cores; most ARM cores have one thread only.
+    known_arm = architecture == "aarch64" and core.startswith(("Neoverse", "Ampere", "TaiShan", "Cortex"))
+    return 1 if known_arm and core not in _ARM_CORES_WITH_SMT else None
+
+
+def identify_emulator(
+    architecture: str, cpuinfo: str, hypervisor: str | None, root: Path = FILESYSTEM_ROOT
+) -> str | None:
+    """Return the emulator that executes this process's instructions, or ``None``.
+
+    A virtual machine on KVM, Xen or Hyper-V is not emulated. QEMU without KVM that presents a real CPU model cannot
+    be told from that CPU by these files.
+    """
+    modalias = read_text(root / "sys/devices/system/cpu/modalias") or ""
+    if is_foreign_architecture(architecture, cpuinfo, modalias):
+        return "qemu-user"
+    if "VirtualApple" in cpuinfo:
+        return "rosetta"
+    # An enabled handler for this very architecture: a native kernel would not need it.
+    handler = read_text(root / f"proc/sys/fs/binfmt_misc/qemu-{architecture}") or ""
+    if handler.startswith("enabled"):
+        return "qemu-user"
+    info = cpuinfo_fields(cpuinfo)
+    name = info.get("model name", "")
+    if "QEMU TCG" in name or ("QEMU Virtual CPU" in name and not hypervisor):
+        return "qemu-system"
+    # "-cpu max" under TCG on ARM: implementer 0, part 0x051 (source: QEMU target/arm/tcg/cpu64.c).
+    if info.get("CPU implementer") == "0x00" and info.get("CPU part") == "0x051":
+        return "qemu-system"
+    return None
+
+
+def _dmi(root: Path, name: str) -> str:
+    return read_text(root / "sys/class/dmi/id" / name) or ""
+
+
+def _matching(pattern: str, text: str) -> str | None:
+    return text if re.fullmatch(pattern, text) else None

@@ -16,7 +16,7 @@ import msgspec
 
 from modelzoo.files import write_atomically
 from modelzoo.machine.directories import cache_directory
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.codec import encode_json
 from modelzoo.records.history import HISTORY_VERSION, SessionLevel

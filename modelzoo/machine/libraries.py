@@ -1,4 +1,4 @@
-"""Which numerical libraries are installed and loaded.
+"""Which numerical libraries are installed and loaded, and how torch was built.
 
 Libraries are recognised from the installed and loaded files, never from the name of an image.
 """
@@ -14,7 +14,6 @@ from typing import TypedDict
 
 from modelzoo.machine.installation import import_torch, installed_version
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
-from modelzoo.machine.torch_config import parse_torch_config
 from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
 
 RECORDED_PACKAGES = (
@@ -209,3 +208,44 @@ def _find_acl(torch: ModuleType, bundled: dict[str, str]) -> ComputeLibrary | No
     if is_acl_available is not None and is_acl_available():
         return ComputeLibrary(None, is_loaded=True)
     return None
+
+
+_SPEED_FLAG = re.compile(r"-(O\d|Ofast|march=|mcpu=|mtune=|ffast-math|mavx|mfma)")
+_RECORDED_SETTINGS = (
+    "BLAS_INFO",
+    "BUILD_TYPE",
+    "LAPACK_INFO",
+    "TORCH_VERSION",
+    "USE_CUDA",
+    "USE_EIGEN_FOR_BLAS",
+    "USE_MKL",
+    "USE_MKLDNN",
+    "USE_MKLDNN_ACL",
+    "USE_NNPACK",
+    "USE_OPENMP",
+    "USE_ROCM",
+)
+
+
+def parse_torch_config(text: str) -> Build:
+    """Parse the output of ``torch.__config__.show()``."""
+
+    def first_match(pattern: str) -> str | None:
+        match = re.search(pattern, text)
+        return match.group(1).strip() if match else None
+
+    line = first_match(r"Build settings: (.*)") or ""
+    settings = dict(re.findall(r"([A-Z0-9_]+)=([^,]*)(?:, |,?\s*$)", line))
+    flags = settings.get("CXX_FLAGS", "").split()
+    return Build(
+        compiler=first_match(r"- ((?:GCC|clang|Clang|MSVC|icx?) [\d.]+)"),
+        onednn=first_match(r"MKL-DNN v([\d.]+)"),
+        mkl=first_match(r"Math Kernel Library Version ([\d.]+)"),
+        openmp=first_match(r"OpenMP \d+ \(a\.k\.a\. OpenMP ([\d.]+)\)"),
+        capability=first_match(r"CPU capability usage: (\S+)"),
+        blas=settings.get("BLAS_INFO"),
+        lapack=settings.get("LAPACK_INFO"),
+        build_type=settings.get("BUILD_TYPE"),
+        flags=tuple(flag for flag in flags if _SPEED_FLAG.match(flag)),
+        settings={name: settings[name] for name in _RECORDED_SETTINGS if name in settings},
+    )

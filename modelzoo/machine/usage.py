@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modelzoo.machine import linux
-from modelzoo.machine.cgroups import read_throttled_seconds
-from modelzoo.machine.huge_pages import huge_page_bytes
-from modelzoo.machine.linux import FILESYSTEM_ROOT
+from modelzoo.machine.linux import FILESYSTEM_ROOT, read_throttled_seconds
+from modelzoo.machine.memory import huge_page_bytes
 from modelzoo.records.machine import CpuUsage
 
 

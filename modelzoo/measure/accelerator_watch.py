@@ -17,8 +17,7 @@ from typing import Any, Callable, Optional
 
 from modelzoo.engines.protocol import Accelerator, Model
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine.nvml import nvml_sensors
-from modelzoo.machine.sensors import Sensors, npu_sensors
+from modelzoo.machine.sensors import Sensors, npu_sensors, nvml_sensors
 from modelzoo.measure.clock import Clock, Timed
 from modelzoo.records.accelerator import AcceleratorUse, Copies, Phase, Reading
 from modelzoo.records.timing import Timing

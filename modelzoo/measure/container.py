@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import IO, Optional
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError
-from modelzoo.machine.cgroups import read_cgroup_limits
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
-from modelzoo.machine.linux import allowed_cpus, format_cpu_list
+from modelzoo.machine.linux import allowed_cpus, format_cpu_list, read_cgroup_limits
 from modelzoo.measure import docker
 from modelzoo.measure.answers import accepted
 from modelzoo.measure.launcher import WORKER, explain_end

@@ -18,7 +18,7 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
-from modelzoo.machine.placement import prefer_own_node, read_placement, resident_memory
+from modelzoo.machine.memory import prefer_own_node, read_placement, resident_memory
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import clock_for

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Optional
 
-from modelzoo.machine import worker_environment
+from modelzoo.machine import environment
+from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
-from modelzoo.machine.limits import usable_threads
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.records.protocol import Preparation, PrepareJob
 from modelzoo.records.run import EnvironmentChanges
@@ -44,7 +44,7 @@ def prepare_job(
         directory=str(workload.directory),
         settings=settings,
         parent=os.getpid(),
-        math_mode=worker_environment.inherited_math_mode(environ),
+        math_mode=environment.inherited_math_mode(environ),
         earlier=earlier,
     )
 
@@ -62,7 +62,7 @@ def job_environment(wanted: Mapping[str, str], environ: Optional[Mapping[str, st
         environ: what it inherits: ``Launcher.environment``, by default that of a worker on this machine.
     """
     inherited = LocalLauncher().environment() if environ is None else environ
-    variables, changes = worker_environment.worker_environment(inherited, wanted)
+    variables, changes = environment.worker_environment(inherited, wanted)
     variables["PYTHONUNBUFFERED"] = "1"
     variables["TOKENIZERS_PARALLELISM"] = "false"
     return JobEnvironment(variables, changes)

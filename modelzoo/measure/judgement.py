@@ -8,8 +8,7 @@ from typing import Callable
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import value_and_problem
 from modelzoo.files import file_sha256
-from modelzoo.machine.facts import read_machine
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint, read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.records.protocol import Exhibited, Judged, Message, Progress, ValidateJob

@@ -12,8 +12,8 @@ from modelzoo.engines.export.source import TorchSource
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import file_sha256
-from modelzoo.machine.limits import usable_threads
-from modelzoo.machine.worker_environment import memory_variables
+from modelzoo.machine.cpu import usable_threads
+from modelzoo.machine.environment import memory_variables
 from modelzoo.measure.staging import check_stages, require_stages
 from modelzoo.records.protocol import (
     InstanceJob,

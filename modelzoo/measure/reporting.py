@@ -9,9 +9,8 @@ from typing import Optional, Union
 
 from modelzoo.engines.protocol import Engine
 from modelzoo.files import file_sha256
-from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings
-from modelzoo.machine.fingerprint import fingerprint
-from modelzoo.machine.roofline import roofline_bound
+from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings, roofline_bound
+from modelzoo.machine.facts import fingerprint
 from modelzoo.measure.loading import Built
 from modelzoo.measure.observing import Observed
 from modelzoo.measure.pipeline_trace import TracedBatch

@@ -15,7 +15,7 @@ from typing import Optional
 
 from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.frozen import replace
-from modelzoo.machine.limits import available_memory
+from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.blocks import blocks, capacity
 from modelzoo.measure.calls import prepare, required
 from modelzoo.measure.jobs import JobEnvironment, job_environment

@@ -17,8 +17,7 @@ from typing import Callable, Optional
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import InputError
-from modelzoo.machine.facts import read_machine
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint, read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.judgement import side_report
 from modelzoo.measure.preparation import check_resolution

@@ -17,7 +17,7 @@ from typing import Callable
 import msgspec
 
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
-from modelzoo.machine import worker_environment
+from modelzoo.machine import environment
 from modelzoo.records.instance import Command, decode_command
 from modelzoo.records.protocol import (
     PROTOCOL,
@@ -82,12 +82,12 @@ def do(job: Job, send: Send) -> Message:
 
         return prepare(job, send)
     if isinstance(job, MeasureJob):
-        worker_environment.enter(job.resolved)
+        environment.enter(job.resolved)
         from modelzoo.measure.measurement import measure
 
         return measure(job, send, take_turn)
     if isinstance(job, InstanceJob):
-        worker_environment.enter(job.resolved)
+        environment.enter(job.resolved)
         from modelzoo.measure import instance
 
         return instance.serve(job, send, read_command)
@@ -95,7 +95,7 @@ def do(job: Job, send: Send) -> Message:
         from modelzoo.measure import reference_load
 
         return reference_load.run(job, send, take_turn)
-    worker_environment.enter(job.resolved)
+    environment.enter(job.resolved)
     if isinstance(job, ShardJob):
         from modelzoo.measure.shard_judgement import judge_shards
 

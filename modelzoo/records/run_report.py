@@ -88,7 +88,7 @@ class RunReport(msgspec.Struct, frozen=True):
         digest: SHA-256 of the workload's file; together with the digests of the weights and the inputs it says what
             ran.
         inputs_digest: SHA-256 of the inputs.
-        machine_fingerprint: equal on machines of equal speed; see ``modelzoo.machine.fingerprint``.
+        machine_fingerprint: equal on machines of equal speed; see ``modelzoo.machine.facts``.
         cpus: the logical CPUs that the process could run on.
         turns: when it sampled, if other workers took turns with it.
         kernels: which kernels a pass called; without ``evidence`` it shows whether they were those of a process that

@@ -11,8 +11,8 @@ from typing import Callable, Optional
 
 from modelzoo.errors import KINDS, ModelzooError, UsageError
 from modelzoo.frozen import replace
-from modelzoo.machine.fingerprint import fingerprint
-from modelzoo.machine.limits import available_memory
+from modelzoo.machine.cpu import available_memory
+from modelzoo.machine.facts import fingerprint
 from modelzoo.measure.calls import prepare, required
 from modelzoo.measure.request import OnEvent, Request
 from modelzoo.records.protocol import Preparation

@@ -14,7 +14,7 @@ from typing import Any
 
 from modelzoo.engines.jittor import environment as jittor
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.machine import allocator, huge_pages
+from modelzoo.machine import memory
 from modelzoo.machine.installation import installed_version
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.records.machine import Machine
@@ -109,11 +109,11 @@ def read_environment(machine: Machine, base: Setting) -> Environment:
     What takes torch to find out, such as a mode that it lacks, is refused when the settings are prepared.
     """
     missing = [
-        LeftOut("malloc", name, Obstacle.UNAVAILABLE, allocator.problem(name))
-        for name in allocator.LIBRARIES
-        if allocator.locate_library(name) is None
+        LeftOut("malloc", name, Obstacle.UNAVAILABLE, memory.missing_library(name))
+        for name in memory.LIBRARIES
+        if memory.locate_library(name) is None
     ]
-    problem = huge_pages.problem(huge_pages.system_mode(), machine.allocator)
+    problem = memory.huge_pages_problem(memory.system_mode(), machine.allocator)
     if problem is not None:
         missing.append(LeftOut("thp", "on", Obstacle.UNAVAILABLE, problem))
     if not machine.has_bf16 and base.precision == "fp32" and base.device == "cpu":

@@ -19,7 +19,7 @@ from modelzoo.cli import doctor
 from modelzoo.engines.torch import devices
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.machine import ceilings, device_ceilings, facts, libraries, probes
+from modelzoo.machine import ceiling_benchmark, ceilings, diagnosis, facts, libraries
 from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.codec import decode
@@ -40,7 +40,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Machine]:
     monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
     monkeypatch.setattr(libraries, "read_libraries", lambda: LIBRARIES)
     monkeypatch.setattr(ceilings, "find_ceilings", find_ceilings)
-    monkeypatch.setattr(probes, "probe_page_faults", lambda: 0.0)
+    monkeypatch.setattr(diagnosis, "probe_page_faults", lambda: 0.0)
     return machines
 
 
@@ -107,7 +107,7 @@ def test_the_ceilings_of_an_accelerator(
         return replace(CEILINGS, device="Simulated GPU")
 
     monkeypatch.setattr(devices, "select_device", lambda name: simulated)
-    monkeypatch.setattr(device_ceilings, "measure_device_ceilings", measure)
+    monkeypatch.setattr(ceiling_benchmark, "measure_device_ceilings", measure)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 5))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "old")
     monkeypatch.setattr(torch, "autocast", lambda kind, dtype: nullcontext())

@@ -19,7 +19,7 @@ from modelzoo import cli
 from modelzoo.cli import session
 from modelzoo.cli.session import to_judge
 from modelzoo.frozen import replace
-from modelzoo.machine import clock_lock, facts
+from modelzoo.machine import facts, sensors
 from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
 from modelzoo.measure import reference, reference_load, schedule
 from modelzoo.plan import Effort
@@ -270,7 +270,7 @@ def test_clocks_are_locked_for_gpus_only(
         yield
         events.append("set back")
 
-    monkeypatch.setattr(clock_lock, "locked_clocks", locked)
+    monkeypatch.setattr(sensors, "locked_clocks", locked)
     asked = simulated(rounds(1))
     run(tmp_path / "b.json", "--lock-clocks", "1200", "--device", "cuda")
     assert events == [1200, "set back"]

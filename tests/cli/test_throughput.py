@@ -15,8 +15,8 @@ from toy_workloads import MLP
 from modelzoo import cli
 from modelzoo.cli.throughput import splits
 from modelzoo.errors import UsageError
+from modelzoo.machine import cpu as machine_topology
 from modelzoo.machine import facts
-from modelzoo.machine import topology as machine_topology
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.throughput import ConfigurationRun
 from modelzoo.results import store

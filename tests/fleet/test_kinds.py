@@ -9,7 +9,7 @@ from fake_runs import MACHINE, make, result_of
 from modelzoo.comparison.basis import Histories
 from modelzoo.fleet.kinds import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.history import HistoryScope, SessionLevel
 from modelzoo.records.hosts import FleetComparison, HostDifference, Uncompared

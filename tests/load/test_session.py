@@ -10,7 +10,7 @@ from modelzoo.frozen import replace
 from modelzoo.load.measuring import measure
 from modelzoo.load.place import generator_place
 from modelzoo.load.session import Site, fixed_size, open_session
-from modelzoo.machine.topology import read_topology
+from modelzoo.machine.cpu import read_topology
 from modelzoo.measure import calls
 from modelzoo.measure.request import Request
 from modelzoo.plan import Plan

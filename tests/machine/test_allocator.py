@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine import allocator
-from modelzoo.machine.allocator import find_library, identify_allocator, malloc_address, replacement_name
+from modelzoo.machine import memory
+from modelzoo.machine.memory import find_library, identify_allocator, malloc_address, replacement_name
 
 MAPS = """\
 7f0000000000-7f0000100000 r-xp 00000000 fe:00 11 /usr/lib/x86_64-linux-gnu/libc.so.6
@@ -70,7 +70,7 @@ def test_without_ldconfig_the_usual_directories_are_searched(folder: str, tmp_pa
 def test_a_library_that_is_missing_is_named_with_its_package(name: str, package: str, tmp_path: Path) -> None:
     """A file that is no library does not count."""
     (tmp_path / "usr/lib").mkdir(parents=True)
-    (tmp_path / "usr/lib" / allocator.LIBRARIES[name].files[0]).write_text("")
+    (tmp_path / "usr/lib" / memory.LIBRARIES[name].files[0]).write_text("")
     with pytest.raises(EnvironmentProblem, match=f"malloc={name}: .* was not found on this machine; .*{package}"):
         find_library(name, tmp_path, "")
 
@@ -84,21 +84,21 @@ def test_libraries_that_replace_malloc_are_recognised_by_name() -> None:
 
 def test_a_process_with_another_allocator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The default is whatever is in use."""
-    monkeypatch.setattr(allocator, "current_allocator", lambda: "glibc")
+    monkeypatch.setattr(memory, "current_allocator", lambda: "glibc")
     for wanted in ("default", "glibc"):
-        allocator.require_allocator(wanted)
+        memory.require_allocator(wanted)
     with pytest.raises(EnvironmentProblem, match="malloc=tcmalloc: the process that was to use it uses glibc"):
-        allocator.require_allocator("tcmalloc")
+        memory.require_allocator("tcmalloc")
 
 
-@pytest.mark.parametrize("name", allocator.LIBRARIES)
+@pytest.mark.parametrize("name", memory.LIBRARIES)
 def test_a_preloaded_library_is_the_allocator(name: str) -> None:
     """Found in its own process, by the address of malloc."""
     try:
         preload = find_library(name)
     except EnvironmentProblem as problem:
         pytest.skip(str(problem))
-    ask = "from modelzoo.machine.allocator import current_allocator; print(current_allocator())"
+    ask = "from modelzoo.machine.memory import current_allocator; print(current_allocator())"
     environment = {**os.environ, "LD_PRELOAD": str(preload)}
     done = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == name

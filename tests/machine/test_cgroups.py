@@ -6,7 +6,7 @@ from pathlib import Path
 
 from planted import CGROUP_V1_CPU_MOUNT, CGROUP_V2_MOUNT, plant
 
-from modelzoo.machine.cgroups import CgroupLimits, read_cgroup_limits, read_throttled_seconds
+from modelzoo.machine.linux import CgroupLimits, read_cgroup_limits, read_throttled_seconds
 
 
 def test_cgroup_version_1(tmp_path: Path) -> None:

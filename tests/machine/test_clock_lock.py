@@ -14,8 +14,8 @@ from fake_nvml import fake_nvml
 from places import ROOT
 
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine import clock_lock
-from modelzoo.machine.clock_lock import hold, locked_clocks
+from modelzoo.machine import sensors
+from modelzoo.machine.sensors import hold, locked_clocks
 
 PYNVML = """
 import sys
@@ -75,7 +75,7 @@ def test_nothing_is_locked_unless_asked_for(log: Path) -> None:
 
 def test_a_parent_that_is_killed_leaves_no_clock_locked(log: Path) -> None:
     """SIGKILL cannot be caught, but it closes the guard's standard input."""
-    code = "import time; from modelzoo.machine.clock_lock import locked_clocks\nwith locked_clocks(900): time.sleep(60)"
+    code = "import time; from modelzoo.machine.sensors import locked_clocks\nwith locked_clocks(900): time.sleep(60)"
     parent = subprocess.Popen([sys.executable, "-c", code])
     wait_for(log, "locked at 900")
     parent.kill()
@@ -86,7 +86,7 @@ def test_a_parent_that_is_killed_leaves_no_clock_locked(log: Path) -> None:
 def test_a_guard_that_is_terminated_sets_them_back(log: Path) -> None:
     """SIGTERM, as at the shutdown of a machine."""
     with subprocess.Popen(
-        [sys.executable, "-m", "modelzoo.machine.clock_lock", "700"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "modelzoo.machine.sensors", "700"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as guard:
         wait_for(log, "locked at 700")
         guard.send_signal(signal.SIGTERM)
@@ -109,7 +109,7 @@ def test_without_nvml_there_is_no_lock(monkeypatch: pytest.MonkeyPatch, capsys: 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         monkeypatch.setattr(signal, "signal", lambda *_: None)
         assert number
-    assert clock_lock.main(["1200"]) == 2
+    assert sensors.main(["1200"]) == 2
     assert "pip install 'modelzoo[cuda]'" in capsys.readouterr().out
 
 

@@ -14,8 +14,8 @@ from example_machine import SERVER
 from simulated_device import SimulatedDevice
 
 from modelzoo.machine import ceilings
+from modelzoo.machine.ceiling_benchmark import DEVICE_CALLS, measure_device_ceilings
 from modelzoo.machine.ceilings import find_device_ceilings, kept_device_ceilings
-from modelzoo.machine.device_ceilings import CALLS, measure_device_ceilings
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.ceilings import Ceilings
 
@@ -66,7 +66,7 @@ def test_each_precision_is_measured_by_events() -> None:
     assert {(each.precision, each.size) for each in found.gemm} == {
         (precision, size) for precision in held for size in (8, 16)
     }
-    assert found.gflops("tf32") == pytest.approx(2 * 16**3 / (1.001e-3 / CALLS) / 1e9, rel=0.01)
+    assert found.gflops("tf32") == pytest.approx(2 * 16**3 / (1.001e-3 / DEVICE_CALLS) / 1e9, rel=0.01)
     assert (found.device, found.threads) == ("Simulated GPU", 1)
     assert found.gb_per_second() is not None
 

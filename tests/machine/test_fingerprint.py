@@ -5,7 +5,7 @@ from __future__ import annotations
 from example_machine import SERVER
 
 from modelzoo.frozen import replace
-from modelzoo.machine.fingerprint import fingerprint
+from modelzoo.machine.facts import fingerprint
 
 
 def test_the_fingerprint_follows_what_decides_the_ceilings() -> None:

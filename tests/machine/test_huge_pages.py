@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine import huge_pages
+from modelzoo.machine import memory
 
 SMAPS_ROLLUP = """\
 5570dbe60000-7fff34b3d000 ---p 00000000 00:00 0                          [rollup]
@@ -27,11 +27,11 @@ GLIBC = ("glibc", "2.36")
 
 def test_the_system_mode_is_the_selected_word(tmp_path: Path) -> None:
     """A kernel without huge pages lacks the file."""
-    assert huge_pages.system_mode(tmp_path) is None
+    assert memory.system_mode(tmp_path) is None
     file = tmp_path / "sys/kernel/mm/transparent_hugepage/enabled"
     file.parent.mkdir(parents=True)
     file.write_text("always [madvise] never\n")
-    assert huge_pages.system_mode(tmp_path) == "madvise"
+    assert memory.system_mode(tmp_path) == "madvise"
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_system_mode_is_the_selected_word(tmp_path: Path) -> None:
 )
 def test_huge_pages_that_can_be_had(mode: str, allocator: str, libc: tuple[str, str]) -> None:
     """With ``always`` nobody needs to ask for them; with ``madvise``, an old glibc cannot."""
-    huge_pages.require_huge_pages(mode, allocator, libc)
+    memory.require_huge_pages(mode, allocator, libc)
 
 
 @pytest.mark.parametrize(
@@ -60,32 +60,32 @@ def test_huge_pages_that_can_be_had(mode: str, allocator: str, libc: tuple[str, 
 def test_huge_pages_that_cannot_be_had(mode: str | None, libc: tuple[str, str], message: str) -> None:
     """The reason says what to do."""
     with pytest.raises(EnvironmentProblem, match=message):
-        huge_pages.require_huge_pages(mode, "glibc", libc)
+        memory.require_huge_pages(mode, "glibc", libc)
 
 
 def test_memory_in_huge_pages_is_counted(tmp_path: Path) -> None:
     """In bytes; kernels before 4.14 do not say."""
-    assert huge_pages.huge_page_bytes(tmp_path) is None
+    assert memory.huge_page_bytes(tmp_path) is None
     file = tmp_path / "proc/self/smaps_rollup"
     file.parent.mkdir(parents=True)
     file.write_text(SMAPS_ROLLUP)
-    assert huge_pages.huge_page_bytes(tmp_path) == 405504 * 1024
+    assert memory.huge_page_bytes(tmp_path) == 405504 * 1024
 
 
 ASK = """
 import mmap, sys
-from modelzoo.machine import huge_pages
-huge_pages.set_allowed(sys.argv[1] == "on")
+from modelzoo.machine import memory
+memory.set_allowed(sys.argv[1] == "on")
 block = mmap.mmap(-1, 32 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 if hasattr(block, "madvise"):
     block.madvise(mmap.MADV_HUGEPAGE)
 for page in range(0, 32 << 20, 4096):
     block[page] = 1
-print(huge_pages.huge_page_bytes())
+print(memory.huge_page_bytes())
 """
 
 
-@pytest.mark.skipif(huge_pages.system_mode() not in ("always", "madvise"), reason="this system has no huge pages")
+@pytest.mark.skipif(memory.system_mode() not in ("always", "madvise"), reason="this system has no huge pages")
 def test_one_process_can_be_without_huge_pages() -> None:
     """The same memory is in huge pages in one process and not in the other, whatever the system's setting."""
     sizes = [
@@ -98,6 +98,6 @@ def test_one_process_can_be_without_huge_pages() -> None:
 
 def test_a_system_without_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Setting it and reading it back must agree."""
-    monkeypatch.setattr(huge_pages, "_prctl", lambda operation, value: -1)
+    monkeypatch.setattr(memory, "_prctl", lambda operation, value: -1)
     with pytest.raises(EnvironmentProblem, match="thp=off: this system has no switch"):
-        huge_pages.set_allowed(False)
+        memory.set_allowed(False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from planted import CGROUP_V2_MOUNT, plant, topology
 
-from modelzoo.machine.limits import memory_limit, physical_memory, usable_threads
+from modelzoo.machine.cpu import memory_limit, physical_memory, usable_threads
 
 
 def test_threads_count_cores_not_siblings(tmp_path: Path) -> None:

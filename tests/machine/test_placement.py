@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.machine.placement import nodes_of, parse_numa_maps, prefer_own_node, read_placement, resident_memory
+from modelzoo.machine.memory import nodes_of, parse_numa_maps, prefer_own_node, read_placement, resident_memory
 from modelzoo.records.placement import NodeMemory
 
 # Lines as a server with several nodes prints them (numa(7)), and one of a mapping in explicit huge pages.
@@ -80,7 +80,7 @@ def test_the_policy_holds_in_the_process_that_sets_it() -> None:
         pytest.skip("the CPUs of this process are on several NUMA nodes, or the system names none")
     code = (
         "import os, mmap\n"
-        "from modelzoo.machine.placement import prefer_own_node\n"
+        "from modelzoo.machine.memory import prefer_own_node\n"
         "print(*prefer_own_node(frozenset(os.sched_getaffinity(0))), sep='|')\n"
         "block = mmap.mmap(-1, 1 << 24); block.write(b'x' * (1 << 24))\n"
         "print('prefer' in open('/proc/self/numa_maps').read())\n"

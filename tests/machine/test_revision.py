@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from modelzoo.machine.revision import suite_revision
+from modelzoo.machine.installation import suite_revision
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from example_machine import TWO_CORES
 
-from modelzoo.machine.roofline import roofline_bound
+from modelzoo.machine.ceilings import roofline_bound
 from modelzoo.records.roofline import BoundBy
 
 

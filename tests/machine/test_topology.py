@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from topologies import dual_socket, plant_topology
 
-from modelzoo.machine.topology import read_topology
+from modelzoo.machine.cpu import read_topology
 from modelzoo.records.topology import Core
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planted import recorded
 
-from modelzoo.machine.torch_config import parse_torch_config
+from modelzoo.machine.libraries import parse_torch_config
 
 
 def test_the_build_line_of_an_x86_wheel() -> None:

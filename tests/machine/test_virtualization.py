@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from planted import plant, recorded
 
-from modelzoo.machine.virtualization import (
+from modelzoo.machine.facts import (
     CloudInstance,
     count_vcpus_per_core,
     identify_cloud,

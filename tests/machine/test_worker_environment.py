@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.machine import huge_pages
-from modelzoo.machine import worker_environment as module
-from modelzoo.machine.environment import FAST_MATH_VARIABLES
-from modelzoo.machine.worker_environment import (
+from modelzoo.machine import environment as module
+from modelzoo.machine import memory
+from modelzoo.machine.environment import (
+    FAST_MATH_VARIABLES,
     MATH_MODE_VARIABLE,
     MATH_MODE_VARIABLES,
     enter,
@@ -127,8 +127,8 @@ def test_allocator_and_huge_pages_replace_what_is_inherited(
         (Setting(), {}),
         (Setting(malloc="glibc"), {"LD_PRELOAD": ""}),
         (Setting(malloc="tcmalloc"), {"LD_PRELOAD": "/lib/tcmalloc.so"}),
-        (Setting(malloc="jemalloc", thp="on"), {"LD_PRELOAD": "/lib/jemalloc.so", **huge_pages.REQUESTS}),
-        (Setting(thp="on"), dict(huge_pages.REQUESTS)),
+        (Setting(malloc="jemalloc", thp="on"), {"LD_PRELOAD": "/lib/jemalloc.so", **memory.REQUESTS}),
+        (Setting(thp="on"), dict(memory.REQUESTS)),
         (Setting(thp="off"), {"THP_MEM_ALLOC_ENABLE": ""}),
     ],
 )
@@ -137,13 +137,13 @@ def test_the_variables_of_a_setting(
 ) -> None:
     """Without an allocator or huge pages of its own, a setting leaves everything as it is."""
     monkeypatch.setattr(module, "find_library", lambda name: Path(f"/lib/{name}.so"))
-    monkeypatch.setattr(huge_pages, "system_mode", lambda: "always")
+    monkeypatch.setattr(memory, "system_mode", lambda: "always")
     assert memory_variables(setting) == expected
 
 
 def test_huge_pages_that_the_system_refuses_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a run that has none."""
-    monkeypatch.setattr(huge_pages, "system_mode", lambda: "never")
+    monkeypatch.setattr(memory, "system_mode", lambda: "never")
     with pytest.raises(EnvironmentProblem, match="thp=on: transparent huge pages are off"):
         memory_variables(Setting(thp="on"))
 
@@ -152,13 +152,13 @@ def test_huge_pages_that_the_system_refuses_are_an_error(monkeypatch: pytest.Mon
 def test_a_worker_switches_its_huge_pages(thp: str, calls: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless it has those of the system."""
     seen: list[bool] = []
-    monkeypatch.setattr(huge_pages, "set_allowed", seen.append)
+    monkeypatch.setattr(memory, "set_allowed", seen.append)
     enter(Setting(thp=thp))
     assert seen == calls
 
 
 def test_a_worker_without_its_allocator_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A preload that had no effect must not be measured as if it had one."""
-    monkeypatch.setattr("modelzoo.machine.allocator.current_allocator", lambda: "glibc")
+    monkeypatch.setattr("modelzoo.machine.memory.current_allocator", lambda: "glibc")
     with pytest.raises(EnvironmentProblem, match="malloc=jemalloc"):
         enter(Setting(malloc="jemalloc"))

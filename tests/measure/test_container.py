@@ -12,8 +12,7 @@ from fake_docker import FakeDocker
 from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting, odd, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
-from modelzoo.machine.cgroups import CgroupLimits
-from modelzoo.machine.linux import allowed_cpus, format_cpu_list
+from modelzoo.machine.linux import CgroupLimits, allowed_cpus, format_cpu_list
 from modelzoo.measure import calls, container, process
 from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.jobs import prepare_environment, prepare_job

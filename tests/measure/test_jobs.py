@@ -10,8 +10,7 @@ from toy_workloads import MLP, RANDOM, mlp
 from modelzoo.cli import app as cli
 from modelzoo.engines import create_engine
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.machine.allocator import find_library
-from modelzoo.machine.huge_pages import REQUESTS, require_huge_pages, system_mode
+from modelzoo.machine.memory import REQUESTS, find_library, require_huge_pages, system_mode
 from modelzoo.measure import jobs
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.results import store

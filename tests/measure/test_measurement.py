@@ -16,8 +16,8 @@ from toy_workloads import BF16, RANDOM, SHORT, mlp, odd
 from modelzoo.engines.torch.engine import TorchEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
+from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.facts import read_machine
-from modelzoo.machine.limits import usable_threads
 from modelzoo.measure import measurement
 from modelzoo.measure.preparation import prepare
 from modelzoo.plan import Plan

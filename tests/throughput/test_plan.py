@@ -9,7 +9,7 @@ import pytest
 from topologies import dual_socket, plant_topology, topology
 
 from modelzoo.errors import UsageError
-from modelzoo.machine.topology import read_topology
+from modelzoo.machine.cpu import read_topology
 from modelzoo.records.throughput import Smt
 from modelzoo.records.topology import Core, Topology
 from modelzoo.throughput.plan import most_cores, most_instances, plan, splits

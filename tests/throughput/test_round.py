@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
-from modelzoo.machine.topology import read_topology
+from modelzoo.machine.cpu import read_topology
 from modelzoo.measure.calls import prepare
 from modelzoo.measure.request import Event, Request
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt

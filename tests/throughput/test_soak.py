@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from toy_workloads import SHORT, numpy_classifier, numpy_setting
 
-from modelzoo.machine.topology import read_topology
+from modelzoo.machine.cpu import read_topology
 from modelzoo.measure.calls import prepare
 from modelzoo.measure.request import Request
 from modelzoo.records.instance import Window

@@ -88,20 +88,20 @@ def test_a_search_needs_something_to_search() -> None:
 
 def test_nothing_is_missing_on_a_machine_that_has_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Allocators, huge pages, bf16 and engines."""
-    monkeypatch.setattr(grid.allocator, "locate_library", lambda name: Path("/lib/x.so"))
+    monkeypatch.setattr(grid.memory, "locate_library", lambda name: Path("/lib/x.so"))
     monkeypatch.setattr(grid, "installed_version", lambda name: "1.0")
     monkeypatch.setattr(grid.jittor, "interpreter", lambda: "/opt/jittor/bin/python")
-    monkeypatch.setattr(grid.huge_pages, "problem", lambda mode, allocator: None)
+    monkeypatch.setattr(grid.memory, "huge_pages_problem", lambda mode, allocator: None)
     found = grid.read_environment(replace(EXAMPLE, has_bf16=True), Setting())
     assert (found.threads, found.missing) == (EXAMPLE.threads.count, ())
 
 
 def test_what_is_missing_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the machine itself gives it, without the option that it begins with."""
-    monkeypatch.setattr(grid.allocator, "locate_library", lambda name: None)
+    monkeypatch.setattr(grid.memory, "locate_library", lambda name: None)
     monkeypatch.setattr(grid, "installed_version", lambda name: None)
     monkeypatch.setenv("MODELZOO_JITTOR", "/nowhere")
-    monkeypatch.setattr(grid.huge_pages, "system_mode", lambda: "never")
+    monkeypatch.setattr(grid.memory, "system_mode", lambda: "never")
     missing = grid.read_environment(replace(EXAMPLE, has_bf16=False), Setting()).missing
     found = {(each.field, each.value): each for each in missing}
     assert (found["malloc", "tcmalloc"].problem or "").startswith("libtcmalloc")

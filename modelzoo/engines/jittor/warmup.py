@@ -13,7 +13,7 @@ from modelzoo.engines.jittor import environment, evidence
 from modelzoo.engines.jittor.framework import import_jittor, onednn_version
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine.limits import usable_threads
+from modelzoo.machine.cpu import usable_threads
 from modelzoo.records.canary import CanaryVerdict
 
 PIXELS = 64

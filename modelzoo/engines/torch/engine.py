@@ -20,8 +20,7 @@ from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries
-from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
-from modelzoo.machine.worker_environment import MATH_MODE_VARIABLE
+from modelzoo.machine.environment import MATH_MODE_VARIABLE, OPENMP_AND_BLAS_THREADS
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.export import Export

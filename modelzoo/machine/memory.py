@@ -1,0 +1,359 @@
+"""The memory of a process: its allocator, its huge pages, and the NUMA nodes that it is on.
+
+Huge pages are requested by environment variables, forbidden by prctl and counted in /proc; nothing here changes the
+system's setting in ``/sys/kernel/mm/transparent_hugepage``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine import linux
+from modelzoo.machine.linux import FILESYSTEM_ROOT, allowed_cpus, parse_cpu_list, read_text
+from modelzoo.records.placement import NodeMemory, Placement
+
+PR_SET_THP_DISABLE, PR_GET_THP_DISABLE = 41, 42
+"""Source: prctl(2)."""
+REQUESTS: Mapping[str, str] = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+    "MALLOC_CONF": "thp:always",
+    "THP_MEM_ALLOC_ENABLE": "1",
+}
+"""Variables with which glibc, jemalloc and torch ask the kernel for huge pages (``madvise``). gperftools' tcmalloc has
+none."""
+GLIBC_WITH_TUNABLE = (2, 35)
+"""The first version with ``glibc.malloc.hugetlb`` (source: its NEWS)."""
+
+
+def system_mode(root: Path = FILESYSTEM_ROOT) -> str | None:
+    """Return the system's setting: ``always``, ``madvise`` or ``never``; ``None`` if the kernel has no huge pages."""
+    return linux.read_selected(root / "sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def huge_pages_problem(mode: str | None, allocator: str | None, libc: tuple[str, str] | None = None) -> str | None:
+    """Return why a process that uses ``allocator`` cannot have huge pages if it asks for them; ``None`` if it can.
+
+    Args:
+        mode: see ``system_mode``.
+        allocator: as ``modelzoo.machine.memory`` names it.
+        libc: name and version of the C library, by default this process's.
+    """
+    if mode not in ("always", "madvise"):
+        state = "off on this machine" if mode == "never" else "not supported by this kernel"
+        return (
+            f"transparent huge pages are {state}; an administrator can allow them with 'echo madvise | sudo tee "
+            "/sys/kernel/mm/transparent_hugepage/enabled', or leave thp=on out"
+        )
+    name, version = platform.libc_ver() if libc is None else libc
+    needs_tunable = mode == "madvise" and allocator == "glibc" and name == "glibc"
+    if needs_tunable and tuple(map(int, version.split(".")[:2])) < GLIBC_WITH_TUNABLE:
+        return (
+            f"this machine has glibc {version}, which cannot request huge pages (2.35 and newer can); use "
+            "malloc=jemalloc, or leave thp=on out"
+        )
+    return None
+
+
+def require_huge_pages(mode: str | None, allocator: str | None, libc: tuple[str, str] | None = None) -> None:
+    """Check that a process that uses ``allocator`` can have huge pages if it asks for them; see ``huge_pages_problem``.
+
+    Raises:
+        EnvironmentProblem: it cannot.
+    """
+    found = huge_pages_problem(mode, allocator, libc)
+    if found is not None:
+        raise EnvironmentProblem(f"thp=on: {found}")
+
+
+def set_allowed(allowed: bool) -> None:
+    """Allow or forbid huge pages in this process, for memory that it allocates from now on.
+
+    Raises:
+        EnvironmentProblem: this system cannot do that.
+    """
+    if _prctl(PR_SET_THP_DISABLE, int(not allowed)) != 0 or _prctl(PR_GET_THP_DISABLE, 0) != int(not allowed):
+        raise EnvironmentProblem(
+            f"thp={'on' if allowed else 'off'}: this system has no switch for the huge pages of one process "
+            "(PR_SET_THP_DISABLE); leave thp out"
+        )
+
+
+def _prctl(operation: int, value: int) -> int:
+    """Call prctl; -1 if it fails or does not exist."""
+    arguments = [ctypes.c_ulong(each) for each in (value, 0, 0, 0)]
+    try:
+        return int(ctypes.CDLL(None).prctl(operation, *arguments))
+    except (AttributeError, OSError, TypeError):  # not Linux
+        return -1
+
+
+def huge_page_bytes(root: Path = FILESYSTEM_ROOT) -> int | None:
+    """Return how much anonymous memory of this process is in huge pages; ``None`` if the kernel does not say."""
+    text = linux.read_text(root / "proc/self/smaps_rollup") or ""
+    found = re.search(r"^AnonHugePages:\s+(\d+) kB$", text, re.MULTILINE)
+    return None if found is None else 1024 * int(found.group(1))
+
+
+SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237}
+"""Number of the system call (source: the kernel's syscall tables)."""
+PREFERRED = 1
+"""MPOL_PREFERRED: memory comes from this node, and from others only if it has none left (source: set_mempolicy(2))."""
+_PAGES = re.compile(r" N(\d+)=(\d+)")
+_PAGE_SIZE = re.compile(r" kernelpagesize_kB=(\d+)")
+
+
+def parse_numa_maps(text: str) -> tuple[NodeMemory, ...]:
+    """Add up the pages of every mapping by node (source: numa(7)).
+
+    Pages of mapped files count as files, all others as private. Huge pages that the kernel made transparently are
+    counted in pages of the mapping's size.
+    """
+    private: dict[int, int] = {}
+    files: dict[int, int] = {}
+    for line in text.splitlines():
+        size = _PAGE_SIZE.search(line)
+        found = files if " file=" in line else private
+        for node, pages in _PAGES.findall(line):
+            found[int(node)] = found.get(int(node), 0) + int(pages) * (int(size[1]) if size else 4) * 1024
+    return tuple(NodeMemory(node, private.get(node, 0), files.get(node, 0)) for node in sorted({*private, *files}))
+
+
+def nodes_of(cpus: frozenset[int], root: Path = FILESYSTEM_ROOT) -> tuple[int, ...]:
+    """Return the NUMA nodes that ``cpus`` belong to; empty if the system does not say."""
+    found = []
+    for folder in (root / "sys/devices/system/node").glob("node[0-9]*"):
+        if cpus & parse_cpu_list(read_text(folder / "cpulist") or ""):
+            found.append(int(folder.name[len("node") :]))
+    return tuple(sorted(found))
+
+
+def read_placement(
+    cpus: frozenset[int] | None = None,
+    preferred_node: int | None = None,
+    policy_problem: str | None = None,
+    root: Path = FILESYSTEM_ROOT,
+) -> Placement:
+    """Say where this process runs and where its memory is. Takes some milliseconds per GB.
+
+    Args:
+        cpus: its affinity mask before libraries were loaded, which may bind threads; by default that of now.
+        preferred_node: what ``prefer_own_node`` returned …
+        policy_problem: … and the error with which it failed.
+        root: the directory that stands for ``/``.
+    """
+    cpus = allowed_cpus() if cpus is None else cpus
+    problem = None
+    try:
+        memory = parse_numa_maps((root / "proc/self/numa_maps").read_text(errors="replace"))
+    except OSError as error:
+        memory, problem = (), f"/proc/self/numa_maps cannot be read: {error.strerror}"
+    return Placement(tuple(sorted(cpus)), nodes_of(cpus, root), memory, problem, preferred_node, policy_problem)
+
+
+def prefer_own_node(cpus: frozenset[int]) -> tuple[int | None, str | None]:
+    """Have the memory that this thread, and those that it starts, allocate from now on come from the node of ``cpus``.
+
+    Without it the kernel takes memory from the node of the CPU that touches it first, which is the same as long as that
+    node has memory left; the policy makes it independent of what else the system or the user has set.
+
+    Returns:
+        The node, and the system's error if there is one. Nothing is set, and there is no error, if there is not exactly
+        one node, or if the number of the system call is not known.
+    """
+    nodes = nodes_of(cpus)
+    number = SET_MEMPOLICY.get(platform.machine())
+    if len(nodes) != 1 or number is None:
+        return None, None
+    bits = 64 * (nodes[0] // 64 + 1)
+    mask = (ctypes.c_uint64 * (bits // 64))()
+    mask[nodes[0] // 64] = 1 << nodes[0] % 64
+    library = ctypes.CDLL(None, use_errno=True)
+    # The kernel looks at one bit less than it is told (source: the notes of set_mempolicy(2)).
+    if library.syscall(number, PREFERRED, ctypes.byref(mask), ctypes.c_ulong(bits + 1)):
+        return None, f"set_mempolicy failed: {os.strerror(ctypes.get_errno())}"
+    return nodes[0], None
+
+
+def resident_memory(root: Path = FILESYSTEM_ROOT) -> int | None:
+    """Return the bytes of memory that this process occupies now; ``None`` if the system does not say."""
+    # Source: proc_pid_statm(5): size, resident … in pages.
+    words = (read_text(root / "proc/self/statm") or "").split()
+    return int(words[1]) * os.sysconf("SC_PAGE_SIZE") if len(words) > 1 else None
+
+
+_REPLACEMENTS = ("tcmalloc", "jemalloc", "mimalloc", "snmalloc", "libhoard", "tbbmalloc_proxy")
+
+
+@dataclass(frozen=True)
+class AllocatorLibrary:
+    """A library that replaces ``malloc`` if it is preloaded.
+
+    Attributes:
+        files: names under which it is installed, the preferred one first.
+        package: the package of Debian and Ubuntu.
+    """
+
+    files: tuple[str, ...]
+    package: str
+
+
+LIBRARIES = {
+    "tcmalloc": AllocatorLibrary(("libtcmalloc_minimal.so.4", "libtcmalloc.so.4"), "libtcmalloc-minimal4"),
+    "jemalloc": AllocatorLibrary(("libjemalloc.so.2",), "libjemalloc2"),
+}
+"""By the allocator's name in a setting."""
+
+
+def identify_allocator(maps: str, address: int | None = None) -> str | None:
+    """Return the name of the ``malloc`` in use, or ``None`` if it is unknown.
+
+    Args:
+        maps: the text of ``/proc/self/maps``.
+        address: of the process's global ``malloc``. It decides, because a mapped library need not have replaced
+            ``malloc``. Without it, the first mapped replacement counts.
+    """
+    names = _mapped_files(maps, address)
+    for name in names:
+        replacement = replacement_name(name)
+        if replacement:
+            return replacement
+    if any(re.match(r"libc(\.so\.6|-[\d.]+\.so)$", name) for name in names):
+        return "glibc"
+    if any("musl" in name for name in names):
+        return "musl"
+    return None
+
+
+def replacement_name(file: str) -> str | None:
+    """Return the name of the allocator that the library ``file`` (a name or path) provides, or ``None``."""
+    return next((known for known in _REPLACEMENTS if known in Path(file).name), None)
+
+
+def current_allocator() -> str | None:
+    """Return the name of this process's allocator, or ``None`` if it is unknown."""
+    return identify_allocator(linux.read_text(Path("/proc/self/maps")) or "", malloc_address())
+
+
+def require_allocator(wanted: str) -> None:
+    """Check that this process uses the allocator of a setting; ``default`` is whatever it uses.
+
+    Raises:
+        EnvironmentProblem: it uses another one.
+    """
+    if wanted == "default":
+        return
+    found = current_allocator()
+    if found != wanted:
+        raise EnvironmentProblem(
+            f"malloc={wanted}: the process that was to use it uses {found or 'an unknown allocator'}; check that "
+            "LD_PRELOAD takes effect here (ldd shows whether the library fits this system)"
+        )
+
+
+def malloc_address() -> int | None:
+    """Return the address of this process's global ``malloc``, or ``None`` if it cannot be determined."""
+    try:
+        return ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value
+    except (AttributeError, OSError, TypeError):
+        return None
+
+
+def locate_library(name: str, root: Path = FILESYSTEM_ROOT, listing: str | None = None) -> Path | None:
+    """Return the path of the library of allocator ``name``, for this process's architecture; ``None`` if there is none.
+
+    Args:
+        name: ``tcmalloc`` or ``jemalloc``.
+        root: the directory that stands for ``/``.
+        listing: output of ``ldconfig -p``; by default it is run.
+    """
+    library = LIBRARIES[name]
+    known = _parse_listing(_run_ldconfig() if listing is None else listing)
+    own = _elf_class(Path("/proc/self/exe"))
+    for file in library.files:
+        places: list[Path] = [*known.get(file, ()), *(folder / file for folder in _directories(root))]
+        for path in places:
+            kind = _elf_class(path)
+            if kind is not None and own in (kind, None):
+                return path
+    return None
+
+
+def missing_library(name: str) -> str:
+    """Say that the library of allocator ``name`` is missing, and what to do."""
+    library = LIBRARIES[name]
+    return (
+        f"{library.files[0]} was not found on this machine; install it (Debian and Ubuntu: apt-get install "
+        f"{library.package}), or leave this allocator out"
+    )
+
+
+def find_library(name: str, root: Path = FILESYSTEM_ROOT, listing: str | None = None) -> Path:
+    """Return what ``locate_library`` returns.
+
+    Raises:
+        EnvironmentProblem: it is not installed.
+    """
+    path = locate_library(name, root, listing)
+    if path is None:
+        raise EnvironmentProblem(f"malloc={name}: {missing_library(name)}")
+    return path
+
+
+def _run_ldconfig() -> str:
+    program = shutil.which("ldconfig") or "/sbin/ldconfig"  # /sbin is often not in a user's PATH
+    try:
+        done = subprocess.run([program, "-p"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def _parse_listing(listing: str) -> dict[str, list[Path]]:
+    """The paths of every library in the output of ``ldconfig -p``, by name."""
+    found: dict[str, list[Path]] = {}
+    for name, path in re.findall(r"^\s+(\S+) \(.*\) => (\S+)$", listing, re.MULTILINE):
+        found.setdefault(name, []).append(Path(path))
+    return found
+
+
+def _directories(root: Path) -> list[Path]:
+    """Where libraries lie that ``ldconfig`` does not list: environments such as conda's, and usual directories."""
+    machines = sorted((root / "usr/lib").glob("*-linux-gnu"))
+    usual = ("usr/local/lib64", "usr/local/lib", "usr/lib64", "usr/lib", "lib64", "lib")
+    return [Path(sys.prefix) / "lib", *machines, *(root / name for name in usual)]
+
+
+def _elf_class(path: Path) -> Optional[tuple[int, bytes]]:
+    """The word size and the architecture that an ELF file is for (source: elf(5)); ``None`` if it is none."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(20)
+    except OSError:
+        return None
+    return (header[4], header[18:20]) if header.startswith(b"\x7fELF") and len(header) == 20 else None
+
+
+def _mapped_files(maps: str, address: int | None) -> list[str]:
+    """Return the name of the file mapped at ``address``; if there is none, those of all mapped files."""
+    names: list[str] = []
+    for line in maps.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) < 6 or not words[5].startswith("/"):
+            continue
+        name = Path(words[5]).name
+        first, _, end = words[0].partition("-")
+        if address is not None and int(first, 16) <= address < int(end, 16):
+            return [name]
+        names.append(name)
+    return names
