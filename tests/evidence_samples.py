@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from modelzoo.evidence.flops import product_flop
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.matching import classify
 from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import BlasCall, OneDnnLog
-from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass

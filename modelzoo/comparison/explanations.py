@@ -19,7 +19,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.comparison.machines import RATED, reports_of
 from modelzoo.comparison.model import Metric, Outcome, Row, SideSetting
-from modelzoo.evidence.operators import PASS_EVENT, operator_class
+from modelzoo.evidence.kernel_names import PASS_EVENT, operator_class
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.pipeline import model_times
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile

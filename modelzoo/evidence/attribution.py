@@ -13,6 +13,11 @@
 
 Time that no source explains stays ``unattributed``; it is never spread over other rows. The parts therefore add up to
 the time of the audited passes.
+
+The precision of a product follows from what the kernel was given and from the canary (``PrecisionProver``). The
+kernel log and the tensors' data types show what the kernel was given. The canary's error shows what came out of one
+kernel, and proves nothing about any other. Operands stored as bf16 prove bf16. For fp32 operands the log may prove
+nothing if fast math is allowed; then the canary decides if it ran the same kernel.
 """
 
 from __future__ import annotations
@@ -20,8 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modelzoo.evidence.costs import CostTable, tensor_shapes
-from modelzoo.evidence.flops import Call, product_flop
+from modelzoo.evidence.flops import Call, CostTable, product_flop, tensor_shapes
 from modelzoo.evidence.kernel_names import (
     BETWEEN_OPERATORS,
     DISPATCH,
@@ -32,16 +36,108 @@ from modelzoo.evidence.kernel_names import (
     attention_kernel,
     display_name,
     library_kernel,
+    operator_class,
     other_kernel,
     product_type,
 )
 from modelzoo.evidence.matching import classify, is_gemm, match_primitives
 from modelzoo.evidence.observation import Audit, Event
-from modelzoo.evidence.onednn_log import Primitive, problem_flop
-from modelzoo.evidence.precision_proof import NO_PROOF, PrecisionProof, PrecisionProver
+from modelzoo.evidence.onednn_log import BF16_ALLOWED, Primitive, logged_precision, problem_flop
 from modelzoo.frozen import replace
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import OperatorClass, ProofSource
 from modelzoo.records.profile import Shape
+
+UNKNOWN = "unknown precision"
+_CONCLUSIVE_LEVELS = (CanaryLevel.FP32, CanaryLevel.REDUCED, CanaryLevel.BF16)
+
+
+@dataclass(frozen=True)
+class PrecisionProof:
+    """A precision (``fp32``, ``bf16``, ``int8`` … or ``UNKNOWN``) and what decided it."""
+
+    precision: str
+    decided_by: ProofSource
+
+
+NO_PROOF = PrecisionProof(UNKNOWN, ProofSource.NOTHING)
+
+
+class PrecisionProver:
+    """The rules, for one audit.
+
+    Args:
+        canary: what the canary showed; may be missing.
+        bf16_method: how bf16 was requested, ``None`` for fp32.
+    """
+
+    def __init__(self, canary: Canary | None, bf16_method: str | None) -> None:
+        self._checks = canary.operators if canary is not None else ()
+        self._bf16_method = bf16_method
+
+    def prove_primitive(self, primitive: Primitive) -> PrecisionProof:
+        """Decide the precision of a oneDNN primitive."""
+        alike = [check for check in self._checks if check.kernels == (primitive.kernel,)]
+        return self._decide(logged_precision(primitive), _level(alike), ProofSource.KERNEL_LOG)
+
+    def prove_library_call(self, operand_type: str, operator: str, source: ProofSource) -> PrecisionProof:
+        """Decide the precision of a product outside oneDNN, computed by a BLAS library or a native kernel.
+
+        Args:
+            operand_type: the operands' data type, or ``unknown``.
+            operator: the operator's name.
+            source: how the type is known.
+        """
+        level = _level(self._outside_onednn(operator))
+        if level is None and operand_type == "fp32" and self._bf16_method == "fastmath":
+            # The library was asked for less than fp32, and no operator of the canary shows what it made of that.
+            return NO_PROOF
+        return self._decide(operand_type, level, source)
+
+    def _outside_onednn(self, operator: str) -> list[OperatorCheck]:
+        """The canary's operators that ran outside oneDNN, as ``operator`` did; that of its class if it is one of them.
+
+        Outside oneDNN, convolution, attention and Linear without bias (mm) use the same sgemm as a plain matmul.
+        """
+        outside = [check for check in self._checks if check.kernels == ()]
+        kind = operator_class(operator)
+        own = OperatorClass.LINEAR if kind is OperatorClass.LINEAR else OperatorClass.MATMUL
+        return [check for check in outside if check.operator == own] or outside
+
+    def _decide(self, given: str, level: CanaryLevel | None, source: ProofSource) -> PrecisionProof:
+        # With autocast and cast the canary's operands are bf16, so its error shows nothing about fp32 operands.
+        converted = self._bf16_method in ("autocast", "cast")
+        return decide_precision(given, level, source, canary_has_bf16_operands=converted)
+
+
+def _level(checks: list[OperatorCheck]) -> CanaryLevel | None:
+    """What ``checks`` show, ``None`` if they disagree or there is none."""
+    levels = {check.level for check in checks}
+    return levels.pop() if len(levels) == 1 else None
+
+
+def decide_precision(
+    given: str, level: CanaryLevel | None, source: ProofSource, *, canary_has_bf16_operands: bool = False
+) -> PrecisionProof:
+    """Combine what a kernel was given with what an operator of the canary showed that ran the same kernel.
+
+    Args:
+        given: the data type of its operands, ``BF16_ALLOWED`` or ``unknown``.
+        level: the precision that the canary's error shows; ``None`` if there is no such operator.
+        source: how ``given`` is known.
+        canary_has_bf16_operands: whether the canary's operands were bf16, as with autocast; a bf16 error then shows
+            nothing about fp32 operands.
+    """
+    if given == "unknown":
+        return NO_PROOF  # the canary's operands are known, and these are not
+    if level not in _CONCLUSIVE_LEVELS:
+        level = None
+    if given not in ("fp32", BF16_ALLOWED):
+        return PrecisionProof(given, ProofSource.BOTH if given == level else source)
+    if level is None or (canary_has_bf16_operands and level is not CanaryLevel.FP32):
+        return PrecisionProof(given, source) if given == "fp32" else NO_PROOF
+    return PrecisionProof(level.value, ProofSource.BOTH if given == level else ProofSource.CANARY)
+
 
 UNATTRIBUTED = "unattributed"
 _NOT_A_PRECISION = (MOVEMENT, NATIVE, DISPATCH, UNATTRIBUTED, UNKNOWN_KERNEL)

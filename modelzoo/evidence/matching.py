@@ -13,11 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Callable, Optional
 
-from modelzoo.evidence.kernel_names import operand_type
-from modelzoo.evidence.known_operators import leaves_it_to_others, named_precision, shows_its_operands
+from modelzoo.evidence.kernel_names import (
+    base_name,
+    leaves_it_to_others,
+    named_precision,
+    operand_type,
+    operator_class,
+    shows_its_operands,
+)
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import Primitive, problem_dimensions
-from modelzoo.evidence.operators import base_name, operator_class
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.profile import Shape
 

@@ -1,17 +1,76 @@
-"""Run forward passes under torch's profiler and turn its flat list of events into a tree with self times."""
+"""Run forward passes under torch's profiler: which operators ran, and which kernels on an accelerator.
+
+What libraries print meanwhile is captured at the level of file descriptors."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
+import re
 import sys
+import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
+from modelzoo.evidence.device_attribution import DeviceKernel
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.observation import Event
-from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.records.profile import Shape
+
+# What Kineto, oneDNN and MKL print around a profile; of no use on the terminal.
+_NOISE = re.compile(
+    r"(onednn|dnnl|mkldnn)_verbose,|MKL_VERBOSE |USDT:|MIDR_EL1|DeviceProperties\.cpp|CuptiActivity"
+    r"|^(STAGE|INFO|WARNING|ERROR):\d{4}-\d\d-\d\d |Kineto"
+)
+
+
+@contextlib.contextmanager
+def captured_output(problems: list[str]) -> Iterator[Callable[[], str]]:
+    """Redirect file descriptors 1 and 2 to a file; yield a function that returns what was written so far.
+
+    On exit, everything except the libraries' own output is printed to standard error. C's stdio buffer, which Python
+    does not know, is flushed before and after.
+
+    Args:
+        problems: receives a message if a descriptor is closed.
+    """
+    with tempfile.TemporaryFile() as file, contextlib.ExitStack() as stack:
+        _flush()
+        for descriptor in (1, 2):
+            try:
+                saved = os.dup(descriptor)
+            except OSError:
+                problems.append(f"file descriptor {descriptor} is closed, so its output could not be captured")
+                continue
+            os.dup2(file.fileno(), descriptor)
+            stack.callback(os.close, saved)
+            stack.callback(os.dup2, saved, descriptor)
+
+        def written() -> str:
+            _flush()
+            size = os.fstat(file.fileno()).st_size
+            return os.pread(file.fileno(), size, 0).decode("utf-8", "replace")
+
+        try:
+            yield written
+        finally:
+            text = written()
+            stack.close()
+            for line in text.splitlines():
+                if line.strip() and not _NOISE.search(line):
+                    print(line, file=sys.stderr)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            stream.flush()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fflush(None)
 
 
 @dataclass(frozen=True)
@@ -128,3 +187,95 @@ def _shapes(shapes: Sequence[Any]) -> tuple[Shape, ...]:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+PROFILED = ("cuda", "xpu")
+"""The devices whose kernels torch's own profiler records. torch_npu has a profiler of its own, which writes files."""
+
+
+class NoDeviceProfileError(RuntimeError):
+    """The profiler does not show which kernels ran on the device; the message says why, in one line."""
+
+
+def run_device_profiled(
+    call: Callable[[], object], iterations: int, kind: str, synchronize: Callable[[], None]
+) -> tuple[DeviceKernel, ...]:
+    """Run ``call`` ``iterations`` times under the profiler, and return every kernel that ran on the device.
+
+    Args:
+        call: one warmed-up forward pass.
+        iterations: number of passes.
+        kind: ``cuda``, ``npu`` or ``xpu``.
+        synchronize: waits for the device.
+
+    Raises:
+        NoDeviceProfileError: there is no profiler for this device, or it recorded nothing.
+    """
+    if kind not in PROFILED:
+        raise NoDeviceProfileError(f"torch's profiler does not record the kernels of {kind} devices")
+    from torch.autograd.profiler import record_function
+
+    problems: list[str] = []
+    synchronize()
+    with warnings.catch_warnings(), captured_output(problems):
+        warnings.simplefilter("ignore")
+        profiler = _profiler(kind)
+        profiler.__enter__()
+        try:
+            for _ in range(iterations):
+                with record_function(PASS_EVENT):
+                    call()
+            synchronize()
+        finally:
+            profiler.__exit__(*sys.exc_info())
+    results = getattr(profiler, "kineto_results", None)
+    kernels = device_kernels(results.events() if results is not None else ())
+    if not kernels:
+        raise NoDeviceProfileError(f"torch's profiler recorded no kernel on the {kind} device (is CUPTI installed?)")
+    return kernels
+
+
+def _profiler(kind: str) -> Any:
+    import inspect
+
+    from torch.autograd.profiler import profile
+
+    # torch 2.4 replaced use_cuda by use_device.
+    if "use_device" in inspect.signature(profile).parameters:
+        return profile(use_device=kind, record_shapes=True)
+    return profile(use_cuda=True, record_shapes=True)
+
+
+def device_kernels(events: Any) -> tuple[DeviceKernel, ...]:
+    """The kernels among the profiler's events, in their order, each with the operator that launched it."""
+    listed = list(events)
+    operators = {event.correlation_id(): event for event in listed if "CPU" in str(event.device_type())}
+    found = []
+    for event in listed:
+        if "CPU" in str(event.device_type()) or _is_annotation(event):
+            continue
+        linked = event.linked_correlation_id()
+        operator = operators.get(linked) if linked > 0 else None
+        name = operator.name() if operator is not None else ""
+        found.append(
+            DeviceKernel(
+                name=event.name(),
+                seconds=_nanoseconds(event) / 1e9,
+                operator=name if "::" in name and name != PASS_EVENT else "",
+                shapes=_shapes(operator.shapes()) if operator is not None else (),
+                dtypes=tuple(operator.dtypes()) if operator is not None and hasattr(operator, "dtypes") else (),
+            )
+        )
+    return tuple(found)
+
+
+def _is_annotation(event: Any) -> bool:
+    """Whether the event is a range of the host's that is shown on the device's time line."""
+    if event.name() == PASS_EVENT:
+        return True
+    return bool(getattr(event, "is_user_annotation", lambda: False)())
+
+
+def _nanoseconds(event: Any) -> int:
+    # torch before 2.4 counts in microseconds.
+    return int(event.duration_ns() if hasattr(event, "duration_ns") else event.duration_us() * 1000)

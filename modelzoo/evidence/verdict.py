@@ -6,13 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from modelzoo.evidence.attribution import UNATTRIBUTED, AttributedTime, attribute_time
-from modelzoo.evidence.coverage import arithmetic_share, coverage, is_narrower
+from modelzoo.evidence.attribution import UNATTRIBUTED, UNKNOWN, AttributedTime, PrecisionProver, attribute_time
+from modelzoo.evidence.coverage import (
+    arithmetic_share,
+    coverage,
+    fraction,
+    is_narrower,
+    longest,
+    operator_uses,
+    time_shares,
+)
 from modelzoo.evidence.flops import Call, sum_flops
 from modelzoo.evidence.observation import Audit
 from modelzoo.evidence.onednn_log import logged_types
-from modelzoo.evidence.precision_proof import UNKNOWN, PrecisionProver
-from modelzoo.evidence.time_shares import fraction, longest, operator_uses, time_shares
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import (
     ACTIVE_SHARE,

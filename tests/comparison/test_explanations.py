@@ -11,7 +11,7 @@ from places import DATA
 
 from modelzoo.comparison.explanations import EVERYTHING_ELSE, MOST_PARTS, Explanation, explanation
 from modelzoo.comparison.model import Metric, Outcome, Row
-from modelzoo.evidence.operators import PASS_EVENT
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import Evidence, OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, OperatorRow, Profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modelzoo.evidence.array_canary import CanaryCase, canary_cases, check_output
+from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.records.canary import CanaryLevel
 
 OPERATORS = ("matmul", "linear", "conv", "pointwise")

@@ -20,11 +20,10 @@ from evidence_samples import (
     sentence,
 )
 
-from modelzoo.evidence.attribution import attribute_time
+from modelzoo.evidence.attribution import PrecisionProver, attribute_time
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import OneDnnLog, parse_mkl, parse_onednn, problem_flop
-from modelzoo.evidence.operators import PASS_EVENT
-from modelzoo.evidence.precision_proof import PrecisionProver
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource

@@ -7,9 +7,8 @@ from typing import Any, Callable
 
 import pytest
 
-from modelzoo.evidence.audit import NoKernelLogError, log_kernels, run_audit, watched_kernels
-from modelzoo.evidence.operators import PASS_EVENT
-from modelzoo.evidence.torch_build import onednn_version
+from modelzoo.evidence.audit import NoKernelLogError, log_kernels, onednn_version, run_audit, watched_kernels
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.records.evidence import LogSource
 
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from modelzoo.evidence.capture import captured_output
+from modelzoo.evidence.profiler import captured_output
 
 
 def test_capture_reads_c_stdio() -> None:

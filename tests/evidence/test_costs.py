@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from evidence_samples import gemm_event
 
-from modelzoo.evidence.costs import CostTable, tensor_shapes
-from modelzoo.evidence.flops import Call
+from modelzoo.evidence.flops import Call, CostTable, tensor_shapes
 from modelzoo.evidence.observation import Event
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import OperatorClass

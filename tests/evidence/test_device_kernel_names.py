@@ -6,8 +6,8 @@ import doctest
 
 import pytest
 
-from modelzoo.evidence import device_kernel_names
-from modelzoo.evidence.device_kernel_names import is_movement, is_other, kernel_class, operand_precision, short_name
+from modelzoo.evidence import device_attribution
+from modelzoo.evidence.device_attribution import is_movement, is_other, kernel_class, operand_precision, short_name
 
 PRODUCTS = [
     # https://github.com/pytorch/kineto/issues/1041
@@ -118,4 +118,4 @@ def test_short_names() -> None:
     assert short_name("void at::native::vectorized_elementwise_kernel<4, float>(int)") == (
         "at::native::vectorized_elementwise_kernel"
     )
-    assert doctest.testmod(device_kernel_names).failed == 0
+    assert doctest.testmod(device_attribution).failed == 0

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from modelzoo.evidence.device_attribution import DeviceKernel
-from modelzoo.evidence.device_profiler import NoDeviceProfileError, device_kernels, run_device_profiled
-from modelzoo.evidence.operators import PASS_EVENT
+from modelzoo.evidence.kernel_names import PASS_EVENT
+from modelzoo.evidence.profiler import NoDeviceProfileError, device_kernels, run_device_profiled
 
 
 def event(name: str, device: str, identity: int = 0, linked: int = 0, microseconds: int = 0, **more: Any) -> Any:

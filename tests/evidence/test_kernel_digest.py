@@ -8,7 +8,7 @@ import pytest
 from evidence_samples import conv_line
 from onednn_recordings import OWN_RECORDINGS, load_recording
 
-from modelzoo.evidence.kernel_digest import kernel_digest
+from modelzoo.evidence.observation import kernel_digest
 from modelzoo.records.evidence import KernelCalls, KernelDigest
 
 CONV = conv_line("jit:avx512_core", "f32", 1.5)

@@ -12,6 +12,7 @@ from modelzoo.evidence.kernel_names import (
     INDUCTOR,
     MOVEMENT,
     NATIVE,
+    PASS_EVENT,
     UNKNOWN_KERNEL,
     display_name,
     library_kernel,
@@ -21,7 +22,6 @@ from modelzoo.evidence.kernel_names import (
 )
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import BlasCall
-from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, OperatorClass

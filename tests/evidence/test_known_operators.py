@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.evidence.known_operators import (
+from modelzoo.evidence.kernel_names import (
     leaves_it_to_others,
     moves_memory,
     multiplies_nothing,
     named_precision,
+    operator_class,
     shows_its_operands,
 )
-from modelzoo.evidence.operators import operator_class
 
 
 @pytest.mark.parametrize(

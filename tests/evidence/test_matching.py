@@ -8,10 +8,10 @@ import onednn_recordings as recordings
 import pytest
 from evidence_samples import conv_event, conv_line, gemm_event
 
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.matching import classify, is_gemm, match_primitives
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.onednn_log import Primitive, parse_onednn
-from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import OperatorClass
 

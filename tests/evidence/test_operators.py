@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.evidence.operators import base_name, operator_class
+from modelzoo.evidence.kernel_names import base_name, operator_class
 from modelzoo.records.evidence import OperatorClass
 
 CONV, LINEAR, MATMUL, ATTENTION = OperatorClass

@@ -9,10 +9,10 @@ import pytest
 from evidence_samples import ALL_FP32, canary, conv_line, gemm_event
 from onednn_recordings import LOGS, audit_of, canary_of, log_path, probes
 
+from modelzoo.evidence.attribution import NO_PROOF, UNKNOWN, PrecisionProof, PrecisionProver, decide_precision
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import parse_onednn
-from modelzoo.evidence.operators import PASS_EVENT
-from modelzoo.evidence.precision_proof import NO_PROOF, UNKNOWN, PrecisionProof, PrecisionProver, decide_precision
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel

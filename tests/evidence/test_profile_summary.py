@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.evidence.flops import Call
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.observation import Event
-from modelzoo.evidence.operators import PASS_EVENT
-from modelzoo.evidence.profile_summary import LAYER_PREFIX, summarize_profile
+from modelzoo.evidence.profile import LAYER_PREFIX, summarize_profile
 
 
 def events() -> list[Event]:

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import pytest
 
-from modelzoo.evidence.operators import PASS_EVENT
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.profiler import Span, nest_spans, run_profiled
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.evidence.attribution import AttributedTime
-from modelzoo.evidence.time_shares import fraction, longest, operator_uses, time_shares
+from modelzoo.evidence.coverage import fraction, longest, operator_uses, time_shares
 from modelzoo.records.evidence import OperatorClass, ProofSource, TimeShare
 
 SHAPES = ((1, 8, 8, 8), (8, 8, 3, 3))

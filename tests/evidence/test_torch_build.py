@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from modelzoo.evidence.torch_build import blas_name, calls_sbgemm, onednn_version
+from modelzoo.evidence.audit import blas_name, calls_sbgemm, onednn_version
 
 
 def test_blas_name() -> None:

@@ -21,9 +21,9 @@ from evidence_samples import (
 )
 from onednn_recordings import LOGS, audit_of, canary_of, event_of, log_path, probes
 
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.observation import Audit, Event
 from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn
-from modelzoo.evidence.operators import PASS_EVENT
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode

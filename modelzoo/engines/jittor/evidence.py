@@ -13,10 +13,9 @@ from typing import Any, Callable
 
 from modelzoo.engines.jittor.framework import onednn, onednn_version
 from modelzoo.engines.protocol import Observed, Unavailable
-from modelzoo.evidence.array_canary import canary_cases, check_output
-from modelzoo.evidence.capture import captured_output
-from modelzoo.evidence.kernel_digest import kernel_digest
-from modelzoo.evidence.observation import Observation, parse_observation
+from modelzoo.evidence.canary import canary_cases, check_output
+from modelzoo.evidence.observation import Observation, kernel_digest, parse_observation
+from modelzoo.evidence.profiler import captured_output
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest, LogSource
@@ -84,7 +83,7 @@ def audit(call: Callable[[], object], passes: int, canary: Canary | None, counte
 
 
 def run_canary() -> Canary:
-    """Run the operators of ``modelzoo.evidence.array_canary``, and compare them with fp64."""
+    """Run the operators of ``modelzoo.evidence.canary``, and compare them with fp64."""
     import jittor
 
     functions: dict[str, Callable[..., Any]] = {

@@ -1,7 +1,7 @@
 """Run the canary's operators under the session options of a setting, and compare them with fp64.
 
 There is an operator for each entry point of MLAS, ONNX Runtime's library of kernels, that may have a bf16 kernel of its
-own: those of ``modelzoo.evidence.array_canary``, and ``projection``, a product with constant weights and no bias. A
+own: those of ``modelzoo.evidence.canary``, and ``projection``, a product with constant weights and no bias. A
 ``linear`` becomes the operator ``Gemm``, a ``projection`` stays a ``MatMul`` and its weights are packed.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.evidence.array_canary import CanaryCase, canary_cases, check_output
+from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.records.canary import Canary
 
 if TYPE_CHECKING:

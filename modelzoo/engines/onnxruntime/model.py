@@ -16,7 +16,7 @@ from modelzoo.engines.onnxruntime.options import PROVIDERS, SessionSettings
 from modelzoo.engines.onnxruntime.profile_log import ProfileLogError, parse_calls, parse_profile
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.evidence.observation import Event
-from modelzoo.evidence.profile_summary import summarize_profile
+from modelzoo.evidence.profile import summarize_profile
 from modelzoo.evidence.profiler import nest_spans
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest

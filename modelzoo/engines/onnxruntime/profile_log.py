@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from modelzoo.engines.onnxruntime.operators import CONSTANT, operations, operator_class
-from modelzoo.evidence.operators import PASS_EVENT
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.profiler import Span
 from modelzoo.records.profile import Shape
 

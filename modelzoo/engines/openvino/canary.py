@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from modelzoo.engines.openvino.options import DEVICE
-from modelzoo.evidence.array_canary import CanaryCase, canary_cases, check_output
+from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.records.canary import Canary
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def run_canary(core: openvino.Core, options: Mapping[str, str]) -> Canary:
-    """Run the operators of ``modelzoo.evidence.array_canary`` in one model that is compiled with ``options``."""
+    """Run the operators of ``modelzoo.evidence.canary`` in one model that is compiled with ``options``."""
     cases = canary_cases()
     request = core.compile_model(canary_model(cases), DEVICE, dict(options)).create_infer_request()
     request.infer([each for case in cases for each in case.inputs])

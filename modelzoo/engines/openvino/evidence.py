@@ -14,11 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from modelzoo.engines.openvino.runtime_model import Layer
-from modelzoo.evidence.attribution import AttributedTime
+from modelzoo.evidence.attribution import AttributedTime, decide_precision
 from modelzoo.evidence.coverage import can_be_compared
-from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE, UNKNOWN_KERNEL
-from modelzoo.evidence.operators import PASS_EVENT
-from modelzoo.evidence.precision_proof import decide_precision
+from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL
 from modelzoo.evidence.verdict import AttributedAudit, judge_attributed
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel

@@ -15,9 +15,9 @@ from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_d
 from modelzoo.engines.openvino.options import DEVICE, require_options
 from modelzoo.engines.openvino.runtime_model import read_layers, time_of_passes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.observation import Event
-from modelzoo.evidence.operators import PASS_EVENT
-from modelzoo.evidence.profile_summary import summarize_profile
+from modelzoo.evidence.profile import summarize_profile
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.export import Export

@@ -30,7 +30,7 @@ class Call:
 def audit(call: Call, device: TorchDevice, passes: int, canary: Canary | None) -> Observed[Evidence]:
     """Judge the kernels of ``passes`` calls."""
     from modelzoo.evidence.device_attribution import device_evidence
-    from modelzoo.evidence.device_profiler import NoDeviceProfileError, run_device_profiled
+    from modelzoo.evidence.profiler import NoDeviceProfileError, run_device_profiled
 
     try:
         kernels = run_device_profiled(call.run, passes, device.kind, device.synchronize)
@@ -56,7 +56,7 @@ def audit(call: Call, device: TorchDevice, passes: int, canary: Canary | None) -
 def digest(run: Callable[[], Any], device: TorchDevice) -> Observed[KernelDigest]:
     """Say which kernels one call of ``run`` launches."""
     from modelzoo.evidence.device_attribution import device_digest
-    from modelzoo.evidence.device_profiler import NoDeviceProfileError, run_device_profiled
+    from modelzoo.evidence.profiler import NoDeviceProfileError, run_device_profiled
 
     try:
         found = device_digest(run_device_profiled(run, 1, device.kind, device.synchronize))

@@ -7,7 +7,7 @@ import pytest
 
 from modelzoo.engines.onnxruntime.canary import canary_model, run_canary
 from modelzoo.engines.onnxruntime.options import PROVIDERS, SessionSettings
-from modelzoo.evidence.array_canary import canary_cases
+from modelzoo.evidence.canary import canary_cases
 from modelzoo.records.canary import CanaryVerdict
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

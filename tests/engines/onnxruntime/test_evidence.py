@@ -11,8 +11,8 @@ from onnxruntime_recordings import recorded
 from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest
 from modelzoo.engines.onnxruntime.operators import operator_class
 from modelzoo.engines.onnxruntime.profile_log import parse_profile
+from modelzoo.evidence.attribution import UNKNOWN
 from modelzoo.evidence.observation import Event
-from modelzoo.evidence.precision_proof import UNKNOWN
 from modelzoo.evidence.profiler import nest_spans
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck

@@ -17,7 +17,7 @@ from modelzoo.engines.onnxruntime.profile_log import (
     parse_calls,
     parse_profile,
 )
-from modelzoo.evidence.operators import PASS_EVENT
+from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.profiler import nest_spans
 from modelzoo.frozen import replace
 

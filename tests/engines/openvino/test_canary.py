@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.engines.openvino.options import compile_options
-from modelzoo.evidence.array_canary import canary_cases
+from modelzoo.evidence.canary import canary_cases
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.setting import ResolvedSetting
 

@@ -10,9 +10,9 @@ from simulated_device import SimulatedDevice
 
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import device_audit
-from modelzoo.evidence import device_profiler
+from modelzoo.evidence import profiler
 from modelzoo.evidence.device_attribution import DeviceKernel
-from modelzoo.evidence.device_profiler import NoDeviceProfileError
+from modelzoo.evidence.profiler import NoDeviceProfileError
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.setting import ResolvedSetting
@@ -32,7 +32,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Any:
             raise NoDeviceProfileError("no kernels")
         return found
 
-    monkeypatch.setattr(device_profiler, "run_device_profiled", profiled)
+    monkeypatch.setattr(profiler, "run_device_profiled", profiled)
     return SimulatedDevice()
 
 
