@@ -76,6 +76,9 @@ def fleets(data: Any) -> Any:
         if "unlike" in each and "problem" in each:
             each.pop("problem")
             each.update(spread=None, missing=[], unlike=[])
+        for name in ("here", "others"):
+            if set(each) == {"host", "name", "here", "others"} and isinstance(each[name], str):
+                each[name] = [each[name]]
         if "judged_twice" in each and any(isinstance(word, str) for word in each["otherwise"]):
             each["otherwise"] = []
     return data

@@ -14,8 +14,8 @@ from modelzoo.comparison.conditions import Conditions, conditions
 from modelzoo.comparison.estimate import Context, context, estimate, mean_ratio, outcomes
 from modelzoo.comparison.explanations import Explanation, explanation
 from modelzoo.comparison.levels import interval, session_levels
-from modelzoo.comparison.machines import RowRates, machine_notes, row_rates, same_machine
-from modelzoo.comparison.model import Metric, Obstacle, Outcome, Refusal, Row, Side, SideSetting
+from modelzoo.comparison.machines import RowRates, row_rates, same_machine
+from modelzoo.comparison.model import Metric, NotTimed, Obstacle, Outcome, Refusal, Row, Side, SideSetting
 from modelzoo.comparison.pairing import Pair, Pairing, pairs
 from modelzoo.comparison.prices import Cost, Price, costs
 from modelzoo.comparison.sides import settings_of
@@ -37,7 +37,6 @@ class Comparison(msgspec.Struct, frozen=True):
         mean: geometric mean of the ratios of the comparable rows, with its 95 % interval; ``None`` without such rows.
         conditions: what is common and what differs.
         explanations: of the rows whose sides both have profiles or audits.
-        notes: what the numbers do not say by themselves, one sentence each.
         rates: throughput per machine, core and vCPU, of the rows for which it is known.
         costs: of a million inferences, if prices were given.
         stages: of the rows whose sides timed pipelines.
@@ -51,7 +50,6 @@ class Comparison(msgspec.Struct, frozen=True):
     mean: Optional[stats.Interval]
     conditions: Conditions
     explanations: tuple[Explanation, ...] = ()
-    notes: tuple[str, ...] = ()
     rates: tuple[RowRates, ...] = ()
     costs: tuple[Cost, ...] = ()
     stages: tuple[StageRow, ...] = ()
@@ -102,7 +100,6 @@ def compare(base: Side, other: Side, question: Question, prices: Sequence[Price]
         mean=mean_ratio([row.estimate for row in rows if row.estimate is not None]),
         conditions=conditions(rows),
         explanations=tuple(each for each in explained if each is not None),
-        notes=(*machine_notes(base, other), *_notes(base, other, rows)),
         rates=tuple(each for each in rated if each is not None),
         costs=costs(rows, metric, *prices) if prices else (),
         stages=stage_rows(rows, metric, common),
@@ -117,7 +114,7 @@ def _row(pair: Pair, names: tuple[str, str], question: Question, common: Context
     if not refused and pair.base is not None and pair.other is not None:
         found = estimate(pair.base, pair.other, metric, common)
         if found is None:
-            refused = (Refusal(Obstacle.MISSING, f"nothing was timed on {_not_timed(pair, names, metric)}"),)
+            refused = (Refusal(Obstacle.MISSING, fact=NotTimed(_not_timed(pair, names, metric))),)
     labels = [side.label for side in (pair.base, pair.other) if side is not None]
     workload = next(side.workload for side in (pair.base, pair.other) if side is not None)
     return Row(
@@ -154,31 +151,17 @@ def _value(side: Optional[SideSetting], metric: Metric) -> Optional[stats.Interv
     return interval(levels) if levels is not None else None
 
 
-def _not_timed(pair: Pair, names: tuple[str, str], metric: Metric) -> str:
+def _not_timed(pair: Pair, names: tuple[str, str], metric: Metric) -> tuple[str, ...]:
     sides = zip((pair.base, pair.other), names)
-    return " and ".join(name for side, name in sides if _value(side, metric) is None)
+    return tuple(name for side, name in sides if _value(side, metric) is None)
 
 
-def _notes(base: Side, other: Side, rows: Sequence[Row]) -> list[str]:
-    """What the numbers do not say by themselves."""
-    found = []
+def share_sessions(base: Side, other: Side) -> bool:
+    """Whether some sessions belong to both sides."""
     mine, theirs = ({stored.result.created for stored in side.results} for side in (base, other))
-    if mine & theirs:
-        found.append(
-            "Some sessions belong to both sides. Settings of one session ran in the same rounds, and 'modelzoo report' "
-            "compares them round by round, more precisely than this."
-        )
-    for side in (base, other):
-        partial = [stored.path for stored in side.results if not _is_complete(stored.result)]
-        if partial:
-            found.append(f"{side.name}: {', '.join(partial)} was stored before the call had ended.")
-    if any(row.estimate is not None and row.estimate.base.is_adjusted for row in rows):
-        found.append(
-            "Latencies are those at one speed of the machine, as the reference load beside each process shows it."
-        )
-    return found
+    return bool(mine & theirs)
 
 
-def _is_complete(result: Result) -> bool:
+def is_complete(result: Result) -> bool:
     """Whether the call had ended by itself; results of older versions do not say."""
     return all(design.ending not in (None, Ending.INTERRUPTED) for design in result.designs)

@@ -6,7 +6,7 @@ of its values. Facts that neither side knows are left out; those that only one s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Optional
 
 import msgspec
@@ -14,13 +14,6 @@ import msgspec
 from modelzoo.comparison.facts import IMPORTANCE, NONE, FactGroup
 from modelzoo.comparison.model import Row, SideSetting
 from modelzoo.records.run import Result, RunReport
-
-UNKNOWN = "unknown"
-VARIES = "the same on both sides of each row"
-"""Value of what both sides have in common in each row, but not in all rows (weights, for example)."""
-
-MOST_VALUES = 3
-"""The most values of one side that are listed; inputs, for example, may be others in every process."""
 
 Values = Mapping[str, frozenset[str]]
 """All values of the facts of one group, by name."""
@@ -35,23 +28,26 @@ class Difference(msgspec.Struct, frozen=True):
 
     Attributes:
         name: ``CPU``, ``torch``, ``variable OMP_NUM_THREADS`` ….
-        base: the baseline's value as text.
+        base: the baseline's values, of all its processes; empty if they are not known.
         other: the other side's.
         rows: names of the rows that it concerns; empty if it concerns all.
         is_apart: whether no process of one side has a value of the other.
     """
 
     name: str
-    base: str
-    other: str
+    base: tuple[str, ...]
+    other: tuple[str, ...]
     rows: tuple[str, ...] = ()
     is_apart: bool = True
 
 
 class Conditions(msgspec.Struct, frozen=True):
-    """What the sides have in common, and what differs, the most decisive first."""
+    """What the sides have in common, by name, and what differs, the most decisive first.
 
-    shared: tuple[tuple[str, str], ...]
+    What is the same on both sides of each row, but not in all rows (weights, for example), is shared without values.
+    """
+
+    shared: tuple[tuple[str, tuple[str, ...]], ...]
     differing: tuple[Difference, ...]
 
 
@@ -70,7 +66,7 @@ def conditions(rows: Sequence[Row]) -> Conditions:
     """
     both = [(_name(row), _processes(row.base), _processes(row.other)) for row in rows if row.base and row.other]
     found = [(name, base, other) for name, base, other in both if base and other]
-    shared: list[tuple[str, str]] = []
+    shared: list[tuple[str, tuple[str, ...]]] = []
     differing: list[Difference] = []
     for group in IMPORTANCE:
         compared = [_Compared(name, _values(group, base), _values(group, other)) for name, base, other in found]
@@ -82,7 +78,7 @@ def conditions(rows: Sequence[Row]) -> Conditions:
                 differing += _differences(name, differences, len(compared))
             elif known:
                 alike = {value for value, _ in known.values()}
-                shared += [(name, _text(alike.pop()) if len(alike) == 1 else VARIES)] if alike != {_NONE} else []
+                shared += [(name, tuple(sorted(alike.pop())) if len(alike) == 1 else ())] if alike != {_NONE} else []
     return Conditions(tuple(shared), tuple(sorted(differing, key=_is_half_known)))
 
 
@@ -124,12 +120,7 @@ def _pair(group: FactGroup, name: str, each: _Compared) -> Pair:
 
 
 def _is_half_known(difference: Difference) -> bool:
-    return UNKNOWN in (difference.base, difference.other)
-
-
-def _text(values: Collection[str]) -> str:
-    shown = sorted(values)[:MOST_VALUES]
-    return ", ".join(shown) + (f" and {len(values) - len(shown)} more" if len(values) > len(shown) else "") or UNKNOWN
+    return not (difference.base and difference.other)
 
 
 def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Difference]:
@@ -137,12 +128,11 @@ def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Diffe
     by_pair: dict[Pair, list[str]] = {}
     for row, pair in values.items():
         by_pair.setdefault(pair, []).append(row)
-    return [
-        Difference(
-            name, _text(base), _text(other), () if len(concerned) == rows else tuple(concerned), not base & other
-        )
-        for (base, other), concerned in by_pair.items()
-    ]
+    found = []
+    for (base, other), concerned in by_pair.items():
+        names = () if len(concerned) == rows else tuple(concerned)
+        found.append(Difference(name, tuple(sorted(base)), tuple(sorted(other)), names, not base & other))
+    return found
 
 
 def _name(row: Row) -> str:

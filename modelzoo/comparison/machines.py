@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Optional
+from typing import Optional, Union
 
 import msgspec
 
@@ -22,6 +22,30 @@ A vCPU is usually one of the two hardware threads of an x86 core, and a whole AR
 "Optimize CPU options", says so of its instances). Some instances have SMT switched off, so this is an assumption."""
 
 
+class IdleCores(msgspec.Struct, frozen=True):
+    """A run used ``used`` of ``cores`` cores; the rate is that of as many such runs as the cores allow."""
+
+    used: float
+    cores: int
+
+
+class OneDevice(msgspec.Struct, frozen=True):
+    """A run used this accelerator; the machine is taken to have no other one like it."""
+
+    device: str
+
+
+Extrapolation = Union[IdleCores, OneDevice]
+"""What the rate of a whole machine takes for granted."""
+
+
+class AssumedCores(msgspec.Struct, frozen=True):
+    """The virtual machine does not show how many vCPUs share a core; so many is usual for this architecture."""
+
+    vcpus: int
+    architecture: str
+
+
 class Rates(msgspec.Struct, frozen=True):
     """The throughput of one side of a row, in items per second, with 95 % intervals.
 
@@ -29,15 +53,15 @@ class Rates(msgspec.Struct, frozen=True):
         machine: of the whole machine.
         core: of each physical core; ``None`` if the model does not run on the CPU.
         vcpu: of each logical CPU; ``None`` likewise.
-        extrapolated: what is assumed because the run did not use the whole machine; empty if it did.
-        assumed: what is assumed of the machine's physical cores; empty if their number is known.
+        extrapolated: what is assumed because the run did not use the whole machine; ``None`` if it did.
+        assumed: what is assumed of the machine's physical cores; ``None`` if their number is known.
     """
 
     machine: stats.Interval
     core: Optional[stats.Interval]
     vcpu: Optional[stats.Interval]
-    extrapolated: str = ""
-    assumed: str = ""
+    extrapolated: Optional[Extrapolation] = None
+    assumed: Optional[AssumedCores] = None
 
 
 class RowRates(msgspec.Struct, frozen=True):
@@ -79,19 +103,6 @@ def _accelerators(side: Side) -> frozenset[tuple[str, Optional[int]]]:
     return frozenset((each.device.name, each.device.memory) for each in used if each is not None)
 
 
-def machine_notes(base: Side, other: Side) -> tuple[str, ...]:
-    """Return what the verdicts say of machines, and what they do not say, in one sentence each."""
-    if same_machine(base, other):
-        return (
-            "Both sides ran on machines that do not differ in what decides speed (processor, cores, caches, memory, "
-            "frequency limits, CPU limits); stored results do not tell two such machines apart.",
-        )
-    return (
-        "The verdicts are about these two machines, not about two types of machine: those could only be compared with "
-        "several machines of each type.",
-    )
-
-
 def row_rates(row: Row, metric: Metric) -> Optional[RowRates]:
     """Return what both sides of ``row`` achieve per machine, core and vCPU.
 
@@ -116,23 +127,16 @@ def rates(side: SideSetting, measured: Measured, metric: Metric) -> Optional[Rat
         return None
     items = measured.value if metric is Metric.THROUGHPUT else _inverse(measured.value, report.setting.batch)
     if report.setting.device != "cpu":
-        device = f"ran on {report.setting.device}; the machine is assumed to have no other such device"
-        return Rates(items, None, None, extrapolated=device)
+        return Rates(items, None, None, extrapolated=OneDevice(report.setting.device))
     machine = report.machine
     used = _cores_used(report)
     whole = items if used >= machine.cores else multiplied(items, machine.cores / used)
-    extrapolated = ""
-    if used < machine.cores:
-        extrapolated = (
-            f"used {used:g} of {machine.cores} cores; other processes on the idle cores are assumed to be as fast, "
-            "although they would share caches, memory bandwidth and power"
-        )
     cores, assumed = _physical_cores(machine)
     return Rates(
         machine=whole,
         core=multiplied(whole, 1 / cores),
         vcpu=multiplied(whole, 1 / machine.logical),
-        extrapolated=extrapolated,
+        extrapolated=IdleCores(used, machine.cores) if used < machine.cores else None,
         assumed=assumed,
     )
 
@@ -162,14 +166,11 @@ def _cores_used(report: RunReport) -> float:
     return min(report.setting.threads, limits.physical_cores, limits.quota or math.inf)
 
 
-def _physical_cores(machine: Machine) -> tuple[float, str]:
+def _physical_cores(machine: Machine) -> tuple[float, Optional[AssumedCores]]:
     """The number of physical cores, and what had to be assumed for it."""
     if machine.hypervisor is None:
-        return machine.cores, ""
+        return machine.cores, None
     if machine.vcpus_per_core is not None:
-        return machine.logical / machine.vcpus_per_core, ""
-    assumed = VCPUS_PER_CORE.get(machine.architecture, 1)
-    return machine.logical / assumed, (
-        f"{assumed} vCPU{'s' if assumed != 1 else ''} per physical core, as usual for {machine.architecture}; the "
-        "virtual machine does not show it"
-    )
+        return machine.logical / machine.vcpus_per_core, None
+    vcpus = VCPUS_PER_CORE.get(machine.architecture, 1)
+    return machine.logical / vcpus, AssumedCores(vcpus, machine.architecture)

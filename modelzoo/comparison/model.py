@@ -10,6 +10,7 @@ import msgspec
 from modelzoo import stats
 from modelzoo.records.history import EarlierSessions
 from modelzoo.records.run import Result, Run, ValidityEntry
+from modelzoo.records.validity import Validity
 from modelzoo.results.comparable import Incomparable
 from modelzoo.results.proof import Proof
 from modelzoo.setting import Setting
@@ -72,18 +73,52 @@ class Obstacle(str, Enum):
         return self.value
 
 
+class Failed(msgspec.Struct, frozen=True):
+    """No process of a side ended; with the error of one, or ``None`` if they were interrupted."""
+
+    error: Optional[str]
+
+
+class NotTimed(msgspec.Struct, frozen=True):
+    """Nothing was timed on these sides."""
+
+    sides: tuple[str, ...]
+
+
+class Batches(msgspec.Struct, frozen=True):
+    """The sides ran different batch sizes."""
+
+    base: tuple[int, ...]
+    other: tuple[int, ...]
+
+
+class Unproven(msgspec.Struct, frozen=True):
+    """What is known of a precision that a side was to run in."""
+
+    precision: str
+    proof: Proof
+
+
+class Unrecorded(Enum):
+    """What was not recorded on both sides."""
+
+    WEIGHTS = "weights"
+    INPUTS = "inputs"
+    WORK = "work"
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """Why the two sides of a row are not comparable.
 
     Attributes:
         obstacle: what kind of reason it is.
-        text: the reason, as far as ``fact`` does not say it.
-        fact: what proves it, or does not prove the precision.
+        side: name of the side that it is about; empty if it is about both.
+        fact: what shows it. A text is the name of an emulator, or says how outputs differ.
     """
 
     obstacle: Obstacle
-    text: str
-    fact: Union[Proof, Incomparable, None] = None
+    side: str = ""
+    fact: Union[Failed, NotTimed, Batches, Unproven, Unrecorded, Validity, Incomparable, None] = None
 
 
 class StoredResult(msgspec.Struct, frozen=True):

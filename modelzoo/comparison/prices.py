@@ -19,7 +19,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.machines import RATED, multiplied, row_rates
+from modelzoo.comparison.machines import RATED, Extrapolation, multiplied, row_rates
 from modelzoo.comparison.model import Metric, Row, Side
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -62,7 +62,7 @@ class Cost(msgspec.Struct, frozen=True):
             between sessions.
         base_price: of the baseline's machine.
         other_price: of the other side's.
-        base_extrapolated: what is assumed because the baseline did not use the whole machine; empty if it did.
+        base_extrapolated: what is assumed because the baseline did not use the whole machine; ``None`` if it did.
         other_extrapolated: likewise.
     """
 
@@ -74,8 +74,8 @@ class Cost(msgspec.Struct, frozen=True):
     ratio: stats.Interval
     base_price: Price
     other_price: Price
-    base_extrapolated: str = ""
-    other_extrapolated: str = ""
+    base_extrapolated: Optional[Extrapolation] = None
+    other_extrapolated: Optional[Extrapolation] = None
 
 
 def parse_price(text: str) -> Price:

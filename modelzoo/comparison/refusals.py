@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Optional
 
 from modelzoo.comparison.machines import RATED, reports_of
-from modelzoo.comparison.model import Metric, Obstacle, Refusal, SideSetting
+from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal, SideSetting, Unproven, Unrecorded
 from modelzoo.comparison.pairing import Pair
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import RunReport
@@ -54,15 +54,19 @@ def refusals(pair: Pair, names: tuple[str, str], metric: Metric) -> tuple[Refusa
     """
     if pair.base is None or pair.other is None:
         has = names[1] if pair.base is None else names[0]
-        return (Refusal(Obstacle.MISSING, f"only {has} has it"),)
+        return (Refusal(Obstacle.MISSING, has),)
     sides = (pair.base, pair.other)
-    failed = [_failed(side, name) for side, name in zip(sides, names)]
-    if any(failed):
-        return tuple(Refusal(Obstacle.MISSING, text) for text in failed if text)
+    failed = tuple(
+        Refusal(Obstacle.MISSING, name, Failed(_error(side)))
+        for side, name in zip(sides, names)
+        if not reports_of(side)
+    )
+    if failed:
+        return failed
     found = [*_of_both(pair.base, pair.other, pair.on_purpose, metric)]
     for side, name in zip(sides, names):
         found += _of_side(side, name)
-    return tuple(dict.fromkeys(found))
+    return tuple(found)
 
 
 def divided(found: Sequence[Refusal], allowed: Collection[Obstacle]) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...]]:
@@ -71,47 +75,44 @@ def divided(found: Sequence[Refusal], allowed: Collection[Obstacle]) -> tuple[tu
     return refused, tuple(each for each in found if each.obstacle in allowed)
 
 
-def _failed(side: SideSetting, name: str) -> str:
-    """Why a side has nothing to compare; empty if it has."""
-    if reports_of(side):
-        return ""
-    errors = (run.error for session in side.sessions for run in session if run.error)
-    return f"all processes of {name} failed: {next(errors, 'they were interrupted')}"
+def _error(side: SideSetting) -> Optional[str]:
+    """The error of the first process that failed."""
+    return next((run.error for session in side.sessions for run in session if run.error), None)
 
 
 def _of_both(base: SideSetting, other: SideSetting, on_purpose: Collection[str], metric: Metric) -> Iterator[Refusal]:
     mine, theirs = reports_of(base), reports_of(other)
     if (base.asked.in_flight is None) != (other.asked.in_flight is None):
-        yield Refusal(Obstacle.WORK, "one side timed the model alone, the other one the whole pipeline")
+        yield Refusal(Obstacle.WORK)
     if set(on_purpose) <= _SAME_WORK:
         yield from _of_work(mine, theirs)
     batches = [{report.setting.batch for report in reports} for reports in (mine, theirs)]
     if batches[0] != batches[1] and not ("batch" in on_purpose and metric in RATED):
-        shown = " and ".join(_listed(each) for each in batches)
-        yield Refusal(Obstacle.BATCH, f"the two sides ran different batch sizes: {shown}")
+        mine_first = tuple(tuple(sorted(each)) for each in batches)
+        yield Refusal(Obstacle.BATCH, fact=Batches(*mine_first))
 
 
 def _of_work(mine: Sequence[RunReport], theirs: Sequence[RunReport]) -> Iterator[Refusal]:
     """Other weights, inputs or work. The processes of a setting have the same weights, so one stands for all."""
     base, other = mine[0], theirs[0]
     if not (base.weights.sha256 and other.weights.sha256):
-        yield Refusal(Obstacle.UNRECORDED, "the digest of the weights was not recorded on both sides")
+        yield Refusal(Obstacle.UNRECORDED, fact=Unrecorded.WEIGHTS)
     else:
         for weights in other_weights(base, other):
-            yield Refusal(Obstacle.WEIGHTS, "", weights)
+            yield Refusal(Obstacle.WEIGHTS, fact=weights)
     inputs = [{report.inputs_digest for report in reports} for reports in (mine, theirs)]
     if None in inputs[0] | inputs[1]:
-        yield Refusal(Obstacle.UNRECORDED, "the digest of the inputs was not recorded on both sides")
+        yield Refusal(Obstacle.UNRECORDED, fact=Unrecorded.INPUTS)
     elif inputs[0] != inputs[1]:
-        yield Refusal(Obstacle.INPUTS, "the two sides ran different inputs")
+        yield Refusal(Obstacle.INPUTS)
     counted = [next((each for each in reports if each.counts), None) for reports in (mine, theirs)]
     if counted[0] is not None and counted[1] is not None:
         for work in other_work(counted[0], counted[1]):
-            yield Refusal(Obstacle.WORK, "", work)
+            yield Refusal(Obstacle.WORK, fact=work)
     elif _is_same_work(mine, counted[0]) or _is_same_work(theirs, counted[1]):
         return
     elif counted[0] is not None or counted[1] is not None:
-        yield Refusal(Obstacle.UNRECORDED, "how much work was done was not recorded on both sides")
+        yield Refusal(Obstacle.UNRECORDED, fact=Unrecorded.WORK)
 
 
 def _is_same_work(reports: Sequence[RunReport], counted: Optional[RunReport]) -> bool:
@@ -120,24 +121,20 @@ def _is_same_work(reports: Sequence[RunReport], counted: Optional[RunReport]) ->
     return counted is None and found is not None and found.detections is not None and found.is_same is not False
 
 
-def _listed(values: Collection[int]) -> str:
-    return ", ".join(map(str, sorted(values)))
-
-
 def _of_side(side: SideSetting, name: str) -> Iterator[Refusal]:
     reports = reports_of(side)
     emulator = next((report.machine.emulator for report in reports if report.machine.emulator), None)
     if emulator is not None:
-        yield Refusal(Obstacle.EMULATOR, f"{name} ran under the emulator {emulator}")
+        yield Refusal(Obstacle.EMULATOR, name, emulator)
     outputs = other_outputs(reports)
     if outputs is not None:
-        yield Refusal(Obstacle.OUTPUTS, f"on {name}, {outputs}")
+        yield Refusal(Obstacle.OUTPUTS, name, outputs)
     precision = _precision(side, name, reports)
     if precision is not None:
         yield precision
     judged = side.validity.report.validity if side.validity is not None and side.validity.report is not None else None
     if judged is not None and judged.verdict is ValidityVerdict.NOT_VALID:
-        yield Refusal(Obstacle.INVALID, f"the predictions of {name} are NOT VALID: {judged.reason}")
+        yield Refusal(Obstacle.INVALID, name, judged)
 
 
 def _precision(side: SideSetting, name: str, reports: Sequence[RunReport]) -> Optional[Refusal]:
@@ -146,12 +143,10 @@ def _precision(side: SideSetting, name: str, reports: Sequence[RunReport]) -> Op
     if side.asked.precision == "fp32":
         contrary = next((shown for report in reports for shown in not_fp32(report)), None)
         if contrary is not None:
-            return Refusal(Obstacle.UNPROVEN, f"{name} is ", contrary)
+            return Refusal(Obstacle.UNPROVEN, name, contrary)
         if proof.verdict is ProofVerdict.FP32:
             return None
-        return Refusal(Obstacle.UNPROVEN, f"fp32 is not proven on {name}: ", proof)
-    if proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
+    elif proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
         return None
-    if proof.verdict is ProofVerdict.NOT_ACTIVE:
-        return Refusal(Obstacle.INACTIVE, f"{side.asked.precision} is not active on {name}: ", proof)
-    return Refusal(Obstacle.UNPROVEN, f"{side.asked.precision} is not proven on {name}: ", proof)
+    obstacle = Obstacle.INACTIVE if proof.verdict is ProofVerdict.NOT_ACTIVE else Obstacle.UNPROVEN
+    return Refusal(obstacle, name, Unproven(side.asked.precision, proof))

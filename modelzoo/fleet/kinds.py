@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import Optional
 
 from modelzoo.comparison.basis import Histories, Known, known, machine_of
-from modelzoo.comparison.conditions import UNKNOWN, Difference, conditions
+from modelzoo.comparison.conditions import Difference, conditions
 from modelzoo.comparison.model import Outcome, Row, Side, SideSetting, StoredResult
 from modelzoo.comparison.sides import settings_of
 from modelzoo.fleet.hosts import LEAST_HOSTS, HostRatio, host_ratios, pooled
@@ -219,7 +219,7 @@ def _differences(hosts: Sequence[_Timed], index: int) -> list[HostDifference]:
 
 def _apart(*pairs: Row) -> list[Difference]:
     """The conditions that both sides of the rows know, and of which they share no value."""
-    return [each for each in conditions(pairs).differing if each.is_apart and UNKNOWN not in (each.base, each.other)]
+    return [each for each in conditions(pairs).differing if each.is_apart and each.base and each.other]
 
 
 def _joined(sides: Sequence[SideSetting]) -> SideSetting:

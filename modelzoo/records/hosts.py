@@ -34,12 +34,15 @@ class HostLevel(msgspec.Struct, frozen=True):
 
 
 class HostDifference(msgspec.Struct, frozen=True):
-    """A condition of an odd host that no other host of its kind has: ``governor``, ``powersave``, ``performance``."""
+    """A condition of an odd host that no other host of its kind has: ``governor``, ``powersave``, ``performance``.
+
+    Each value is that of a process, or several if they differ.
+    """
 
     host: str
     name: str
-    here: str
-    others: str
+    here: tuple[str, ...]
+    others: tuple[str, ...]
 
 
 class Uncompared(str, Enum):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Optional
 
-from modelzoo.comparison.compare import Comparison
-from modelzoo.comparison.conditions import VARIES
+from modelzoo.comparison.compare import Comparison, is_complete, share_sessions
 from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.gate import Gate
-from modelzoo.comparison.machines import Rates
+from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice, Rates
 from modelzoo.comparison.model import Basis, Metric, Outcome, Row, Side
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, lines, named
 from modelzoo.frozen import replace
 from modelzoo.views import compare_columns
-from modelzoo.views.compare_columns import setting_text
+from modelzoo.views.compare_columns import setting_text, values_text
 from modelzoo.views.compare_explanations import passes_text
 from modelzoo.views.results_table import ratio
 from modelzoo.views.speed import basis_text, refusal, row_reason
@@ -80,8 +80,8 @@ def _sides(comparison: Comparison, *, details: bool) -> Iterator[tuple[str, str]
     for side in (comparison.base, comparison.other):
         yield side.name, _origin(side)
     # Values that differ between rows say nothing here.
-    shared = [(name, value) for name, value in comparison.conditions.shared if value != VARIES]
-    shown = [f"{name} {value}" for name, value in shared if details or name in HEADLINE]
+    shared = [(name, values) for name, values in comparison.conditions.shared if values]
+    shown = [f"{name} {values_text(values)}" for name, values in shared if details or name in HEADLINE]
     if len(shown) < len(shared):
         shown.append(f"{len(shared) - len(shown)} more with --details")
     if shown:
@@ -134,7 +134,35 @@ def _legend(comparison: Comparison) -> Iterator[str]:
             by_basis.setdefault(text, []).append(row_name(row))
     for text, rows in by_basis.items():
         yield f"basis{_of_rows(rows, len(compared))}: {text}."
-    yield from comparison.notes
+    yield from notes(comparison)
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """What the numbers do not say by themselves."""
+    if comparison.same_machine:
+        found = [
+            "Both sides ran on machines that do not differ in what decides speed (processor, cores, caches, memory, "
+            "frequency limits, CPU limits); stored results do not tell two such machines apart."
+        ]
+    else:
+        found = [
+            "The verdicts are about these two machines, not about two types of machine: those could only be compared "
+            "with several machines of each type."
+        ]
+    if share_sessions(comparison.base, comparison.other):
+        found.append(
+            "Some sessions belong to both sides. Settings of one session ran in the same rounds, and 'modelzoo report' "
+            "compares them round by round, more precisely than this."
+        )
+    for side in (comparison.base, comparison.other):
+        partial = [stored.path for stored in side.results if not is_complete(stored.result)]
+        if partial:
+            found.append(f"{side.name}: {', '.join(partial)} was stored before the call had ended.")
+    if any(row.estimate is not None and row.estimate.base.is_adjusted for row in comparison.rows):
+        found.append(
+            "Latencies are those at one speed of the machine, as the reference load beside each process shows it."
+        )
+    return found
 
 
 def _quantity(comparison: Comparison) -> str:
@@ -205,10 +233,32 @@ def _extrapolated(text: str) -> Line:
 
 
 def _assumed(name: str, rates: Rates) -> Iterator[str]:
-    if rates.extrapolated:
-        yield f"Extrapolated: {name} {rates.extrapolated}."
-    if rates.assumed:
-        yield f"Assumed of {name}: {rates.assumed}."
+    if rates.extrapolated is not None:
+        yield f"Extrapolated: {name} {extrapolation_text(rates.extrapolated)}."
+    if rates.assumed is not None:
+        yield f"Assumed of {name}: {cores_text(rates.assumed)}."
+
+
+def extrapolation_text(found: Optional[Extrapolation]) -> str:
+    """What is assumed because a run did not use the whole machine; empty if it did."""
+    if found is None:
+        return ""
+    if isinstance(found, OneDevice):
+        return f"ran on {found.device}; the machine is assumed to have no other such device"
+    return (
+        f"used {found.used:g} of {found.cores} cores; other processes on the idle cores are assumed to be as fast, "
+        "although they would share caches, memory bandwidth and power"
+    )
+
+
+def cores_text(found: Optional[AssumedCores]) -> str:
+    """What is assumed of a machine's physical cores; empty if their number is known."""
+    if found is None:
+        return ""
+    return (
+        f"{found.vcpus} vCPU{'s' if found.vcpus != 1 else ''} per physical core, as usual for {found.architecture}; "
+        "the virtual machine does not show it"
+    )
 
 
 def _costs(comparison: Comparison) -> list[Block]:
@@ -221,8 +271,8 @@ def _costs(comparison: Comparison) -> list[Block]:
         text = f"{price.per_hour:g} {price.currency}".rstrip() + f" per hour{dated} ({price.source})"
         found.append(Line(Text(text), name))
     for cost in comparison.costs:
-        for name, text in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
-            found += [_extrapolated(f"Extrapolated: {name} {text}.")] if text else []
+        for name, each in zip(names, (cost.base_extrapolated, cost.other_extrapolated)):
+            found += [_extrapolated(f"Extrapolated: {name} {extrapolation_text(each)}.")] if each is not None else []
     return [
         _tabular(
             "Cost of a million inferences",

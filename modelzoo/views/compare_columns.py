@@ -9,7 +9,7 @@ from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.conditions import Difference
 from modelzoo.comparison.explanations import Explanation
-from modelzoo.comparison.machines import Rates, RowRates
+from modelzoo.comparison.machines import Extrapolation, Rates, RowRates
 from modelzoo.comparison.model import Basis, Metric, Outcome, Row
 from modelzoo.comparison.prices import Cost, Price
 from modelzoo.document import Column, Tone
@@ -30,6 +30,8 @@ OUTCOME_TONE = {
     Outcome.NOT_COMPARABLE: Tone.BAD,
 }
 _MEGABYTE = 1e6
+MOST_VALUES = 3
+"""The most values of a condition that are listed."""
 
 
 def row_columns(comparison: Comparison, marks: Mapping[int, str]) -> list[Column]:
@@ -92,12 +94,18 @@ def difference_columns(comparison: Comparison) -> list[Column]:
     found = comparison.conditions.differing
     columns = [
         Column("", tuple(each.name for each in found)),
-        Column(comparison.base.name, tuple(each.base for each in found)),
-        Column(comparison.other.name, tuple(each.other for each in found)),
+        Column(comparison.base.name, tuple(values_text(each.base) for each in found)),
+        Column(comparison.other.name, tuple(values_text(each.other) for each in found)),
     ]
     if any(each.rows for each in found):
         columns.append(Column("concerns", tuple(map(_concerned, found))))
     return columns
+
+
+def values_text(values: Sequence[str]) -> str:
+    """The values of a condition, the first ones if there are many: inputs may be others in every process."""
+    more = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
+    return f"{', '.join(values[:MOST_VALUES])}{more}" if values else "unknown"
 
 
 def _concerned(difference: Difference) -> str:
@@ -155,9 +163,9 @@ def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Colu
     ]
     sides = ([each.base for each in rates], [each.other for each in rates])
     levels: tuple[tuple[str, Callable[[Rates], str]], ...] = (
-        ("machine", lambda each: _rate(each.machine, each.extrapolated)),
-        ("core", lambda each: _rate(each.core, each.extrapolated or each.assumed)),
-        ("vCPU", lambda each: _rate(each.vcpu, each.extrapolated)),
+        ("machine", lambda each: _rate(each.machine, each.extrapolated is not None)),
+        ("core", lambda each: _rate(each.core, (each.extrapolated or each.assumed) is not None)),
+        ("vCPU", lambda each: _rate(each.vcpu, each.extrapolated is not None)),
     )
     for level, text in levels:
         for side, name in zip(sides, names):
@@ -165,14 +173,14 @@ def rate_columns(rates: Sequence[RowRates], names: tuple[str, str]) -> list[Colu
     return columns
 
 
-def _rate(value: stats.Interval | None, assumed: str) -> str:
+def _rate(value: stats.Interval | None, is_assumed: bool) -> str:
     if value is None:
         return MISSING
-    return f"{significant(value.value, 3)} ±{percent(value.half_width)}{_mark(assumed)}"
+    return f"{significant(value.value, 3)} ±{percent(value.half_width)}{_mark(is_assumed)}"
 
 
-def _mark(assumed: str) -> str:
-    return f" {ASSUMED}" if assumed else ""
+def _mark(is_assumed: bool) -> str:
+    return f" {ASSUMED}" if is_assumed else ""
 
 
 def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
@@ -180,16 +188,24 @@ def cost_columns(costs: Sequence[Cost], names: tuple[str, str]) -> list[Column]:
     return [
         Column("workload", tuple(each.workload for each in costs)),
         Column("setting", tuple(each.label for each in costs)),
-        Column(names[0], tuple(_cost(each.base, each.base_price, each.base_extrapolated) for each in costs), True),
-        Column(names[1], tuple(_cost(each.other, each.other_price, each.other_extrapolated) for each in costs), True),
+        Column(
+            names[0],
+            tuple(_cost(each.base, each.base_price, each.base_extrapolated) for each in costs),
+            True,
+        ),
+        Column(
+            names[1],
+            tuple(_cost(each.other, each.other_price, each.other_extrapolated) for each in costs),
+            True,
+        ),
         Column("times cheaper", tuple(map(_times_cheaper, costs)), is_number=True),
     ]
 
 
-def _cost(value: stats.Interval, price: Price, assumed: str) -> str:
+def _cost(value: stats.Interval, price: Price, extrapolated: Extrapolation | None) -> str:
     currency = f" {price.currency}" if price.currency else ""
-    return f"{significant(value.value, 3)}{currency} ±{percent(value.half_width)}{_mark(assumed)}"
+    return f"{significant(value.value, 3)}{currency} ±{percent(value.half_width)}{_mark(extrapolated is not None)}"
 
 
 def _times_cheaper(cost: Cost) -> str:
-    return ratio(cost.ratio) + _mark(cost.base_extrapolated or cost.other_extrapolated)
+    return ratio(cost.ratio) + _mark((cost.base_extrapolated or cost.other_extrapolated) is not None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 from xml.etree import ElementTree
 
 from modelzoo import stats
@@ -16,23 +16,26 @@ from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.conditions import Conditions
 from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.gate import Gate
-from modelzoo.comparison.machines import RowRates
+from modelzoo.comparison.machines import Rates, RowRates
 from modelzoo.comparison.model import Metric, Obstacle, Outcome, Row, Side
 from modelzoo.comparison.prices import Cost
 from modelzoo.comparison.stages import StageRow
 from modelzoo.document import Column
 from modelzoo.document.delimited import csv_text
 from modelzoo.formatting import printable
-from modelzoo.records.codec import encode_json
+from modelzoo.records.codec import encode, encode_json
 from modelzoo.version import __version__
-from modelzoo.views.compare import row_name
-from modelzoo.views.compare_columns import setting_text
+from modelzoo.views.compare import cores_text, extrapolation_text, notes, row_name
+from modelzoo.views.compare_columns import setting_text, values_text
 from modelzoo.views.results_table import ratio
 from modelzoo.views.speed import basis_text, refusal, row_reason
 
 FORMAT = "modelzoo-comparison/1.0"
 UNITS = {Metric.LATENCY: "s", Metric.THROUGHPUT: "items/s", Metric.COLD_START: "s", Metric.MEMORY: "bytes"}
 
+VARIES = "the same on both sides of each row"
+"""Value of what both sides have in common in each row, but not in all rows (weights, for example)."""
+Json = dict[str, Any]
 Judged = Sequence[tuple[Comparison, Gate]]
 """The comparisons of one call, and what became of their rows."""
 
@@ -112,10 +115,10 @@ class ComparisonSummary:
     same_machine: bool
     rows: tuple[RowSummary, ...]
     geometric_mean: Optional[stats.Interval]
-    conditions: Conditions
+    conditions: Json
     explanations: tuple[Explanation, ...]
-    rates: tuple[RowRates, ...]
-    costs: tuple[Cost, ...]
+    rates: tuple[Json, ...]
+    costs: tuple[Json, ...]
     stages: tuple[StageRow, ...]
     notes: tuple[str, ...]
     fail_on: tuple[str, ...]
@@ -146,15 +149,38 @@ def _comparison(found: Comparison, gate: Gate) -> ComparisonSummary:
         same_machine=found.same_machine,
         rows=_rows(found, gate),
         geometric_mean=found.mean,
-        conditions=found.conditions,
+        conditions=_conditions(found.conditions),
         explanations=found.explanations,
-        rates=found.rates,
-        costs=found.costs,
+        rates=tuple(map(_row_rates, found.rates)),
+        costs=tuple(map(_cost, found.costs)),
         stages=found.stages,
-        notes=found.notes,
+        notes=tuple(notes(found)),
         fail_on=tuple(map(str, gate.conditions)),
         exit_code=gate.exit_code,
     )
+
+
+def _conditions(found: Conditions) -> Json:
+    """Conditions with their values as texts."""
+    shared = [(name, values_text(values) if values else VARIES) for name, values in found.shared]
+    differing = [
+        {**encode(each), "base": values_text(each.base), "other": values_text(each.other)} for each in found.differing
+    ]
+    return {"shared": shared, "differing": differing}
+
+
+def _row_rates(found: RowRates) -> Json:
+    return {**encode(found), "base": _rates(found.base), "other": _rates(found.other)}
+
+
+def _rates(found: Rates) -> Json:
+    texts = {"extrapolated": extrapolation_text(found.extrapolated), "assumed": cores_text(found.assumed)}
+    return {**encode(found), **texts}
+
+
+def _cost(found: Cost) -> Json:
+    base, other = map(extrapolation_text, (found.base_extrapolated, found.other_extrapolated))
+    return {**encode(found), "base_extrapolated": base, "other_extrapolated": other}
 
 
 def _side(side: Side) -> SideSummary:

@@ -20,6 +20,7 @@ from modelzoo.records.hosts import FleetComparison, HostDifference, HostKind, Ho
 from modelzoo.records.run import Result
 from modelzoo.records.sharding import FleetHost, PrecisionDifference, ShardingReport
 from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
+from modelzoo.views.compare_columns import values_text
 from modelzoo.views.speed import earlier_text
 
 
@@ -190,7 +191,7 @@ def _not_timed(found: NotTimed) -> str:
 
 
 def _instead(difference: HostDifference) -> str:
-    return f"{difference.name} {difference.here} instead of {difference.others}"
+    return f"{difference.name} {values_text(difference.here)} instead of {values_text(difference.others)}"
 
 
 def total_line(results: Sequence[Result]) -> str:

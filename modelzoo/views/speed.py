@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from modelzoo.comparison.estimate import FEW_PROCESSES
-from modelzoo.comparison.model import Basis, Estimate, Refusal, Row, Spread
+from modelzoo.comparison.model import (
+    Basis,
+    Batches,
+    Estimate,
+    Failed,
+    NotTimed,
+    Obstacle,
+    Refusal,
+    Row,
+    Spread,
+    Unproven,
+    Unrecorded,
+)
 from modelzoo.formatting import duration, significant
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.history import EarlierSessions, HistoryScope
-from modelzoo.results.proof import Proof
+from modelzoo.records.validity import Validity
+from modelzoo.results.comparable import Different, OtherWork
 from modelzoo.results.speed import Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outlook, SpeedVerdict, Verdict
 from modelzoo.views import proof
@@ -60,12 +73,41 @@ def earlier_text(earlier: EarlierSessions) -> str:
 
 def refusal(found: Refusal) -> str:
     """Why the two sides of a row are not comparable."""
-    fact = found.fact
-    if isinstance(fact, Proof):
-        return f"{found.text}{proof.sentence(fact) or proof.NO_EVIDENCE}"
+    return _of_side(found) if found.side else _of_both(found)
+
+
+def _of_side(found: Refusal) -> str:
+    side, fact = found.side, found.fact
+    if isinstance(fact, Failed):
+        return f"all processes of {side} failed: {fact.error or 'they were interrupted'}"
+    if isinstance(fact, Unproven):
+        verb = "active" if found.obstacle is Obstacle.INACTIVE else "proven"
+        return f"{fact.precision} is not {verb} on {side}: {proof.sentence(fact.proof) or proof.NO_EVIDENCE}"
     if isinstance(fact, (Canary, Evidence)):
-        return f"{found.text}{proof.not_fp32(fact)}"
-    return found.text if fact is None else str(proof.incomparable(fact))
+        return f"{side} is {proof.not_fp32(fact)}"
+    if isinstance(fact, Validity):
+        return f"the predictions of {side} are NOT VALID: {fact.reason}"
+    return {
+        Obstacle.EMULATOR: f"{side} ran under the emulator {fact}",
+        Obstacle.OUTPUTS: f"on {side}, {fact}",
+    }.get(found.obstacle, f"only {side} has it")
+
+
+def _of_both(found: Refusal) -> str:
+    fact = found.fact
+    if isinstance(fact, NotTimed):
+        return f"nothing was timed on {' and '.join(fact.sides)}"
+    if isinstance(fact, Batches):
+        sizes = (", ".join(map(str, each)) for each in (fact.base, fact.other))
+        return f"the two sides ran different batch sizes: {' and '.join(sizes)}"
+    if isinstance(fact, Unrecorded):
+        work = "how much work was done" if fact is Unrecorded.WORK else f"the digest of the {fact.value}"
+        return f"{work} was not recorded on both sides"
+    if isinstance(fact, (OtherWork, Different)):
+        return str(proof.incomparable(fact))
+    if found.obstacle is Obstacle.INPUTS:
+        return "the two sides ran different inputs"
+    return "one side timed the model alone, the other one the whole pipeline"
 
 
 def verdict_reason(verdict: Verdict) -> str:

@@ -11,6 +11,7 @@ from fake_runs import make
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modelzoo.comparison.machines import IdleCores
 from modelzoo.comparison.model import Metric, Outcome
 from modelzoo.comparison.prices import Cost, Price, costs, parse_price, parse_price_list, prices_of
 from modelzoo.errors import UsageError
@@ -135,7 +136,7 @@ def test_the_cost_of_a_million() -> None:
     )
     assert found.ratio.value == pytest.approx(2.0)
     assert found.ratio.high == pytest.approx(2.0 * math.exp(0.2)), "the interval of the row's ratio"
-    assert (found.unit, found.base_extrapolated) == ("rows", "")
+    assert (found.unit, found.base_extrapolated) == ("rows", None)
 
 
 def test_idle_cores_are_paid_for_only_if_nothing_else_could_run() -> None:
@@ -143,8 +144,8 @@ def test_idle_cores_are_paid_for_only_if_nothing_else_could_run() -> None:
     found = cost_of(0.72, 0.72, threads=4)
     assert found.base.value == pytest.approx(50.0)
     assert found.ratio.value == pytest.approx(2.0)
-    assert "used 4 of 8 cores" in found.base_extrapolated
-    assert "used 4 of 8 cores" in found.other_extrapolated
+    assert found.base_extrapolated == IdleCores(4, 8)
+    assert found.other_extrapolated == IdleCores(4, 8)
 
 
 def test_only_compared_rows_cost_something() -> None:

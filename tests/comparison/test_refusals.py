@@ -9,7 +9,7 @@ from exported_results import DETECTS_SAME, OTHER, SAME, exported
 from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of
 from proven_results import BF16, FP32, session, session_of, side
 
-from modelzoo.comparison.model import Metric, Obstacle, Refusal
+from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal
 from modelzoo.comparison.pairing import Pair, pairs, parse_pairing
 from modelzoo.comparison.refusals import divided, refusals
 from modelzoo.comparison.sides import settings_of
@@ -144,7 +144,7 @@ def test_batch_sizes_must_be_equal_unless_they_are_paired_on_purpose() -> None:
     assert found(small, large, Metric.THROUGHPUT, purpose) == ()
     assert found(small, large, Metric.LATENCY, purpose) == ()
     (refused,) = found(small, large, Metric.MEMORY, purpose)
-    assert refused == Refusal(Obstacle.BATCH, "the two sides ran different batch sizes: 1 and 8")
+    assert refused == Refusal(Obstacle.BATCH, fact=Batches((1,), (8,)))
 
 
 def test_batch_sizes_that_were_left_open_may_differ() -> None:
@@ -188,7 +188,7 @@ def test_predictions_that_are_not_valid_are_refused(verdict: ValidityVerdict, ex
     )
     refused = found(session(), replace(result, validity=(entry,)))
     assert obstacles(refused) == expected
-    assert all("NOT VALID: top1 fell by 50 %" in each.text for each in refused)
+    assert all("NOT VALID: top1 fell by 50 %" in refusal(each) for each in refused)
 
 
 def _side_report() -> Any:
@@ -201,9 +201,10 @@ def test_what_only_one_side_has_cannot_be_allowed() -> None:
     """Nor can a setting all of whose processes failed."""
     (setting,) = settings_of(side("old", session()))
     (missing,) = refusals(Pair(setting, None), NAMES, Metric.LATENCY)
-    assert missing == Refusal(Obstacle.MISSING, "only old has it")
+    assert missing == Refusal(Obstacle.MISSING, "old")
     (failed,) = found(session(), result_of(make(None, error="out of memory")))
-    assert failed == Refusal(Obstacle.MISSING, "all processes of new failed: out of memory")
+    assert failed == Refusal(Obstacle.MISSING, "new", Failed("out of memory"))
+    assert refusal(failed) == "all processes of new failed: out of memory"
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:

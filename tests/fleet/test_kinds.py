@@ -173,7 +173,7 @@ def test_kinds_say_what_tells_them_apart() -> None:
     found = kinds([*(host(rank, wobble(rank), large) for rank in range(9)), host(9, 0.1, small)])
     assert [(len(each.hosts), each.unlike) for each in found] == [
         (9, ()),
-        (1, (HostDifference("host-9", "memory", "256 GiB", "512 GiB"),)),
+        (1, (HostDifference("host-9", "memory", ("256 GiB",), ("512 GiB",)),)),
     ]
     notes = comparison_notes(FleetComparison((), found))
     assert "What makes host-9 another kind: memory 256 GiB instead of 512 GiB." in notes

@@ -84,7 +84,10 @@ def test_memory_is_shown_in_megabytes() -> None:
 def test_differences_name_the_rows_that_they_concern() -> None:
     """If they do not concern all."""
     comparison = two_rows()
-    differing = (Difference("torch", "2.9.1", "2.10.0"), Difference("kernels", "a", "b", ("toy fp32",)))
+    differing = (
+        Difference("torch", ("2.9.1",), ("2.10.0",)),
+        Difference("kernels", ("a",), ("b",), ("toy fp32",)),
+    )
     comparison = replace(comparison, conditions=replace(comparison.conditions, differing=differing))
     found = cells(compare_columns.difference_columns(comparison))
     assert found[""] == ("torch", "kernels")
