@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from modelzoo.frozen import replace
-from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
 from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import Cache, CpuUsage, Machine, Threads
 from modelzoo.records.noise import MachineNoise, WorkloadNoise
+from modelzoo.records.profile import Bandwidth, Ceilings, Gemm
 
 SERVER = Machine(
     cpu="Neoverse-N2",

@@ -6,7 +6,7 @@ import json
 
 from places import ROOT
 
-from modelzoo.engines.openvino.runtime_model import Layer, parse_nodes
+from modelzoo.engines.openvino.evidence import Layer, parse_nodes
 
 F32, DEFAULT = "f32", "default"
 

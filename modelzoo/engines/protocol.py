@@ -57,8 +57,8 @@ from modelzoo.workload.declaration import Inputs, Workload
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from modelzoo.engines.export.source import TorchSource
-    from modelzoo.engines.export.structure import Structure
+    from modelzoo.engines.export.source import Structure, TorchSource
+
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ class RawOutputs:
     """What a model computes from its batch, as numpy arrays in fp32 or an integer type.
 
     Attributes:
-        outputs: the arrays of the model's output, in the order of ``modelzoo.engines.export.structure.flatten``.
+        outputs: the arrays of the model's output, in the order of ``modelzoo.engines.export.source.flatten``.
         heads: the arrays that the raw heads of a detector return before NMS (``Workload.heads``), in the order of
             ``Expected.heads``; empty for other models.
         structure: how ``outputs`` are nested, if the model says it itself.

@@ -14,9 +14,9 @@ from modelzoo.machine.facts import fingerprint
 from modelzoo.machine.installation import import_torch
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.records.accelerator import Accelerator
-from modelzoo.records.ceilings import Bandwidth, Ceilings, Gemm
 from modelzoo.records.doctor import CeilingSeries
 from modelzoo.records.machine import Machine
+from modelzoo.records.profile import Bandwidth, Ceilings, Gemm
 
 SIZES = (512, 1024, 2048, 4096, 8192)
 SECONDS_PER_SERIES = 5.0

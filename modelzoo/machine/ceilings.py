@@ -15,11 +15,10 @@ from modelzoo.machine.directories import cache_directory
 from modelzoo.machine.facts import fingerprint
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.accelerator import Accelerator
-from modelzoo.records.ceilings import CEILINGS_VERSION, Ceilings
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.doctor import CeilingSeries
 from modelzoo.records.machine import Machine
-from modelzoo.records.roofline import Bound, BoundBy
+from modelzoo.records.profile import CEILINGS_VERSION, Bound, BoundBy, Ceilings
 
 
 def find_ceilings(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import read_batch, read_changed, read_expected
-from modelzoo.engines.export.structure import rebuild
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.frozen import replace
 from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError

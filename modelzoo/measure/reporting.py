@@ -15,12 +15,10 @@ from modelzoo.measure.loading import Built
 from modelzoo.measure.observing import Observed
 from modelzoo.measure.pipeline_trace import TracedBatch
 from modelzoo.records.accelerator import AcceleratorUse
-from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.pipeline import model_times
-from modelzoo.records.profile import Flops
+from modelzoo.records.profile import Bound, Ceilings, Flops
 from modelzoo.records.protocol import InstanceJob, MeasureJob
-from modelzoo.records.roofline import Bound
 from modelzoo.records.run import RunReport, Turn
 from modelzoo.records.timing import DEVICE, Timing
 from modelzoo.setting import ResolvedSetting

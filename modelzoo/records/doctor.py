@@ -7,10 +7,10 @@ from typing import Optional
 import msgspec
 
 from modelzoo.records.accelerator import Accelerator
-from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.noise import MachineNoise
+from modelzoo.records.profile import Ceilings
 from modelzoo.warning import WarningMessage
 
 DOCTOR_SCHEMA = "modelzoo-doctor/2.2"

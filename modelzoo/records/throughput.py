@@ -10,9 +10,9 @@ import msgspec
 from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.placement import Placement
+from modelzoo.records.profile import Ceilings
 from modelzoo.records.topology import Topology
 
 

@@ -13,8 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from modelzoo.engines.export.source import slightly_changed
-from modelzoo.engines.export.structure import flatten, rebuild
+from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.records.agreement import MAGNIFIED
 from modelzoo.records.partial import LayerError
 from modelzoo.validity.layer_outputs import LayerOutputs, is_observable, observe

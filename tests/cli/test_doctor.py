@@ -21,10 +21,10 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine import ceiling_benchmark, ceilings, diagnosis, facts, libraries
 from modelzoo.machine.history import add_to_history, history_path
-from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.codec import decode
 from modelzoo.records.doctor import DOCTOR_SCHEMA, DoctorReport
 from modelzoo.records.machine import Machine
+from modelzoo.records.profile import Ceilings
 
 
 @pytest.fixture

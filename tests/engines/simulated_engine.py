@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engines.fake_engine import FakeEngine, FakeModel, FakeSession
 from simulated_device import SimulatedDevice
 
-from modelzoo.engines.torch.device_errors import device_problem
+from modelzoo.engines.torch.devices import device_problem
 from modelzoo.measure import clock
 from modelzoo.records.export import Export
 from modelzoo.records.workload import Weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.engines.plain_setting import require_plain
+from modelzoo.engines.export.engine import require_plain
 from modelzoo.errors import UsageError
 from modelzoo.setting import Setting
 

@@ -11,8 +11,8 @@ from example_machine import SERVER, TWO_CORES
 from modelzoo.frozen import replace
 from modelzoo.machine import ceilings
 from modelzoo.machine.ceilings import ceilings_path, find_ceilings, kept_ceilings, read_ceilings, write_ceilings
-from modelzoo.records.ceilings import Ceilings
 from modelzoo.records.machine import Machine
+from modelzoo.records.profile import Ceilings
 
 
 def test_ceilings_survive_json(tmp_path: Path) -> None:

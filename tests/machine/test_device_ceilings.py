@@ -17,7 +17,7 @@ from modelzoo.machine import ceilings
 from modelzoo.machine.ceiling_benchmark import DEVICE_CALLS, measure_device_ceilings
 from modelzoo.machine.ceilings import find_device_ceilings, kept_device_ceilings
 from modelzoo.records.accelerator import Accelerator
-from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.profile import Ceilings
 
 GPU = Accelerator("cuda", 0, "Simulated GPU", memory=1 << 24)
 

@@ -7,8 +7,8 @@ from example_machine import CEILINGS, LIBRARIES, OPENMP, QUIET, SERVER, machine_
 
 from modelzoo.frozen import replace
 from modelzoo.machine.diagnosis import diagnose, usage_warnings
-from modelzoo.records.ceilings import Gemm
 from modelzoo.records.machine import CpuUsage, Threads
+from modelzoo.records.profile import Gemm
 
 
 def codes(**given: object) -> set[str]:

@@ -6,7 +6,7 @@ import pytest
 from example_machine import TWO_CORES
 
 from modelzoo.machine.ceilings import roofline_bound
-from modelzoo.records.roofline import BoundBy
+from modelzoo.records.profile import BoundBy
 
 
 def test_a_run_bound_by_compute() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from modelzoo.engines.export.structure import flatten
+from modelzoo.engines.export.source import flatten
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.measure import agreement
 from modelzoo.measure.agreement import eager_agreement, matched_detections, output_error, output_errors

@@ -6,7 +6,7 @@ import pytest
 from example_machine import TWO_CORES
 
 from modelzoo.frozen import replace
-from modelzoo.records.ceilings import Gemm
+from modelzoo.records.profile import Gemm
 
 
 def test_the_best_size_is_the_ceiling() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from modelzoo.records.codec import decode, encode
-from modelzoo.records.roofline import Bound, BoundBy
+from modelzoo.records.profile import Bound, BoundBy
 
 
 def test_a_bound_survives_json() -> None:

@@ -12,8 +12,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel, CanaryVerdict
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.evidence import Evidence, ProofVerdict
-from modelzoo.records.profile import Flops
-from modelzoo.records.roofline import Bound, BoundBy
+from modelzoo.records.profile import Bound, BoundBy, Flops
 from modelzoo.records.run import Asked, Run, ValidityEntry
 from modelzoo.records.workload import Count, WeightsKind
 from modelzoo.results import summary

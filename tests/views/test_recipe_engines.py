@@ -10,8 +10,8 @@ import pytest
 import torch
 from fake_runs import make
 
-from modelzoo.engines.onnxruntime.options import SessionSettings
-from modelzoo.engines.openvino.options import compile_options, option_names
+from modelzoo.engines.onnxruntime.model import SessionSettings
+from modelzoo.engines.openvino.model import compile_options, option_names
 from modelzoo.records.export import Conversion, Export
 from modelzoo.records.run import RunReport
 from modelzoo.setting import ResolvedSetting, Setting

@@ -1,4 +1,7 @@
-"""What engines that run exported models have in common, whatever their framework."""
+"""What engines that run exported models have in common, whatever their framework.
+
+They run a model on the CPU in the one way that is theirs.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,31 @@ from modelzoo.machine.installation import installed_version
 from modelzoo.records.export import Export
 from modelzoo.records.workload import Count
 from modelzoo.setting import ResolvedSetting, Setting
+
+
+def require_plain(setting: Setting, engine: str) -> None:
+    """Check that ``setting`` asks for nothing that only torch has.
+
+    Args:
+        setting: as asked for.
+        engine: its name in the message.
+
+    Raises:
+        UsageError: it asks for a device, mode, backend or memory format.
+    """
+    plain = Setting()
+    asked = {
+        f"--device {setting.device}": setting.device != plain.device,
+        f"--mode {setting.mode}": setting.mode != plain.mode,
+        f"--backend {setting.backend}": setting.backend != plain.backend,
+        "--channels-last": setting.channels_last,
+    }
+    for option, is_asked in asked.items():
+        if is_asked:
+            raise UsageError(
+                f"{option} is an option of torch, and {engine} runs on the CPU in a way of its own; leave it out, or "
+                "use --engine torch"
+            )
 
 
 class ExportedEngine:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from modelzoo.engines.export.structure import ARRAY, LIST, Structure
+from modelzoo.engines.export.source import ARRAY, LIST, Structure
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.export import Conversion

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.engine import ExportedEngine, require_export
+from modelzoo.engines.export.engine import ExportedEngine, require_export, require_plain
 from modelzoo.engines.export.store import read_batch
 from modelzoo.engines.jittor import environment, network
 from modelzoo.engines.jittor.remote import ELSEWHERE, RemoteModel
-from modelzoo.engines.plain_setting import require_plain
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import UsageError
 from modelzoo.machine import libraries
@@ -104,7 +103,7 @@ class JittorSession:
         return JittorModel(workload, self._setting, loaded, inputs, read_batch(found).flops)
 
     def canary(self) -> Canary:
-        from modelzoo.engines.jittor.evidence import run_canary
+        from modelzoo.engines.jittor.model import run_canary
 
         return run_canary()
 

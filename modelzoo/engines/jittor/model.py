@@ -1,20 +1,107 @@
-"""Jittor's ResNet50 as a model of the suite, in a process that has imported Jittor."""
+"""Jittor's ResNet50 as a model of the suite, in a process that has imported Jittor, and what proves its precision.
+
+The proof is the log of the oneDNN that Jittor calls, and a canary. Jittor's own kernels, such as batch norm and
+activations, are not in that log; their time stays unattributed. That none of them multiplies matrices, the operations
+show that torch counts in the same model.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Callable
 
 from modelzoo.engines.export.engine import ExportedModel
-from modelzoo.engines.jittor import evidence
-from modelzoo.engines.jittor.framework import reason_of
+from modelzoo.engines.jittor.framework import onednn, onednn_version, reason_of
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.evidence.canary import canary_cases, check_output
+from modelzoo.evidence.observation import Observation, kernel_digest, parse_observation
+from modelzoo.evidence.profiler import captured_output
+from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.canary import Canary
-from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.records.evidence import Evidence, KernelDigest, LogSource
 from modelzoo.records.profile import Flops
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload
+
+_NO_LOG = "the log of oneDNN names no kernel that ran, so Jittor's precision cannot be proven"
+_NOT_LOGGED = (
+    "oneDNN 2.6 does not log dnnl_sgemm, with which Jittor multiplies matrices: only the canary shows its precision"
+)
+
+
+@contextmanager
+def _logged(problems: list[str]) -> Iterator[Callable[[], str]]:
+    """Switch oneDNN's verbose mode on; yield a function that returns what was printed so far."""
+    library = onednn()
+    library.dnnl_set_verbose(1)
+    try:
+        with captured_output(problems) as written:
+            yield written
+    finally:
+        library.dnnl_set_verbose(0)
+
+
+def log_kernels(call: Callable[[], object]) -> Observed[KernelDigest]:
+    """Run ``call`` once, and say which kernels of oneDNN it ran."""
+    problems: list[str] = []
+    with _logged(problems) as written:
+        call()
+        digest = kernel_digest(written())
+    return Unavailable("; ".join(problems) or _NO_LOG) if digest is None else digest
+
+
+def audit(call: Callable[[], object], passes: int, canary: Canary | None, counted: Flops | None) -> Observed[Evidence]:
+    """Run ``call`` ``passes`` times, and judge from oneDNN's log and the canary whether it computed in fp32.
+
+    Args:
+        call: one pass.
+        passes: how many to run.
+        canary: what the canary showed.
+        counted: the operations that torch counts in a pass of the same model: if the log accounts for them, no product
+            ran outside it.
+    """
+    problems = [_NOT_LOGGED]
+    with _logged(problems) as written:
+        began = perf_counter()
+        for _ in range(passes):
+            call()
+        seconds = perf_counter() - began
+        output = written()
+    observation = Observation(
+        iterations=passes,
+        seconds=seconds,
+        events=(),
+        onednn_output=output,
+        mkl_output="",
+        log_source=LogSource.RUNTIME_SWITCH,
+        blas="",
+        onednn_version=onednn_version(),
+        problems=tuple(dict.fromkeys(problems)),
+    )
+    parsed = parse_observation(observation)
+    if not any(primitive.is_compute for primitive in parsed.log.primitives):
+        return Unavailable(_NO_LOG)
+    return build_evidence(parsed, canary, "fp32", counted=counted)
+
+
+def run_canary() -> Canary:
+    """Run the operators of ``modelzoo.evidence.canary``, and compare them with fp64."""
+    import jittor
+
+    functions: dict[str, Callable[..., Any]] = {
+        "matmul": jittor.matmul,
+        "linear": jittor.nn.linear,
+        "conv": lambda images, weight, bias: jittor.nn.conv2d(images, weight, bias, padding=1),
+        "pointwise": jittor.nn.conv2d,
+    }
+    checks = []
+    for case in canary_cases():
+        output = functions[case.operator](*map(jittor.array, (*case.inputs, *case.constants)))
+        checks.append(check_output(case.operator, case.exact, output.numpy()))
+    return Canary(tuple(checks))
 
 
 class JittorModel(ExportedModel):
@@ -56,10 +143,10 @@ class JittorModel(ExportedModel):
         return reason_of(error) if isinstance(error, RuntimeError) else None
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
-        return evidence.log_kernels(lambda: self.call(*args))
+        return log_kernels(lambda: self.call(*args))
 
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
-        return evidence.audit(lambda: self.call(*args), passes, canary, self._counted)
+        return audit(lambda: self.call(*args), passes, canary, self._counted)
 
     def flops(self, args: tuple[Any, ...]) -> Unavailable:
         return Unavailable("Jittor does not count operations")

@@ -1,12 +1,15 @@
 """Predictions of Jittor in a process of its own: a process that judges has imported torch, and must not import Jittor.
 
-``RemoteModel`` starts ``modelzoo.engines.jittor.server`` in Jittor's environment, and sends it batches.
+``RemoteModel`` starts ``modelzoo.engines.jittor.server`` in Jittor's environment, and sends it batches: on the pipe, an
+array is its length in bytes and then numpy's ``.npy`` format.
 """
 
 from __future__ import annotations
 
 import atexit
+import io
 import os
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +18,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from modelzoo.engines.jittor import environment
-from modelzoo.engines.jittor.frames import read_array, write_array
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import WorkerError
 from modelzoo.records.canary import Canary
@@ -27,6 +29,41 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from modelzoo.records.workload import Count
+
+
+_LENGTH = struct.Struct("<Q")
+
+
+def write_array(stream: IO[bytes], array: NDArray[Any]) -> None:
+    """Write ``array`` and flush."""
+    import numpy as np
+
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    stream.write(_LENGTH.pack(content.tell()))
+    stream.write(content.getbuffer())
+    stream.flush()
+
+
+def read_array(stream: IO[bytes]) -> NDArray[Any] | None:
+    """Read an array; ``None`` if the other side has closed the pipe.
+
+    Raises:
+        EOFError: it was closed within an array.
+    """
+    import numpy as np
+
+    header = stream.read(_LENGTH.size)
+    if not header:
+        return None
+    if len(header) == _LENGTH.size:
+        (length,) = _LENGTH.unpack(header)
+        content = stream.read(length)
+        if len(content) == length:
+            found: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+            return found
+    raise EOFError("the pipe was closed within an array")
+
 
 SERVER = "modelzoo.engines.jittor.server"
 ELSEWHERE = Unavailable("predictions are judged beside Jittor's own process; 'run' proves its precision")

@@ -1,6 +1,6 @@
 """Predict with Jittor for another process: ``python -m modelzoo.engines.jittor.server EXPORT``.
 
-EXPORT is the directory of an exported model. Each array on standard input (``modelzoo.engines.jittor.frames``) is
+EXPORT is the directory of an exported model. Each array on standard input (``modelzoo.engines.jittor.remote``) is
 answered with an array on standard output; what libraries print goes to standard error.
 """
 
@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from modelzoo.engines.jittor import network
-from modelzoo.engines.jittor.frames import read_array, write_array
 from modelzoo.engines.jittor.framework import import_jittor
+from modelzoo.engines.jittor.remote import read_array, write_array
 from modelzoo.errors import ModelzooError
 
 

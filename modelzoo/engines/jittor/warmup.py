@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import sys
 
-from modelzoo.engines.jittor import environment, evidence
+from modelzoo.engines.jittor import environment
 from modelzoo.engines.jittor.framework import import_jittor, onednn_version
+from modelzoo.engines.jittor.model import log_kernels, run_canary
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.cpu import usable_threads
@@ -44,8 +45,8 @@ def check() -> str:
     model.eval()
     with jittor.flag_scope(use_cuda=0, no_grad=1):
         pictures = jittor.zeros((1, 3, PIXELS, PIXELS))
-        kernels = evidence.log_kernels(lambda: model(pictures).numpy())
-        canary = evidence.run_canary()
+        kernels = log_kernels(lambda: model(pictures).numpy())
+        canary = run_canary()
     if isinstance(kernels, Unavailable):
         raise EnvironmentProblem(f"Jittor does not compute with oneDNN: {kernels.reason}; remove {environment.home()}")
     if canary.verdict("fp32") is not CanaryVerdict.FP32:

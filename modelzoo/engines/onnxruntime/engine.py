@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.engine import ExportedEngine, require_export
+from modelzoo.engines.export.engine import ExportedEngine, require_export, require_plain
 from modelzoo.engines.export.onnx import GRAPH_OPSET, TRACED_OPSET, onnx_conversion, write_onnx
 from modelzoo.engines.export.store import export_once
-from modelzoo.engines.onnxruntime.model import OnnxRuntimeModel
-from modelzoo.engines.onnxruntime.options import FAST_MATH, PROVIDERS, session_settings
-from modelzoo.engines.plain_setting import require_plain
+from modelzoo.engines.onnxruntime.model import FAST_MATH, PROVIDERS, OnnxRuntimeModel, session_settings
 from modelzoo.errors import UsageError
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_version
@@ -92,7 +90,7 @@ class OnnxRuntimeSession:
         )
 
     def canary(self) -> Canary:
-        from modelzoo.engines.onnxruntime.canary import run_canary
+        from modelzoo.engines.onnxruntime.model import run_canary
 
         return run_canary(self._options.options(), PROVIDERS)
 

@@ -12,8 +12,11 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from modelzoo.engines.onnxruntime.operators import (
+from modelzoo.engines.onnxruntime.profile_log import (
     CONSTANT,
+    CPU_PROVIDER,
+    NCHWC,
+    fixed_sizes,
     marks_of,
     moves_memory,
     multiplies_nothing,
@@ -21,7 +24,6 @@ from modelzoo.engines.onnxruntime.operators import (
     operator_class,
     operator_of,
 )
-from modelzoo.engines.onnxruntime.profile_log import CPU_PROVIDER, NCHWC, fixed_sizes
 from modelzoo.evidence.attribution import AttributedTime, decide_precision
 from modelzoo.evidence.coverage import can_be_compared
 from modelzoo.evidence.kernel_names import BETWEEN_OPERATORS, DISPATCH, MOVEMENT, NATIVE, PASS_EVENT, UNKNOWN_KERNEL

@@ -1,20 +1,29 @@
-"""An exported model in an ONNX Runtime session."""
+"""An exported model in an ONNX Runtime session, the session's options, and the canary under these options.
+
+All options that change speed or arithmetic are set explicitly, so that a default cannot differ. They are described in
+ONNX Runtime's ``onnxruntime_session_options_config_keys.h``.
+
+The canary has an operator for each entry point of MLAS, ONNX Runtime's library of kernels, that may have a bf16 kernel
+of its own: those of ``modelzoo.evidence.canary``, and ``projection``, a product with constant weights and no bias. A
+``linear`` becomes the operator ``Gemm``, a ``projection`` stays a ``MatMul`` and its weights are packed.
+"""
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.export.onnx import MODEL, WITH_HEADS, input_names
+from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import flat_arrays, read_batch
-from modelzoo.engines.export.structure import rebuild
 from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest
-from modelzoo.engines.onnxruntime.flops import count_flops
-from modelzoo.engines.onnxruntime.options import PROVIDERS, SessionSettings
-from modelzoo.engines.onnxruntime.profile_log import ProfileLogError, parse_calls, parse_profile
+from modelzoo.engines.onnxruntime.profile_log import ProfileLogError, count_flops, parse_calls, parse_profile
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.profile import summarize_profile
 from modelzoo.evidence.profiler import nest_spans
@@ -26,6 +35,159 @@ from modelzoo.setting import ResolvedSetting
 
 if TYPE_CHECKING:
     import onnxruntime
+    from numpy.typing import NDArray
+
+
+PROVIDERS = ("CPUExecutionProvider",)
+FAST_MATH = "mlas.enable_gemm_fastmath_arm64_bfloat16"
+"""Rounds the operands of fp32 products to bf16. It exists on ARM only."""
+DISABLED_OPTIMIZERS = "optimization.disable_specified_optimizers"
+GEMM_FUSION = "MatMulAddFusion"
+"""Turns layers (``MatMul`` and ``Add``) into ``Gemm``, which has no bf16 kernel: with 1.32 on an emulated Neoverse N2,
+fast math leaves a layer in fp32 with this fusion (error 3e-7), and runs it in bf16 without (2e-3)."""
+ERRORS_ONLY = 3
+"""Log severity: warnings are about devices that this engine does not use, and about options that it sets."""
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """The options of a session.
+
+    Attributes:
+        threads: of the pool within an operator, the calling thread included. If it is set, ONNX Runtime binds no thread
+            to a CPU.
+        fast_math: whether products may round fp32 operands to bf16.
+        spinning: whether idle threads of the pool wait actively for a while. It is ONNX Runtime's default.
+    """
+
+    threads: int
+    fast_math: bool
+    spinning: bool
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """Attributes of ``SessionOptions``; enumerators by name."""
+        return {
+            "intra_op_num_threads": self.threads,
+            "inter_op_num_threads": 1,
+            "execution_mode": "ORT_SEQUENTIAL",
+            "graph_optimization_level": "ORT_ENABLE_ALL",
+            "enable_cpu_mem_arena": True,
+            "enable_mem_pattern": True,
+            "enable_mem_reuse": True,
+            "use_deterministic_compute": False,
+        }
+
+    @property
+    def entries(self) -> dict[str, str]:
+        """Further options, by the name of their configuration key."""
+        return {
+            "session.intra_op.allow_spinning": str(int(self.spinning)),
+            "session.inter_op.allow_spinning": "0",
+            FAST_MATH: str(int(self.fast_math)),
+            "session.set_denormal_as_zero": "0",
+            "session.disable_prepacking": "0",
+            **({DISABLED_OPTIMIZERS: GEMM_FUSION} if self.fast_math else {}),
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All options as text for the record."""
+        pairs = {**self.attributes, **self.entries, "providers": ",".join(PROVIDERS)}
+        return tuple(f"{name}={value}" for name, value in pairs.items())
+
+    def options(self, *, profile: Path | None = None) -> onnxruntime.SessionOptions:
+        """Return ONNX Runtime's object.
+
+        Args:
+            profile: prefix of the file that the profiler writes; ``None``: nothing is profiled.
+        """
+        import onnxruntime
+
+        found = onnxruntime.SessionOptions()
+        found.log_severity_level = ERRORS_ONLY
+        for name, value in self.attributes.items():
+            kind = {"execution_mode": onnxruntime.ExecutionMode}.get(name)
+            kind = kind or {"graph_optimization_level": onnxruntime.GraphOptimizationLevel}.get(name)
+            setattr(found, name, value if kind is None else getattr(kind, str(value)))
+        for key, text in self.entries.items():
+            found.add_session_config_entry(key, text)
+        if profile is not None:
+            found.enable_profiling = True
+            found.profile_file_prefix = str(profile)
+        return found
+
+
+def session_settings(setting: ResolvedSetting) -> SessionSettings:
+    """Return the options with which ``setting`` runs in this process.
+
+    Threads of ONNX Runtime that spin while torch computes in the same process slow it down up to 50 times
+    (microsoft/onnxruntime#13808). So they must not wherever torch is loaded: in validation, never in a measurement.
+    """
+    return SessionSettings(
+        threads=setting.threads, fast_math=setting.bf16_method == "fastmath", spinning="torch" not in sys.modules
+    )
+
+
+OPSET = 17
+IR_VERSION = 8
+"""That of ONNX 1.12, the release of ``OPSET``: older versions of ONNX Runtime reject models with a newer one."""
+
+
+def run_canary(options: onnxruntime.SessionOptions, providers: tuple[str, ...]) -> Canary:
+    """Run the operators in one session with ``options``."""
+    import onnxruntime
+
+    cases = (*canary_cases(), _projection())
+    session = onnxruntime.InferenceSession(canary_model(cases), options, providers=list(providers))
+    outputs = session.run([case.operator for case in cases], dict(_inputs(cases)))
+    return Canary(tuple(check_output(case.operator, case.exact, output) for case, output in zip(cases, outputs)))
+
+
+def _projection() -> CanaryCase:
+    linear = next(case for case in canary_cases() if case.operator == "linear")
+    weight, bias = linear.constants
+    return CanaryCase("projection", linear.inputs, (weight.T.copy(),), linear.exact - bias)
+
+
+def _inputs(cases: tuple[CanaryCase, ...]) -> list[tuple[str, NDArray[Any]]]:
+    return [(f"{case.operator}.{number}", each) for case in cases for number, each in enumerate(case.inputs)]
+
+
+def canary_model(cases: tuple[CanaryCase, ...]) -> bytes:
+    """Return ``cases`` as a serialized ONNX model, whose outputs are named like the operators."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    nodes, constants = [], []
+    for case in cases:
+        weights = [
+            numpy_helper.from_array(each, f"{case.operator}.c{number}") for number, each in enumerate(case.constants)
+        ]
+        operands = [f"{case.operator}.{number}" for number in range(len(case.inputs))] + [each.name for each in weights]
+        kind, attributes = _node_of(case)
+        nodes.append(helper.make_node(kind, operands, [case.operator], **attributes))
+        constants += weights
+    graph = helper.make_graph(
+        nodes,
+        "canary",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, each.shape) for name, each in _inputs(cases)],
+        [helper.make_tensor_value_info(case.operator, TensorProto.FLOAT, case.exact.shape) for case in cases],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    serialized: bytes = model.SerializeToString()
+    return serialized
+
+
+def _node_of(case: CanaryCase) -> tuple[str, dict[str, Any]]:
+    """The ONNX operator of a case, and its attributes."""
+    if case.operator == "linear":
+        return "Gemm", {"transB": 1}
+    if case.operator in ("matmul", "projection"):
+        return "MatMul", {}
+    height, width = case.constants[0].shape[2:]
+    return "Conv", {"pads": [height // 2, width // 2, height // 2, width // 2]}
+
 
 PROFILED_PASSES = 2
 NO_LAYERS = "an exported model has no table by layer"

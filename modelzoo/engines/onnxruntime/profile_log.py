@@ -1,22 +1,122 @@
-"""Read what ONNX Runtime's profiler writes, a JSON array of events. Pure.
+"""Read what ONNX Runtime's profiler writes, a JSON array of events, and what is known of its operators by name. Pure.
 
 The profiler records one event per node of the optimized graph, which need not be a node of the model: convolutions may
 have been fused with what follows and converted to the NCHWc layout, with nodes that reorder. The event of a node that
-runs a subgraph (``If``, ``Loop``) includes those of the subgraph's nodes.
+runs a subgraph (``If``, ``Loop``) includes those of the subgraph's nodes. The operations of a pass are counted from the
+shapes of these nodes. As with torch, only products of matrices count, and a multiplication and an addition are two
+operations.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from modelzoo.engines.onnxruntime.operators import CONSTANT, operations, operator_class
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.profiler import Span
-from modelzoo.records.profile import Shape
+from modelzoo.records.evidence import OperatorClass
+from modelzoo.records.profile import Flops, Shape
+
+CONSTANT = "constant"
+_CLASS_PATTERNS = (
+    (OperatorClass.ATTENTION, re.compile(r"Attention")),
+    (OperatorClass.CONV, re.compile(r"Conv")),
+    (OperatorClass.LINEAR, re.compile(r"Gemm|(LSTM|GRU|RNN)$")),
+    (OperatorClass.MATMUL, re.compile(r"MatMul|^Einsum$")),
+)
+_NARROW = (
+    ("int4", re.compile(r"MatMulNBits|Bnb4")),
+    ("int8", re.compile(r"Integer|^Q[A-Z]|QLinear|Quant")),
+)
+"""Products of quantized operands, whose weights may be packed, so that no data type shows it."""
+_MOVEMENT = frozenset(
+    """
+    Cast CastLike Concat ConcatFromSequence ConstantOfShape DepthToSpace Expand EyeLike Flatten Gather GatherElements
+    GatherND Identity MemcpyFromHost MemcpyToHost OneHot Pad Range ReorderInput ReorderOutput Reshape ReverseSequence
+    ScatterElements ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
+    Shape Size Slice SpaceToDepth Split SplitToSequence Squeeze Tile Transpose Trilu Unsqueeze
+    """.split()  # noqa: SIM905 - a list of words
+)
+_OTHERS = frozenset(
+    """
+    Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization BiasGelu BiasSoftmax
+    BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Celu Clip Compress Cos Cosh CumSum Div Dropout
+    EmbedLayerNormalization Elu Equal Erf Exp FastGelu Floor Gelu GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual
+    GridSample GroupNorm GroupNormalization HardSigmoid HardSwish Hardmax InstanceNormalization IsInf IsNaN LRN
+    LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool Max MaxPool MaxRoiPool Mean
+    MeanVarianceNormalization Min Mish Mod Mul Neg NonMaxSuppression NonZero Not Or PRelu Pow QuickGelu RandomNormal
+    RandomUniform Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
+    ReduceSum ReduceSumSquare Relu Resize RoiAlign RotaryEmbedding Round Selu Shrink Sigmoid Sign
+    SimplifiedLayerNormalization Sin Sinh SkipLayerNormalization SkipSimplifiedLayerNormalization Softmax Softplus
+    Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu TopK Unique Upsample Where Xor
+    """.split()  # noqa: SIM905 - a list of words
+)
+
+
+def operator_of(name: str) -> str:
+    """Return the operator of a node, without what ``parse_profile`` appends."""
+    return name.partition(" [")[0]
+
+
+def marks_of(name: str) -> Sequence[str]:
+    """Return what ``parse_profile`` appends to the operator of a node."""
+    return name.partition(" [")[2].removesuffix("]").split(", ") if "[" in name else ()
+
+
+def operator_class(name: str) -> OperatorClass | None:
+    """Return the class of a node that multiplies matrices, otherwise ``None``.
+
+    Args:
+        name: as ``parse_profile`` returns it.
+    """
+    operator = operator_of(name)
+    kind = next((kind for kind, pattern in _CLASS_PATTERNS if pattern.search(operator)), None)
+    # A layer of weights, whether with a bias (Gemm) or without.
+    return OperatorClass.LINEAR if kind is OperatorClass.MATMUL and CONSTANT in marks_of(name) else kind
+
+
+def named_precision(operator: str) -> str | None:
+    """Return the precision that the name of a product says its operands have, ``None`` if it says none."""
+    return next((precision for precision, pattern in _NARROW if pattern.search(operator)), None)
+
+
+def moves_memory(operator: str) -> bool:
+    """Return whether an operator is known to create, copy or rearrange tensors only."""
+    return operator in _MOVEMENT
+
+
+def multiplies_nothing(operator: str) -> bool:
+    """Return whether an operator is known to multiply no matrices; those of extensions are not."""
+    return operator in _MOVEMENT or operator in _OTHERS
+
+
+def operations(operator: str, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
+    """Return the operations of one product; ``None`` if there is no formula for its operator and shapes."""
+    if not inputs or not outputs or not inputs[0] or not outputs[0]:
+        return None
+    if operator in ("Conv", "FusedConv", "ConvTranspose"):
+        if len(inputs) < 2 or len(inputs[1]) < 3:
+            return None
+        # Each output (or, if transposed, each input) is multiplied by one filter: in channels × kernel.
+        positions = inputs[0] if operator == "ConvTranspose" else outputs[0]
+        return 2 * math.prod(positions) * math.prod(inputs[1][1:])
+    if operator in ("Gemm", "FusedGemm", "MatMul", "FusedMatMul"):
+        return 2 * math.prod(outputs[0]) * _depth(inputs[0], outputs[0])
+    if operator in ("Attention", "MultiHeadAttention") and len(inputs) > 2 and len(inputs[1]) == len(inputs[0]) > 2:
+        keys = inputs[1][-2]
+        return 2 * keys * (math.prod(inputs[0]) + math.prod(outputs[0]))  # Q·Kᵀ and P·V
+    return None
+
+
+def _depth(left: Shape, output: Shape) -> int:
+    """How many products each element of the output sums up; the left operand may be transposed."""
+    return left[-1] if min(len(left), len(output)) < 2 else math.prod(left[-2:]) // max(output[-2], 1)
+
 
 NCHWC = "NCHWc"
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -160,3 +260,63 @@ def _node_name(entry: _Entry) -> str:
 def fixed_sizes(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
     """``shapes`` without the first size of each, which is the number of items: in detectors it depends on the data."""
     return tuple(shape[1:] for shape in shapes)
+
+
+_BYTES = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "float": 4,
+    "int64": 8,
+    "double": 8,
+}
+
+_WITHOUT_TRAFFIC = ("Flatten", "Identity", "If", "Loop", "Reshape", "Scan", "Shape", "Squeeze", "Unsqueeze")
+"""Operators that return their input in another shape, and those whose subgraph's nodes are counted."""
+_LOOKUPS = ("Gather", "GatherElements", "GatherND")
+"""Operators that read as much of their first input as they write."""
+
+
+def count_flops(calls: Sequence[NodeCall]) -> Flops:
+    """Return the operations and bytes of ``calls``, which are those of one pass."""
+    by_operator: Counter[str] = Counter()
+    missing = set()
+    moved = 0
+    for call in calls:
+        moved += _moved(call)
+        if operator_class(call.operator) is None:
+            continue
+        flop = operations(call.operator, [each.shape for each in call.inputs], [each.shape for each in call.outputs])
+        if flop is None:
+            missing.add(call.operator)
+        else:
+            by_operator[call.operator] += flop
+            moved += _packed_bytes(call, flop)
+    return Flops(sum(by_operator.values()), moved, dict(by_operator), tuple(sorted(missing)))
+
+
+def _moved(call: NodeCall) -> int:
+    """The size of inputs and outputs, as far as the node reads and writes them."""
+    if call.operator in _WITHOUT_TRAFFIC:
+        return 0
+    outputs = sum(map(_size, call.outputs))
+    if call.operator in _LOOKUPS:
+        return 2 * outputs + sum(map(_size, call.inputs[1:]))
+    return outputs + sum(map(_size, call.inputs))
+
+
+def _packed_bytes(call: NodeCall, flop: int) -> int:
+    """The size of constant weights that have been packed, and so are missing among the inputs."""
+    if call.operator not in ("Gemm", "FusedGemm", "MatMul", "FusedMatMul") or not call.outputs[0].shape:
+        return 0
+    if len(call.inputs) > 1 and len(call.inputs[1].shape) > 1:
+        return 0
+    output = call.outputs[0]
+    return flop // (2 * max(math.prod(output.shape), 1)) * output.shape[-1] * _BYTES.get(output.dtype, 0)
+
+
+def _size(tensor: Tensor) -> int:
+    return math.prod(tensor.shape) * _BYTES.get(tensor.dtype, 0)

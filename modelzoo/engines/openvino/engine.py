@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from modelzoo.engines.export.engine import ExportedEngine, require_export
+from modelzoo.engines.export.engine import ExportedEngine, require_export, require_plain
 from modelzoo.engines.export.store import export_once
-from modelzoo.engines.openvino.conversion import openvino_conversion, write_openvino
-from modelzoo.engines.openvino.model import OpenVinoModel
-from modelzoo.engines.openvino.options import DEVICE, compile_options, option_names
-from modelzoo.engines.plain_setting import require_plain
+from modelzoo.engines.openvino.model import (
+    DEVICE,
+    OpenVinoModel,
+    compile_options,
+    openvino_conversion,
+    option_names,
+    write_openvino,
+)
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_version
@@ -93,7 +97,7 @@ class OpenVinoSession:
         return OpenVinoModel(workload.name, self._setting, self._core, self._options, exported, inputs.args)
 
     def canary(self) -> Canary:
-        from modelzoo.engines.openvino.canary import run_canary
+        from modelzoo.engines.openvino.model import run_canary
 
         return run_canary(self._core, self._options)
 

@@ -1,32 +1,201 @@
-"""An exported model, compiled by OpenVINO."""
+"""A model in OpenVINO's format (IR), compiled by OpenVINO: its conversion, the options, and the canary under them.
+
+Options that change speed or arithmetic are all set explicitly, so that a default cannot differ. They are described in
+OpenVINO's ``openvino/runtime/properties.hpp``. torch and openvino are imported when they are used. A model's files:
+
+model.xml, model.bin     the graph and its constants, with the outputs of the torch module and, of detectors, those
+                         of the raw heads
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from modelzoo.engines.export.engine import ExportedModel
+from modelzoo.engines.export.source import rebuild
 from modelzoo.engines.export.store import flat_arrays, read_batch
-from modelzoo.engines.export.structure import rebuild
-from modelzoo.engines.openvino.conversion import MODEL
-from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest
-from modelzoo.engines.openvino.options import DEVICE, require_options
-from modelzoo.engines.openvino.runtime_model import read_layers, time_of_passes
+from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest, read_layers, time_of_passes
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.profile import summarize_profile
+from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.export import Export
+from modelzoo.records.export import Conversion, Export
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.setting import ResolvedSetting
 
 if TYPE_CHECKING:
     import openvino
     from numpy.typing import NDArray
+
+    from modelzoo.engines.export.source import TorchSource
+
+
+DEVICE = "CPU"
+PRECISION_HINT = "INFERENCE_PRECISION_HINT"
+THREADS = "INFERENCE_NUM_THREADS"
+_UNCHECKED = ("ENABLE_HYPER_THREADING",)
+"""What a compiled model reports of these depends on the machine too."""
+
+
+def compile_options(setting: ResolvedSetting) -> dict[str, str]:
+    """Return the options with which ``setting`` is compiled.
+
+    Without a precision hint, OpenVINO computes in bf16 wherever the CPU has it. Its threads are not bound to CPUs,
+    because neither those of torch nor those of ONNX Runtime are. Logical CPUs of one core are allowed, as the number of
+    threads is given.
+    """
+    is_fp32 = setting.precision == "fp32"
+    return {
+        PRECISION_HINT: "f32" if is_fp32 else "bf16",
+        "EXECUTION_MODE_HINT": "ACCURACY" if is_fp32 else "PERFORMANCE",
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": "1",
+        THREADS: str(setting.threads),
+        "ENABLE_CPU_PINNING": "NO",
+        "ENABLE_HYPER_THREADING": "YES",
+        "SCHEDULING_CORE_TYPE": "ANY_CORE",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
+        "CPU_DENORMALS_OPTIMIZATION": "NO",
+    }
+
+
+def option_names(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The options as text for the record."""
+    return tuple(f"{name}={value}" for name, value in options.items())
+
+
+def require_options(compiled: openvino.CompiledModel, options: Mapping[str, str]) -> None:
+    """Check that ``compiled`` has ``options``.
+
+    Raises:
+        EnvironmentProblem: OpenVINO decided otherwise; the message names the first difference.
+    """
+    for name, wanted in options.items():
+        found = property_text(compiled.get_property(name))
+        if found != wanted and name not in _UNCHECKED:
+            raise EnvironmentProblem(
+                f"OpenVINO compiled the model with {name}={found} instead of {wanted}; choose a setting that this "
+                "machine supports, or use --engine torch"
+            )
+
+
+def property_text(value: Any) -> str:
+    """Return the value of a property as it is written in options."""
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    if hasattr(value, "get_type_name"):  # openvino.Type
+        return str(value.get_type_name())
+    return str(getattr(value, "name", value))
+
+
+MODEL = "model.xml"
+
+
+def openvino_conversion() -> Conversion:
+    """How ``write_openvino`` converts a module."""
+    version = f"openvino {installed_version('openvino')}, torch {installed_version('torch')}"
+    return Conversion("openvino.frontend.pytorch", version, None, {"trace": True, "compress_to_fp16": False})
+
+
+def write_openvino(source: TorchSource, conversion: Conversion, directory: Path) -> tuple[str, ...]:
+    """Write the files of ``source`` into ``directory``; return its parts: none, because it is converted whole.
+
+    ``openvino.convert_model`` does the same, and also reports its use to Intel unless the user has opted out.
+
+    Raises:
+        UsageError: an operator has no counterpart in OpenVINO, or the outputs do not depend on an input.
+    """
+    import openvino
+    import torch
+    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+
+    flat = source.flat_module(heads=source.workload.heads is not None)
+    with warnings.catch_warnings(), torch.no_grad():
+        # Tracing warns of every Python value that becomes a constant. Whether the converted model is right is found out
+        # by comparing its outputs with torch's.
+        warnings.simplefilter("ignore")
+        decoder = TorchScriptPythonDecoder(flat, example_input=source.flat_inputs, trace_kwargs={"check_trace": False})
+        model = _converted(source, decoder)
+    expected = len(source.flat_inputs)
+    if len(model.inputs) != expected:
+        raise UsageError(
+            f"{source.workload.name} cannot be exported for openvino: {len(model.inputs)} of its {expected} inputs are "
+            "left; run it with --engine torch"
+        )
+    openvino.save_model(model, directory / MODEL, compress_to_fp16=bool(conversion.options["compress_to_fp16"]))
+    return ()
+
+
+def _converted(source: TorchSource, decoder: Any) -> openvino.Model:
+    import openvino
+    from openvino.frontend import FrontEndManager, OpConversionFailure
+
+    frontend = FrontEndManager().load_by_framework("pytorch")
+    loaded = frontend.load(decoder)
+    for place, tensor in zip(loaded.get_inputs(), source.flat_inputs):
+        # A scripted function in the graph leaves the types of the inputs unknown.
+        loaded.set_element_type(place, openvino.Type(tensor.numpy().dtype))
+        loaded.set_partial_shape(place, openvino.PartialShape([-1] * tensor.dim()))
+    try:
+        return frontend.convert(loaded)
+    except OpConversionFailure as error:
+        # The last lines sum up which operators failed; those before tell where in OpenVINO's sources.
+        summary = str(error).rpartition("Summary:")[2]
+        lines = [line.strip(" -") for line in summary.splitlines() if line.startswith("-- ")]
+        reason = "; ".join(lines) or "an operator has no counterpart"
+        raise UsageError(
+            f"{source.workload.name} cannot be exported for openvino: {reason}; run it with --engine torch"
+        ) from error
+
+
+def run_canary(core: openvino.Core, options: Mapping[str, str]) -> Canary:
+    """Run the operators of ``modelzoo.evidence.canary`` in one model that is compiled with ``options``."""
+    cases = canary_cases()
+    request = core.compile_model(canary_model(cases), DEVICE, dict(options)).create_infer_request()
+    request.infer([each for case in cases for each in case.inputs])
+    return Canary(
+        tuple(
+            check_output(case.operator, case.exact, request.get_output_tensor(number).data)
+            for number, case in enumerate(cases)
+        )
+    )
+
+
+def canary_model(cases: tuple[CanaryCase, ...]) -> openvino.Model:
+    """Return ``cases`` as a model with one output each, in order."""
+    import openvino
+    from openvino import opset8
+
+    inputs, outputs = [], []
+    for case in cases:
+        parameters = [opset8.parameter(list(each.shape), openvino.Type.f32) for each in case.inputs]
+        operands = [*parameters, *(opset8.constant(each) for each in case.constants)]
+        inputs += parameters
+        outputs.append(_operator(case, operands))
+    return openvino.Model(outputs, inputs, "canary")
+
+
+def _operator(case: CanaryCase, operands: list[openvino.Node]) -> openvino.Node:
+    from openvino import opset8
+
+    if case.operator == "matmul":
+        return opset8.matmul(*operands, transpose_a=False, transpose_b=False)
+    left, weight, bias = operands
+    if case.operator == "linear":
+        return opset8.add(opset8.matmul(left, weight, transpose_a=False, transpose_b=True), bias)
+    padding = [size // 2 for size in case.constants[0].shape[2:]]
+    product = opset8.convolution(left, weight, strides=[1, 1], pads_begin=padding, pads_end=padding, dilations=[1, 1])
+    return opset8.add(product, opset8.constant(case.constants[1][None, :, None, None]))
+
 
 PROFILED_PASSES = 2
 NO_FLOPS = "operations are counted in torch's operators: see the row of --engine torch"

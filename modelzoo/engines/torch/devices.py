@@ -2,12 +2,12 @@
 
 Accelerators are used through ``torch.accelerator`` if this torch has it (2.6 and newer) and it stands for the device in
 question, and otherwise through the device's own module (``torch.cuda``, ``torch.npu`` …). What a device cannot do, such
-as timing events, is tried out once, and recorded.
-"""
+as timing events, is tried out once, and recorded."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,8 +15,46 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable
 
+from modelzoo.engines.protocol import Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.records.accelerator import Accelerator
+from modelzoo.records.canary import Canary
+from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.setting import ResolvedSetting
+
+_MEMORY = re.compile(r"out of memory|can't allocate memory|OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
+_LOST = re.compile(
+    r"(CUDA|NPU|XPU|ACL|HIP|SYCL) (driver )?error|device-side assert|AcceleratorError|UR_RESULT_ERROR|device lost"
+    r"|fallen off the bus|uncorrectable|CUDNN_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)|CUBLAS_STATUS_EXECUTION_FAILED",
+    re.IGNORECASE,
+)
+_CAPTURE = re.compile(r"captur", re.IGNORECASE)
+_SIZE = re.compile(r"Tried to allocate ([\d.]+ [KMG]iB)")
+
+
+def device_problem(error: BaseException, device: str) -> EnvironmentProblem | None:
+    """Return what a failed allocation or a failed device means for the user; ``None`` for any other error.
+
+    Args:
+        error: what a call raised.
+        device: ``cpu``, ``cuda:1`` ….
+    """
+    text = str(error)
+    if _MEMORY.search(text):
+        size = _SIZE.search(text)
+        wanted = f" ({size[1]} more were needed)" if size else ""
+        return EnvironmentProblem(f"out of memory on {device}{wanted}; use a smaller --batch, or free the device")
+    # A graph that cannot be captured raises such errors too, and says nothing about the device.
+    if device != "cpu" and _LOST.search(text) and not _CAPTURE.search(text):
+        reason = first_line(text)
+        return EnvironmentProblem(f"{device} failed while the model ran: {reason}; check the driver's log (dmesg)")
+    return None
+
+
+def first_line(text: str) -> str:
+    """The first line of ``text`` that is not empty: what a driver says, before torch's advice."""
+    return next((line.strip().rstrip(".") for line in text.splitlines() if line.strip()), "no reason given")
+
 
 TIMED_EVENTS = "timed events"
 MEMORY_FIGURES = "memory figures"
@@ -260,3 +298,56 @@ def _runtime(torch: ModuleType, kind: str) -> str | None:
             major = 10_000 if number >= 90_000 else 1_000
             found += [f"cuDNN {number // major}.{number % major // 100}.{number % 100}"] if number else []
     return ", ".join(found) or None
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is audited.
+
+    Attributes:
+        run: one call of the model.
+        eager: one call of the eager model, if ``run`` is another one; shows which operators launch which kernels.
+        setting: what both run under.
+    """
+
+    run: Callable[[], Any]
+    eager: Callable[[], Any] | None
+    setting: ResolvedSetting
+
+
+def audit(call: Call, device: TorchDevice, passes: int, canary: Canary | None) -> Observed[Evidence]:
+    """Judge the kernels of ``passes`` calls."""
+    from modelzoo.evidence.device_attribution import device_evidence
+    from modelzoo.evidence.profiler import NoDeviceProfileError, run_device_profiled
+
+    try:
+        kernels = run_device_profiled(call.run, passes, device.kind, device.synchronize)
+        has_operators = all(kernel.operator for kernel in kernels)
+        elsewhere = (
+            run_device_profiled(call.eager, 1, device.kind, device.synchronize)
+            if call.eager is not None and not has_operators
+            else ()
+        )
+    except NoDeviceProfileError as problem:
+        return Unavailable(str(problem))
+    setting = call.setting
+    return device_evidence(
+        kernels,
+        elsewhere,
+        iterations=passes,
+        canary=canary,
+        requested=setting.precision,
+        method=setting.bf16_method,
+    )
+
+
+def digest(run: Callable[[], Any], device: TorchDevice) -> Observed[KernelDigest]:
+    """Say which kernels one call of ``run`` launches."""
+    from modelzoo.evidence.device_attribution import device_digest
+    from modelzoo.evidence.profiler import NoDeviceProfileError, run_device_profiled
+
+    try:
+        found = device_digest(run_device_profiled(run, 1, device.kind, device.synchronize))
+    except NoDeviceProfileError as problem:
+        return Unavailable(str(problem))
+    return found if found is not None else Unavailable("no kernel that multiplies matrices ran on the device")

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Callable
 from msgspec.structs import asdict
 
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable, value_and_problem
-from modelzoo.engines.torch import compilation, device_audit, devices, execution, switches
-from modelzoo.engines.torch.bf16_method import resolve_bf16_method
-from modelzoo.engines.torch.device_errors import device_problem
-from modelzoo.engines.torch.devices import TorchDevice
-from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of
+from modelzoo.engines.torch import compilation, devices, execution, switches
+from modelzoo.engines.torch.devices import TorchDevice, device_problem
+from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of, resolve_bf16_method
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries
@@ -201,7 +199,7 @@ class TorchModel:
 
     def kernels(self, args: tuple[Any, ...]) -> Observed[KernelDigest]:
         if self._device is not None:
-            return device_audit.digest(lambda: self.call(*args), self._device)
+            return devices.digest(lambda: self.call(*args), self._device)
         from modelzoo.evidence.audit import NoKernelLogError, log_kernels
 
         try:
@@ -212,8 +210,8 @@ class TorchModel:
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
         if self._device is not None:
             eager = None if self._setting.mode == "eager" else lambda: self._call_eager(args)
-            call = device_audit.Call(lambda: self.call(*args), eager, self._setting)
-            return device_audit.audit(call, self._device, passes, canary)
+            call = devices.Call(lambda: self.call(*args), eager, self._setting)
+            return devices.audit(call, self._device, passes, canary)
         from modelzoo.evidence.audit import run_audit
         from modelzoo.evidence.verdict import build_evidence
 

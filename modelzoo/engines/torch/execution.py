@@ -1,26 +1,70 @@
 """Turn a model and a setting into a callable, the way an inference server would call it.
 
-Timing, audit and validation all use this code, so what is validated is what was timed.
+Timing, audit and validation all use this code, so what is validated is what was timed. NMS and RoI align, which have no
+bf16 kernels for CPUs in torchvision 0.14, are registered for its autocast.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Callable, TypeVar
 
-from modelzoo.engines.export.source import slightly_changed
-from modelzoo.engines.export.structure import flatten, rebuild
+from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.engines.protocol import RawOutputs
-from modelzoo.engines.torch import detection_autocast, switches
-from modelzoo.engines.torch.compilation import captured, compiled
-from modelzoo.engines.torch.device_errors import device_problem, first_line
-from modelzoo.engines.torch.graphs import kept
-from modelzoo.engines.torch.nested import mapped
-from modelzoo.engines.torch.precision import autocast, cast, dtype_of
+from modelzoo.engines.torch import switches
+from modelzoo.engines.torch.compilation import captured, compiled, kept
+from modelzoo.engines.torch.devices import device_problem, first_line
+from modelzoo.engines.torch.precision import autocast, cast, dtype_of, mapped
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Inputs, Workload
+
+_libraries: list[Any] = []
+"""Kept alive for the whole process: a registration ends when its library object is deleted."""
+
+
+def register_missing() -> None:
+    """Make both operators compute in fp32 under CPU autocast, as newer versions of torchvision do.
+
+    Does nothing if torchvision has not been imported or has such a rule itself. The rule has no effect outside
+    autocast, so it is never removed.
+    """
+    import torch
+
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    if "torchvision" not in sys.modules or not hasattr(torch.ops.torchvision, "nms"):
+        return
+    if not has("torchvision::nms", "AutocastCPU"):
+        register("torchvision")
+
+
+def register(namespace: str) -> None:
+    """Register ``nms`` and ``roi_align`` of ``namespace`` for CPU autocast."""
+    import torch
+    from torch.library import Library
+
+    operators = getattr(torch.ops, namespace)
+
+    def nms(boxes: Any, scores: Any, threshold: float) -> Any:
+        return _without_autocast(operators.nms, boxes.float(), scores.float(), threshold)
+
+    def roi_align(features: Any, boxes: Any, *rest: Any) -> Any:
+        return _without_autocast(operators.roi_align, features.float(), boxes.float(), *rest).to(features.dtype)
+
+    library = Library(namespace, "IMPL", "AutocastCPU")
+    library.impl("nms", nms)
+    library.impl("roi_align", roi_align)
+    _libraries.append(library)
+
+
+def _without_autocast(operator: Any, *args: Any) -> Any:
+    import torch
+
+    with torch.autocast("cpu", enabled=False):
+        return operator(*args)
+
 
 T = TypeVar("T")
 
@@ -66,7 +110,7 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
 
     uses_autocast = setting.bf16_method == "autocast"
     if uses_autocast and setting.device == "cpu":
-        detection_autocast.register_missing()
+        register_missing()
     if setting.mode == "graph":
         graph, seconds = _timed(lambda: captured(model, prepare(inputs.args), setting), workload, setting)
         return Executable(model, graph, lambda args: graph.load(prepare(args)), seconds, _own(setting))

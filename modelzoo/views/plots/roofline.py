@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from modelzoo.document import Column, Text, theme
 from modelzoo.formatting import MISSING, significant
-from modelzoo.records.ceilings import Ceilings
+from modelzoo.records.profile import Ceilings
 from modelzoo.records.run import Result
 from modelzoo.results.summary import labels_as_run
 from modelzoo.views.plots.plot import Plot, add_legend, height_of, log_scale, number_marks, wrapped

@@ -19,7 +19,7 @@ from modelzoo.engines.export.onnx import (
     onnx_conversion,
     write_onnx,
 )
-from modelzoo.engines.export.structure import ARRAY, LIST, TUPLE, Structure
+from modelzoo.engines.export.source import ARRAY, LIST, TUPLE, Structure
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.records.export import Conversion
 from modelzoo.workload import Workload

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.engines.export import pruning
-from modelzoo.engines.export.pruning import PROTECTED_SECONDS, mark_used, prune
+from modelzoo.engines.export import store
+from modelzoo.engines.export.store import PROTECTED_SECONDS, mark_used, prune
 
 STAMP = "manifest.json"
 
@@ -71,4 +71,4 @@ def test_a_directory_that_cannot_be_removed_stays(tmp_path: Path, monkeypatch: p
 
 def test_the_limit_is_what_the_documentation_says() -> None:
     """In docs/engines.md."""
-    assert pruning.LIMIT == 16 * 2**30
+    assert store.LIMIT == 16 * 2**30

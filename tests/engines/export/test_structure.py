@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.engines.export.structure import NamedOutput, Structure, flatten, rebuild
+from modelzoo.engines.export.source import NamedOutput, Structure, flatten, rebuild
 from modelzoo.errors import UsageError
 from modelzoo.records.codec import decode, encode
 

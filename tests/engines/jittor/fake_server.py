@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from modelzoo.engines.jittor.frames import read_array, write_array
+from modelzoo.engines.jittor.remote import read_array, write_array
 
 print("something that a library prints", file=sys.stderr)
 while (batch := read_array(sys.stdin.buffer)) is not None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from engines.jittor import fake_jittor
 
-from modelzoo.engines.jittor import evidence
+from modelzoo.engines.jittor import model
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofVerdict
@@ -36,8 +36,8 @@ COUNTED = Flops(103_000_000, 0, {"aten::convolution": 102_760_448, "aten::addmm"
 def verbose(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """What oneDNN's verbose mode was set to, one after another."""
     calls: list[int] = []
-    monkeypatch.setattr(evidence, "onednn", lambda: SimpleNamespace(dnnl_set_verbose=calls.append))
-    monkeypatch.setattr(evidence, "onednn_version", lambda: "2.6.3")
+    monkeypatch.setattr(model, "onednn", lambda: SimpleNamespace(dnnl_set_verbose=calls.append))
+    monkeypatch.setattr(model, "onednn_version", lambda: "2.6.3")
     return calls
 
 
@@ -48,7 +48,7 @@ def run() -> None:
 
 def test_the_kernels_of_a_pass_are_known(verbose: list[int]) -> None:
     """By the log alone, without the time that they took."""
-    found = evidence.log_kernels(run)
+    found = model.log_kernels(run)
     assert not isinstance(found, Unavailable)
     kernels = [(each.kernel, each.precision, each.count) for each in found.kernels]
     assert kernels == [("oneDNN convolution brgconv_1x1:avx512_core", "fp32", 1)]
@@ -58,7 +58,7 @@ def test_the_kernels_of_a_pass_are_known(verbose: list[int]) -> None:
 def test_fp32_is_proven_by_log_and_canary(verbose: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Matrix products that are not in the log are mentioned."""
     install_operators(monkeypatch)
-    found = evidence.audit(run, 2, evidence.run_canary(), COUNTED)
+    found = model.audit(run, 2, model.run_canary(), COUNTED)
     assert not isinstance(found, Unavailable)
     assert (found.verdict, found.iterations, found.log_source) == (ProofVerdict.FP32, 2, LogSource.RUNTIME_SWITCH)
     assert [each.operator_class for each in found.classes] == [OperatorClass.CONV]
@@ -68,20 +68,20 @@ def test_fp32_is_proven_by_log_and_canary(verbose: list[int], monkeypatch: pytes
 
 def test_without_a_log_nothing_is_proven(verbose: list[int]) -> None:
     """Jittor computes without oneDNN, or verbose mode has no effect; the mode is switched off in any case."""
-    for found in (evidence.log_kernels(lambda: None), evidence.audit(lambda: None, 1, None, COUNTED)):
+    for found in (model.log_kernels(lambda: None), model.audit(lambda: None, 1, None, COUNTED)):
         assert isinstance(found, Unavailable)
         assert "Jittor's precision cannot be proven" in found.reason
     with pytest.raises(ZeroDivisionError):
-        evidence.audit(lambda: 1 / 0, 1, None, COUNTED)
+        model.audit(lambda: 1 / 0, 1, None, COUNTED)
     assert verbose == [1, 0] * 3
 
 
 def test_the_canary_shows_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     """And operators that round their operands to bf16 are seen."""
     install_operators(monkeypatch)
-    assert evidence.run_canary().verdict("fp32") is CanaryVerdict.FP32
+    assert model.run_canary().verdict("fp32") is CanaryVerdict.FP32
     install_operators(monkeypatch, torch.bfloat16)
-    found = evidence.run_canary()
+    found = model.run_canary()
     assert [check.operator for check in found.operators] == ["matmul", "linear", "conv", "pointwise"]
     assert found.verdict("fp32") is CanaryVerdict.NOT_FP32
 

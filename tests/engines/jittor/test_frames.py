@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from modelzoo.engines.jittor.frames import read_array, write_array
+from modelzoo.engines.jittor.remote import read_array, write_array
 
 
 def test_arrays_arrive_as_they_were_sent() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modelzoo.engines.onnxruntime.canary import canary_model, run_canary
-from modelzoo.engines.onnxruntime.options import PROVIDERS, SessionSettings
+from modelzoo.engines.onnxruntime.model import PROVIDERS, SessionSettings, canary_model, run_canary
 from modelzoo.evidence.canary import canary_cases
 from modelzoo.records.canary import CanaryVerdict
 

@@ -9,8 +9,7 @@ from evidence_samples import sentence
 from onnxruntime_recordings import recorded
 
 from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest
-from modelzoo.engines.onnxruntime.operators import operator_class
-from modelzoo.engines.onnxruntime.profile_log import parse_profile
+from modelzoo.engines.onnxruntime.profile_log import operator_class, parse_profile
 from modelzoo.evidence.attribution import UNKNOWN
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.profiler import nest_spans

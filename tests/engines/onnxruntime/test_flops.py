@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from onnxruntime_recordings import recorded
 
-from modelzoo.engines.onnxruntime.flops import count_flops
-from modelzoo.engines.onnxruntime.profile_log import NodeCall, Tensor, parse_calls
+from modelzoo.engines.onnxruntime.profile_log import NodeCall, Tensor, count_flops, parse_calls
 from modelzoo.records.profile import Flops, Shape
 
 

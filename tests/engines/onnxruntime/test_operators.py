@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.engines.onnxruntime.operators import moves_memory, multiplies_nothing, named_precision, operator_class
+from modelzoo.engines.onnxruntime.profile_log import moves_memory, multiplies_nothing, named_precision, operator_class
 from modelzoo.records.evidence import OperatorClass
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from modelzoo.engines.onnxruntime.options import FAST_MATH, SessionSettings, session_settings
+from modelzoo.engines.onnxruntime.model import FAST_MATH, SessionSettings, session_settings
 from modelzoo.setting import ResolvedSetting
 
 

@@ -8,12 +8,13 @@ from collections import Counter
 import pytest
 from onnxruntime_recordings import recorded
 
-from modelzoo.engines.onnxruntime.operators import marks_of, operator_of
 from modelzoo.engines.onnxruntime.profile_log import (
     NodeCall,
     ProfileLogError,
     Tensor,
     fixed_sizes,
+    marks_of,
+    operator_of,
     parse_calls,
     parse_profile,
 )

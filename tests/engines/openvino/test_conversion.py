@@ -9,7 +9,7 @@ import pytest
 import torch
 from exportable_workloads import DETECTOR, resolved, source_of
 
-from modelzoo.engines.openvino.conversion import MODEL, openvino_conversion, write_openvino
+from modelzoo.engines.openvino.model import MODEL, openvino_conversion, write_openvino
 from modelzoo.errors import UsageError
 from modelzoo.workload import Inputs, Workload
 

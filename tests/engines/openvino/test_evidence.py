@@ -6,8 +6,15 @@ import pytest
 from evidence_samples import sentence
 from openvino_recordings import DEFAULT, F32, recorded
 
-from modelzoo.engines.openvino.evidence import Audited, build_evidence, kernel_digest, operations, operator_class
-from modelzoo.engines.openvino.runtime_model import Layer, time_of_passes
+from modelzoo.engines.openvino.evidence import (
+    Audited,
+    Layer,
+    build_evidence,
+    kernel_digest,
+    operations,
+    operator_class,
+    time_of_passes,
+)
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource, ProofVerdict

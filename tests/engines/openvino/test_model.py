@@ -15,10 +15,8 @@ from exportable_workloads import CLASSIFIER, DETECTOR, resolved, source_of
 
 from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.openvino import engine
-from modelzoo.engines.openvino.conversion import MODEL
 from modelzoo.engines.openvino.engine import OpenVinoEngine
-from modelzoo.engines.openvino.model import NO_TRACE, OpenVinoModel
-from modelzoo.engines.openvino.options import PRECISION_HINT, compile_options
+from modelzoo.engines.openvino.model import MODEL, NO_TRACE, PRECISION_HINT, OpenVinoModel, compile_options
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import UsageError
 from modelzoo.measure.agreement import output_agreement

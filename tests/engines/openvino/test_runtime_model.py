@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from openvino_recordings import DEFAULT, F32, recorded
 
-from modelzoo.engines.openvino.runtime_model import UNKNOWN, Layer, parse_nodes, time_of_passes
+from modelzoo.engines.openvino.evidence import UNKNOWN, Layer, parse_nodes, time_of_passes
 
 
 def by_kind(layers: tuple[Layer, ...], kind: str) -> list[Layer]:

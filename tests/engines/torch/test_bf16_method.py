@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.engines.torch.bf16_method import requested_bf16_method, resolve_bf16_method
+from modelzoo.engines.torch.precision import requested_bf16_method, resolve_bf16_method
 from modelzoo.setting import Setting
 
 BF16 = Setting("bf16")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.library import Library
 
-from modelzoo.engines.torch import detection_autocast
+from modelzoo.engines.torch import execution
 
 
 @pytest.fixture
@@ -41,20 +41,20 @@ def test_they_compute_in_fp32_under_autocast(old: Any) -> None:
     values, weights = torch.ones(2, 4).bfloat16(), torch.tensor([0.25, 0.75]).bfloat16()
     with torch.autocast("cpu", torch.bfloat16), pytest.raises(RuntimeError, match="BFloat16"):
         old.nms(values, weights, 0.5)
-    detection_autocast.register("modelzoo_old_vision")
+    execution.register("modelzoo_old_vision")
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         assert old.nms(values, weights, 0.5).tolist() == [1]
         assert old.roi_align(values, values, 3).dtype == torch.bfloat16
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16, "autocast is active again afterwards"
     with pytest.raises(RuntimeError, match="BFloat16"):
         old.nms(values, weights, 0.5)
-    detection_autocast._libraries.pop()
+    execution._libraries.pop()
 
 
 def test_nms_takes_bf16_under_autocast() -> None:
     """With any version of torchvision the same boxes are kept as in fp32."""
     vision = pytest.importorskip("torchvision")
-    detection_autocast.register_missing()
+    execution.register_missing()
     boxes = torch.tensor([[0.0, 0, 8, 8], [0, 0, 8, 9], [16, 16, 32, 32]])
     scores = torch.tensor([0.5, 0.75, 0.25])
     with torch.autocast("cpu", torch.bfloat16):

@@ -9,7 +9,7 @@ from evidence_samples import sentence
 from simulated_device import SimulatedDevice
 
 from modelzoo.engines.protocol import Unavailable
-from modelzoo.engines.torch import device_audit
+from modelzoo.engines.torch import devices
 from modelzoo.evidence import profiler
 from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.profiler import NoDeviceProfileError
@@ -46,8 +46,8 @@ def test_a_graph_is_proven_by_its_eager_kernels(device: Any) -> None:
         return eager
 
     for replayed, expected in ((DeviceKernel(KERNEL, 1.0), 1), (eager, 1)):
-        call = device_audit.Call(lambda replayed=replayed: replayed, run_eager, GRAPH)
-        found = device_audit.audit(call, device, 2, CANARY)
+        call = devices.Call(lambda replayed=replayed: replayed, run_eager, GRAPH)
+        found = devices.audit(call, device, 2, CANARY)
         assert isinstance(found, Evidence)
         assert sentence(found).startswith("bf16: ACTIVE") and found.iterations == 2
         assert len(called) == expected
@@ -55,13 +55,13 @@ def test_a_graph_is_proven_by_its_eager_kernels(device: Any) -> None:
 
 def test_without_a_profile_there_is_a_reason(device: Any) -> None:
     """Both observations are unavailable, and say why."""
-    call = device_audit.Call(lambda: None, None, GRAPH)
-    assert device_audit.audit(call, device, 1, CANARY) == Unavailable("no kernels")
-    assert device_audit.digest(lambda: None, device) == Unavailable("no kernels")
+    call = devices.Call(lambda: None, None, GRAPH)
+    assert devices.audit(call, device, 1, CANARY) == Unavailable("no kernels")
+    assert devices.digest(lambda: None, device) == Unavailable("no kernels")
 
 
 def test_a_digest_needs_a_product(device: Any) -> None:
     """Kernels that only copy prove nothing about a process."""
-    assert isinstance(device_audit.digest(lambda: DeviceKernel(KERNEL, 1.0), device), KernelDigest)
-    found = device_audit.digest(lambda: DeviceKernel("Memcpy DtoD (Device -> Device)", 1.0), device)
+    assert isinstance(devices.digest(lambda: DeviceKernel(KERNEL, 1.0), device), KernelDigest)
+    found = devices.digest(lambda: DeviceKernel("Memcpy DtoD (Device -> Device)", 1.0), device)
     assert isinstance(found, Unavailable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.engines.torch.device_errors import device_problem, first_line
+from modelzoo.engines.torch.devices import device_problem, first_line
 
 OUT_OF_MEMORY = (
     "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 15.77 GiB of which 14.32 GiB is "

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from modelzoo.engines.torch import compilation, execution, graphs
-from modelzoo.engines.torch.graphs import GraphedModel
+from modelzoo.engines.torch import compilation, execution
+from modelzoo.engines.torch.compilation import GraphedModel
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.setting import Setting
@@ -86,14 +86,14 @@ def test_each_call_replays_the_graph_on_what_was_loaded(replayed: list[Graph]) -
 
     with torch.no_grad():
         model = GraphedModel(run, ([torch.ones(2)], {"by": torch.tensor(2.0)}))
-        assert len(calls) == graphs.WARM_UP_CALLS + 1
+        assert len(calls) == compilation.CALLS_BEFORE_CAPTURE + 1
         first = model(*model.load(([torch.full((2,), 3.0)], {"by": torch.tensor(5.0)})))
         assert first.tolist() == [15.0, 15.0]
-        saved = graphs.kept({"all": [first, "text"]})
+        saved = compilation.kept({"all": [first, "text"]})
         second = model(*model.load(([torch.zeros(2)], {"by": torch.tensor(5.0)})))
     assert second is first and first.tolist() == [0.0, 0.0]
     assert saved["all"][0].tolist() == [15.0, 15.0] and saved["all"][1] == "text"
-    assert (len(calls), replayed[0].replays) == (graphs.WARM_UP_CALLS + 1, 2)
+    assert (len(calls), replayed[0].replays) == (compilation.CALLS_BEFORE_CAPTURE + 1, 2)
 
 
 def test_other_shapes_are_refused(replayed: list[Graph]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from modelzoo.engines.torch.nested import mapped
+from modelzoo.engines.torch.precision import mapped
 
 
 class Output(OrderedDict[str, Any]):

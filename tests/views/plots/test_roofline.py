@@ -10,7 +10,7 @@ from example_machine import TWO_CORES
 from fake_runs import make, result_of
 
 from modelzoo.frozen import replace
-from modelzoo.records.roofline import Bound, BoundBy
+from modelzoo.records.profile import Bound, BoundBy
 from modelzoo.views.plots import roofline
 from modelzoo.views.plots.roofline import Roofline, RooflinePoint
 
