@@ -46,8 +46,8 @@ AGREEMENT = 1 - LIMITS["detection_agreement"].value
 
 def verdict_of(checks: Sequence[Check], clusters: int) -> ValidityVerdict:
     """The verdict on the user's data if these are the task's checks, and nothing else is wrong."""
-    findings = Findings("", None, None, checks, True, 0, "", "", {}, {}, clusters=clusters)
-    return decide(sampled_checks(findings, clusters, numeric_only=False), findings, "items")[0]
+    findings = Findings("", None, None, checks, True, 0, None, {}, {}, clusters=clusters)
+    return decide(sampled_checks(findings, clusters, numeric_only=False), findings)[0]
 
 
 def accuracy(

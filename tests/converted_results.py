@@ -138,7 +138,170 @@ def _side(side: Json) -> None:
     _evidence(side.get("evidence"))
 
 
-STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches, fleets, proof_facts]
+def judgements(data: Json) -> Json:
+    """Sentences and tables of a judgement become facts; tables of an unknown kind stay, as a task's own."""
+    for entry in data["validity"]:
+        if entry.get("report"):
+            entry["report"]["validity"] = judgement(entry["report"]["validity"])
+    return data
+
+
+def judgement(old: Json) -> Json:
+    new = {name: value for name, value in old.items() if name not in ("scope", "resolution", "reason", "classes")}
+    scope, counts, tables = old["scope"], old.get("counts", {}), old.get("tables", [])
+    passages = re.search(r"on (\d+) p", scope)
+    item = next((name[:-1] for name in ("crops", "pictures", "questions") if name in counts), "item")
+    items = counts.get(f"{item}s", 0)
+    new.update(item=item, items=items, cluster="passage" if item == "question" else "picture")
+    new["clusters"] = counts.get("passages", int(passages[1]) if passages else items)
+    new["labelled"] = "agreement only" not in scope
+    new["reason"] = reason(old)
+    new["checks"] = [check(each) for each in old.get("checks", [])]
+    new["changes"] = [{**each, "possible_loss": each.get("possible_loss") or 0.0} for each in old.get("changes", [])]
+    if worst := old.get("classes"):
+        tested = sum(each.get("p_value") is not None for each in worst)
+        worst = [{"type": "class", **each} for each in worst]
+        new["classes"] = {"worst": worst, "classes": len(worst), "tested": tested, "fewest": 5, "limit": 0.1}
+        new["classes"]["significance"] = 0.01
+    by_title = {each["title"]: each for each in tables}
+    new["notes"], new["tables"] = [], []
+    if "Over the set" in by_title:
+        new["shown"] = shown(old["task"], {title: each["rows"] for title, each in by_title.items()})
+        new["layers"] = layers(by_title["Error by layer"]["rows"]) if "Error by layer" in by_title else None
+    else:
+        new["tables"] = [own_table(each) for each in tables]
+    return new
+
+
+def reason(old: Json) -> Optional[Json]:
+    if not old["reason"] or old["verdict"] == "VALID":
+        return None
+    kinds = {"NOT VALID": "failed checks", "INCONCLUSIVE": "undecided checks", "CANNOT JUDGE": "reference not finite"}
+    numbers = "random weights" if "random" in old["reason"] else "built-in data"
+    return {"kind": kinds.get(old["verdict"], numbers)}
+
+
+def check(old: Json) -> Json:
+    new = {name: value for name, value in old.items() if name not in ("title", "source")}
+    if "less one" in old["source"]:
+        new["required"] = 0.95 if "agreement" in old["name"] else 0.99
+    explained = re.search(r"rounding explains an error of ([\d.e-]+)", old["source"])
+    if layer := re.search(r"(?:seen|first) in (.+)$", old["source"]):
+        value = float(explained[1]) if explained else None
+        new["about"] = {"type": "layer", "name": layer[1], "explained": value}
+    return {**new, "is_own": old["source"] == "--tolerance"}
+
+
+def shown(task: str, tables: dict[str, list[list[str]]]) -> Json:
+    def number(cell: str) -> Optional[float]:
+        return None if cell == "–" else float(cell.split(" ")[0])
+
+    if task == "answers":
+        return {"type": "answers", "questions": [answer(index, row) for index, row in enumerate(tables["Answers"])]}
+    if task == "detection":
+        pictures = [
+            {
+                "name": row[0],
+                "reference_boxes": int(row[1].split("(")[1][:-1]),
+                "tested_boxes": int(row[2].split("(")[1][:-1]),
+                **dict(zip(("common", "lost", "new", "moved"), map(int, row[3:7]))),
+                "worst_iou": number(row[7]),
+                "score_change": number(row[8]),
+            }
+            for row in tables["Objects"]
+        ]
+        fields = ("reference_score", "tested_score", "iou")
+        changes = [
+            {"picture": row[0], "label": row[2], **dict(zip(fields, map(number, row[3:])))}
+            for row in tables.get("What changed", ())
+        ]
+        counts = next(row for row in tables["Over the set"] if row[0] == "objects")[2]
+        changed = sum(int(count) for count in re.findall(r"(\d+) (?:lost|new|moved)", counts))
+        return {"type": "objects", "pictures": pictures, "changes": changes, "changed": changed}
+    names: dict[str, int] = {}
+
+    def top(cell: str) -> Json:
+        lines = [line.strip().split(" % ", 1) for line in cell.split("\n")]
+        return {
+            "classes": [names.setdefault(name, len(names)) for _, name in lines],
+            "probabilities": [float(share) / 100 for share, _ in lines],
+            "finite": True,
+        }
+
+    def flip(cell: str) -> Json:
+        name, share = cell.rsplit(" (", 1)
+        return top(f"{share.split(' ')[0]} % {name}")
+
+    rest = {"label": None, "kl": 0.0, "probability_change": 0.0, "logit_error": 0.0}
+    first = [
+        {"index": i, "name": row[0], "reference": top(row[1]), "tested": top(row[2]), "margin": 0.0, "near_tie": False}
+        for i, row in enumerate(tables["Five most likely classes"])
+    ]
+    changed_pictures = [
+        {"index": i, "name": row[0], "reference": flip(row[2]), "tested": flip(row[3]), "margin": number(row[4])}
+        for i, row in enumerate(tables.get("Flips", ()))
+    ]
+    for each, row in zip(changed_pictures, tables.get("Flips", ())):
+        each["near_tie"] = "near tie" in row[4]
+    both = [[{**each, **rest} for each in some] for some in (first, changed_pictures)]
+    return {"type": "classes", "first": both[0], "changed": both[1], "indices": [*names.values()], "names": [*names]}
+
+
+def answer(index: int, row: list[str]) -> Json:
+    def scored(cell: str, f1: str) -> Json:
+        text, share = cell.rsplit(" (", 1)
+        text = "" if text == "(no answer)" else text
+        found = {"text": text, "probability": float(share.split(" ")[0]) / 100, "exact": 0.0, "f1": float(f1) / 100}
+        return {**found, "finite": True}
+
+    margin = re.search(r"margin (-?[\d.]+)", row[5])
+    f1 = row[4].split(" | ")
+    return {
+        "index": index,
+        "id": str(index),
+        "question": row[0],
+        "expected": None if row[1] == "(none)" else row[1],
+        "reference": scored(row[2], f1[0]),
+        "tested": scored(row[3], f1[1]),
+        "agreement_f1": 1.0,
+        "margin": float(margin[1]) if margin else 0.0,
+        "near_tie": "near tie" in row[5],
+        "logit_change": None,
+        "logit_error": None,
+    }
+
+
+def layers(rows: list[list[str]]) -> Json:
+    def number(cell: str) -> Optional[float]:
+        return None if cell in ("–", "nan") else float(cell.split(" ")[0])
+
+    found = []
+    for row in rows:
+        scale = number(row[5])
+        found.append(
+            {
+                **{"name": row[0].replace("→ ", ""), "kind": row[1], "error": number(row[2])},
+                **{"scale": None if scale is None else scale / 100, "scale_error": 0.0},
+                **{"baseline": number(row[3]), "baseline_scale": 0.0, "finite": row[2] != "nan"},
+            }
+        )
+    suspects = [index for index, row in enumerate(rows) if row[0].startswith("→ ")]
+    return {"layers": found, "suspect": suspects[0] if suspects else None}
+
+
+def own_table(old: Json) -> Json:
+    """A column is one of numbers if most of its cells begin with a digit."""
+    columns = []
+    for index, title in enumerate(old["columns"]):
+        cells = [row[index] for row in old["rows"]]
+        known = [cell.lstrip("≥≤<>+-−±≈ ")[:1] for cell in cells if cell not in ("", "–")]
+        numbers = 2 * sum(first.isdigit() for first in known) > len(known)
+        is_number = index > 0 and numbers and not any("\n" in cell for cell in cells)
+        columns.append({"title": title, "cells": cells, "is_number": is_number})
+    return {"title": old["title"], "columns": columns, "note": old.get("note", "")}
+
+
+STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches, fleets, proof_facts, judgements]
 """From a stored result of format 2 to one of this version, in this order."""
 OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [machines], "fleet": [machines, fleets], "exhibits": []}
 """The same for the other records of ``generated_results.py``, by their directories."""

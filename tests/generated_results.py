@@ -46,7 +46,7 @@ from modelzoo.records.run import Asked, Result, Run, RunReport, ValidityEntry, V
 from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.throughput import Soak, SoakPoint
 from modelzoo.records.timing import LATENCY
-from modelzoo.records.validity import Table, ValidityVerdict
+from modelzoo.records.validity import Table, TableColumn, ValidityVerdict
 from modelzoo.results import store
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.warning import Severity, WarningCode, WarningMessage
@@ -222,7 +222,8 @@ def judgement(draw: Draw, workload: str, group: int, setting: Setting, tidy: boo
     report = draw.record(ValidityReport, setting=resolved) if draw.chance(0.85) else None
     if report is not None:
         tables = tuple(replace(table(draw), title=f"table {number}") for number in range(draw.randrange(3)))
-        report = replace(report, validity=replace(report.validity, workload=workload, tables=tables))
+        validity = replace(report.validity, workload=workload, tables=tables, shown=None, layers=None)
+        report = replace(report, validity=validity)
         if tidy:
             report = replace(report, validity=replace(report.validity, verdict=ValidityVerdict.VALID))
     return draw.record(ValidityEntry, workload=workload, group=group, asked=setting, report=report)
@@ -230,9 +231,12 @@ def judgement(draw: Draw, workload: str, group: int, setting: Setting, tidy: boo
 
 def table(draw: Draw) -> Table:
     """A table with as many cells as columns in every row."""
-    columns = tuple(f"column {number}" for number in range(draw.randint(1, 4)))
-    rows = tuple(tuple(draw.choice(TEXTS) for _ in columns) for _ in range(draw.randint(0, 4)))
-    return draw.record(Table, columns=columns, rows=rows)
+    count = draw.randint(0, 4)
+    columns = tuple(
+        TableColumn(f"column {number}", tuple(draw.choice(TEXTS) for _ in range(count)))
+        for number in range(draw.randint(1, 4))
+    )
+    return draw.record(Table, columns=columns)
 
 
 def pipelines(draw: Draw, factor: float) -> Result:

@@ -73,7 +73,7 @@ class _Call:
 
     def judge(self) -> int:
         """Judge all settings; return the worst exit code."""
-        from modelzoo.views.validity import valid_line
+        from modelzoo.views.judgement import valid_line
 
         asked = [(work, setting) for work, settings in self._jobs for setting in settings]
         worst = max(self._judge_setting(work, setting, group) for group, (work, setting) in enumerate(asked))

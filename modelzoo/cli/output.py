@@ -98,7 +98,7 @@ def new_result(jobs: Jobs, session: Optional[Session] = None) -> Result:
 def result_lines(result: Result, rows: Sequence[SummaryRow]) -> list[str]:
     """The lines for stdout: ``[VALID]`` for each judgement, then ``[TARGET]`` for each row that was timed."""
     from modelzoo.results import summary
-    from modelzoo.views.validity import valid_line
+    from modelzoo.views.judgement import valid_line
 
     judged = [entry.report.validity for entry in result.validity if entry.report is not None]
     return [*map(valid_line, judged), *summary.target_lines(rows)]

@@ -44,8 +44,8 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     """
     from modelzoo.document import terminal
     from modelzoo.results.store import ResultFile
+    from modelzoo.views.judgement import valid_line
     from modelzoo.views.progress import LiveProgress
-    from modelzoo.views.validity import valid_line
 
     judging = [options.make_judging(args, work) for work, _ in jobs]
     result = new_result(jobs)

@@ -1,15 +1,125 @@
-"""Files and pictures that explain a judgement, as data; ``modelzoo.views.exhibits`` writes them.
+"""What explains a judgement: some of its items, which it holds, and files and pictures, which are written beside it.
 
-A judge hands over one ``Exhibit`` at a time while it works, so that they are never all in memory.
+A judge hands over one ``Exhibit`` at a time while it works, so that they are never all in memory;
+``modelzoo.views.exhibits`` writes them.
 """
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Union
 
 import msgspec
 
-from modelzoo.records.partial import LayerError, Matches
+from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, LayerError, Matches
+
+
+class ExplainedLayers(msgspec.Struct, frozen=True):
+    """The layers around the first one whose error is beyond what rounding explains, or those closest to that.
+
+    Attributes:
+        layers: those that are shown; empty if none could be observed.
+        suspect: index of the first suspect among them, if there is one.
+    """
+
+    layers: tuple[LayerError, ...]
+    suspect: Optional[int] = None
+
+
+class ShownClasses(msgspec.Struct, frozen=True, tag="classes"):
+    """Some of the pictures of a classifier.
+
+    Attributes:
+        first: the first ones. changed: those whose first class changed, largest margin first.
+        indices: of the classes that these have. names: their names.
+    """
+
+    first: tuple[ClassifiedPicture, ...]
+    changed: tuple[ClassifiedPicture, ...]
+    indices: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+class PictureObjects(msgspec.Struct, frozen=True):
+    """The objects that both detectors found in one picture.
+
+    Attributes:
+        reference_boxes: number of detections of any score. tested_boxes: likewise.
+        common: objects that both detected. lost: that only the reference did. new: that only the tested one did.
+        moved: of those in common, how many boxes moved noticeably.
+        worst_iou: smallest IoU of two matched boxes. score_change: largest change of a score. ``None`` without any.
+    """
+
+    name: str
+    reference_boxes: int
+    tested_boxes: int
+    common: int
+    lost: int
+    new: int
+    moved: int
+    worst_iou: Optional[float] = None
+    score_change: Optional[float] = None
+
+
+class ChangedObject(msgspec.Struct, frozen=True):
+    """An object that one model lost or that moved.
+
+    Attributes:
+        picture: name of the picture. label: name of the class.
+        reference_score: ``None`` if only the tested model detected it. tested_score: likewise.
+        iou: of the two boxes, if both models detected it.
+    """
+
+    picture: str
+    label: str
+    reference_score: Optional[float] = None
+    tested_score: Optional[float] = None
+    iou: Optional[float] = None
+
+
+class CategoryAp(msgspec.Struct, frozen=True):
+    """AP of both models in one category of the annotation file, and the number of its objects."""
+
+    name: str
+    objects: int
+    reference: float
+    tested: float
+
+
+class CategoryLosses(msgspec.Struct, frozen=True):
+    """The categories whose AP fell most.
+
+    Attributes:
+        shape: ``box`` or ``mask``.
+        worst: some of those that fell, largest loss first.
+        categories: number of all. fell: of those that fell. rose: of those that rose.
+    """
+
+    shape: str
+    worst: tuple[CategoryAp, ...]
+    categories: int
+    fell: int
+    rose: int
+
+
+class ShownObjects(msgspec.Struct, frozen=True, tag="objects"):
+    """Some of what two detectors found: the first pictures, the first changes, and the worst categories.
+
+    ``changed`` is the number of all objects that were lost, new or moved.
+    """
+
+    pictures: tuple[PictureObjects, ...]
+    changes: tuple[ChangedObject, ...]
+    changed: int
+    categories: tuple[CategoryLosses, ...] = ()
+
+
+class ShownAnswers(msgspec.Struct, frozen=True, tag="answers"):
+    """Some of the questions, those whose answer changed first."""
+
+    questions: tuple[AnsweredQuestion, ...]
+
+
+Shown = Union[ShownClasses, ShownObjects, ShownAnswers]
 
 
 class CsvRows(msgspec.Struct, frozen=True):

@@ -6,12 +6,26 @@ judging all items at once (``modelzoo.validity.judging.merge``).
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Optional, Union
 
 import msgspec
 
 MOVED_IOU = 0.9
 """Below this IoU a matched box counts as moved."""
+LONGEST_WITH_MASKS = 1333
+"""Pixels of the longer side to which pictures are reduced for models with masks. torchvision's detectors reduce
+them to that as well, and 100 masks of a camera's picture would take gigabytes."""
+
+
+class PictureNote(str, Enum):
+    """How an unusual picture was read."""
+
+    FIRST_FRAME = "first frame"
+    TO_8_BITS = "scaled to 8 bits"
+    FROM_CMYK = "from CMYK"
+    LARGE = "large"
+    REDUCED = "reduced to LONGEST_WITH_MASKS"
 
 
 class LayerError(msgspec.Struct, frozen=True):
@@ -250,4 +264,4 @@ class PartialResult(msgspec.Struct, frozen=True):
     detected: tuple[DetectedPicture, ...] = ()
     answered: tuple[AnsweredQuestion, ...] = ()
     layers: tuple[LayerError, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[PictureNote, ...] = ()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Optional
+from typing import Optional, Union
 
 import msgspec
+
+from modelzoo.records.exhibits import ExplainedLayers, Shown
+from modelzoo.records.partial import PictureNote
 
 
 class ValidityVerdict(str, Enum):
@@ -63,76 +66,31 @@ class ValidityRequest(msgspec.Struct, frozen=True):
     pictures: int = 100
 
 
-class Check(msgspec.Struct, frozen=True):
-    """A value compared with its threshold.
+class WorstLayer(msgspec.Struct, frozen=True, tag="layer"):
+    """The layer that a check of layers is about.
 
     Attributes:
-        name: name of the threshold, as ``--tolerance`` takes it.
-        title: what was checked, for tables.
-        seen: the observed value; ``None`` if it could not be computed, which never passes.
-        relation: how ``seen`` must relate to ``required``.
-        required: the threshold in force.
-        source: where ``required`` comes from.
-        passed: whether the value relates to ``required`` as it must; with a ``bound``, whether that does.
-        would_pass_at: the ``--tolerance`` at which this check would just pass; ``None`` if no value would.
-        undecided: whether the value may be on either side of ``required``, so that the check has neither passed nor
-            failed.
-        bound: the one-sided 95 % bound of the value in the population that the items were drawn from, on the side on
-            which it would not pass; ``None`` if ``seen`` is not an estimate, or nothing bounds it.
-        more_items: how many more items like these would probably decide; ``None`` if ``undecided`` is false or that is
-            not known.
+        name: the layer; ``None`` if no output was compared.
+        explained: the error that rounding explains in it; ``None`` if that is not known, or not what is checked.
     """
 
-    name: str
-    title: str
-    seen: Optional[float]
-    relation: Relation
-    required: float
-    source: str
-    passed: bool
-    would_pass_at: Optional[float]
-    undecided: bool = False
-    bound: Optional[float] = None
-    more_items: Optional[int] = None
+    name: Optional[str]
+    explained: Optional[float] = None
 
 
-class MetricChange(msgspec.Struct, frozen=True):
-    """How a metric changed from fp32 to the setting under test, over the same items; its values are from 0 to 1.
+class PublishedQuality(msgspec.Struct, frozen=True, tag="published"):
+    """What fp32 should reach: the published quality, fp32's on this data set, and the margin; from 0 to 1.
 
-    Attributes:
-        metric: name of the metric, as in ``Validity.metric``.
-        reference: the metric in fp32 (1 for an agreement). tested: of the setting under test.
-        low: lower end of the 95 % interval of tested minus reference. high: its upper end.
-        detectable_loss: the smallest loss that this data set would have shown; smaller ones cannot be seen.
-        items: number of items that are compared.
-        worse: items that scored lower under test; ``None`` if the metric is no mean over items.
-        better: items that scored higher, likewise.
-        p_value: of McNemar's exact test, two-sided; ``None`` unless the items are independent and right or wrong.
-        allowed_loss: the largest loss within the threshold; ``None`` if there is no threshold for this metric.
-        possible_loss: the largest loss that the items do not rule out, at a one-sided confidence of 95 %; ``None`` in
-            results of earlier versions.
+    ``clusters`` is the number of independent groups of items that the margin depends on.
     """
 
-    metric: str
-    reference: float
-    tested: float
-    low: float
-    high: float
-    detectable_loss: float
-    items: int
-    worse: Optional[int] = None
-    better: Optional[int] = None
-    p_value: Optional[float] = None
-    allowed_loss: Optional[float] = None
-    possible_loss: Optional[float] = None
-
-    @property
-    def change(self) -> float:
-        """Tested minus reference: a loss is negative."""
-        return self.tested - self.reference
+    published: float
+    seen: float
+    margin: float
+    clusters: int
 
 
-class ClassChange(msgspec.Struct, frozen=True):
+class ClassChange(msgspec.Struct, frozen=True, tag="class"):
     """How the items of one class fared: an ImageNet class or group, a COCO category, a kind of question.
 
     Attributes:
@@ -157,19 +115,140 @@ class ClassChange(msgspec.Struct, frozen=True):
         return self.reference - self.tested
 
 
+class Check(msgspec.Struct, frozen=True):
+    """A value compared with its threshold.
+
+    Attributes:
+        name: name of the threshold, as ``--tolerance`` takes it; ``finite`` and ``in_common`` have no tolerance.
+        seen: the observed value; ``None`` if it could not be computed, which never passes.
+        relation: how ``seen`` must relate to ``required``.
+        required: the threshold in force.
+        passed: whether the value relates to ``required`` as it must; with a ``bound``, whether that does.
+        would_pass_at: the ``--tolerance`` at which this check would just pass; ``None`` if no value would.
+        undecided: whether the value may be on either side of ``required``, so that the check has neither passed nor
+            failed.
+        bound: the one-sided 95 % bound of the value in the population that the items were drawn from, on the side on
+            which it would not pass; ``None`` if ``seen`` is not an estimate, or nothing bounds it.
+        more_items: how many more items like these would probably decide; ``None`` if ``undecided`` is false or that is
+            not known.
+        is_own: whether ``required`` was given by ``--tolerance``.
+        about: the layer, the published quality or the class that it is about; ``None`` if it is about all items.
+    """
+
+    name: str
+    seen: Optional[float]
+    relation: Relation
+    required: float
+    passed: bool
+    would_pass_at: Optional[float]
+    undecided: bool = False
+    bound: Optional[float] = None
+    more_items: Optional[int] = None
+    is_own: bool = False
+    about: Optional[Union[WorstLayer, PublishedQuality, ClassChange]] = None
+
+
+class ReasonKind(str, Enum):
+    """Why a verdict is not VALID."""
+
+    FAILED_CHECKS = "failed checks"
+    REFERENCE_NOT_FINITE = "reference not finite"
+    NOTHING_DETECTED = "nothing detected"
+    FAR_FROM_PUBLISHED = "far from the published quality"
+    FEW_CLUSTERS = "few clusters"
+    UNDECIDED_CHECKS = "undecided checks"
+    FEW_ITEMS = "few items"
+    UNKNOWN_ROUNDING = "unknown rounding"
+    RANDOM_WEIGHTS = "random weights"
+    BUILT_IN_DATA = "built-in data"
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """Why a verdict is not VALID; the checks have the rest.
+
+    Attributes:
+        kind: why.
+        required: what a judgement requires: clusters, items, or the score from which a detection counts.
+        more_items: how many more items like these would probably decide; ``None`` if that is not known.
+    """
+
+    kind: ReasonKind
+    required: Union[int, float, None] = None
+    more_items: Optional[int] = None
+
+
+class MetricChange(msgspec.Struct, frozen=True):
+    """How a metric changed from fp32 to the setting under test, over the same items; its values are from 0 to 1.
+
+    Attributes:
+        metric: name of the metric, as in ``Validity.metric``.
+        reference: the metric in fp32 (1 for an agreement). tested: of the setting under test.
+        low: lower end of the 95 % interval of tested minus reference. high: its upper end.
+        detectable_loss: the smallest loss that this data set would have shown; smaller ones cannot be seen.
+        items: number of items that are compared.
+        worse: items that scored lower under test; ``None`` if the metric is no mean over items.
+        better: items that scored higher, likewise.
+        p_value: of McNemar's exact test, two-sided; ``None`` unless the items are independent and right or wrong.
+        allowed_loss: the largest loss within the threshold; ``None`` if there is no threshold for this metric.
+        possible_loss: the largest loss that the items do not rule out, at a one-sided confidence of 95 %.
+    """
+
+    metric: str
+    reference: float
+    tested: float
+    low: float
+    high: float
+    detectable_loss: float
+    possible_loss: float
+    items: int
+    worse: Optional[int] = None
+    better: Optional[int] = None
+    p_value: Optional[float] = None
+    allowed_loss: Optional[float] = None
+
+    @property
+    def change(self) -> float:
+        """Tested minus reference: a loss is negative."""
+        return self.tested - self.reference
+
+
+class ClassLosses(msgspec.Struct, frozen=True):
+    """What the classes of a data set lost.
+
+    Attributes:
+        worst: the classes with the largest losses, largest first.
+        classes: number of all classes. tested: of those that have at least ``fewest`` items.
+        limit: the loss, from 0 to 1, beyond which a class is broken.
+        significance: the p-value below which it is.
+    """
+
+    worst: tuple[ClassChange, ...]
+    classes: int
+    tested: int
+    fewest: int
+    limit: float
+    significance: float
+
+
+class TableColumn(msgspec.Struct, frozen=True):
+    """A column: its heading, one cell for each row, and whether these are numbers."""
+
+    title: str
+    cells: tuple[str, ...]
+    is_number: bool = False
+
+
 class Table(msgspec.Struct, frozen=True):
-    """A table of text.
+    """A table of a task that a workload brings with it, in its own words.
 
     Attributes:
         title: printed above the table.
-        columns: their headings.
-        rows: one cell per column in each row.
+        columns: all of the same length.
         note: printed below the table; may be empty.
     """
 
     title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[TableColumn, ...]
     note: str = ""
 
 
@@ -185,19 +264,22 @@ class Validity(msgspec.Struct, frozen=True):
         tested: the metric of the setting under test.
         verdict: the verdict on the predictions.
         exit_code: 0 valid (or numerical agreement only), 1 not valid, 2 inconclusive or could not be judged.
-        scope: what was judged on, as text: "32 crops of 1 photograph: agreement only".
-        reason: why the verdict is not VALID; empty if it is.
+        item: what is counted: ``picture``, ``crop``, ``question``. items: their number.
+        cluster: what was drawn independently: ``picture``, ``passage``. clusters: their number.
+        labelled: whether the right answers are known, so that quality can be judged and not agreement only.
+        small: whether the built-in data set was used.
+        reason: why the verdict is not VALID; ``None`` if it is.
         checks: every value that was compared with a threshold.
-        tables: what is printed, as text.
+        changes: how each metric changed, with its interval; empty with random weights.
+        classes: what the classes lost; ``None`` if there are none, or with random weights.
+        shown: some of the items.
+        layers: what ``--explain`` shows; ``None`` without it.
+        tables: those of a task that a workload brings with it.
         counts: number of pictures, crops, photographs, questions ….
         figures: every figure by name, from 0 to 1 for accuracies; figures that are not finite are left out.
         notes: how unusual inputs were read.
         reference_name: what tables call the reference.
         tested_name: what tables call the setting under test.
-        small: whether the built-in data set was used.
-        changes: how each metric changed, with its interval; empty with random weights.
-        classes: the classes with the largest losses, largest first.
-        resolution: what the data set can show, in a sentence; empty if nothing can be said.
     """
 
     workload: str
@@ -207,16 +289,26 @@ class Validity(msgspec.Struct, frozen=True):
     tested: Optional[float]
     verdict: ValidityVerdict
     exit_code: int
-    scope: str
-    reason: str
+    item: str
+    items: int
+    cluster: str
+    clusters: int
+    labelled: bool = True
+    small: bool = False
+    reason: Optional[Reason] = None
     checks: tuple[Check, ...] = ()
+    changes: tuple[MetricChange, ...] = ()
+    classes: Optional[ClassLosses] = None
+    shown: Optional[Shown] = None
+    layers: Optional[ExplainedLayers] = None
     tables: tuple[Table, ...] = ()
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     figures: dict[str, float] = msgspec.field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[PictureNote, ...] = ()
     reference_name: str = "fp32"
     tested_name: str = "tested"
-    small: bool = False
-    changes: tuple[MetricChange, ...] = ()
-    classes: tuple[ClassChange, ...] = ()
-    resolution: str = ""
+
+    @property
+    def deciding_change(self) -> Optional[MetricChange]:
+        """How the metric that decides changed, if that is known."""
+        return next((each for each in self.changes if each.metric == self.metric), None)

@@ -9,10 +9,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Optional
 
 from modelzoo.records.codec import encode_json
-from modelzoo.records.exhibits import CsvRows, Exhibit
-from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnswer
-from modelzoo.records.validity import Check, MetricChange
-from modelzoo.validity import answers_tables as tables
+from modelzoo.records.exhibits import CsvRows, Exhibit, ShownAnswers
+from modelzoo.records.partial import AnsweredQuestion, PartialResult, PictureNote, ScoredAnswer
+from modelzoo.records.validity import Check, MetricChange, Reason, ReasonKind
 from modelzoo.validity import squad
 from modelzoo.validity.agreement import fraction, rounding_step
 from modelzoo.validity.bounds import Extreme, draw, sums_by_cluster, typical_size
@@ -35,6 +34,12 @@ PROBE_ITEMS = 4
 """Windows whose layers are compared."""
 CSV_CHUNK = 1000
 """Questions per exhibit of the CSV file."""
+CSV_COLUMNS = (
+    *("id", "question", "fp32", "fp32_probability", "fp32_f1"),
+    *("tested", "tested_probability", "tested_f1", "margin"),
+)
+SHOWN = 40
+"""Questions that are shown; the CSV file holds all of them."""
 
 
 class AnswersTask:
@@ -153,25 +158,20 @@ class AnswersTask:
     def running_metric(self, sums: Sequence[float], count: int) -> str:
         return "F1 " + " | ".join(f"{100 * each / count:.1f}" for each in sums)
 
-    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[str]) -> PartialResult:
+    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
         answered = tuple(each for each in results if isinstance(each, AnsweredQuestion))
         return PartialResult(self.name, answered=answered, notes=tuple(notes))
 
     def exhibits(self, result: PartialResult) -> Iterator[Exhibit]:
         for chunk in batches(result.answered, CSV_CHUNK):
-            yield Exhibit("answers.csv", csv=CsvRows(tables.CSV_COLUMNS, tables.csv_rows(chunk)))
+            yield Exhibit("answers.csv", csv=CsvRows(CSV_COLUMNS, csv_rows(chunk)))
 
     def findings(self, result: PartialResult) -> Findings:
         questions = result.answered
         values = figures(questions)
-        scope = f"{len(questions)} questions"
         passages = [self.items[q.index].context for q in questions]
         count = len(set(passages))
-        if self.context.request.data is None:
-            scope = (
-                f"{len(questions)} questions on {count} {'passage' if count == 1 else 'passages'} written for the suite"
-            )
-        problem = "" if all(q.reference.finite for q in questions) else "the fp32 reference itself gives NaN or Inf"
+        is_finite = all(q.reference.finite for q in questions)
         classes = class_changes(class_items(questions, passages), class_limit(self.context.request.tolerance))
         return Findings(
             metric="f1",
@@ -180,11 +180,10 @@ class AnswersTask:
             checks=[*self._checks(values, questions, passages), *class_checks(classes, self.context.request.tolerance)],
             in_common=any(q.agreement_f1 > 0 for q in questions),
             nonfinite=sum(not q.tested.finite for q in questions),
-            reference_problem=problem,
-            scope=scope,
+            reference_problem=None if is_finite else Reason(ReasonKind.REFERENCE_NOT_FINITE),
             counts={"questions": len(questions), "passages": count},
             figures=values,
-            tables=(tables.answers_table(questions, self.context), tables.summary_table(values, self.context)),
+            shown=ShownAnswers(tuple(sorted(questions, key=lambda q: q.same)[:SHOWN])),
             changes=changes(questions, passages),
             classes=classes,
             clusters=count,
@@ -265,3 +264,16 @@ def figures(questions: Sequence[AnsweredQuestion]) -> dict[str, float]:
         if values:
             found[f"{name}_mean"], found[f"{name}_max"] = sum(values) / len(values), max(values)
     return found
+
+
+def csv_rows(questions: Sequence[AnsweredQuestion]) -> tuple[tuple[str, ...], ...]:
+    """Both answers to each question with their scores, one row per question."""
+    rows = []
+    for q in questions:
+        cells = [
+            cell
+            for answer in (q.reference, q.tested)
+            for cell in (answer.text, f"{answer.probability:.4f}", f"{answer.f1:.4f}")
+        ]
+        rows.append((q.id, q.question, *cells, "nan" if q.margin is None else f"{q.margin:.4f}"))
+    return tuple(rows)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Optional
 
 from modelzoo.frozen import replace
-from modelzoo.records.validity import Check, ClassChange, Table
+from modelzoo.records.validity import Check, ClassChange, ClassLosses
 from modelzoo.stats import holm
 from modelzoo.validity.paired import binomial_tail, lower_bound
-from modelzoo.validity.protocol import TaskContext
 from modelzoo.validity.thresholds import LIMITS, check_value
 
 SIGNIFICANCE = 0.01
@@ -86,44 +86,13 @@ def class_checks(changes: Sequence[ClassChange], tolerance: Mapping[str, float])
         return []
     losses = [certain_loss(each, SIGNIFICANCE / len(tested)) for each in tested]
     worst = max(range(len(tested)), key=losses.__getitem__)
-    check = check_value("class_loss", losses[worst], tolerance)
-    scope = f"99 % confidence over {len(tested)} classes of {FEWEST_ITEMS} items or more"
-    if not losses[worst]:
-        return [replace(check, source=f"{check.source}; {scope}")]
-    found = tested[worst]
-    return [
-        replace(
-            check,
-            title=f"certain loss of the class {found.name}",
-            source=f"{check.source}; {scope}; its {found.items} items lost {100 * found.loss:.1f} %",
-        )
-    ]
+    return [check_value("class_loss", losses[worst], tolerance, tested[worst] if losses[worst] else None)]
 
 
-def class_tables(changes: Sequence[ClassChange], items: str, context: TaskContext) -> tuple[Table, ...]:
-    """The classes that lost most; no table if none lost anything.
-
-    Args:
-        items: what is counted, in the plural.
-    """
-    lost = [each for each in changes if each.loss > 0][:SHOWN]
-    if not lost:
-        return ()
-    rows = tuple(
-        (
-            each.name,
-            str(each.items),
-            f"{100 * each.reference:.1f}",
-            f"{100 * each.tested:.1f}",
-            f"{-100 * each.loss:+.1f}",
-            "–" if each.p_value is None else f"{each.p_value:.2g}",
-            "BROKEN" if each.broken else "",
-        )
-        for each in lost
-    )
+def class_losses(changes: Sequence[ClassChange], limit: float) -> Optional[ClassLosses]:
+    """What the classes lost, and the limit beyond which each is broken; ``None`` if there are none."""
+    if not changes:
+        return None
+    lost = [each for each in changes if each.loss > 0]
     tested = sum(each.p_value is not None for each in changes)
-    limit = 100 * class_limit(context.request.tolerance)
-    note = f"{len(lost)} of {len(changes)} classes; p: of a loss over {limit:.3g} points, corrected for the {tested} "
-    note += f"classes of {FEWEST_ITEMS} {items} or more; below {SIGNIFICANCE} the class is broken"
-    columns = ("class", items, context.reference_name, context.tested_name, "change, points", "p", "")
-    return (Table("Losses by class", columns, rows, note),)
+    return ClassLosses(tuple(lost[:SHOWN]), len(changes), tested, FEWEST_ITEMS, limit, SIGNIFICANCE)

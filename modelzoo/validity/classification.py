@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
-from modelzoo.records.exhibits import CsvRows, Exhibit
-from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses
-from modelzoo.records.validity import Check, ClassChange, MetricChange
-from modelzoo.validity import classification_tables as tables
+from modelzoo.records.exhibits import CsvRows, Exhibit, ShownClasses
+from modelzoo.records.partial import ClassifiedPicture, PartialResult, PictureNote, TopClasses
+from modelzoo.records.validity import Check, ClassChange, MetricChange, Reason, ReasonKind
 from modelzoo.validity import imagenet, picture_sets
 from modelzoo.validity.agreement import accuracy, compare_logits, fraction, top5_overlap
 from modelzoo.validity.bounds import Extreme, draw
@@ -35,6 +34,10 @@ MOST_KL = 2.0
 """Nats from which on Pinsker's inequality says nothing more: no probability is off by more than 100 %."""
 CSV_CHUNK = 1000
 """Pictures per exhibit of the CSV file."""
+CSV_COLUMNS = ("picture", "label", "rank", "fp32", "fp32_probability", "tested", "tested_probability")
+FIRST_SHOWN = 10
+"""Pictures whose five classes are shown; the CSV file holds all of them."""
+CHANGED_SHOWN = 20
 
 
 class ClassificationTask:
@@ -104,14 +107,14 @@ class ClassificationTask:
             return " | ".join(f"{100 * each / count:.1f}" for each in correct) + " % top-1"
         return f"{100 * agreed / count:.1f} % agreement"
 
-    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[str]) -> PartialResult:
+    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
         classified = tuple(each for each in results if isinstance(each, ClassifiedPicture))
         return PartialResult(self.name, classified=classified, notes=tuple(notes))
 
     def exhibits(self, result: PartialResult) -> Iterator[Exhibit]:
         for chunk in batches(result.classified, CSV_CHUNK):
-            rows = tables.csv_rows(chunk, self.class_names)
-            yield Exhibit("top5.csv", csv=CsvRows(tables.CSV_COLUMNS, rows))
+            rows = csv_rows(chunk, self.class_names)
+            yield Exhibit("top5.csv", csv=CsvRows(CSV_COLUMNS, rows))
 
     def findings(self, result: PartialResult) -> Findings:
         pictures, context = result.classified, self.context
@@ -119,9 +122,9 @@ class ClassificationTask:
         metric, reference, tested = "top1_agreement", 1.0, values["top1_agreement"]
         if self._is_labelled:
             metric, reference, tested = "top1", values["top1_reference"], values["top1_tested"]
-        scope, counts = self._scope(len(pictures))
+        is_builtin = context.request.data is None
         classes = self._classes(pictures)
-        problem = "" if all(p.reference.finite for p in pictures) else "the fp32 reference itself gives NaN or Inf"
+        is_finite = all(p.reference.finite for p in pictures)
         return Findings(
             metric=metric,
             reference=reference,
@@ -129,18 +132,14 @@ class ClassificationTask:
             checks=[*self._checks(values, pictures), *class_checks(classes, context.request.tolerance)],
             in_common=any(set(p.reference.classes) & set(p.tested.classes) for p in pictures),
             nonfinite=sum(not p.tested.finite for p in pictures),
-            reference_problem=problem,
-            scope=scope,
-            counts=counts,
+            reference_problem=None if is_finite else Reason(ReasonKind.REFERENCE_NOT_FINITE),
+            counts={"crops": len(pictures), "photographs": 1} if is_builtin else {"pictures": len(pictures)},
             figures=values,
-            tables=(
-                tables.top5_table(pictures, self.class_names, context),
-                tables.summary_table(values, self._is_labelled, context),
-                *tables.changed_tables(pictures, self.class_names),
-            ),
+            shown=shown(pictures, self.class_names),
             changes=changes(pictures, self._is_labelled),
             classes=classes,
             clusters=len(pictures),
+            labelled=self._is_labelled,
         )
 
     def _classes(self, pictures: Sequence[ClassifiedPicture]) -> list[ClassChange]:
@@ -172,12 +171,6 @@ class ClassificationTask:
     @property
     def _is_labelled(self) -> bool:
         return self.items[0].label is not None
-
-    def _scope(self, count: int) -> tuple[str, dict[str, int]]:
-        if self.context.request.data is None:
-            return f"{count} crops of 1 photograph: agreement only", {"crops": count, "photographs": 1}
-        kind = "labelled pictures" if self._is_labelled else "pictures without known classes: agreement only"
-        return f"{count} {kind}", {"pictures": count}
 
     def _checks(self, values: dict[str, float], pictures: Sequence[ClassifiedPicture]) -> list[Check]:
         request = self.context.request
@@ -255,3 +248,26 @@ def figures(pictures: Sequence[ClassifiedPicture], labelled: bool) -> dict[str, 
             found[f"top1_{name}"] = accuracy(labels, predicted, 1)
             found[f"top5_{name}"] = accuracy(labels, predicted, 5)
     return found
+
+
+def shown(pictures: Sequence[ClassifiedPicture], names: Sequence[str]) -> ShownClasses:
+    """The first pictures, and those whose first class changed."""
+    first = tuple(pictures[:FIRST_SHOWN])
+    flips = sorted((p for p in pictures if p.finite and not p.agrees), key=lambda p: -p.margin)
+    changed = tuple(flips[:CHANGED_SHOWN])
+    used = {index for p in (*first, *changed) for index in (*p.reference.classes, *p.tested.classes)}
+    used |= {p.label for p in (*first, *changed) if p.label is not None}
+    indices = tuple(sorted(used))
+    return ShownClasses(first, changed, indices, tuple(names[index] for index in indices))
+
+
+def csv_rows(pictures: Sequence[ClassifiedPicture], names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The five classes of each picture, one row per rank."""
+    rows = []
+    for p in pictures:
+        label = "" if p.label is None else names[p.label]
+        ranked = zip(p.reference.classes, p.reference.probabilities, p.tested.classes, p.tested.probabilities)
+        for rank, (first, first_probability, second, second_probability) in enumerate(ranked, start=1):
+            values = (names[first], f"{first_probability:.6f}", names[second], f"{second_probability:.6f}")
+            rows.append((p.name, label, str(rank), *values))
+    return tuple(rows)

@@ -7,10 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
 from modelzoo.files import file_sha256
-from modelzoo.records.exhibits import DetectionPicture, Exhibit
-from modelzoo.records.partial import CocoDetections, DetectedPicture, Matches, PartialResult
-from modelzoo.records.validity import Check, ClassChange, Table
-from modelzoo.validity import coco, detection_figures, detection_tables, matching, picture_sets
+from modelzoo.records.exhibits import DetectionPicture, Exhibit, ShownObjects
+from modelzoo.records.partial import (
+    LONGEST_WITH_MASKS,
+    CocoDetections,
+    DetectedPicture,
+    Matches,
+    PartialResult,
+    PictureNote,
+)
+from modelzoo.records.validity import Check, ClassChange, Reason, ReasonKind
+from modelzoo.validity import coco, detection_figures, matching, picture_sets
 from modelzoo.validity import detection_outputs as outputs
 from modelzoo.validity.classes import class_changes, class_checks, class_limit
 from modelzoo.validity.matching import Detections
@@ -28,9 +35,8 @@ CROPS = 8
 SMALLEST_CROP = 0.6
 PROBE_ITEMS, PROBE_ITEMS_WITH_MASKS = 4, 2
 """Pictures whose layers are compared; fewer with masks, because those models take seconds per picture."""
-LONGEST_WITH_MASKS = 1333
-"""Pixels of the longer side to which pictures are reduced for models with masks. torchvision's detectors reduce
-them to that as well, and 100 masks of a camera's picture would take gigabytes."""
+SHOWN = 12
+"""Pictures, and changed objects, that are shown."""
 AP_DEVIATION = 1 / 3
 """Standard deviation of AP between pictures, for the margin around the published AP."""
 
@@ -146,7 +152,7 @@ class DetectionTask:
         common, total = sums
         return f"{100 * common / max(total, 1):.1f} % of the objects in common"
 
-    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[str]) -> PartialResult:
+    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
         detected = tuple(each for each in results if isinstance(each, DetectedPicture))
         return PartialResult(self.name, detected=detected, notes=tuple(notes))
 
@@ -164,7 +170,8 @@ class DetectionTask:
         metric, reference, tested = "detection_agreement", 1.0, values["detection_agreement"]
         if self._annotations is not None:
             metric, reference, tested = "box_ap", values["box_ap_reference"], values["box_ap_tested"]
-        scope, counts = self._scope(len(pictures))
+        builtin = {"crops": len(pictures), "photographs": 1}
+        counts = builtin if context.request.data is None else {"pictures": len(pictures)}
         classes, tolerance = self._classes(pictures), context.request.tolerance
         return Findings(
             metric=metric,
@@ -176,31 +183,28 @@ class DetectionTask:
             in_common=values["matched"] > 0,
             nonfinite=sum(not p.tested_finite for p in pictures),
             reference_problem=self._reference_problem(pictures),
-            scope=scope,
             counts={**counts, "objects": sum(p.matches.total for p in pictures)},
             figures=values,
-            tables=(
-                detection_tables.pictures_table(pictures, context),
-                *detection_tables.changes_tables(pictures, self.class_names),
-                *self._category_tables(average_precisions),
-                detection_tables.summary_table(values, context),
-            ),
+            shown=self._shown(pictures, average_precisions),
             changes=() if random else detection_figures.changes(pictures, average_precisions),
             classes=classes,
             clusters=len(pictures),
+            labelled=self._annotations is not None,
         )
 
-    def _category_tables(self, evaluated: Sequence[detection_figures.AveragePrecisions]) -> list[Table]:
-        if self._annotations is None:
-            return []
-        names = {category: self.class_names[label] for label, category in self._annotations.category_of.items()}
-        return [
-            table
-            for each in evaluated
-            for table in detection_tables.category_tables(
-                detection_figures.category_aps(each), names, each.shape, self.context
-            )
-        ]
+    def _shown(
+        self, pictures: Sequence[DetectedPicture], evaluated: Sequence[detection_figures.AveragePrecisions]
+    ) -> ShownObjects:
+        names = {} if self._annotations is None else self._annotations.category_of
+        categories = {category: self.class_names[label] for label, category in names.items()}
+        worst = (detection_figures.category_losses(each, categories) for each in evaluated)
+        changes = [each for picture in pictures for each in detection_figures.changed(picture, self.class_names)]
+        return ShownObjects(
+            tuple(map(detection_figures.objects, pictures[:SHOWN])),
+            tuple(changes[:SHOWN]),
+            len(changes),
+            tuple(each for each in worst if each.fell),
+        )
 
     def _classes(self, pictures: Sequence[DetectedPicture]) -> list[ClassChange]:
         """The changes by class; none for crops of one photograph, which are no independent items."""
@@ -209,19 +213,13 @@ class DetectionTask:
         items = detection_figures.class_items(pictures, self.class_names)
         return class_changes(items, class_limit(self.context.request.tolerance))
 
-    def _scope(self, count: int) -> tuple[str, dict[str, int]]:
-        if self.context.request.data is None:
-            return f"{count} crops of 1 photograph: agreement only", {"crops": count, "photographs": 1}
-        annotated = self._annotations is not None
-        return f"{count} pictures" + ("" if annotated else " without annotations: agreement only"), {"pictures": count}
-
-    def _reference_problem(self, pictures: Sequence[DetectedPicture]) -> str:
+    def _reference_problem(self, pictures: Sequence[DetectedPicture]) -> Optional[Reason]:
         if not all(p.reference_finite for p in pictures):
-            return "the fp32 reference itself gives NaN or Inf"
+            return Reason(ReasonKind.REFERENCE_NOT_FINITE)
         detected = sum(len(p.matches.pairs) + len(p.matches.lost) for p in pictures)
         if not detected and not self.context.request.weights_are_random:
-            return f"the fp32 reference itself detects nothing with a score of {self._declaration.shown} or more"
-        return ""
+            return Reason(ReasonKind.NOTHING_DETECTED, self._declaration.shown)
+        return None
 
     def _checks(
         self,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from modelzoo.frozen import replace
+from modelzoo.records.exhibits import CategoryAp, CategoryLosses, ChangedObject, PictureObjects
 from modelzoo.records.partial import DetectedPicture
 from modelzoo.records.validity import Check, MetricChange
 from modelzoo.validity import average_precision as ap
@@ -17,6 +18,8 @@ from modelzoo.validity.classes import ClassItem
 from modelzoo.validity.coco import Annotations
 from modelzoo.validity.sampled import check_median, check_ratio, check_shares, check_shift
 from modelzoo.validity.thresholds import check_value
+
+SHOWN_CATEGORIES = 12
 
 
 @dataclass(frozen=True)
@@ -57,16 +60,6 @@ class AveragePrecisions:
         return Drawn(
             change, 1.0, numerators, found.observed, (1 - found.observed) / size, *extremes, self.reference.pictures
         )
-
-
-@dataclass(frozen=True)
-class CategoryAp:
-    """AP of both models in one category of the annotation file, and the number of its objects."""
-
-    category: int
-    objects: int
-    reference: float
-    tested: float
 
 
 def average_precisions(
@@ -120,8 +113,8 @@ def figures(pictures: Sequence[DetectedPicture], evaluated: Sequence[AveragePrec
     return found
 
 
-def category_aps(evaluated: AveragePrecisions) -> list[CategoryAp]:
-    """AP of both models by category, largest loss first."""
+def category_losses(evaluated: AveragePrecisions, names: Mapping[int, str]) -> CategoryLosses:
+    """The categories whose AP fell most; ``names`` are those of the annotation file."""
     import numpy as np
 
     every = np.ones((1, evaluated.reference.pictures))
@@ -131,11 +124,50 @@ def category_aps(evaluated: AveragePrecisions) -> list[CategoryAp]:
 
     found = [
         CategoryAp(
-            category, int(each.objects.sum()), value(evaluated.reference, category), value(evaluated.tested, category)
+            names.get(category, f"category {category}"),
+            int(each.objects.sum()),
+            value(evaluated.reference, category),
+            value(evaluated.tested, category),
         )
         for category, each in evaluated.reference.categories.items()
     ]
-    return sorted(found, key=lambda each: each.tested - each.reference)
+    fell = sorted(
+        (each for each in found if each.tested < each.reference), key=lambda each: each.tested - each.reference
+    )
+    rose = sum(each.tested > each.reference for each in found)
+    return CategoryLosses(evaluated.shape, tuple(fell[:SHOWN_CATEGORIES]), len(found), len(fell), rose)
+
+
+def objects(picture: DetectedPicture) -> PictureObjects:
+    """How many objects both models found in a picture."""
+    pairs, lost, new = picture.matches.pairs, picture.matches.lost, picture.matches.new
+    return PictureObjects(
+        name=picture.name,
+        reference_boxes=picture.reference_boxes,
+        tested_boxes=picture.tested_boxes,
+        common=len(pairs),
+        lost=len(lost),
+        new=len(new),
+        moved=sum(pair.moved for pair in pairs),
+        worst_iou=min((pair.iou for pair in pairs), default=None),
+        score_change=max((abs(pair.score_change) for pair in pairs), default=None),
+    )
+
+
+def changed(picture: DetectedPicture, names: Mapping[int, str]) -> Iterator[ChangedObject]:
+    """The objects that were lost, those that are new, and those that moved; ``names`` are those of the labels."""
+    for lost in picture.matches.lost:
+        yield ChangedObject(picture.name, _class_name(lost.label, names), reference_score=lost.score)
+    for new in picture.matches.new:
+        yield ChangedObject(picture.name, _class_name(new.label, names), tested_score=new.score)
+    for pair in picture.matches.pairs:
+        if pair.moved:
+            label = _class_name(pair.label, names)
+            yield ChangedObject(picture.name, label, pair.reference_score, pair.tested_score, pair.iou)
+
+
+def _class_name(label: int, names: Mapping[int, str]) -> str:
+    return names.get(label, f"class {label}")
 
 
 def changes(pictures: Sequence[DetectedPicture], evaluated: Sequence[AveragePrecisions]) -> list[MetricChange]:
@@ -191,4 +223,4 @@ def class_items(pictures: Sequence[DetectedPicture], names: Mapping[int, str]) -
         for unmatched in (*p.matches.lost, *p.matches.new):
             objects.setdefault(unmatched.label, []).append(0.0)
         for label, shared in objects.items():
-            yield ClassItem(names.get(label, f"class {label}"), 1.0, sum(shared) / len(shared))
+            yield ClassItem(_class_name(label, names), 1.0, sum(shared) / len(shared))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
-from modelzoo.records.exhibits import CsvRows, Exhibit, LayerErrorPlot
+from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
 from modelzoo.records.partial import LayerError
-from modelzoo.records.validity import Table, ValidityRequest
 from modelzoo.validity.layer_outputs import OUTPUT, is_observable
 from modelzoo.validity.predictor import Predictor
 from modelzoo.validity.prefetch import padded
@@ -16,7 +15,7 @@ from modelzoo.validity.rounding import layer_errors
 from modelzoo.validity.thresholds import LIMITS
 
 CLOSEST = 5
-"""Layers in the table if none is suspect."""
+"""Layers that are shown if none is suspect."""
 
 
 def compare_layers(task: JudgingTask, reference: Predictor, tested: Predictor) -> tuple[LayerError, ...]:
@@ -53,36 +52,13 @@ def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) 
     return None
 
 
-def tables(layers: Sequence[LayerError], request: ValidityRequest) -> tuple[Table, ...]:
-    """The table of ``--explain``, if that was given."""
-    return (layer_table(layers, request.tolerance),) if request.explain else ()
-
-
-def layer_table(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Table:
+def explained(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> ExplainedLayers:
     """The layers around the first suspect, or those with the largest errors if none is suspect."""
-    if not layers:
-        note = "the layers of a traced or compiled model cannot be observed; try --mode eager"
-        return Table("Error by layer", ("layer",), (), note)
     suspect = first_suspect(layers, tolerance)
     if suspect is None:
-        chosen = sorted(layers, key=lambda layer: -(layer.ratio or 0.0))[:CLOSEST]
-        note = f"no layer's error is beyond what rounding explains; the {CLOSEST} closest to it"
-    else:
-        chosen = list(layers[max(0, suspect - 2) : suspect + 4])
-        culprit = layers[suspect]
-        note = f"first layer whose error is beyond what rounding explains: {culprit.name} ({culprit.kind})"
-    rows = tuple(
-        (
-            ("→ " if suspect is not None and layer is layers[suspect] else "") + layer.name,
-            layer.kind,
-            _number(layer.error, ".2e"),
-            "–" if layer.baseline is None else f"{layer.baseline:.2e}",
-            _number(layer.ratio, ".2f"),
-            "nan %" if layer.scale is None else f"{100 * layer.scale:+.2f} %",
-        )
-        for layer in chosen
-    )
-    return Table("Error by layer", ("layer", "kind", "error", "rounding explains", "ratio", "scale"), rows, note)
+        return ExplainedLayers(tuple(sorted(layers, key=lambda layer: -(layer.ratio or 0.0))[:CLOSEST]))
+    start = max(0, suspect - 2)
+    return ExplainedLayers(tuple(layers[start : suspect + 4]), suspect - start)
 
 
 def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exhibit]:

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.partial import PartialResult
+from modelzoo.records.partial import PartialResult, PictureNote
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import explain, verdict
 from modelzoo.validity.predictor import Predictor
@@ -111,7 +111,7 @@ def compare(
     """
     chosen = range(len(task.items)) if indices is None else indices
     results: list[ItemResult] = []
-    notes: set[str] = set()
+    notes: set[PictureNote] = set()
     sums: list[float] = []
     with large_pictures_allowed():
         layers = explain.compare_layers(task, reference, tested) if 0 in chosen else ()

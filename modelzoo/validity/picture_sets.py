@@ -12,6 +12,7 @@ from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import PictureSource
+from modelzoo.records.partial import PictureNote
 from modelzoo.workload.images import Picture, read_picture
 from modelzoo.workload.inputs import photograph, photograph_crops
 
@@ -79,7 +80,7 @@ def read(source: PictureSource) -> Picture:
         image = ImageOps.mirror(image)
     if source.longest is not None and max(image.size) > source.longest:
         image.thumbnail((source.longest, source.longest))
-        notes = (*notes, f"reduced to {source.longest} pixels, as the model does")
+        notes = (*notes, PictureNote.REDUCED)
     return Picture(picture.name, image, size, notes)
 
 

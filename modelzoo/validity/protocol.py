@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Optional, Protocol, Union
 
-from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, DetectedPicture, PartialResult
-from modelzoo.records.validity import Check, ClassChange, MetricChange, Table, ValidityRequest
+from modelzoo.records.exhibits import Exhibit, Shown
+from modelzoo.records.partial import (
+    AnsweredQuestion,
+    ClassifiedPicture,
+    DetectedPicture,
+    PartialResult,
+    PictureNote,
+)
+from modelzoo.records.validity import Check, ClassChange, MetricChange, Reason, Table, ValidityRequest
 
 Progress = Callable[[int, int, str], None]
 """Called with (items done, number of items, the metric so far as text)."""
@@ -46,7 +52,7 @@ class PreparedItem:
     """
 
     rows: Sequence[Any]
-    notes: tuple[str, ...] = ()
+    notes: tuple[PictureNote, ...] = ()
     source: Any = None
 
 
@@ -73,11 +79,14 @@ class Findings:
         checks: the task's own checks, of which the items are a sample; not used with random weights.
         in_common: whether the two models' predictions have anything in common.
         nonfinite: number of items for which the tested output holds NaN or Inf.
-        reference_problem: why the reference itself cannot serve as one; empty if it can.
-        scope: what was judged on, as text. counts: the same as numbers.
+        reference_problem: why the reference itself cannot serve as one; ``None`` if it can.
+        counts: number of items, and of what else was counted.
+        clusters: number of independent groups of items, from which the checks infer. cluster_name: what one is called.
+        labelled: whether the right answers are known.
+        shown: some of the items, for people.
         changes: how each metric changed; ``metric`` is one of them if its change is known.
         classes: how each class changed, the one with the largest certain loss first.
-        clusters: number of independent groups of items, from which the checks infer. cluster_name: what one is called.
+        tables: of a task that a workload brings with it, in its own words.
     """
 
     metric: str
@@ -86,15 +95,16 @@ class Findings:
     checks: Sequence[Check]
     in_common: bool
     nonfinite: int
-    reference_problem: str
-    scope: str
+    reference_problem: Optional[Reason]
     counts: Mapping[str, int]
     figures: Mapping[str, float]
-    tables: Sequence[Table] = ()
+    clusters: int
+    cluster_name: str = "picture"
+    labelled: bool = True
+    shown: Optional[Shown] = None
     changes: Sequence[MetricChange] = ()
     classes: Sequence[ClassChange] = ()
-    clusters: int = 0
-    cluster_name: str = "picture"
+    tables: Sequence[Table] = ()
 
 
 class JudgingTask(Protocol):
@@ -158,7 +168,7 @@ class JudgingTask(Protocol):
     def running_metric(self, sums: Sequence[float], count: int) -> str:
         """The metric so far as text, from the sums of ``ItemComparison.running`` over ``count`` items."""
 
-    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[str]) -> PartialResult:
+    def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
         """The results as one record."""
 
     def exhibits(self, result: PartialResult) -> Iterator[Exhibit]:

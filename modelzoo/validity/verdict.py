@@ -8,42 +8,48 @@ from typing import Optional
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError, PartialResult
-from modelzoo.records.validity import Check, MetricChange, Relation, Validity, ValidityRequest, ValidityVerdict
+from modelzoo.records.validity import (
+    Check,
+    PublishedQuality,
+    Reason,
+    ReasonKind,
+    Relation,
+    Validity,
+    ValidityRequest,
+    ValidityVerdict,
+    WorstLayer,
+)
 from modelzoo.validity import explain
-from modelzoo.validity.changes import change_tables, resolution, unseen_losses, with_allowed_losses
-from modelzoo.validity.classes import SHOWN, class_tables
+from modelzoo.validity.changes import with_allowed_losses
+from modelzoo.validity.classes import class_limit, class_losses
 from modelzoo.validity.protocol import Findings, JudgingTask
 from modelzoo.validity.sampled import MINIMUM_CLUSTERS, more_items, on_few_clusters
-from modelzoo.validity.thresholds import SAME_DIRECTION, check_value
+from modelzoo.validity.thresholds import check_value
 
 MINIMUM_ITEMS = 2
 """Items that any pass requires: one picture is never enough."""
-NO_BASELINE = "nothing says what rounding explains"
 
 
 def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Validity:
     """Complete the checks, decide, and put everything into one record."""
     context, request = task.context, task.context.request
     count = len(result.classified) + len(result.detected) + len(result.answered)
-    checks = [finite_check(findings.nonfinite, count, result.layers)]
+    checks = [finite_check(findings.nonfinite, result.layers)]
     metric, reference, tested = findings.metric, findings.reference, findings.tested
     numeric_only = request.weights_are_random or request.data is None
-    items = "crops" if "crops" in findings.counts else f"{task.item_name}s"
     if request.weights_are_random:
         checks.append(tensor_check(result.layers, request.tolerance))
         metric, reference, tested = "tensor_error", None, checks[-1].seen
     else:
         checks += [common_check(findings.in_common), *sampled_checks(findings, count, numeric_only=numeric_only)]
         checks += layer_checks(result.layers, request.tolerance, numeric_only=numeric_only)
-    # With random weights there is no quality that could change.
-    changes = () if request.weights_are_random else with_allowed_losses(findings.changes, checks)
-    classes = () if request.weights_are_random else findings.classes
-    main = next((each for each in changes if each.metric == metric), None)
     if numeric_only:
-        found = decide_numbers(checks, count, items, findings.reference_problem, main)
+        decision = decide_numbers(checks, count, findings.reference_problem, random_weights=request.weights_are_random)
     else:
-        found = decide(checks, findings, items)
-    verdict, exit_code, reason = found
+        decision = decide(checks, findings)
+    verdict, exit_code, reason = decision
+    # With random weights there is no quality that could change.
+    judged = not request.weights_are_random
     return Validity(
         workload=context.workload,
         task=task.name,
@@ -52,39 +58,38 @@ def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Va
         tested=tested,
         verdict=verdict,
         exit_code=exit_code,
-        scope=findings.scope,
+        item="crop" if "crops" in findings.counts else task.item_name,
+        items=count,
+        cluster=findings.cluster_name,
+        clusters=findings.clusters,
+        labelled=findings.labelled,
+        small=request.data is None,
         reason=reason,
         checks=tuple(checks),
-        tables=(
-            *findings.tables,
-            *class_tables(classes, items, context),
-            *change_tables(changes, items, context),
-            *explain.tables(result.layers, request),
-        ),
+        changes=with_allowed_losses(findings.changes, checks) if judged else (),
+        classes=class_losses(findings.classes, class_limit(request.tolerance)) if judged else None,
+        shown=findings.shown,
+        layers=explain.explained(result.layers, request.tolerance) if request.explain else None,
+        tables=tuple(findings.tables),
         counts=dict(findings.counts),
         figures={name: value for name, value in findings.figures.items() if math.isfinite(value)},
         notes=result.notes,
         reference_name=context.reference_name,
         tested_name=context.tested_name,
-        small=request.data is None,
-        changes=changes,
-        classes=tuple(each for each in classes if each.loss > 0)[:SHOWN],
-        resolution=resolution(main, items) if main is not None else "",
     )
 
 
-def finite_check(nonfinite: int, total: int, layers: Sequence[LayerError]) -> Check:
+def finite_check(nonfinite: int, layers: Sequence[LayerError]) -> Check:
     """No output under test, and no layer's, may hold NaN or Inf; there is no tolerance for it."""
-    first = next((layer.name for layer in layers if not layer.finite), "")
-    count = max(nonfinite, int(bool(first)))
-    source = f"of {total}; never passes" + (f"; first in {first}" if first else "")
-    return Check("finite", "outputs with NaN or Inf", float(count), Relation.AT_MOST, 0.0, source, not count, None)
+    first = next((layer.name for layer in layers if not layer.finite), None)
+    count = max(nonfinite, int(first is not None))
+    about = None if first is None else WorstLayer(first)
+    return Check("finite", float(count), Relation.AT_MOST, 0.0, not count, None, about=about)
 
 
 def common_check(in_common: bool) -> Check:
     """The two models must have something in common; there is no tolerance for it."""
-    source = "nothing in common never passes"
-    return Check("in_common", "outputs in common", float(in_common), Relation.AT_LEAST, 1.0, source, in_common, None)
+    return Check("in_common", float(in_common), Relation.AT_LEAST, 1.0, in_common, None)
 
 
 def sampled_checks(findings: Findings, items: int, *, numeric_only: bool) -> list[Check]:
@@ -111,8 +116,7 @@ def layer_checks(layers: Sequence[LayerError], tolerance: Mapping[str, float], *
     if not layers:
         return [drift] if numeric_only else []
     largest = max(layers, key=lambda layer: layer.excess_scale)
-    scale = f"{SAME_DIRECTION}; seen in {largest.name}"
-    return [check_value("layer_scale", largest.excess_scale, tolerance, source=scale), drift]
+    return [check_value("layer_scale", largest.excess_scale, tolerance, WorstLayer(largest.name)), drift]
 
 
 def tensor_check(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Check:
@@ -123,16 +127,14 @@ def tensor_check(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -
 def _drift_check(name: str, layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Check:
     """Check the largest error; undecided without layers, or if it passes and the baseline of some layer is unknown."""
     known = [layer for layer in layers if layer.baseline is not None or layer.error is None]
-    unknown = next((layer.name for layer in layers if layer.baseline is None), "")
-    where = f"{NO_BASELINE} in {unknown}" if unknown else f"no output was compared, so {NO_BASELINE}"
+    unknown = WorstLayer(next((layer.name for layer in layers if layer.baseline is None), None))
     if not known:
-        return replace(check_value(name, None, tolerance, source=where), undecided=True)
+        return replace(check_value(name, None, tolerance, unknown), undecided=True)
     worst = max(known, key=lambda layer: math.inf if layer.ratio is None else layer.ratio)
-    explained = "nothing" if worst.baseline is None else f"an error of {worst.baseline:.2g}"
-    found = check_value(name, worst.ratio, tolerance, source=f"rounding explains {explained}; seen in {worst.name}")
-    if found.passed and unknown:
-        return replace(found, passed=False, undecided=True, source=where)
-    return found
+    check = check_value(name, worst.ratio, tolerance, WorstLayer(worst.name, worst.baseline))
+    if check.passed and unknown.name is not None:
+        return replace(check, passed=False, undecided=True, about=unknown)
+    return check
 
 
 def published_check(
@@ -149,93 +151,59 @@ def published_check(
     if not published or request.own_weights or request.weights_are_random or not clusters:
         return []
     margin = 3 * deviation / math.sqrt(clusters) + 1 / clusters
-    source = f"published {100 * published:.2f}, here {100 * seen:.2f}; sample of {clusters}: margin {100 * margin:.1f}"
-    return [check_value("published", (published - seen) / margin, request.tolerance, source=source)]
+    about = PublishedQuality(published, seen, margin, clusters)
+    return [check_value("published", (published - seen) / margin, request.tolerance, about)]
 
 
-Decision = tuple[ValidityVerdict, int, str]
+Decision = tuple[ValidityVerdict, int, Optional[Reason]]
 """Verdict, exit code, reason."""
 
 
-def decide(checks: Sequence[Check], findings: Findings, items: str) -> Decision:
+def decide(checks: Sequence[Check], findings: Findings) -> Decision:
     """Decide about predictions on the user's data.
 
     A failed check of the tested model gives NOT VALID. VALID requires that all have passed; if some are undecided, the
     verdict is INCONCLUSIVE. A reference that is itself broken (NaN, nothing detected, far from the published quality)
     gives CANNOT JUDGE.
-
-    Args:
-        items: what is counted, in the plural.
     """
     faulty = _fault(checks, findings.reference_problem)
     if faulty is not None:
         return faulty
     undecided = [check for check in checks if check.undecided]
     if not undecided:
-        return ValidityVerdict.VALID, 0, ""
-    needed = more_items(undecided)
-    needs = "" if needed is None else f"; about {_two_digits(needed):,} more {items} would decide"
+        return ValidityVerdict.VALID, 0, None
+    reason = Reason(ReasonKind.UNDECIDED_CHECKS, more_items=more_items(undecided))
     if findings.clusters < MINIMUM_CLUSTERS:
-        few = f"{findings.clusters} {findings.cluster_name}{'' if findings.clusters == 1 else 's'}"
-        reason = f"{few} of the {MINIMUM_CLUSTERS} that a verdict requires"
-        return ValidityVerdict.INCONCLUSIVE, 2, reason + needs
-    reason = "; ".join(f"{_failure(check)}, and may be {_number(check.bound)}" for check in undecided)
-    return ValidityVerdict.INCONCLUSIVE, 2, reason + needs
+        reason = replace(reason, kind=ReasonKind.FEW_CLUSTERS, required=MINIMUM_CLUSTERS)
+    return ValidityVerdict.INCONCLUSIVE, 2, reason
 
 
 def decide_numbers(
-    checks: Sequence[Check], count: int, items: str, reference_problem: str, main: Optional[MetricChange]
+    checks: Sequence[Check], count: int, reference_problem: Optional[Reason], *, random_weights: bool
 ) -> Decision:
     """Decide about numbers alone: with random weights, or on the built-in inputs.
 
     What rounding does not explain is a fault, whatever the weights and inputs. If nothing says what rounding explains,
     the verdict is INCONCLUSIVE.
-
-    Args:
-        items: what is counted, in the plural.
-        main: the change of the metric that would decide; ``None`` with random weights.
     """
     faulty = _fault(checks, reference_problem)
     if faulty is not None:
         return faulty
     if count < MINIMUM_ITEMS:
-        return ValidityVerdict.INCONCLUSIVE, 2, f"one of the {items} is never enough: give at least {MINIMUM_ITEMS}"
-    numeric = [check for check in checks if check.undecided and check.name in ("layer_drift", "tensor_error")]
-    if numeric:
-        return ValidityVerdict.INCONCLUSIVE, 2, f"{numeric[0].title}: {numeric[0].source}"
-    if main is None:
-        reason = "random weights: numbers agree, predictions mean nothing"
-    elif main.possible_loss is None:
-        reason = "accuracy not judged"
-    else:
-        reason = f"accuracy not judged: {unseen_losses(main, items)}"
-    return ValidityVerdict.NUMERIC_ONLY, 0, reason
+        return ValidityVerdict.INCONCLUSIVE, 2, Reason(ReasonKind.FEW_ITEMS, MINIMUM_ITEMS)
+    if any(check.undecided and check.name in ("layer_drift", "tensor_error") for check in checks):
+        return ValidityVerdict.INCONCLUSIVE, 2, Reason(ReasonKind.UNKNOWN_ROUNDING)
+    kind = ReasonKind.RANDOM_WEIGHTS if random_weights else ReasonKind.BUILT_IN_DATA
+    return ValidityVerdict.NUMERIC_ONLY, 0, Reason(kind)
 
 
-def _fault(checks: Sequence[Check], reference_problem: str) -> Optional[Decision]:
+def _fault(checks: Sequence[Check], reference_problem: Optional[Reason]) -> Optional[Decision]:
     """The verdict if a check has failed or the reference is broken."""
-    failed = [check for check in checks if not check.passed and not check.undecided]
-    names = {check.name for check in failed}
-    reason = "; ".join(_failure(check) for check in failed)
-    if "finite" in names:
-        return ValidityVerdict.NOT_VALID, 1, reason
-    if reference_problem:
+    failed = {check.name for check in checks if not check.passed and not check.undecided}
+    if "finite" in failed:
+        return ValidityVerdict.NOT_VALID, 1, Reason(ReasonKind.FAILED_CHECKS)
+    if reference_problem is not None:
         return ValidityVerdict.CANNOT_JUDGE, 2, reference_problem
-    if "published" in names:
-        reason = f"fp32 itself is far from the published quality: a broken set-up; {reason}"
-        return ValidityVerdict.CANNOT_JUDGE, 2, reason
-    return (ValidityVerdict.NOT_VALID, 1, reason) if failed else None
-
-
-def _two_digits(count: int) -> int:
-    """``count`` rounded up to two significant digits."""
-    unit = int(10 ** max(0, len(str(count)) - 2))
-    return -(-count // unit) * unit
-
-
-def _failure(check: Check) -> str:
-    return f"{check.title} is {_number(check.seen)}, required {check.relation.value} {check.required:.4g}"
-
-
-def _number(value: Optional[float]) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    if "published" in failed:
+        return ValidityVerdict.CANNOT_JUDGE, 2, Reason(ReasonKind.FAR_FROM_PUBLISHED)
+    return (ValidityVerdict.NOT_VALID, 1, Reason(ReasonKind.FAILED_CHECKS)) if failed else None

@@ -10,7 +10,8 @@ from modelzoo.formatting import seconds, significant
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import proof
 from modelzoo.views.accelerators import accelerator_lines
-from modelzoo.views.results_table import interval, validity_detail, validity_text
+from modelzoo.views.judgement import validity_detail, validity_text
+from modelzoo.views.results_table import interval
 from modelzoo.views.speed import outlook_text, reason
 
 

@@ -16,7 +16,8 @@ from modelzoo.stats import SpeedVerdict
 from modelzoo.views.accelerators import LAUNCH_HINT
 from modelzoo.views.conditions import NAMED_SETTINGS, merged
 from modelzoo.views.differences import by_workload, short_names
-from modelzoo.views.results_table import interval, timed_unit, validity_text
+from modelzoo.views.judgement import validity_text
+from modelzoo.views.results_table import interval, timed_unit
 from modelzoo.views.speed import effort, outlook_text, reason
 
 _DIFFERS = {

@@ -11,9 +11,8 @@ from typing import Callable
 
 from modelzoo import formatting, stats
 from modelzoo.document import Column, Table, Text, Tone
-from modelzoo.formatting import MISSING, significant
+from modelzoo.formatting import MISSING
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.run import ValidityEntry
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import SpeedVerdict
@@ -130,26 +129,6 @@ def _corrected(rows: Sequence[SummaryRow]) -> Text | None:
 
 
 # Cells
-
-
-def validity_text(judged: ValidityEntry) -> str:
-    """``VALID: top-1 0.76 | 0.75``: the verdict, and the metric of the reference and of the setting."""
-    if judged.report is None:
-        return judged.verdict.value
-    found = judged.report.validity
-    values = " | ".join(significant(value) for value in (found.reference, found.tested) if value is not None)
-    return f"{found.verdict.value}: {found.metric} {values}" if values else found.verdict.value
-
-
-def validity_detail(judged: ValidityEntry) -> str:
-    """The reason and the scope of a judgement, and where the reference ran if that was not the CPU."""
-    if judged.report is None:
-        return judged.error or ""
-    found, reference, where = judged.report.validity, judged.report.reference, ""
-    setting = reference.setting if reference is not None else None
-    if setting is not None and setting.device != "cpu":
-        where = f"reference: {setting.label} on {setting.device}" + (", TF32 off" if "cuda" in setting.device else "")
-    return "; ".join(filter(None, (found.reason, found.scope, where)))
 
 
 def timed_unit(row: SummaryRow) -> str:

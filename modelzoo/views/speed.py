@@ -25,6 +25,7 @@ from modelzoo.results.comparable import Different, OtherWork
 from modelzoo.results.speed import Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outlook, SpeedVerdict, Verdict
 from modelzoo.views import proof
+from modelzoo.views.judgement import reason_text
 
 
 def reason(speed: Speed) -> str:
@@ -86,7 +87,7 @@ def _of_side(found: Refusal) -> str:
     if isinstance(fact, (Canary, Evidence)):
         return f"{side} is {proof.not_fp32(fact)}"
     if isinstance(fact, Validity):
-        return f"the predictions of {side} are NOT VALID: {fact.reason}"
+        return f"the predictions of {side} are NOT VALID: {reason_text(fact)}"
     return {
         Obstacle.EMULATOR: f"{side} ran under the emulator {fact}",
         Obstacle.OUTPUTS: f"on {side}, {fact}",

@@ -18,6 +18,7 @@ from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import SpeedVerdict
 from modelzoo.views import proof
+from modelzoo.views.judgement import reason_text
 from modelzoo.views.results_table import interval, ratio
 from modelzoo.views.run import conditions
 from modelzoo.views.speed import reason
@@ -173,7 +174,7 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
 def _judgement(result: Result, exclusion: Exclusion) -> str:
     entry = result.judged().get(exclusion.group)
     validity = entry.report.validity if entry is not None and entry.report is not None else None
-    reason = validity.reason if validity is not None else entry.error if entry is not None else None
+    reason = reason_text(validity) if validity is not None else entry.error if entry is not None else None
     if exclusion.kind is ExclusionKind.NOT_VALID:
         return reason or "its predictions are not valid"
     return f"{reason or ValidityVerdict.CANNOT_JUDGE}{_UNJUDGED}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.errors import InputError
+from modelzoo.records.partial import PictureNote
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -44,13 +45,13 @@ class Picture:
         name: what results call it.
         image: the picture, in mode RGB.
         size: (width, height) of the picture in its file, which ``image`` may be smaller than.
-        notes: conversions that were necessary, as text.
+        notes: conversions that were necessary.
     """
 
     name: str
     image: Image
     size: tuple[int, int]
-    notes: tuple[str, ...] = ()
+    notes: tuple[PictureNote, ...] = ()
 
 
 @contextlib.contextmanager
@@ -103,14 +104,14 @@ def _decode(image: Image, path: Path, name: str, upright: bool) -> Picture:
 
     size = image.size
     _check_size(path, size, image.format)
-    notes = []
+    notes: list[PictureNote] = []
     if getattr(image, "n_frames", 1) > 1 and getattr(image, "is_animated", False):
-        notes.append("animated: the first frame was taken")
+        notes.append(PictureNote.FIRST_FRAME)
     is_large = size[0] * size[1] > LARGE_PIXELS
     with _one_large_at_a_time if is_large else contextlib.nullcontext():
         if is_large:
             image.draft("RGB", _reduced(size))
-            notes.append("large: decoded at reduced size")
+            notes.append(PictureNote.LARGE)
         rgb = _as_rgb(image, path, notes)
         if is_large:
             rgb.thumbnail((REDUCED_SIDE, REDUCED_SIDE))
@@ -138,7 +139,7 @@ def _reduced(size: tuple[int, int]) -> tuple[int, int]:
     return max(1, round(size[0] * factor)), max(1, round(size[1] * factor))
 
 
-def _as_rgb(image: Image, path: Path, notes: list[str]) -> Image:
+def _as_rgb(image: Image, path: Path, notes: list[PictureNote]) -> Image:
     """Convert the first frame, and add to ``notes`` what was necessary."""
     if image.mode == "F":
         raise InputError(f"{path} holds floating-point pixels, whose range is unknown; save it with 8 or 16 bits")
@@ -147,11 +148,11 @@ def _as_rgb(image: Image, path: Path, notes: list[str]) -> Image:
         from PIL.Image import fromarray
 
         # Pillow's convert() would clip 16-bit values to white.
-        notes.append("16-bit: scaled to 8 bits")
+        notes.append(PictureNote.TO_8_BITS)
         values = np.asarray(image).astype("int64").clip(0, 65535)
         return fromarray((values >> 8).astype("uint8")).convert("RGB")
     if image.mode == "CMYK":
-        notes.append("CMYK: converted to RGB")
+        notes.append(PictureNote.FROM_CMYK)
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     return image.convert("RGB")

@@ -17,9 +17,10 @@ from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result, ValidityEntry, ValidityReport
-from modelzoo.records.validity import Validity, ValidityVerdict
+from modelzoo.records.validity import Reason, ReasonKind, Validity, ValidityVerdict
 from modelzoo.records.workload import Count
 from modelzoo.setting import Setting
+from modelzoo.validity.thresholds import check_value
 from modelzoo.views.compare import refusal
 
 NAMES = ("old", "new")
@@ -182,13 +183,17 @@ def test_predictions_that_are_not_valid_are_refused(verdict: ValidityVerdict, ex
     result = session()
     report = result.runs[0].report
     assert report is not None
-    judged = Validity("toy", "classification", "top1", 1.0, 0.5, verdict, 1, "10 pictures", "top1 fell by 50 %")
+    judged = Validity(
+        *("toy", "classification", "top1", 1.0, 0.5, verdict, 1, "picture", 10, "picture", 10),
+        reason=Reason(ReasonKind.FAILED_CHECKS),
+        checks=(check_value("accuracy", 0.5, {}),),
+    )
     entry = ValidityEntry(
         "toy", 0, FP32, 1, ValidityReport(judged, report.setting, report.weights, tested=_side_report())
     )
     refused = found(session(), replace(result, validity=(entry,)))
     assert obstacles(refused) == expected
-    assert all("NOT VALID: top1 fell by 50 %" in refusal(each) for each in refused)
+    assert all("NOT VALID: task metric ÷ fp32's is 0.5, required >= 0.99" in refusal(each) for each in refused)
 
 
 def _side_report() -> Any:

@@ -11,7 +11,7 @@ from modelzoo.errors import UsageError
 from modelzoo.measure import calls
 from modelzoo.measure.request import Request
 from modelzoo.records.run import Asked, Result, RunReport, now
-from modelzoo.records.validity import ValidityRequest, ValidityVerdict
+from modelzoo.records.validity import Reason, ReasonKind, ValidityRequest, ValidityVerdict, WorstLayer
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
@@ -64,7 +64,8 @@ def test_its_predictions_are_judged(workload: Workload) -> None:
     request = Request(workload, (bf16,), SHORT)
     report = calls.validate(request, ValidityRequest(), lambda event: None, lambda exhibit: None)
     assert report.validity.verdict is ValidityVerdict.INCONCLUSIVE
-    assert "nothing says what rounding explains in (output)" in report.validity.reason
+    assert report.validity.reason == Reason(ReasonKind.UNKNOWN_ROUNDING)
+    assert [each.about for each in report.validity.checks if each.undecided][-1] == WorstLayer("(output)")
     assert report.validity.metric == "top1_agreement"
     assert report.reference is not None
     assert (report.tested.evidence_problem, report.reference.evidence_problem) == (REASON, REASON)

@@ -22,7 +22,7 @@ from modelzoo.results.summary import RowWarning, SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, SpeedVerdict, Verdict
 from modelzoo.views.details import ceiling_text
-from modelzoo.views.results_table import validity_detail, validity_text
+from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.run import objections
 
 BF16 = Setting("bf16")

@@ -11,7 +11,9 @@ import pytest
 from validity import toys
 
 from modelzoo.frozen import replace
+from modelzoo.records.exhibits import ShownAnswers
 from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnswer
+from modelzoo.records.validity import ClassChange, Reason, ReasonKind
 from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest, bind, conclude, judge
 from modelzoo.validity.squad import question_kind
 
@@ -52,7 +54,7 @@ def test_a_loss_of_two_per_cent_on_30_questions_is_inconclusive(run: Callable[..
     """bf16 changes one answer in ten of MiniLM's: neither the limit of 1 % nor a loss beyond it is certain."""
     judged = run(data=str(reader.data), limit=30)
     assert (judged.verdict, judged.exit_code) == ("INCONCLUSIVE", 2)
-    assert "more questions would decide" in judged.reason
+    assert judged.reason is not None and judged.reason.more_items
     check = next(check for check in judged.checks if check.name == "accuracy")
     assert check.undecided
     assert check.bound is not None and check.bound < 0.95
@@ -66,22 +68,26 @@ def test_passages_are_drawn_and_not_questions(run: Callable[..., Validity], read
     path.write_text(json.dumps(stored))
     judged = run(data=str(path))
     assert (judged.counts["passages"], judged.verdict) == (3, "INCONCLUSIVE")
-    assert judged.reason.startswith("3 passages of the 20 that a verdict requires; about ")
+    assert judged.reason is not None
+    assert (judged.reason.kind, judged.reason.required) == (ReasonKind.FEW_CLUSTERS, 20)
+    assert (judged.cluster, judged.clusters) == ("passage", 3)
+    assert judged.reason.more_items
 
 
 def test_the_builtin_questions(run: Callable[..., Validity], recorder: Any) -> None:
-    """A sample of them: numbers only, nearly all answered correctly, and the scope says how small the set is."""
+    """A sample of them: numbers only, nearly all answered correctly."""
     judged = run(limit=12)
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
     assert judged.reference is not None
     assert judged.reference > 0.7
     assert judged.small
-    assert judged.scope.startswith("12 questions on ")
+    assert (judged.items, judged.item) == (12, "question")
     assert len(recorder.rows("answers.csv")) == 12
-    assert {"Answers", "Over the set", "What this set can show"} <= {table.title for table in judged.tables}
+    assert isinstance(judged.shown, ShownAnswers)
+    assert len(judged.shown.questions) == 12
     assert [(each.metric, each.items) for each in judged.changes] == [("f1", 12), ("em", 12)]
-    assert "points would not show on these 12 questions" in judged.resolution
-    assert judged.reason.startswith("accuracy not judged: losses up to ")
+    assert judged.deciding_change == judged.changes[0]
+    assert judged.reason == Reason(ReasonKind.BUILT_IN_DATA)
 
 
 def test_one_question_is_never_a_pass(run: Callable[..., Validity]) -> None:
@@ -98,7 +104,7 @@ def test_an_off_by_one_span_is_not_valid(run: Callable[..., Validity], reader: A
 
     judged = run(shifted, limit=10)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-    assert "what rounding explains" in judged.reason
+    assert "layer_drift" in toys.failed(judged)
 
 
 @pytest.mark.parametrize("fault", [0.95, 1.05, float("nan")])
@@ -117,7 +123,7 @@ def test_a_faulty_layer_is_not_valid(run: Callable[..., Validity], reader: Any, 
 
     judged = run(call, faulty, limit=4)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-    assert ("NaN" in judged.reason) is (fault != fault)
+    assert ("finite" in toys.failed(judged)) is (fault != fault)
 
 
 def test_long_contexts_and_questions_without_an_answer(
@@ -179,5 +185,8 @@ def test_an_unchanged_f1_does_not_hide_a_kind_of_question_that_is_broken(tmp_pat
     judged = conclude(bound, PartialResult("answers", answered=tuple(answered)))
     assert judged.reference == judged.tested == 0.75
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-    assert "certain loss of the class who is" in judged.reason
-    assert [(each.name, each.items) for each in judged.classes if each.broken] == [("who", 24)]
+    (lost,) = (each.about for each in judged.checks if each.name in toys.failed(judged))
+    assert isinstance(lost, ClassChange)
+    assert lost.name == "who"
+    assert judged.classes is not None
+    assert [(each.name, each.items) for each in judged.classes.worst if each.broken] == [("who", 24)]

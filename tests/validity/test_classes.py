@@ -6,7 +6,6 @@ from statistics import fmean
 
 import pytest
 
-from modelzoo.validity import TaskContext, ValidityRequest
 from modelzoo.validity.classes import (
     SHOWN,
     SIGNIFICANCE,
@@ -14,11 +13,9 @@ from modelzoo.validity.classes import (
     certain_loss,
     class_changes,
     class_checks,
-    class_tables,
+    class_losses,
     lost_items,
 )
-
-CONTEXT = TaskContext("toy", ValidityRequest(), tested_name="bf16")
 
 
 def items(name: str, count: int, right: int, kept: int) -> list[ClassItem]:
@@ -41,10 +38,10 @@ def test_an_unchanged_mean_does_not_hide_a_broken_class() -> None:
     assert changes[0].name == "broken"
     (check,) = class_checks(changes, {})
     assert not check.passed
-    assert check.title == "certain loss of the class broken"
+    assert check.about == changes[0]
+    assert (changes[0].items, round(changes[0].loss, 3)) == (20, 0.95)
     assert check.seen is not None
     assert 0.5 < check.seen < 0.95
-    assert "20 classes of 5 items or more; its 20 items lost 95.0 %" in check.source
 
 
 def test_the_tolerance_is_the_loss_that_a_class_may_have() -> None:
@@ -102,17 +99,17 @@ def test_gains_are_no_losses_and_fractions_count_as_nothing() -> None:
         ("better", 0, 0.0),
     ]
     (check,) = class_checks(changes, {})
-    assert (check.seen, check.passed, check.title) == (0.0, True, "certain loss of the worst class")
+    assert (check.seen, check.passed, check.about) == (0.0, True, None)
 
 
-def test_the_table_shows_the_worst_classes_first() -> None:
-    """Broken ones are marked; classes that lost nothing are left out, and so is a table without losses."""
-    (table,) = class_tables(class_changes(unchanged_mean(), 0.1), "pictures", CONTEXT)
-    assert table.columns == ("class", "pictures", "fp32", "bf16", "change, points", "p", "")
-    assert len(table.rows) == 1
-    assert table.rows[0][:5] == ("broken", "20", "95.0", "0.0", "-95.0")
-    assert table.rows[0][6] == "BROKEN"
-    assert table.note.startswith("1 of 20 classes; p: of a loss over 10 points")
-    assert class_tables(class_changes(items("a", 9, 5, 5), 0.1), "pictures", CONTEXT) == ()
-    many = [item for number in range(30) for item in items(str(number), 10, 5, 4)]
-    assert len(class_tables(class_changes(many, 0.1), "pictures", CONTEXT)[0].rows) == SHOWN
+def test_the_worst_classes_are_kept() -> None:
+    """Those that lost nothing are left out."""
+    losses = class_losses(class_changes(unchanged_mean(), 0.1), 0.1)
+    assert losses is not None
+    assert [each.name for each in losses.worst] == ["broken"]
+    assert (losses.classes, losses.tested, losses.limit) == (20, 20, 0.1)
+    none = class_losses(class_changes(items("a", 9, 5, 5), 0.1), 0.1)
+    assert none is not None and none.worst == ()
+    assert class_losses([], 0.1) is None
+    many = class_losses(class_changes([item for n in range(30) for item in items(str(n), 10, 5, 4)], 0.1), 0.1)
+    assert many is not None and len(many.worst) == SHOWN

@@ -12,9 +12,10 @@ from validity import toys
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
+from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses
+from modelzoo.records.validity import Reason, ReasonKind
 from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest, bind, conclude, judge
-from modelzoo.validity.changes import interval_text
 
 
 @pytest.fixture
@@ -37,39 +38,43 @@ def test_the_whole_sample_set(run: Callable[..., Validity], classifier: Any) -> 
     assert judged.reference == pytest.approx(0.90, abs=0.02)
     assert judged.figures["top1_agreement"] >= 0.98
     assert (judged.verdict, judged.exit_code, judged.metric) == ("INCONCLUSIVE", 2, "top1")
-    assert "more pictures would decide" in judged.reason
+    assert judged.reason is not None
+    assert (judged.reason.kind, judged.reason.required) == (ReasonKind.UNDECIDED_CHECKS, None)
+    assert judged.reason.more_items
     tolerant = run(data=str(classifier.data), tolerance={"accuracy": 0.9, "kl": 0.1})
     assert (tolerant.verdict, tolerant.exit_code) == ("VALID", 0)
 
 
 def test_a_sample_of_labelled_pictures(run: Callable[..., Validity], classifier: Any, recorder: Any) -> None:
-    """24 pictures: INCONCLUSIVE, all of them in the CSV, tables by name."""
+    """24 pictures: INCONCLUSIVE, all of them in the CSV, the first ones with their classes."""
     judged = run(data=str(classifier.data), limit=24, seed=1)
     assert (judged.verdict, judged.exit_code, judged.counts) == ("INCONCLUSIVE", 2, {"pictures": 24})
     assert judged.reference is not None
     assert judged.reference > 0.7
     assert len(recorder.rows("top5.csv")) == 24 * 5
     assert judged == run(data=str(classifier.data), limit=24, seed=1)
-    assert {"Five most likely classes", "Over the set"} <= {table.title for table in judged.tables}
+    assert isinstance(judged.shown, ShownClasses)
+    assert [each.index for each in judged.shown.first] == list(range(10))
+    assert {i for each in judged.shown.first for i in each.tested.classes} <= set(judged.shown.indices)
     assert [each.metric for each in judged.changes] == ["top1", "top5"]
     assert (judged.changes[0].reference, judged.changes[0].tested) == (judged.reference, judged.tested)
     assert judged.changes[0].low < judged.changes[0].change < judged.changes[0].high
     assert judged.changes[0].p_value is not None
-    assert "points would not show on these 24 pictures" in judged.resolution
+    assert judged.deciding_change == judged.changes[0]
     assert "class_loss" in {check.name for check in judged.checks}
 
 
 def test_the_builtin_set_gives_agreement_only_and_says_so(run: Callable[..., Validity]) -> None:
-    """Without data: crops of one photograph, and the scope says how small that is."""
+    """Without data: crops of one photograph, which have no labels."""
     judged = run(limit=12)
     assert judged.exit_code == 0
     assert judged.small
-    assert judged.scope == "12 crops of 1 photograph: agreement only"
+    assert (judged.items, judged.item, judged.labelled) == (12, "crop", False)
     assert judged.metric == "top1_agreement"
     assert judged.verdict == "NUMERIC ONLY"
-    assert judged.reason.startswith("accuracy not judged: losses up to ")
-    assert judged.reason.endswith(" points would not show on these 12 crops")
-    assert judged.classes == ()
+    assert judged.reason == Reason(ReasonKind.BUILT_IN_DATA)
+    assert judged.deciding_change is not None
+    assert judged.classes is None
 
 
 def test_one_picture_is_never_a_pass(run: Callable[..., Validity], classifier: Any) -> None:
@@ -77,7 +82,8 @@ def test_one_picture_is_never_a_pass(run: Callable[..., Validity], classifier: A
     assert run(limit=1).exit_code == 2
     one = run(data=str(next(classifier.data.iterdir())))
     assert (one.verdict, one.exit_code) == ("INCONCLUSIVE", 2)
-    assert one.reason.startswith("1 picture of the 20 that a verdict requires")
+    assert one.reason is not None
+    assert (one.reason.kind, one.reason.required, one.clusters) == (ReasonKind.FEW_CLUSTERS, 20, 1)
 
 
 @pytest.mark.parametrize("factor", [0.95, 1.05])
@@ -103,7 +109,7 @@ def test_swapped_colours_are_not_valid(
     for tested in (swapped, replace(swapped, model=None)):
         judged = run(tested, data=str(classifier.data), limit=24)
         assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-        assert "KL" in judged.reason
+        assert "kl" in toys.failed(judged)
 
 
 def test_nan_is_not_valid_and_a_nan_reference_cannot_judge(
@@ -131,7 +137,7 @@ def test_nothing_in_common_is_not_valid(
 ) -> None:
     """Negated logits share no class with the reference's."""
     judged = run(predictor(classifier.model, "bf16", via=lambda x: -classifier.model(x)), limit=4)
-    assert "outputs in common is 0" in judged.reason
+    assert "in_common" in toys.failed(judged)
     assert judged.exit_code == 1
 
 
@@ -141,7 +147,8 @@ def test_a_reference_far_from_its_published_quality_cannot_judge(run: Callable[.
     shifted = replace(task, wnids=lambda: [*task.wnids()[7:], *task.wnids()[:7]])
     judged = run(task=shifted, data=str(classifier.data), limit=20)
     assert (judged.verdict, judged.exit_code) == ("CANNOT JUDGE", 2)
-    assert "published" in judged.reason
+    assert judged.reason == Reason(ReasonKind.FAR_FROM_PUBLISHED)
+    assert "published" in toys.failed(judged)
     assert run(task=shifted, data=str(classifier.data), limit=20, own_weights=True).verdict != "CANNOT JUDGE"
 
 
@@ -154,7 +161,8 @@ def test_random_weights_are_numeric_only(classifier: Any, predictor: Callable[..
     request = ValidityRequest(limit=4, weights_are_random=True)
     judged = judge("lite0", classifier.task, predictor(model), predictor(model, "bf16"), request)
     assert (judged.verdict, judged.exit_code, judged.metric) == ("NUMERIC ONLY", 0, "tensor_error")
-    assert (judged.changes, judged.classes, judged.resolution) == ((), (), "")
+    assert (judged.changes, judged.classes, judged.deciding_change) == ((), None, None)
+    assert judged.reason == Reason(ReasonKind.RANDOM_WEIGHTS)
     off = predictor(model, "bf16", via=lambda x: 1.2 * model(x))
     judged = judge("lite0", classifier.task, predictor(model), off, request)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
@@ -250,17 +258,18 @@ def test_an_unchanged_accuracy_does_not_hide_a_broken_class(tmp_path: Path) -> N
     judged = planted(tmp_path, lambda index: (index >= 40, 20 <= index < 120))
     assert judged.reference == judged.tested == 100 / 140
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-    assert judged.reason.startswith("certain loss of the class c6 is 0.")
-    assert (judged.classes[0].name, judged.classes[0].loss, judged.classes[0].broken) == ("c6", 1.0, True)
-    assert any(row[0] == "c6" and row[-1] == "BROKEN" for table in judged.tables for row in table.rows)
+    assert judged.classes is not None
+    worst = judged.classes.worst[0]
+    assert (worst.name, worst.loss, worst.broken) == ("c6", 1.0, True)
+    assert [each.about for each in judged.checks if each.name in toys.failed(judged)] == [worst]
 
 
 def test_pictures_without_labels_are_compared_by_the_class_that_fp32_sees(tmp_path: Path) -> None:
     """One class always flips."""
     judged = planted(tmp_path, lambda index: (True, index >= 20), labelled=False)
     assert judged.metric == "top1_agreement"
-    assert judged.classes[0].name == "c0"
-    assert judged.classes[0].broken
+    assert judged.classes is not None
+    assert (judged.classes.worst[0].name, judged.classes.worst[0].broken) == ("c0", True)
 
 
 def test_changes_in_both_directions_are_inconclusive_on_few_pictures(tmp_path: Path) -> None:
@@ -270,13 +279,15 @@ def test_changes_in_both_directions_are_inconclusive_on_few_pictures(tmp_path: P
     (top1, _) = judged.changes
     assert (top1.worse, top1.better, top1.p_value) == (7, 7, 1.0)
     assert top1.detectable_loss == pytest.approx(2.49 * (14 / 139) ** 0.5 / 140**0.5, rel=0.01)
-    assert top1.possible_loss is not None and 0.04 < top1.possible_loss < 0.08
-    assert judged.resolution == (
-        f"top-1 accuracy {interval_text(top1)}; losses up to {100 * top1.possible_loss:.1f} points would not show on "
-        "these 140 pictures"
-    )
-    assert judged.reason.startswith("task metric ÷ fp32's is 1, required >= 0.99, and may be 0.9")
-    assert judged.reason.endswith(" more pictures would decide")
+    assert 0.04 < top1.possible_loss < 0.08
+    assert judged.deciding_change == top1
+    assert judged.reason is not None
+    assert judged.reason.kind is ReasonKind.UNDECIDED_CHECKS
+    assert judged.reason.more_items
+    (accuracy,) = (each for each in judged.checks if each.name == "accuracy")
+    assert accuracy.undecided
+    assert accuracy.seen == 1
+    assert accuracy.bound is not None and 0.9 < accuracy.bound < 0.99
 
 
 def test_enough_pictures_are_valid(tmp_path: Path) -> None:
@@ -290,4 +301,5 @@ def test_a_certain_loss_is_not_valid(tmp_path: Path) -> None:
     """14 of 140 pictures, two of each class: no class is broken."""
     judged = planted(tmp_path, lambda index: (True, index % 20 < 18))
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-    assert judged.reason == "task metric ÷ fp32's is 0.9, required >= 0.99"
+    assert judged.reason == Reason(ReasonKind.FAILED_CHECKS)
+    assert toys.failed(judged) == ["accuracy"]

@@ -8,8 +8,11 @@ from typing import Any, Callable
 
 import pytest
 from PIL import Image
+from validity import toys
 
 from modelzoo.errors import InputError
+from modelzoo.records.partial import PictureNote
+from modelzoo.records.validity import ReasonKind
 from modelzoo.validity import Detection, Predictor, Validity, ValidityRequest, judge
 
 
@@ -36,20 +39,22 @@ def test_the_whole_sample_set(run: Callable[..., Validity], detector: Any) -> No
     assert judged.figures["box_ap50_reference"] == pytest.approx(0.507, abs=0.0015)
     assert judged.figures["box_ap50_tested"] == pytest.approx(0.507, abs=0.004)
     assert (judged.verdict, judged.metric, judged.counts["pictures"]) == ("INCONCLUSIVE", "box_ap", 79)
-    assert "more pictures would decide" in judged.reason
+    assert judged.reason is not None and judged.reason.more_items
 
 
 def test_a_sample_of_annotated_pictures(run: Callable[..., Validity], detector: Any, recorder: Any) -> None:
     """12 pictures: INCONCLUSIVE, with AP by size and pictures of two of them."""
     judged = run(data=str(detector.data / "instances_val2017.json"), limit=12, pictures=2)
     assert (judged.verdict, judged.exit_code) == ("INCONCLUSIVE", 2)
-    assert judged.reason.startswith("12 pictures of the 20 that a verdict requires; about ")
+    assert judged.reason is not None
+    assert (judged.reason.kind, judged.reason.required) == (ReasonKind.FEW_CLUSTERS, 20)
+    assert judged.reason.more_items
     assert 0.2 < judged.figures["box_ap_reference"] < 0.6
-    assert any("AP small" in row[0] for table in judged.tables for row in table.rows)
+    assert "box_ap_small_reference" in judged.figures
     assert [each.metric for each in judged.changes] == ["box_ap", "detection_agreement"]
     assert judged.changes[0].change == pytest.approx((judged.tested or 0) - (judged.reference or 0))
     assert judged.changes[0].low < judged.changes[0].change < judged.changes[0].high
-    assert "points would not show on these 12 pictures" in judged.resolution
+    assert judged.deciding_change == judged.changes[0]
     assert len(recorder.pictures) == 2
     drawn = recorder.pictures[0].detections
     assert Path(drawn.source.path).is_file()
@@ -60,7 +65,7 @@ def test_the_builtin_set_says_how_small_it_is(run: Callable[..., Validity]) -> N
     """Without data: 8 crops of one photograph."""
     judged = run()
     assert (judged.verdict, judged.exit_code) == ("NUMERIC ONLY", 0)
-    assert judged.scope == "8 crops of 1 photograph: agreement only"
+    assert (judged.items, judged.item, judged.labelled) == (8, "crop", False)
     assert judged.figures["matched"] >= 8
     assert run(limit=1).exit_code == 2
 
@@ -114,8 +119,8 @@ def test_planted_faults_are_not_valid(
 
     judged = run(predictor(detector.model, "bf16", via=call), data=str(detector.data), limit=24)
     assert (judged.verdict, judged.exit_code) == ("NOT VALID", 1)
-    expected = {"shift": "shift", "colours": "detections in common", "nan": "NaN", "nothing": "in common"}[fault]
-    assert expected in judged.reason
+    expected = {"shift": "box_bias", "colours": "detection_agreement", "nan": "finite", "nothing": "in_common"}
+    assert expected[fault] in toys.failed(judged)
 
 
 def test_a_reference_that_detects_nothing_cannot_judge(detector: Any, predictor: Callable[..., Predictor]) -> None:
@@ -201,5 +206,5 @@ def test_masks_reach_the_mask_ap(tmp_path: Path, recorder: Any, shift: float, co
     assert judged.figures["box_ap_reference"] == pytest.approx(1, abs=0.01)
     if code == 1:
         assert judged.figures["mask_ap_tested"] < 0.99
-    assert any("reduced" in note for note in judged.notes)
+    assert PictureNote.REDUCED in judged.notes
     assert [each.detections.tested.mask_size for each in recorder.pictures[:3]] == [(400, 400), (952, 1333), (300, 600)]

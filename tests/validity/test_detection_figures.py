@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from validity import toys
 
+from modelzoo.records.exhibits import ShownObjects
 from modelzoo.records.partial import DetectedPicture, MatchedPair, Matches, PartialResult, UnmatchedObject
+from modelzoo.records.validity import ClassChange
 from modelzoo.validity import bind, conclude, detection_figures
 from modelzoo.validity.judging import compare
 
@@ -60,10 +62,11 @@ def test_boxes_and_masks_have_an_ap_by_category(tmp_path: Path) -> None:
         assert change.reference == validity.figures[f"{change.metric}_reference"]
         assert change.tested == validity.figures[f"{change.metric}_tested"]
         assert change.low < change.change < change.high
-    by_category = [table for table in validity.tables if table.title.endswith("AP by category")]
-    assert [table.title for table in by_category] == ["Box AP by category", "Mask AP by category"]
-    assert {row[0] for table in by_category for row in table.rows} == {"square", "quadrangle"}
-    assert {row[1] for table in by_category for row in table.rows} == {"6"}
+    assert isinstance(validity.shown, ShownObjects)
+    losses = validity.shown.categories
+    assert [each.shape for each in losses] == ["box", "mask"]
+    assert {(each.name, each.objects) for loss in losses for each in loss.worst} == {("square", 6), ("quadrangle", 6)}
+    assert all((loss.categories, loss.fell, loss.rose) == (2, 2, 0) for loss in losses)
 
 
 def test_one_category_that_is_lost_is_not_valid_although_few_objects_change(tmp_path: Path) -> None:
@@ -77,4 +80,6 @@ def test_one_category_that_is_lost_is_not_valid_although_few_objects_change(tmp_
     validity = conclude(task, PartialResult("detection", detected=pictures))
     assert validity.figures["detection_agreement"] > 0.99
     assert (validity.verdict, validity.exit_code) == ("NOT VALID", 1)
-    assert validity.reason.startswith("certain loss of the class quadrangle is 0.")
+    (lost,) = (each.about for each in validity.checks if each.name in toys.failed(validity))
+    assert isinstance(lost, ClassChange)
+    assert lost.name == "quadrangle"

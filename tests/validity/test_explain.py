@@ -1,11 +1,11 @@
-"""``--explain``: the first suspect layer, the table, and what is handed over for writing."""
+"""``--explain``: the first suspect layer, its neighbours, and what is handed over for writing."""
 
 from __future__ import annotations
 
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.validity import TaskContext, ValidityRequest
-from modelzoo.validity.explain import exhibits, first_suspect, layer_table, tables
+from modelzoo.validity.explain import exhibits, explained, first_suspect
 
 GOOD = LayerError("a", "Conv2d", 0.004, 0.0, 0.001, 0.004, 0.0, True)
 LAYERS = (
@@ -26,18 +26,19 @@ def test_the_first_suspect_is_the_first_layer_beyond_a_limit() -> None:
     assert first_suspect([replace(GOOD, error=1.0, baseline=None)], {}) is None
 
 
-def test_the_table_names_the_first_suspect() -> None:
-    """With its neighbours; without a suspect it shows the layers with the largest errors; NaN is shown."""
-    table = layer_table(LAYERS, {})
-    assert "c (Conv2d)" in table.note
-    assert [row[0] for row in table.rows] == ["a", "b", "→ c", "d"]
-    assert table.rows[3][2:] == ("nan", "4.00e-03", "nan", "nan %")
-    assert [row[0] for row in layer_table(LAYERS[:2], {}).rows] == ["b", "a"]
-    assert "cannot be observed" in layer_table((), {}).note
+def test_the_first_suspect_is_shown_with_its_neighbours() -> None:
+    """Without a suspect, the layers with the largest errors."""
+    found = explained(LAYERS, {})
+    assert ([each.name for each in found.layers], found.suspect) == (["a", "b", "c", "d"], 2)
+    found = explained((GOOD, *LAYERS), {})
+    assert ([each.name for each in found.layers], found.suspect) == (["a", "b", "c", "d"], 2)
+    found = explained(LAYERS[:2], {})
+    assert ([each.name for each in found.layers], found.suspect) == (["b", "a"], None)
+    assert explained((), {}).layers == ()
 
 
-def test_exhibits_and_table_only_on_request() -> None:
-    """``--explain`` gives a table, a CSV with every layer and a plot; without it there is nothing."""
+def test_exhibits_only_on_request() -> None:
+    """``--explain`` gives a CSV with every layer and a plot; without it there is nothing."""
     context = TaskContext("toy", ValidityRequest(explain=True, tolerance={"layer_drift": 2.0}), tested_name="bf16")
     listing, plot = exhibits(LAYERS, context)
     assert listing.csv is not None
@@ -45,8 +46,6 @@ def test_exhibits_and_table_only_on_request() -> None:
     assert listing.csv.rows[3] == ("d", "Conv2d", "nan", "0.004", "nan", "False")
     assert plot.layer_errors is not None
     assert (plot.layer_errors.limit, plot.layer_errors.first_suspect) == (2.0, 1)
-    assert len(tables(LAYERS, context.request)) == 1
     silent = replace(context, request=ValidityRequest())
     assert list(exhibits(LAYERS, silent)) == []
-    assert tables(LAYERS, silent.request) == ()
     assert list(exhibits((), context)) == []

@@ -36,7 +36,7 @@ def test_shards_merge_into_the_result_of_one_pass(kind: str, tmp_path: Path) -> 
     assert validity == conclude(task, whole) == judge("toy", declaration, reference, tested, request)
     assert len(validity.figures) > 5
     assert validity.changes
-    assert validity.resolution
+    assert validity.deciding_change
     assert 0 < (validity.tested or 0) < 1
     if kind == "detection":
         assert 0 < validity.figures["mask_ap_tested"] < 1

@@ -8,6 +8,7 @@ import numpy as np
 from PIL import Image
 
 from modelzoo.records.exhibits import PictureSource
+from modelzoo.records.partial import PictureNote
 from modelzoo.validity.picture_sets import PictureItem, builtin_crops, read, reduced, sampled
 from modelzoo.workload.inputs import photograph_crops
 
@@ -34,7 +35,7 @@ def test_a_source_crops_mirrors_and_reduces(tmp_path: Path) -> None:
     (item,) = reduced([PictureItem("a", PictureSource(str(path)))], 40)
     small = item.read()
     assert (small.size, small.image.size) == ((80, 60), (40, 30))
-    assert "reduced to 40 pixels" in small.notes[0]
+    assert small.notes == (PictureNote.REDUCED,)
 
 
 def test_samples_are_reproducible_and_in_order() -> None:

@@ -28,10 +28,10 @@ def test_nothing_and_nan_pass_no_tolerance(name: str, seen: float | None) -> Non
 
 
 def test_the_users_tolerance_replaces_the_default() -> None:
-    """And ``--tolerance`` is given as the source."""
+    """And the check says so."""
     assert check_value("accuracy", 0.991, {}).passed
     check = check_value("accuracy", 0.991, {"accuracy": 0.995})
-    assert (check.passed, check.required, check.source) == (False, 0.995, "--tolerance")
+    assert (check.passed, check.required, check.is_own) == (False, 0.995, True)
 
 
 def test_unknown_tolerances_are_refused() -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from modelzoo.records.validity import ValidityRequest
+from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import Answers, Classification, Detection, Predictor
 from modelzoo.validity.protocol import TaskDeclaration
 
@@ -130,3 +130,8 @@ def declared(kind: str, folder: Path, count: int) -> tuple[TaskDeclaration, Pred
     if kind == "answers":
         return answers()
     return classification(folder, count) if kind == "classification" else detection(folder, count)
+
+
+def failed(judged: Validity) -> list[str]:
+    """The names of the checks that failed."""
+    return [each.name for each in judged.checks if not each.passed and not each.undecided]

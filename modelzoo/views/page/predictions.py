@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 
 from modelzoo.document import Block, Column, Details, Lines, Picture, Pictures, Table, Text, Tone, lines, named
 from modelzoo.formatting import MISSING, significant
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.validity import ClassChange, MetricChange, Validity
-from modelzoo.views.validity import check_table, stored_table
+from modelzoo.views.judgement import check_table, reason_text, resolution_text, scope_text
+from modelzoo.views.validity import tables
 
 PICTURE_BYTES = 600_000
 """Bytes of all pictures of a page together, so that the page stays below 2 MB: base64 adds a third."""
@@ -29,10 +31,10 @@ def blocks(result: Result, entry: ValidityEntry, pictures: int) -> list[Block]:
     found: list[Block] = [_verdict(label, judged)]
     if judged.changes:
         found.append(_changes(judged))
-    if judged.classes:
-        found.append(_classes(judged))
+    if judged.classes is not None and judged.classes.worst:
+        found.append(_classes(judged, judged.classes.worst))
     found.append(check_table(judged))
-    found += [Details(table.title, (stored_table(table),)) for table in judged.tables]
+    found += [Details(table.caption, (table,)) for table in tables(judged)]
     if entry.thumbnails and pictures:
         found.append(_pictures(entry, pictures))
     if entry.files:
@@ -57,10 +59,10 @@ def _verdict(label: str, judged: Validity) -> Lines:
             f"{judged.metric}: {_value(judged.reference)} in {judged.reference_name}, "
             f"{_value(judged.tested)} in {judged.tested_name}",
         ),
-        ("judged on", judged.scope),
+        ("judged on", scope_text(judged)),
     ]
-    said += [("reason", judged.reason)] if judged.reason else []
-    said += [("this can show", judged.resolution)] if judged.resolution else []
+    more = (("reason", reason_text(judged)), ("this can show", resolution_text(judged)))
+    said += [(name, text) for name, text in more if text]
     return named(said)
 
 
@@ -81,19 +83,19 @@ def _changes(judged: Validity) -> Table:
     )
 
 
-def _classes(judged: Validity) -> Table:
+def _classes(judged: Validity, classes: Sequence[ClassChange]) -> Table:
     return Table(
         "The classes with the largest losses",
         (
-            Column("class", tuple(each.name for each in judged.classes)),
-            Column("items", tuple(str(each.items) for each in judged.classes), True),
-            Column(judged.reference_name, tuple(_value(each.reference) for each in judged.classes), True),
-            Column(judged.tested_name, tuple(_value(each.tested) for each in judged.classes), True),
-            Column("p", tuple(_p_value(each) for each in judged.classes), True),
+            Column("class", tuple(each.name for each in classes)),
+            Column("items", tuple(str(each.items) for each in classes), True),
+            Column(judged.reference_name, tuple(_value(each.reference) for each in classes), True),
+            Column(judged.tested_name, tuple(_value(each.tested) for each in classes), True),
+            Column("p", tuple(_p_value(each) for each in classes), True),
             Column(
                 "",
-                tuple("BROKEN" if each.broken else "" for each in judged.classes),
-                tones=tuple(Tone.BAD if each.broken else Tone.PLAIN for each in judged.classes),
+                tuple("BROKEN" if each.broken else "" for each in classes),
+                tones=tuple(Tone.BAD if each.broken else Tone.PLAIN for each in classes),
             ),
         ),
         Text("p: of a loss beyond the threshold, corrected for the number of classes"),

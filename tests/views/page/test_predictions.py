@@ -9,8 +9,9 @@ from places import DATA
 from modelzoo.document import Details, Lines, Pictures, Table, lines
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Thumbnail, ValidityEntry
-from modelzoo.records.validity import ClassChange, MetricChange
+from modelzoo.records.validity import ClassChange, ClassLosses, MetricChange
 from modelzoo.results import store
+from modelzoo.views import validity
 from modelzoo.views.page import predictions
 
 
@@ -31,7 +32,7 @@ def test_verdict_checks_tables_and_pictures_are_shown() -> None:
     assert (facts.items[0].name, str(facts.items[0].text)) == ("bf16", str(judged.verdict))
     assert any(isinstance(block, Table) and block.caption == "Checks" for block in found)
     shown = {block.summary for block in found if isinstance(block, Details)}
-    assert {table.title for table in judged.tables} <= shown
+    assert {table.caption for table in validity.tables(judged)} <= shown
     [pictures] = [block for block in found if isinstance(block, Pictures)]
     assert [base64.b64decode(each.jpeg) for each in pictures.items] == [each.jpeg for each in entry.thumbnails]
 
@@ -41,10 +42,9 @@ def test_changes_and_classes_have_their_intervals() -> None:
     result = ssdlite()
     [entry] = result.validity
     assert entry.report is not None
-    change = MetricChange("top1", 0.8, 0.79, -0.03, 0.01, 0.02, 500, worse=7, better=2, p_value=0.18)
-    judged = replace(
-        entry.report.validity, changes=(change,), classes=(ClassChange("cat", 30, 0.9, 0.5, 0.0004, True),)
-    )
+    change = MetricChange("top1", 0.8, 0.79, -0.03, 0.01, 0.02, 0.03, 500, worse=7, better=2, p_value=0.18)
+    lost = ClassLosses((ClassChange("cat", 30, 0.9, 0.5, 0.0004, True),), 10, 8, 5, 0.1, 0.01)
+    judged = replace(entry.report.validity, changes=(change,), classes=lost)
     entry = replace(entry, report=replace(entry.report, validity=judged))
     tables = [block for block in predictions.blocks(result, entry, 0) if isinstance(block, Table)]
     assert tables[0].rows == [("top1", "0.8000", "0.7900", "-0.0100 [-0.0300, +0.0100]", "0.02000", "7", "2", "500")]

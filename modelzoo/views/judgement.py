@@ -1,0 +1,295 @@
+"""The words of a judgement: its verdict and reason, what was judged on, the checks and where their limits come from."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Optional
+
+from modelzoo.document import Column, Table, Text, Tone
+from modelzoo.formatting import MISSING, significant
+from modelzoo.records.partial import LONGEST_WITH_MASKS, PictureNote
+from modelzoo.records.run import ValidityEntry, ValidityReport
+from modelzoo.records.validity import (
+    Check,
+    ClassChange,
+    MetricChange,
+    PublishedQuality,
+    Reason,
+    ReasonKind,
+    Relation,
+    Validity,
+    ValidityVerdict,
+    WorstLayer,
+)
+
+METRICS = {
+    "top1": "top-1 accuracy",
+    "top5": "top-5 accuracy",
+    "top1_agreement": "top-1 agreement",
+    "em": "exact match",
+    "f1": "F1",
+    "box_ap": "box AP",
+    "mask_ap": "mask AP",
+    "detection_agreement": "objects in common",
+}
+
+
+class Requirement(NamedTuple):
+    """What a check applies to, and where its default limit comes from."""
+
+    title: str
+    source: str
+
+
+MLPERF = "MLPerf Inference: 99 % of the fp32 metric"
+ROUNDED = "the same model in fp32 with every operand rounded as the setting rounds it"
+CHECKS: dict[str, Requirement] = {
+    "finite": Requirement("outputs with NaN or Inf", "never passes"),
+    "in_common": Requirement("outputs in common", "nothing in common never passes"),
+    "accuracy": Requirement("task metric ÷ fp32's", MLPERF),
+    "mask_ap": Requirement("mask AP ÷ fp32's", MLPERF),
+    "top1_agreement": Requirement(
+        "top-1 agreement, near ties excused",
+        "accuracy cannot fall by more than what changes (MLPerf's 99 %); a near tie is within one rounding step",
+    ),
+    "kl": Requirement(
+        "mean KL divergence, each at most 2 nats",
+        "Pinsker: no class's probability is off by more than √(KL/2) = 7 % on average, and by 100 % from 2 nats on",
+    ),
+    "detection_agreement": Requirement(
+        "detections in common ÷ all", "1 object in 20 may appear or vanish; bf16 changes 1 in 250 on a trained SSDLite"
+    ),
+    "box_iou": Requirement("mean IoU of matched boxes", "COCO's strictest IoU threshold"),
+    "box_bias": Requirement(
+        "mean shift or growth of boxes ÷ their size",
+        "rounding has no preferred direction; two operands rounded the same way would give 2⁻⁷",
+    ),
+    "score_drift": Requirement("median change of a matched score", "about 5 bf16 steps (2⁻⁸) of a probability near 1"),
+    "answer_agreement": Requirement(
+        "F1 of the answers with fp32's as gold",
+        "bf16 preserves 99 % of a trained model's answers; near ties may select another span",
+    ),
+    "class_loss": Requirement(
+        "certain loss of the worst class", "1 % of all items (MLPerf), if it falls on one class in ten"
+    ),
+    "layer_scale": Requirement(
+        "largest change of scale of a layer",
+        "two operands, each rounded by 2⁻⁸ in the same direction, give 0.8 %",
+    ),
+    "layer_drift": Requirement("largest error of a layer ÷ what rounding explains", ROUNDED),
+    "tensor_error": Requirement("error of the outputs ÷ what rounding explains", ROUNDED),
+    "published": Requirement(
+        "published quality − fp32's, in margins of this data set",
+        "a margin is three standard errors of the mean over the data set",
+    ),
+}
+"""Every check by its name; all but the first two have a limit that ``--tolerance`` replaces."""
+NOTES = {
+    PictureNote.FIRST_FRAME: "animated: the first frame was taken",
+    PictureNote.TO_8_BITS: "16-bit: scaled to 8 bits",
+    PictureNote.FROM_CMYK: "CMYK: converted to RGB",
+    PictureNote.LARGE: "large: decoded at reduced size",
+    PictureNote.REDUCED: f"reduced to {LONGEST_WITH_MASKS} pixels, as the model does",
+}
+
+
+def valid_line(judged: Validity) -> str:
+    """The last line on stdout: ``[VALID] <workload> <metric> <fp32> <tested> <verdict>``.
+
+    In parentheses follows why the predictions are neither VALID nor NOT VALID; with NOT VALID, the size of the built-in
+    data set, if that was used.
+    """
+    values = ["-" if value is None else f"{value:.4g}" for value in (judged.reference, judged.tested)]
+    text = " ".join(["[VALID]", judged.workload, judged.metric, *values, judged.verdict.value])
+    if judged.verdict not in (ValidityVerdict.VALID, ValidityVerdict.NOT_VALID):
+        return f"{text} ({reason_text(judged)})"
+    return f"{text} ({scope_text(judged)})" if judged.small else text
+
+
+def validity_text(entry: ValidityEntry) -> str:
+    """A judgement in a few words: ``VALID: top1 0.8 | 0.79``."""
+    if entry.report is None:
+        return str(entry.verdict)
+    judged = entry.report.validity
+    values = " | ".join(significant(value) for value in (judged.reference, judged.tested) if value is not None)
+    return f"{judged.verdict}: {judged.metric} {values}" if values else str(judged.verdict)
+
+
+def validity_detail(entry: ValidityEntry) -> str:
+    """Why it is not VALID, what was judged on, and where the reference ran if that was not the CPU."""
+    if entry.report is None:
+        return entry.error or ""
+    judged = entry.report.validity
+    return "; ".join(filter(None, (reason_text(judged), scope_text(judged), _reference_text(entry.report))))
+
+
+def _reference_text(report: ValidityReport) -> str:
+    setting = report.reference.setting if report.reference is not None else None
+    if setting is None or setting.device == "cpu":
+        return ""
+    return f"reference: {setting.label} on {setting.device}" + (", TF32 off" if "cuda" in setting.device else "")
+
+
+def scope_text(judged: Validity) -> str:
+    """What was judged on: ``32 crops of 1 photograph: agreement only``."""
+    items = f"{judged.items} {judged.item}s"
+    if judged.item == "crop":
+        return f"{items} of 1 photograph: agreement only"
+    if judged.task == "answers" and judged.small:
+        return f"{items} on {_counted(judged.clusters, judged.cluster)} written for the suite"
+    if judged.task == "classification":
+        kind = "labelled pictures" if judged.labelled else "pictures without known classes: agreement only"
+        return f"{judged.items} {kind}"
+    if judged.task == "detection" and not judged.labelled:
+        return f"{items} without annotations: agreement only"
+    return items
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def reason_text(judged: Validity) -> str:
+    """Why the verdict is not VALID; empty if it is."""
+    reason = judged.reason
+    if reason is None:
+        return ""
+    undecided = [each for each in judged.checks if each.undecided]
+    failures = "; ".join(_failure(each) for each in judged.checks if not each.passed and not each.undecided)
+    if reason.kind is ReasonKind.FAILED_CHECKS:
+        return failures
+    if reason.kind is ReasonKind.UNDECIDED_CHECKS:
+        open_ = "; ".join(f"{_failure(each)}, and may be {_value(each.bound)}" for each in undecided)
+        return open_ + _needed(reason, judged)
+    if reason.kind is ReasonKind.FEW_CLUSTERS:
+        few = f"{_counted(judged.clusters, judged.cluster)} of the {reason.required} that a verdict requires"
+        return few + _needed(reason, judged)
+    if reason.kind is ReasonKind.UNKNOWN_ROUNDING:
+        return "; ".join(f"{title_text(each)}: {source_text(each, judged)}" for each in undecided if _is_numeric(each))
+    if reason.kind is ReasonKind.BUILT_IN_DATA:
+        change = judged.deciding_change
+        return "accuracy not judged" + ("" if change is None else f": {_unseen_losses(change, judged)}")
+    return {
+        ReasonKind.REFERENCE_NOT_FINITE: "the fp32 reference itself gives NaN or Inf",
+        ReasonKind.NOTHING_DETECTED: f"the fp32 reference itself detects nothing with a score of {reason.required} or "
+        "more",
+        ReasonKind.FAR_FROM_PUBLISHED: f"fp32 itself is far from the published quality: a broken set-up; {failures}",
+        ReasonKind.FEW_ITEMS: f"one of the {judged.item}s is never enough: give at least {reason.required}",
+        ReasonKind.RANDOM_WEIGHTS: "random weights: numbers agree, predictions mean nothing",
+    }[reason.kind]
+
+
+def _is_numeric(check: Check) -> bool:
+    return check.name in ("layer_drift", "tensor_error")
+
+
+def _failure(check: Check) -> str:
+    return f"{title_text(check)} is {_value(check.seen)}, required {check.relation.value} {check.required:.4g}"
+
+
+def _value(value: Optional[float]) -> str:
+    return "none" if value is None else f"{value:.4g}"
+
+
+def _needed(reason: Reason, judged: Validity) -> str:
+    if reason.more_items is None:
+        return ""
+    unit = int(10 ** max(0, len(str(reason.more_items)) - 2))  # rounded up to two significant digits
+    return f"; about {-(-reason.more_items // unit) * unit:,} more {judged.item}s would decide"
+
+
+def resolution_text(judged: Validity) -> str:
+    """How the metric that decides changed, and which losses the data set does not rule out; empty if not known."""
+    change = judged.deciding_change
+    if change is None:
+        return ""
+    title = METRICS.get(change.metric, change.metric)
+    return f"{title} {change_in_points(change)}; {_unseen_losses(change, judged)}"
+
+
+def _unseen_losses(change: MetricChange, judged: Validity) -> str:
+    losses = points(change.possible_loss, change)
+    return f"losses up to {losses} points would not show on these {change.items} {judged.item}s"
+
+
+def points(value: float, change: MetricChange, sign: str = "") -> str:
+    """A loss in points, with one decimal more than the smallest loss that is seen has zeros."""
+    digits = max(1, min(4, -math.floor(math.log10(100 * change.detectable_loss)) + 1))
+    return f"{100 * value + 0.0:{sign}.{digits}f}"
+
+
+def change_in_points(change: MetricChange, unit: str = " points") -> str:
+    """The change with its interval: ``-0.3 points [-1.1, +0.5]``."""
+    value, low, high = (points(each, change, "+") for each in (change.change, change.low, change.high))
+    return f"{value}{unit} [{low}, {high}]"
+
+
+def check_table(judged: Validity) -> Table:
+    """Each check: observed, its bound, required, the tolerance that would have passed, and where that comes from."""
+    checks = judged.checks
+    required = (f"{'≥' if each.relation is Relation.AT_LEAST else '≤'} {number(each.required)}" for each in checks)
+    would_pass = ("no value" if each.would_pass_at is None else number(each.would_pass_at) for each in checks)
+    outcomes = [_outcome(each) for each in checks]
+    columns = (
+        Column("check", tuple(title_text(each) for each in checks)),
+        Column("seen", tuple(number(each.seen) for each in checks), is_number=True),
+        Column("95 % bound", tuple(number(each.bound) for each in checks), is_number=True),
+        Column("required", tuple(required), is_number=True),
+        Column("would pass at", tuple(would_pass), is_number=True),
+        Column("", tuple(word for word, _ in outcomes), tones=tuple(tone for _, tone in outcomes)),
+        Column("--tolerance", tuple(each.name if each.would_pass_at is not None else MISSING for each in checks)),
+        Column("source of the requirement", tuple(source_text(each, judged) for each in checks)),
+    )
+    parts = [f"{judged.workload}: {judged.verdict}, {scope_text(judged)}"]
+    parts += filter(None, (reason_text(judged), resolution_text(judged)))
+    parts += sorted(NOTES[note] for note in judged.notes)
+    return Table("Checks", columns, Text("\n".join(parts)))
+
+
+def title_text(check: Check) -> str:
+    """What is checked."""
+    if isinstance(check.about, ClassChange):
+        return f"certain loss of the class {check.about.name}"
+    return CHECKS[check.name].title if check.name in CHECKS else check.name
+
+
+def source_text(check: Check, judged: Validity) -> str:
+    """Where the limit comes from, and what the check is about."""
+    about, known = check.about, CHECKS.get(check.name)
+    source = "--tolerance" if check.is_own or known is None else known.source
+    if check.name == "finite":
+        first = f"; first in {about.name}" if isinstance(about, WorstLayer) else ""
+        return f"of {judged.items}; {source}{first}"
+    if check.name == "class_loss":
+        if judged.classes is not None:
+            confidence = f"{100 * (1 - judged.classes.significance):g} % confidence"
+            source += f"; {confidence} over {judged.classes.tested} classes of {judged.classes.fewest} items or more"
+        if isinstance(about, ClassChange):
+            source += f"; its {about.items} items lost {100 * about.loss:.1f} %"
+        return source
+    if _is_numeric(check) and check.undecided:
+        unknown = "nothing says what rounding explains"
+        if not isinstance(about, WorstLayer) or about.name is None:
+            return f"no output was compared, so {unknown}"
+        return f"{unknown} in {about.name}"
+    if check.is_own:
+        return source
+    if isinstance(about, PublishedQuality):
+        published, seen = 100 * about.published, 100 * about.seen
+        sample = f"sample of {about.clusters}: margin {100 * about.margin:.1f}"
+        return f"published {published:.2f}, here {seen:.2f}; {sample}"
+    if isinstance(about, WorstLayer) and check.name != "layer_scale":
+        explained = "nothing" if about.explained is None else f"an error of {about.explained:.2g}"
+        return f"rounding explains {explained}; seen in {about.name}"
+    return f"{source}; seen in {about.name}" if isinstance(about, WorstLayer) else source
+
+
+def _outcome(check: Check) -> tuple[str, Tone]:
+    if check.passed:
+        return "pass", Tone.BETTER
+    return ("undecided", Tone.OPEN) if check.undecided else ("FAIL", Tone.BAD)
+
+
+def number(value: Optional[float]) -> str:
+    """Four significant digits; a dash for ``None``."""
+    return MISSING if value is None else f"{value:.4g}"
