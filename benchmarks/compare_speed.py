@@ -70,8 +70,8 @@ def _run(template: Run, group: int, number: int, samples: np.ndarray) -> Run:
     assert report is not None
     series = Series(LATENCY, SECONDS, Role.LATENCY, tuple(samples.tolist()))
     timing = Timing(1.0, (0.02, 0.01), (series,), LATENCY, WarmUpEnd.SETTLED, StopReason.ITERATIONS)
-    resolved = replace(report.setting, threads=group + 1)
-    return replace(template, group=group, round=number, report=replace(report, setting=resolved, timing=timing))
+    prepared = replace(report.prepared, setting=replace(report.setting, threads=group + 1))
+    return replace(template, group=group, round=number, report=replace(report, prepared=prepared, timing=timing))
 
 
 def used(*arguments: str, times: int) -> Used:

@@ -159,9 +159,9 @@ def record(results: Sequence[Result]) -> Recording:
 def _machine(result: Result, run: Run) -> Machine:
     report = run.report
     assert report is not None, "a run with samples has a report"
-    versions = report.versions
+    versions = report.provenance.versions
     commit = (result.commit or "?")[:COMMIT]
-    return Machine(report.machine.cpu, report.setting.threads, versions.get("torch", "?"), commit)
+    return Machine(report.provenance.machine.cpu, report.setting.threads, versions.get("torch", "?"), commit)
 
 
 def _processes(session: int, result: Result) -> list[Process]:

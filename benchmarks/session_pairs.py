@@ -96,7 +96,7 @@ def history_of(results: Sessions) -> Histories:
         report = next((run.report for run in stored.result.runs if run.report is not None), None)
         if report is None:
             continue
-        levels = found.setdefault(fingerprint(report.machine), [])
+        levels = found.setdefault(fingerprint(report.provenance.machine), [])
         if stored.result.created not in {level.created for level in levels}:
             levels.extend(session_levels(stored.result))
     return Histories(found)

@@ -71,7 +71,7 @@ class Simulator:
         self._template = next(run for run in store.read(TEMPLATE).runs if run.report is not None)
         assert self._template.report is not None
         self._report: RunReport = self._template.report
-        self._key, self._machine = work_key(self._report), fingerprint(self._report.machine)
+        self._key, self._machine = work_key(self._report), fingerprint(self._report.provenance.machine)
 
     def tables(self, generator: np.random.Generator, sides: Sides, count: int) -> Iterator[list[Estimate]]:
         """The estimates of the rows of ``count`` tables."""

@@ -301,7 +301,57 @@ def own_table(old: Json) -> Json:
     return {"title": old["title"], "columns": columns, "note": old.get("note", "")}
 
 
-STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches, fleets, proof_facts, judgements]
+PREPARED = {"setting": "setting", "weights": "weights", "export": "export"}
+PROVENANCE = {"machine": "machine", "engine": "engine", "versions": "versions", "digest": "digest"}
+PROVENANCE |= {
+    "libraries": "libraries",
+    "machine_fingerprint": "fingerprint",
+    "cpus": "cpus",
+    "environment": "environment",
+}
+OBSERVED = {
+    name: name
+    for name in (
+        *("canary", "canary_verdict", "kernels", "evidence", "evidence_problem", "counts", "flops", "flops_problem"),
+        *("profile", "profile_problem", "agreement", "agreement_problem"),
+    )
+}
+OBSERVED["canary_problem"] = "canary_problem"
+
+
+def _moved(report: Json, key: str, names: dict[str, str]) -> None:
+    """Move fields of a report into a record of their own."""
+    report[key] = {new: report.pop(old) for old, new in names.items() if old in report}
+
+
+ORDER = (
+    *("workload", "title", "unit", "prepared", "provenance", "plan", "items", "inputs_digest", "import_seconds"),
+    *("build_seconds", "compile_seconds", "switches", "timing", "turns", "pipeline", "usage", "accelerator"),
+    *("observed", "peak_memory", "ceilings", "bound", "warnings"),
+)
+"""Of the fields of a run's report, as docs/results.md shows them."""
+
+
+def nested_records(data: Json) -> Json:
+    """What was prepared, where it came from and what was observed are records of their own."""
+    for report in [run["report"] for run in data["runs"] if run.get("report")]:
+        _moved(report, "prepared", PREPARED)
+        _moved(report, "provenance", PROVENANCE)
+        _moved(report, "observed", OBSERVED)
+        for name in [name for name in ORDER if name in report]:
+            report[name] = report.pop(name)
+    for report in [entry["report"] for entry in data.get("validity", ()) if entry.get("report")]:
+        _moved(report, "prepared", PREPARED)
+        _moved(report, "provenance", PROVENANCE)
+        if report["provenance"].get("machine") is None:
+            report["provenance"] = None
+        for side in (report["tested"], report.get("reference")):
+            if side is not None:
+                _moved(side, "observed", OBSERVED)
+    return data
+
+
+STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches, fleets, proof_facts, judgements, nested_records]
 """From a stored result of format 2 to one of this version, in this order."""
 OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [machines], "fleet": [machines, fleets], "exhibits": []}
 """The same for the other records of ``generated_results.py``, by their directories."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import asdict
 from places import DATA
 
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan
-from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict, OperatorCheck
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import (
     ClassVerdict,
     Coverage,
@@ -23,7 +23,7 @@ from modelzoo.records.evidence import (
     ProofVerdict,
 )
 from modelzoo.records.machine import Machine, Threads
-from modelzoo.records.run import Asked, EnvironmentChanges, Result, Run, RunReport, ValidityEntry
+from modelzoo.records.run import Asked, Observed, Prepared, Provenance, Result, Run, RunReport, ValidityEntry
 from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import Weights, WeightsKind
@@ -32,6 +32,7 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.warning import WarningMessage
 
+T = TypeVar("T")
 STARTED = "2026-01-01T00:00:00+00:00"
 ERRORS = {CanaryLevel.FP32: 2e-7, CanaryLevel.REDUCED: 2e-4, CanaryLevel.BF16: 2.9e-3}
 WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/cache/toy.safetensors", "abc", "asked for by --weights random", 0)
@@ -147,26 +148,32 @@ def make(
         workload=workload,
         title="a toy",
         unit="rows",
-        setting=resolved(setting, bf16_method),
+        prepared=Prepared(resolved(setting, bf16_method), WEIGHTS),
+        provenance=Provenance(MACHINE),
         plan=Plan(),
-        weights=WEIGHTS,
         items=(),
-        timing=timing(seconds) if seconds else None,
         import_seconds=1.0,
         build_seconds=1.0,
         compile_seconds=None,
-        canary=checked,
-        canary_verdict=CanaryVerdict(checked.verdict(setting.precision)),
         switches=(),
-        environment=EnvironmentChanges(),
-        counts=(),
-        peak_memory=1 << 30,
-        machine=MACHINE,
-        libraries=None,
+        timing=timing(seconds) if seconds else None,
         usage=None,
-        warnings=(),
+        observed=Observed(canary=checked, canary_verdict=checked.verdict(setting.precision)),
+        peak_memory=1 << 30,
     )
-    return Run(workload, group, setting, round, STARTED, STARTED, replace(report, **changes))
+    return Run(workload, group, setting, round, STARTED, STARTED, changed(report, **changes))
+
+
+def changed(report: T, **changes: Any) -> T:
+    """A copy of a report, or of an assignment, in which fields have other values, those of its records included."""
+    own = {name: value for name, value in changes.items() if name in report.__struct_fields__}
+    for place in ("prepared", "provenance", "observed"):
+        record = getattr(report, place, None)
+        inner = {} if record is None else {name: changes[name] for name in changes if name in record.__struct_fields__}
+        if inner:
+            own[place] = replace(record, **inner)
+    assert len(own) >= 1 or not changes, f"no field is called {', '.join(changes)}"
+    return replace(report, **own)
 
 
 def resolved(setting: Setting, bf16_method: str) -> ResolvedSetting:

@@ -16,7 +16,7 @@ from modelzoo.fleet.meeting import Times
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.frozen import replace
 from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses
-from modelzoo.records.run import SideReport
+from modelzoo.records.run import Provenance, SideReport
 from modelzoo.records.shards import JudgedBy, Shard, ShardPlan, ShardResult
 
 QUICK = Times(answer=10.0, lost=2.0, beat=0.1, look=0.005, gather=30.0)
@@ -49,7 +49,9 @@ def picture(index: int, score: float = 0.5) -> ClassifiedPicture:
 def judged(shard: Shard, host: str, score: float = 0.5, content: str = "files") -> ShardResult:
     """What a host makes of a shard; another score stands for other rounding."""
     items = tuple(picture(index, score + index) for index in range(shard.start, shard.stop))
-    by = JudgedBy(f"session of {host}", host, SideReport(), SideReport(), "fake", {}, MACHINE, None, "f", (0,))
+    by = JudgedBy(
+        f"session of {host}", host, SideReport(), SideReport(), Provenance(MACHINE, "fake", fingerprint="f", cpus=(0,))
+    )
     return ShardResult(shard, content, PartialResult("classification", classified=items), by, 1.0)
 
 

@@ -20,7 +20,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, TWO_CORES
 from exported_results import SAME, exported
-from fake_runs import MACHINE, evidence, make, result_of
+from fake_runs import MACHINE, changed, evidence, make, result_of
 from instances import configuration, ran
 from instances import result as throughput_result
 from kept_sessions import beside
@@ -89,10 +89,22 @@ OPTIONS = (
 )
 STRUCTURE = {"workload", "group", "groups", "asked", "round", "configuration", "configurations", "setting", "format"}
 STRUCTURE |= {"version", "created", "places", "topology", "series", "values", "watched", "pipeline", "stages", "timing"}
-STRUCTURE |= {"candidates", "choice", "runs", "sessions", "plan", "rows", "columns", "tables", "is_search", "report"}
+STRUCTURE |= {
+    "candidates",
+    "choice",
+    "runs",
+    "sessions",
+    "plan",
+    "rows",
+    "columns",
+    "tables",
+    "is_search",
+    "report",
+    "prepared",
+}
 STRUCTURE |= {"name", "loadgen"}
 """Fields that the other ones rely on: they are not changed by chance."""
-OF_SESSION = {"machine", "libraries", "machine_fingerprint", "reference", "weights", "inputs_digest"}
+OF_SESSION = {"machine", "libraries", "fingerprint", "reference", "weights", "inputs_digest"}
 """Fields that are the same in all processes of a session, or it could not be compared."""
 BEGIN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -159,6 +171,8 @@ class Draw(random.Random):
     def extras(self, kind: Any, *wanted: str, probability: float = 0.5) -> dict[str, Any]:
         """Some of the ``wanted`` fields of a record."""
         hints = get_type_hints(kind)
+        for record in [hints[field] for field in ("prepared", "provenance", "observed") if field in hints]:
+            hints.update(get_type_hints(record))
         return {field: self.value(hints[field], field) for field in wanted if self.chance(probability)}
 
 
@@ -167,7 +181,7 @@ def runs(draw: Draw, factor: float) -> Result:
     machine = draw.changed(draw.choice((MACHINE, SERVER)), draw.choice((0.0, 0.15)))
     shared: dict[str, Any] = {"machine": replace(machine, emulator=None), "libraries": draw.choice((None, LIBRARIES))}
     shared["ceilings"] = draw.choice((None, CEILINGS, TWO_CORES))
-    shared["machine_fingerprint"] = draw.choice((None, "f"))
+    shared["fingerprint"] = draw.choice((None, "f"))
     found, asked, entries, tidy = [], [], [], draw.chance(0.6)
     for workload in draw.sample(("toy", "mlp", "bert", "größe"), draw.randint(1, 3)):
         processes, level = draw.randint(4 * tidy, 7) or 1, draw.uniform(0.001, 0.3)
@@ -219,7 +233,7 @@ def group_changes(draw: Draw, setting: Setting, tidy: bool) -> dict[str, Any]:
 def judgement(draw: Draw, workload: str, group: int, setting: Setting, tidy: bool = False) -> ValidityEntry:
     """A judgement of a setting, whose tables have cells for all of their columns."""
     resolved = draw.record(ResolvedSetting, precision=setting.precision)
-    report = draw.record(ValidityReport, setting=resolved) if draw.chance(0.85) else None
+    report = changed(draw.record(ValidityReport), setting=resolved) if draw.chance(0.85) else None
     if report is not None:
         tables = tuple(replace(table(draw), title=f"table {number}") for number in range(draw.randrange(3)))
         validity = replace(report.validity, workload=workload, tables=tables, shown=None, layers=None)
@@ -265,7 +279,7 @@ def search(draw: Draw, factor: float) -> Result:
     made = []
     for run in found.runs:
         assert run.report is not None
-        report = replace(run.report, **changes, setting=run.report.setting.replace(engine=engine))
+        report = changed(run.report, **changes, setting=run.report.setting.replace(engine=engine))
         made.append(replace(run, asked=run.asked.replace(engine=engine), report=scale(report, factor)))
     return replace(found, asked=asked, runs=tuple(made))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fake_runs import WEIGHTS, evidence, make
+from fake_runs import WEIGHTS, changed, evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
@@ -55,6 +55,6 @@ def with_other_weights(runs: tuple[Run, ...]) -> tuple[Run, ...]:
     """Candidate 1 ran other weights than the default."""
     other = replace(WEIGHTS, sha256="other")
     return tuple(
-        replace(run, report=replace(run.report, weights=other)) if run.group == 1 and run.report else run
+        replace(run, report=changed(run.report, weights=other)) if run.group == 1 and run.report else run
         for run in runs
     )

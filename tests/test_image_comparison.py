@@ -30,14 +30,15 @@ import json, os
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure import measurement, preparation
-from modelzoo.records.protocol import Prepared
+from modelzoo.records.protocol import SettingsPrepared
 
 honest = preparation.prepare
 
 def prepare(job, send):
     found = honest(job, send).settings
     paths = os.environ["LIES"].split(":")
-    return Prepared(tuple(replace(a, weights=replace(a.weights, path=b)) for a, b in zip(found, paths)))
+    lie = lambda each, path: replace(each, weights=replace(each.weights, path=path))
+    return SettingsPrepared(tuple(replace(a, prepared=lie(a.prepared, b)) for a, b in zip(found, paths)))
 
 def measure(job, send, take_turn):
     with open("/proc/self/mountinfo") as file:

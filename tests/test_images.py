@@ -122,7 +122,7 @@ def test_any_user_gets_a_result(options: list[str], results: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^\[TARGET\] (\S+) Time [0-9.]+$", done.stdout, re.MULTILINE) == ["mlp", "mlp-bf16"]
     assert "Traceback" not in done.stderr
-    machine = only_result(results)["runs"][0]["report"]["machine"]
+    machine = only_result(results)["runs"][0]["report"]["provenance"]["machine"]
     assert machine["image"] == IMAGE.rpartition(":")[2]
     assert machine["container"] == "docker"
 
@@ -199,14 +199,14 @@ def test_an_image_and_this_machine_are_measured_in_turn(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     reports = [run["report"] for run in json.loads(path.read_text())["runs"]]
-    inside = [report for report in reports if report["setting"]["image"] == IMAGE]
-    outside = [report for report in reports if report["setting"]["image"] is None]
+    inside = [report for report in reports if report["prepared"]["setting"]["image"] == IMAGE]
+    outside = [report for report in reports if report["prepared"]["setting"]["image"] is None]
     assert (len(inside), len(outside)) == (2, 2)
     identify = ["docker", "image", "inspect", "--format", "{{.Id}}", IMAGE]
     expected = subprocess.run(identify, capture_output=True, text=True, check=True).stdout.strip()
-    assert {report["machine"]["image_id"] for report in inside} == {expected}
-    assert {report["machine"]["container"] for report in inside} == {"docker"}
-    assert len({report["weights"]["sha256"] for report in reports}) == 1
+    assert {report["provenance"]["machine"]["image_id"] for report in inside} == {expected}
+    assert {report["provenance"]["machine"]["container"] for report in inside} == {"docker"}
+    assert len({report["prepared"]["weights"]["sha256"] for report in reports}) == 1
     for report in inside:
         for turn in report["turns"]:
             assert not any(

@@ -174,6 +174,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
     from modelzoo.load.session import Site, fixed_size
     from modelzoo.machine.linux import allowed_cpus
     from modelzoo.measure import calls
+    from modelzoo.measure.jobs import required
     from modelzoo.measure.request import Request
     from modelzoo.results.store import ResultFile
     from modelzoo.throughput import plan as planning
@@ -186,7 +187,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
     work, (setting,) = select_one(args, batch=batch, threads=len(places[0].cpus))
     request = Request(work, (setting,), Plan(args.warmup), audit=not args.no_audit)
     (prepared,) = calls.prepare(request, lambda event: None)
-    resolved, _ = calls.required(prepared)
+    resolved = required(prepared).setting
     plan = LoadPlan(
         scenario=Scenario(args.scenario),
         instances=instances,

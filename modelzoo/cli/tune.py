@@ -144,7 +144,7 @@ def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultF
             f"--resume {path}: it searches {tuning.workload} from {asked[0].setting.label}, and this call has "
             f"{work.name} from {base.label}; repeat the options of the first call"
         )
-    machines = {run.report.machine_fingerprint for run in result.runs if run.report is not None}
+    machines = {run.report.provenance.fingerprint for run in result.runs if run.report is not None}
     if machines - {None, fingerprint(read_machine())}:
         raise UsageError(f"--resume {path}: it was measured on another machine, or this one has changed; begin anew")
     tuning = tuning if args.budget is None else replace(tuning, budget=args.budget)

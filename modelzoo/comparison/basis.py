@@ -45,7 +45,7 @@ class Histories(msgspec.Struct, frozen=True):
 
 def read_histories(results: Iterable[Result]) -> Histories:
     """Read what is kept here of the machines on which ``results`` were measured."""
-    machines = {fingerprint(report.machine): report.machine for report in _reports(results)}
+    machines = {fingerprint(report.provenance.machine): report.provenance.machine for report in _reports(results)}
     return Histories({name: _history(machine) for name, machine in machines.items()})
 
 
@@ -94,7 +94,7 @@ def known(side: SideSetting, history: Sequence[SessionLevel], slope: Optional[fl
 
 def machine_of(side: SideSetting) -> str:
     """The fingerprint of the machine of a side; empty if nothing was measured."""
-    return next((fingerprint(report.machine) for report in _reports(side.results)), "")
+    return next((fingerprint(report.provenance.machine) for report in _reports(side.results)), "")
 
 
 def _between_processes(levels: Sequence[SessionLevel]) -> Variance:

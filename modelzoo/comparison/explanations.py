@@ -167,12 +167,20 @@ def _parts(base: _Passes, other: _Passes) -> tuple[Part, ...]:
 
 
 def _audited(reports: Sequence[RunReport]) -> Optional[_Passes]:
-    found = [report.evidence for report in reports if report.evidence is not None and report.evidence.iterations]
+    found = [
+        report.observed.evidence
+        for report in reports
+        if report.observed.evidence is not None and report.observed.evidence.iterations
+    ]
     return _mean([(each.iterations, each.seconds) for each in found], map(_evidence_times, found)) if found else None
 
 
 def _profiled(reports: Sequence[RunReport]) -> Optional[_Passes]:
-    found = [report.profile for report in reports if report.profile is not None and report.profile.iterations]
+    found = [
+        report.observed.profile
+        for report in reports
+        if report.observed.profile is not None and report.observed.profile.iterations
+    ]
     return _mean([(each.iterations, each.seconds) for each in found], map(_profile_times, found)) if found else None
 
 

@@ -39,7 +39,7 @@ class FactGroup(msgspec.Struct, frozen=True):
 
 
 def _processor(report: RunReport, result: Result) -> Facts:
-    machine = report.machine
+    machine = report.provenance.machine
     yield "emulator", machine.emulator or NONE
     yield "CPU", machine.cpu + (f" ({machine.product})" if machine.product else "")
     yield "architecture", machine.architecture
@@ -53,7 +53,7 @@ def _processor(report: RunReport, result: Result) -> Facts:
 
 
 def _limits(report: RunReport, result: Result) -> Facts:
-    machine = report.machine
+    machine = report.provenance.machine
     yield "highest frequency", None if machine.max_mhz is None else f"{machine.max_mhz / 1000:.2f} GHz"
     for cache in machine.caches:
         yield f"{cache.name} cache", f"{cache.instances} × {cache.bytes / 2**10:g} KiB"
@@ -62,7 +62,7 @@ def _limits(report: RunReport, result: Result) -> Facts:
 
 
 def _platform(report: RunReport, result: Result) -> Facts:
-    machine = report.machine
+    machine = report.provenance.machine
     yield "hypervisor", machine.hypervisor or NONE
     yield "cloud", machine.cloud
     yield "instance type", machine.instance_type
@@ -83,7 +83,7 @@ def _accelerator(report: RunReport, result: Result) -> Facts:
 
 
 def _system(report: RunReport, result: Result) -> Facts:
-    machine = report.machine
+    machine = report.provenance.machine
     yield "kernel", f"{machine.system} {machine.kernel}"
     yield "governor", machine.governor
     yield "huge pages", machine.huge_pages
@@ -93,12 +93,12 @@ def _system(report: RunReport, result: Result) -> Facts:
 
 def _engine(report: RunReport, result: Result) -> Facts:
     versions = _versions(report) or {}
-    own = versions.get(report.engine) if report.engine != "torch" else None
-    yield "engine", f"{report.engine} {own}" if own else report.engine
+    own = versions.get(report.provenance.engine) if report.provenance.engine != "torch" else None
+    yield "engine", f"{report.provenance.engine} {own}" if own else report.provenance.engine
     if versions:
         yield "torch", versions.get("torch")
-    if report.export is not None:
-        conversion = report.export.conversion
+    if report.prepared.export is not None:
+        conversion = report.prepared.export.conversion
         opset = f", opset {conversion.opset}" if conversion.opset else ""
         yield "exporter", f"{conversion.exporter} {conversion.version}{opset}"
 
@@ -110,7 +110,11 @@ def _packages(report: RunReport, result: Result) -> Optional[Facts]:
 
 
 def _build(report: RunReport, result: Result) -> Optional[Facts]:
-    return None if report.libraries is None else _of_build(report.libraries, report.evidence)
+    return (
+        None
+        if report.provenance.libraries is None
+        else _of_build(report.provenance.libraries, report.observed.evidence)
+    )
 
 
 def _of_build(libraries: Libraries, evidence: Optional[Evidence]) -> Facts:
@@ -130,14 +134,14 @@ def _of_build(libraries: Libraries, evidence: Optional[Evidence]) -> Facts:
 
 def _build_settings(report: RunReport, result: Result) -> Optional[Facts]:
     """What torch was built with; the other settings say again what the versions say."""
-    if report.libraries is None:
+    if report.provenance.libraries is None:
         return None
-    settings = report.libraries.build.settings
+    settings = report.provenance.libraries.build.settings
     return ((f"torch's {name}", value) for name, value in settings.items() if name.startswith("USE_"))
 
 
 def _loaded(report: RunReport, result: Result) -> Optional[Facts]:
-    return None if report.libraries is None else map(_library, report.libraries.loaded)
+    return None if report.provenance.libraries is None else map(_library, report.provenance.libraries.loaded)
 
 
 def _library(library: Library) -> tuple[str, str]:
@@ -148,23 +152,23 @@ def _library(library: Library) -> tuple[str, str]:
 
 
 def _surroundings(report: RunReport, result: Result) -> Facts:
-    yield "image", report.machine.image or NONE
-    yield "container", report.machine.container or NONE
-    yield "Python", (_versions(report) or {}).get("python", report.machine.python)
+    yield "image", report.provenance.machine.image or NONE
+    yield "container", report.provenance.machine.container or NONE
+    yield "Python", (_versions(report) or {}).get("python", report.provenance.machine.python)
 
 
 def _cpus(report: RunReport, result: Result) -> Facts:
-    limits = report.machine.threads
+    limits = report.provenance.machine.threads
     yield "threads", str(report.setting.threads)
     yield "number of CPUs allowed", str(limits.affinity)
     yield "CPUs allowed", limits.cpus_allowed
     yield "CPU quota", NONE if limits.quota is None else f"{limits.quota:g} CPUs"
-    yield "niceness", _text(report.machine.niceness)
+    yield "niceness", _text(report.provenance.machine.niceness)
 
 
 def _variables(report: RunReport, result: Result) -> Facts:
     """The variables of the process. One that the suite removed is not set; one that names the threads is no news."""
-    found = {**report.machine.environment, **report.environment.applied}
+    found = {**report.provenance.machine.environment, **report.provenance.environment.applied}
     for name, value in found.items():
         follows_threads = name in THREAD_VARIABLES and value == str(report.setting.threads)
         if not name.startswith("MODELZOO_") and not follows_threads:
@@ -188,17 +192,17 @@ def _work(report: RunReport, result: Result) -> Facts:
     yield "device", setting.device
     yield "batch", str(setting.batch)
     yield "bf16 method", setting.bf16_method or NONE
-    yield "weights", f"{report.weights.name} ({report.weights.sha256[:DIGITS]})"
+    yield "weights", f"{report.prepared.weights.name} ({report.prepared.weights.sha256[:DIGITS]})"
     yield "inputs", report.inputs_digest and report.inputs_digest[:DIGITS]
-    yield "workload file", report.digest and report.digest[:DIGITS]
+    yield "workload file", report.provenance.digest and report.provenance.digest[:DIGITS]
 
 
 def _kernels(report: RunReport, result: Result) -> Optional[Facts]:
-    if report.evidence is None:
+    if report.observed.evidence is None:
         return None
     return (
         (f"kernels of {use.operator_class}", f"{use.implementation} ({use.precision})")
-        for use in report.evidence.operators
+        for use in report.observed.evidence.operators
     )
 
 
@@ -231,7 +235,7 @@ installation to installation. Kernels come last: they are a consequence of the o
 
 def _versions(report: RunReport) -> Optional[dict[str, str]]:
     """Older results have the versions in another place; ``None`` if they were not recorded."""
-    return report.versions or (report.libraries.versions if report.libraries else None)
+    return report.provenance.versions or (report.provenance.libraries.versions if report.provenance.libraries else None)
 
 
 def _absent(is_usable: bool) -> Optional[str]:

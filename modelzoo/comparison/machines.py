@@ -81,7 +81,7 @@ def machines_of(side: Side) -> frozenset[str]:
     may have computed that in another way.
     """
     runs = (run for stored in side.results for run in stored.result.runs)
-    return frozenset(fingerprint(run.report.machine) for run in runs if run.report is not None)
+    return frozenset(fingerprint(run.report.provenance.machine) for run in runs if run.report is not None)
 
 
 def same_machine(base: Side, other: Side) -> bool:
@@ -128,7 +128,7 @@ def rates(side: SideSetting, measured: Measured, metric: Metric) -> Optional[Rat
     items = measured.value if metric is Metric.THROUGHPUT else _inverse(measured.value, report.setting.batch)
     if report.setting.device != "cpu":
         return Rates(items, None, None, extrapolated=OneDevice(report.setting.device))
-    machine = report.machine
+    machine = report.provenance.machine
     used = _cores_used(report)
     whole = items if used >= machine.cores else multiplied(items, machine.cores / used)
     cores, assumed = _physical_cores(machine)
@@ -162,7 +162,7 @@ def _cores_used(report: RunReport) -> float:
 
     Cores are counted as the system shows them; in a virtual machine they may be halves of physical ones.
     """
-    limits = report.machine.threads
+    limits = report.provenance.machine.threads
     return min(report.setting.threads, limits.physical_cores, limits.quota or math.inf)
 
 

@@ -188,7 +188,7 @@ def _cost(row: Row, metric: Metric, base: Price, other: Price) -> Optional[Cost]
 
 def _price_of(side: Side, role: str, prices: Sequence[Price]) -> Optional[Price]:
     reports = (run.report for stored in side.results for run in stored.result.runs)
-    instances = sorted({report.machine.instance_type or "" for report in reports if report is not None})
+    instances = sorted({report.provenance.machine.instance_type or "" for report in reports if report is not None})
     names = [side.name, role, *(instances if len(instances) == 1 else [])]
     # What is given by itself replaces what a list says.
     by_name = {price.name: price for price in sorted(prices, key=lambda price: not price.date)}

@@ -95,7 +95,7 @@ def _of_both(base: SideSetting, other: SideSetting, on_purpose: Collection[str],
 def _of_work(mine: Sequence[RunReport], theirs: Sequence[RunReport]) -> Iterator[Refusal]:
     """Other weights, inputs or work. The processes of a setting have the same weights, so one stands for all."""
     base, other = mine[0], theirs[0]
-    if not (base.weights.sha256 and other.weights.sha256):
+    if not (base.prepared.weights.sha256 and other.prepared.weights.sha256):
         yield Refusal(Obstacle.UNRECORDED, fact=Unrecorded.WEIGHTS)
     else:
         for weights in other_weights(base, other):
@@ -105,7 +105,7 @@ def _of_work(mine: Sequence[RunReport], theirs: Sequence[RunReport]) -> Iterator
         yield Refusal(Obstacle.UNRECORDED, fact=Unrecorded.INPUTS)
     elif inputs[0] != inputs[1]:
         yield Refusal(Obstacle.INPUTS)
-    counted = [next((each for each in reports if each.counts), None) for reports in (mine, theirs)]
+    counted = [next((each for each in reports if each.observed.counts), None) for reports in (mine, theirs)]
     if counted[0] is not None and counted[1] is not None:
         for work in other_work(counted[0], counted[1]):
             yield Refusal(Obstacle.WORK, fact=work)
@@ -123,7 +123,9 @@ def _is_same_work(reports: Sequence[RunReport], counted: Optional[RunReport]) ->
 
 def _of_side(side: SideSetting, name: str) -> Iterator[Refusal]:
     reports = reports_of(side)
-    emulator = next((report.machine.emulator for report in reports if report.machine.emulator), None)
+    emulator = next(
+        (report.provenance.machine.emulator for report in reports if report.provenance.machine.emulator), None
+    )
     if emulator is not None:
         yield Refusal(Obstacle.EMULATOR, name, emulator)
     outputs = other_outputs(reports)

@@ -98,7 +98,8 @@ def _work(result: Result, allowed: Collection[Obstacle]) -> dict[int, str]:
         if Obstacle.INPUTS in allowed:
             report = replace(report, inputs_digest=None)
         if Obstacle.WEIGHTS in allowed:
-            report = replace(report, weights=replace(report.weights, sha256=""))
+            weights = replace(report.prepared.weights, sha256="")
+            report = replace(report, prepared=replace(report.prepared, weights=weights))
         found[run.group] = work_key(report)
     return found
 

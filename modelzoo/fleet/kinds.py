@@ -86,7 +86,7 @@ def machine_in(result: Result) -> Optional[Machine]:
     """The machine that a result was measured on; ``None`` if nothing was."""
     if result.throughput is not None:  # its runs see the CPUs of one instance only
         return result.throughput.machine
-    return next((run.report.machine for run in result.runs if run.report is not None), None)
+    return next((run.report.provenance.machine for run in result.runs if run.report is not None), None)
 
 
 def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:

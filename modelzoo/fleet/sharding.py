@@ -118,7 +118,7 @@ class Sharding:
             judged_twice=self._judged_twice,
             differing=self._differing,
             hosts=tuple(replace(host, items=items, seconds=took) for host, (items, took) in zip(hosts, worked)),
-            processors=tuple(sorted({each.machine.cpu for each in judges})),
+            processors=tuple(sorted({each.provenance.machine.cpu for each in judges})),
             otherwise=tuple(proven_otherwise(judges)),
         )
 
@@ -143,7 +143,7 @@ def proven_otherwise(judges: Sequence[JudgedBy]) -> Iterator[PrecisionDifference
     for each in judges[1:]:
         for of_reference, there, here in ((False, first.tested, each.tested), (True, first.reference, each.reference)):
             verdicts = {
-                "canary": (there.canary_verdict, here.canary_verdict),
+                "canary": (there.observed.canary_verdict, here.observed.canary_verdict),
                 "audit": (_verdict(there), _verdict(here)),
             }
             for check, (wanted, found) in verdicts.items():
@@ -153,7 +153,7 @@ def proven_otherwise(judges: Sequence[JudgedBy]) -> Iterator[PrecisionDifference
 
 
 def _verdict(side: SideReport) -> Optional[ProofVerdict]:
-    return None if side.evidence is None else side.evidence.verdict
+    return None if side.observed.evidence is None else side.observed.evidence.verdict
 
 
 def _name(verdict: Union[CanaryVerdict, ProofVerdict, None]) -> Optional[str]:

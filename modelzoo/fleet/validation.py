@@ -103,19 +103,5 @@ def _prefix(group: int) -> str:
 
 def report_of(judged: Judged, validity: Validity, shards: Shards) -> ValidityReport:
     """Return the report of a judgement by many hosts: the proof is that of the process that judged the first shard."""
-    resolved, weights = shards.resolved
     first = judged.judges[0]
-    return ValidityReport(
-        validity=validity,
-        setting=resolved,
-        weights=weights,
-        tested=first.tested,
-        reference=first.reference,
-        engine=first.engine,
-        versions=first.versions,
-        machine=first.machine,
-        libraries=first.libraries,
-        machine_fingerprint=first.machine_fingerprint,
-        cpus=first.cpus,
-        export=shards.preparation.export,
-    )
+    return ValidityReport(validity, shards.prepared, first.tested, first.reference, first.provenance)

@@ -24,9 +24,9 @@ from modelzoo.records.protocol import (
     MeasureJob,
     Message,
     Preparation,
-    Prepared,
     PrepareJob,
     Progress,
+    SettingsPrepared,
     ShardsPlanned,
     ValidateJob,
 )
@@ -58,10 +58,10 @@ def accepted(message: Message, job: Job, shown: Optional[Collection[str]] = None
         return replace(message, error=printable(message.error))
     if isinstance(message, Progress):
         return replace(message, phase=printable(message.phase[:LONGEST_PHASE]))
-    if isinstance(message, Prepared) and isinstance(job, PrepareJob):
+    if isinstance(message, SettingsPrepared) and isinstance(job, PrepareJob):
         if len(message.settings) != len(job.settings):
             raise WorkerError(f"the worker answered for {len(message.settings)} settings, not {len(job.settings)}")
-        return Prepared(tuple(_preparation(*each, job, shown) for each in zip(job.settings, message.settings)))
+        return SettingsPrepared(tuple(_preparation(*each, job, shown) for each in zip(job.settings, message.settings)))
     if isinstance(message, Exhibited):
         _check_exhibit(message.exhibit, shown)
     if isinstance(message, ShardsPlanned):
@@ -73,22 +73,24 @@ def accepted(message: Message, job: Job, shown: Optional[Collection[str]] = None
 
 def _preparation(asked: Setting, found: Preparation, job: PrepareJob, shown: Optional[Collection[str]]) -> Preparation:
     """What a worker may decide about the setting ``asked``."""
-    if found.resolved is None or found.weights is None:
+    prepared = found.prepared
+    if prepared is None:
         return Preparation(error=printable(found.error or "the setting was not resolved"), error_kind=found.error_kind)
     for name in _KEPT:
-        if getattr(found.resolved, name) != getattr(asked, name):
+        if getattr(prepared.setting, name) != getattr(asked, name):
             raise WorkerError(f"the worker resolved another setting than it was asked for: {name} differs")
     for name, value in (*found.variables.items(), *found.validation_variables.items()):
         if not _VARIABLE.fullmatch(name) or "\0" in value:
             raise WorkerError(f"the worker asks for a variable {printable(name)!r}, which no process can have")
-    return replace(found, weights=_known(found.weights, job, shown), math_mode=job.math_mode, error=None, error_kind="")
+    prepared = replace(prepared, weights=_known(prepared.weights, job, shown))
+    return replace(found, prepared=prepared, math_mode=job.math_mode, error=None, error_kind="")
 
 
 def _known(weights: Weights, job: PrepareJob, shown: Optional[Collection[str]]) -> Weights:
     """Weights in a file of this machine become ``LocalWeights``; a container may only choose among what it is shown."""
-    earlier = [each.weights for each in job.earlier if each.weights is not None and each.weights.path == weights.path]
-    if earlier:
-        return earlier[0]
+    for each in job.earlier:
+        if each.prepared is not None and each.prepared.weights.path == weights.path:
+            return each.prepared.weights
     if shown is None or is_within(weights.path, shown):
         return LocalWeights(*(getattr(weights, name) for name in Weights.__struct_fields__))
     return weights
@@ -118,10 +120,10 @@ def _check_plan(plan: ShardPlan) -> None:
 
 
 def _check_report(message: Union[Measured, Judged], job: Union[MeasureJob, ValidateJob]) -> None:
-    report = message.report
-    if report.setting != job.resolved:
+    found, given = message.report.prepared, job.assignment.prepared
+    if found.setting != given.setting:
         raise WorkerError("the worker answered for another setting than it was given")
-    if (report.weights.path, report.weights.sha256) != (job.weights.path, job.weights.sha256):
+    if (found.weights.path, found.weights.sha256) != (given.weights.path, given.weights.sha256):
         raise WorkerError("the worker answered for other weights than it was given")
     timing = message.report.timing if isinstance(message, Measured) else None
     if timing is not None and (not timing.steady or min(timing.steady) <= 0):

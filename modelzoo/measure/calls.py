@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Callable
 
-from modelzoo.errors import KINDS, ModelzooError
-from modelzoo.measure.jobs import job_environment, prepare_environment, prepare_job
+from modelzoo.errors import ModelzooError
+from modelzoo.measure.jobs import assignment, job_environment, prepare_environment, prepare_job
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import call
 from modelzoo.measure.request import OnEvent, Request, listener
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.protocol import Judged, Preparation, Prepared, ValidateJob
+from modelzoo.records.protocol import Judged, Preparation, SettingsPrepared, ValidateJob
 from modelzoo.records.run import ValidityReport
 from modelzoo.records.validity import ValidityRequest
-from modelzoo.records.workload import Weights
-from modelzoo.setting import ResolvedSetting, labels
+from modelzoo.setting import labels
 
 
 def prepare(request: Request, on_event: OnEvent) -> tuple[Preparation, ...]:
@@ -45,16 +43,9 @@ def _prepare(
     try:
         environ = launcher.environment()
         job = prepare_job(request.workload, settings, environ, earlier)
-        return call(launcher, job, prepare_environment(environ).variables, Prepared, listen).settings
+        return call(launcher, job, prepare_environment(environ).variables, SettingsPrepared, listen).settings
     except ModelzooError as problem:
         return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(settings)
-
-
-def required(prepared: Preparation) -> tuple[ResolvedSetting, Weights]:
-    """Return the resolved setting and its weights, or raise the reason why there are none."""
-    if prepared.resolved is None or prepared.weights is None:
-        raise KINDS.get(prepared.error_kind, ModelzooError)(prepared.error or "the setting was not resolved")
-    return prepared.resolved, prepared.weights
 
 
 def validate(
@@ -66,20 +57,9 @@ def validate(
         ModelzooError: it could not be judged.
     """
     (setting,) = request.settings
-    (prepared,) = prepare(request, on_event)
-    resolved, weights = required(prepared)
+    (found,) = prepare(request, on_event)
     launcher = request.launcher_of(setting)
-    environment = job_environment(prepared.validation_variables, launcher.environment())
-    job = ValidateJob(
-        directory=str(request.workload.directory),
-        asked=setting,
-        resolved=resolved,
-        weights=weights,
-        parent=os.getpid(),
-        changes=environment.changes,
-        math_mode=prepared.math_mode,
-        export=prepared.export,
-        request=validity,
-    )
+    environment = job_environment(found.validation_variables, launcher.environment())
+    job = ValidateJob(assignment(request.workload, setting, found, environment), validity)
     listen = listener(request.workload.name, setting.label, 0, on_event, on_exhibit)
     return call(launcher, job, environment.variables, Judged, listen).report

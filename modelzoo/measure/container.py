@@ -173,7 +173,13 @@ def _limits(cpus: Optional[frozenset[int]]) -> list[str]:
 
 def _gpus(job: Job) -> list[str]:
     """The GPUs of the machine for a job that uses one; other accelerators have no such option."""
-    settings = job.settings if isinstance(job, PrepareJob) else () if isinstance(job, ReferenceJob) else (job.asked,)
+    settings = (
+        job.settings
+        if isinstance(job, PrepareJob)
+        else ()
+        if isinstance(job, ReferenceJob)
+        else (job.assignment.asked,)
+    )
     return ["--gpus=all"] if any(setting.device.partition(":")[0] == "cuda" for setting in settings) else []
 
 

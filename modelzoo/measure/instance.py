@@ -24,10 +24,9 @@ from modelzoo.measure import sampler
 from modelzoo.measure.clock import clock_for
 from modelzoo.measure.garbage import without_collection
 from modelzoo.measure.loading import Built, build, imported
-from modelzoo.measure.observing import Wanted, audit_passes, observe, peak_memory
+from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
 from modelzoo.measure.preparation import check_resolution
-from modelzoo.measure.reporting import Timed, make_report
-from modelzoo.measure.run_warnings import run_warnings
+from modelzoo.measure.reporting import Timed, make_report, provenance
 from modelzoo.records.instance import (
     BatchDone,
     BatchTime,
@@ -67,36 +66,31 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
     machine = read_machine()
     if machine.emulator:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
-    found = imported(job)
+    assignment = job.assignment
+    found = imported(assignment)
     engine, work = found.engine, found.workload
-    check_resolution(engine, work, job, machine.threads.count)
-    session = engine.open(job.resolved)
-    send(Progress("load" if job.resolved.mode == "eager" else "load and compile"))
+    check_resolution(engine, work, assignment, machine.threads.count)
+    session = engine.open(assignment.setting)
+    send(Progress("load" if assignment.setting.mode == "eager" else "load and compile"))
     with session.active() as switches:
         own, batches = _batches(engine, session, work, job)
         with own.model.explained_errors():
             warmed = _warm_up(batches, session, job, send)
             send(Ready(read_placement(cpus, *policy), warmed.times))
-            usage = _obey(batches, job.resolved.batch, session.device, send, read)
+            usage = _obey(batches, assignment.setting.batch, session.device, send, read)
         placement, peak = read_placement(cpus, *policy), peak_memory()
         send(Progress("audit"))
         passes = audit_passes(warmed.times[0].seconds)
-        wanted = Wanted(job.resolved, job.export, job.audit, job.full_audit, job.extras, passes)
-        observed = observe(own, session, wanted, send)
+        observed = observe(own, session, assignment.prepared, job.looks, passes, send)
+        observed = with_agreement(observed, own, assignment.prepared, job.looks, send)
     context = None
-    if job.extras:
-        context = make_report(job, engine, work, machine, own, Timed(None, usage, ()), observed)
-        context = replace(context, import_seconds=found.seconds, switches=switches, cpus=tuple(sorted(cpus)))
-        context = replace(context, warnings=run_warnings(context), peak_memory=peak)
-    canary = observed.canary
+    if job.looks.extras:
+        ran = provenance(assignment, engine, machine, cpus)
+        context = make_report(job, found, switches, ran, own, Timed(None, usage, ()), observed, peak)
     return Served(
         InstanceReport(
             placement=placement,
-            canary=canary,
-            canary_verdict=None if canary is None else canary.verdict(job.resolved.precision),
-            kernels=observed.kernels,
-            evidence=observed.evidence,
-            evidence_problem=observed.evidence_problem,
+            observed=observed,
             peak_memory=peak,
             usage=usage,
             import_seconds=found.seconds,
@@ -135,26 +129,27 @@ def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob)
     Raises:
         UsageError: the setting cannot be served, or not in these sizes.
     """
-    setting = job.resolved
+    assignment = job.assignment
+    setting = assignment.setting
     if setting.in_flight is not None:
         raise UsageError("instances run the model alone: leave --stages and --in-flight out")
-    own = build(engine, session, work, job)
+    own = build(engine, session, work, assignment)
     found = {setting.batch: _Batch(own.model.call, own.args)}
     for size in job.sizes:
         if size in found:
             continue
-        if job.export is not None:
+        if assignment.prepared.export is not None:
             raise UsageError(
                 f"engine {setting.engine} runs what was exported for batches of {setting.batch}, not of {size}; use "
                 "that batch size alone, or --engine torch"
             )
-        resized = replace(job, resolved=replace(setting, batch=size))
+        prepared = replace(assignment.prepared, setting=replace(setting, batch=size))
         if setting.mode == "eager":
             with engine.explained_errors():
-                inputs = make_inputs(work, resized.resolved, job.weights)
+                inputs = make_inputs(work, prepared.setting, prepared.weights)
             found[size] = _Batch(own.model.call, own.model.prepare(inputs.args))
         else:
-            other = build(engine, session, work, resized)
+            other = build(engine, session, work, replace(assignment, prepared=prepared))
             found[size] = _Batch(other.model.call, other.args)
     return own, found
 

@@ -17,13 +17,12 @@ from typing import Optional, TypeVar, Union
 import msgspec
 
 from modelzoo.errors import KINDS, ModelzooError, UsageError, WorkerError
-from modelzoo.measure.calls import required
-from modelzoo.measure.jobs import job_environment
+from modelzoo.measure.jobs import assignment, job_environment, required
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import LONGEST, OnMessage, WorkerProcess, too_long
 from modelzoo.measure.request import OnEvent, Request, listener
 from modelzoo.records.instance import BatchDone, Command, Ready, Served, Window, encode_command
-from modelzoo.records.protocol import Failed, Hello, InstanceJob, Preparation, Progress
+from modelzoo.records.protocol import Failed, Hello, InstanceJob, Looks, Preparation, Progress
 from modelzoo.setting import labels
 
 Reply = Union[Ready, Window, BatchDone, Served]
@@ -181,31 +180,22 @@ def start_instance(
         on_event: called with its progress.
         round_number: of the round that it belongs to.
         sizes: the batch sizes that it will serve; empty: the setting's.
-        full_audit, extras: see ``InstanceJob``.
+        full_audit, extras: see ``Looks``.
 
     Raises:
         ModelzooError: the setting could not be resolved, or the process cannot be started.
     """
     asked = request.settings[index]
-    resolved, weights = required(prepared)
-    if resolved.device != "cpu":
-        raise UsageError(f"instances share the CPUs of a machine; --device {resolved.device} is not supported")
+    device = required(prepared).setting.device
+    if device != "cpu":
+        raise UsageError(f"instances share the CPUs of a machine; --device {device} is not supported")
     launcher = request.launcher_of(asked, prepared.interpreter, cpus)
     environment = job_environment(prepared.variables, launcher.environment())
     job = InstanceJob(
-        directory=str(request.workload.directory),
-        asked=asked,
-        resolved=resolved,
-        weights=weights,
-        parent=os.getpid(),
-        changes=environment.changes,
+        assignment(request.workload, asked, prepared, environment),
         plan=request.plan,
-        math_mode=prepared.math_mode,
-        export=prepared.export,
         sizes=sizes,
-        audit=request.audit,
-        full_audit=full_audit,
-        extras=extras,
+        looks=Looks(audit=request.audit, full_audit=full_audit, extras=extras),
     )
     listen = listener(request.workload.name, labels(request.settings)[index], round_number, on_event)
     return Instance(launcher, job, environment.variables, listen)

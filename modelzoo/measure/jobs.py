@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Optional
 
+from modelzoo.errors import KINDS, ModelzooError
 from modelzoo.machine import environment
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.measure.launcher import LocalLauncher
-from modelzoo.records.protocol import Preparation, PrepareJob
-from modelzoo.records.run import EnvironmentChanges
+from modelzoo.records.protocol import Assignment, Preparation, PrepareJob
+from modelzoo.records.run import EnvironmentChanges, Prepared
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
@@ -47,6 +48,29 @@ def prepare_job(
         math_mode=environment.inherited_math_mode(environ),
         earlier=earlier,
     )
+
+
+def assignment(workload: Workload, asked: Setting, found: Preparation, environment: JobEnvironment) -> Assignment:
+    """Return what a worker needs to run the setting ``asked``.
+
+    Raises:
+        ModelzooError: the setting could not be prepared.
+    """
+    return Assignment(
+        directory=str(workload.directory),
+        asked=asked,
+        prepared=required(found),
+        parent=os.getpid(),
+        environment=environment.changes,
+        math_mode=found.math_mode,
+    )
+
+
+def required(found: Preparation) -> Prepared:
+    """Return what was prepared, or raise the reason why nothing was."""
+    if found.prepared is None:
+        raise KINDS.get(found.error_kind, ModelzooError)(found.error or "the setting was not resolved")
+    return found.prepared
 
 
 def prepare_environment(environ: Optional[Mapping[str, str]] = None) -> JobEnvironment:

@@ -7,12 +7,12 @@ from typing import Callable
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import value_and_problem
-from modelzoo.files import file_sha256
-from modelzoo.machine.facts import fingerprint, read_machine
+from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.preparation import check_resolution
+from modelzoo.measure.reporting import provenance
 from modelzoo.records.protocol import Exhibited, Judged, Message, Progress, ValidateJob
-from modelzoo.records.run import SideReport, ValidityReport
+from modelzoo.records.run import Observed, SideReport, ValidityReport
 from modelzoo.validity.predictors import LoadedPredictor, validate
 from modelzoo.workload import Inputs
 from modelzoo.workload.batches import make_inputs
@@ -27,41 +27,27 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
     """
     # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
     machine, cpus = read_machine(), allowed_cpus()
-    engine = create_engine(job.resolved.engine)
+    own, prepared = job.assignment, job.assignment.prepared
+    engine = create_engine(own.setting.engine)
     engine.load()
-    work = load_workload(Path(job.directory))
-    check_resolution(engine, work, job, machine.threads.count)
+    work = load_workload(Path(own.directory))
+    check_resolution(engine, work, own, machine.threads.count)
     send(Progress("load"))
     with engine.explained_errors():
-        inputs = make_inputs(work, job.resolved, job.weights)
+        inputs = make_inputs(work, prepared.setting, prepared.weights)
         found = validate(
             engine,
             work,
-            job.resolved,
-            job.weights,
+            prepared.setting,
+            prepared.weights,
             inputs,
             job.request,
-            export=job.export,
+            export=prepared.export,
             progress=lambda done, total, running: send(Progress(f"{done} of {total}: {running}")),
             exhibit=lambda exhibit: send(Exhibited(exhibit)),
         )
         tested, reference = side_report(found.tested, inputs), side_report(found.reference, inputs)
-    report = ValidityReport(
-        validity=found.validity,
-        setting=job.resolved,
-        weights=job.weights,
-        tested=tested,
-        reference=reference,
-        engine=engine.name,
-        versions=dict(engine.versions()),
-        digest=file_sha256(work.directory / "workload.py"),
-        machine=machine,
-        libraries=engine.libraries(),
-        machine_fingerprint=fingerprint(machine),
-        cpus=tuple(sorted(cpus)),
-        export=job.export,
-    )
-    return Judged(report)
+    return Judged(ValidityReport(found.validity, prepared, tested, reference, provenance(own, engine, machine, cpus)))
 
 
 def side_report(loaded: LoadedPredictor, inputs: Inputs) -> SideReport:
@@ -72,11 +58,11 @@ def side_report(loaded: LoadedPredictor, inputs: Inputs) -> SideReport:
         reason = (str(error).strip().splitlines() or [""])[0]
         evidence, problem = None, f"the audit failed: {type(error).__name__}: {reason}"
     canary = loaded.canary
-    return SideReport(
-        setting=loaded.setting,
-        canary_verdict=None if canary is None else canary.verdict(loaded.setting.precision),
+    observed = Observed(
         canary=canary,
         canary_problem=loaded.canary_problem,
+        canary_verdict=None if canary is None else canary.verdict(loaded.setting.precision),
         evidence=evidence,
         evidence_problem=problem,
     )
+    return SideReport(loaded.setting, observed)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.protocol import Engine, Model, Session
 from modelzoo.measure.garbage import without_collection
 from modelzoo.measure.staging import Staged, declared_stages, staged, without_staged_parts
-from modelzoo.records.protocol import InstanceJob, MeasureJob
+from modelzoo.records.protocol import Assignment
 from modelzoo.workload import Inputs, Workload
 from modelzoo.workload.batches import make_inputs
 from modelzoo.workload.discovery import load_workload
@@ -29,7 +29,7 @@ class Imported:
     seconds: float
 
 
-def imported(job: Union[MeasureJob, InstanceJob]) -> Imported:
+def imported(job: Assignment) -> Imported:
     """Import the engine of ``job`` and what its workload's model is made of.
 
     No garbage is collected meanwhile: there is hardly any, and looking for it takes a fifth of the time.
@@ -39,12 +39,12 @@ def imported(job: Union[MeasureJob, InstanceJob]) -> Imported:
     """
     started = perf_counter()
     with without_collection():
-        engine = create_engine(job.resolved.engine)
+        engine = create_engine(job.setting.engine)
         engine.load()
         work = load_workload(Path(job.directory))
         with engine.explained_errors():
             # An exported model needs nothing of what the workload's torch module is made of, and not its inputs either.
-            for name in work.libraries if job.export is None or job.resolved.in_flight is not None else ():
+            for name in work.libraries if job.prepared.export is None or job.setting.in_flight is not None else ():
                 import_module(name)
         gc.freeze()  # what was imported stays, so it need not be looked through before sampling either
     return Imported(engine, work, perf_counter() - started)
@@ -66,24 +66,24 @@ class Built:
     pipeline: Optional[Staged] = None
 
 
-def build(engine: Engine, session: Session, work: Workload, job: Union[MeasureJob, InstanceJob]) -> Built:
+def build(engine: Engine, session: Session, work: Workload, job: Assignment) -> Built:
     """Load the model of ``job`` in an active session.
 
     Raises:
         ModelzooError: it cannot be loaded, or the inputs cannot be read.
     """
     started = perf_counter()
-    pipeline = None
+    pipeline, weights, export = None, job.prepared.weights, job.prepared.export
     with engine.explained_errors():
-        if job.resolved.in_flight is None:
-            inputs = make_inputs(work, job.resolved, job.weights) if job.export is None else read_inputs(job.export)
-            model = session.load(work, job.weights, inputs, job.export)
+        if job.setting.in_flight is None:
+            inputs = make_inputs(work, job.setting, weights) if export is None else read_inputs(export)
+            model = session.load(work, weights, inputs, export)
         else:
-            stages = declared_stages(work, job.resolved, job.weights)
-            own = Inputs(stages.model_input().args, stages.items) if job.export is None else read_inputs(job.export)
+            stages = declared_stages(work, job.setting, weights)
+            own = Inputs(stages.model_input().args, stages.items) if export is None else read_inputs(export)
             inputs, work = own, without_staged_parts(work, stages)
-            model = session.load(work, job.weights, inputs, job.export)
-            pipeline = staged(stages, model, session, job.resolved, exported=job.export is not None)
+            model = session.load(work, weights, inputs, export)
+            pipeline = staged(stages, model, session, job.setting, exported=export is not None)
     args = model.prepare(inputs.args)
     seconds = perf_counter() - started - (model.compile_seconds or 0.0)
     return Built(model, inputs, args, seconds, pipeline)

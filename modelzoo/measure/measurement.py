@@ -10,7 +10,6 @@ from time import perf_counter, time
 from typing import Any, Callable, Optional
 
 from modelzoo.engines.protocol import Accelerator, Session
-from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.usage import CpuUsageMonitor
@@ -18,17 +17,15 @@ from modelzoo.measure import sampler
 from modelzoo.measure.accelerator_watch import Watch, on_host, time_copies, watch
 from modelzoo.measure.clock import Clock, clock_for
 from modelzoo.measure.loading import Built, build, imported
-from modelzoo.measure.observing import Wanted, audit_passes, observe
+from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
 from modelzoo.measure.pipeline_trace import TracedBatch, write_trace
 from modelzoo.measure.preparation import check_resolution
-from modelzoo.measure.reporting import Timed, make_report
-from modelzoo.measure.run_warnings import run_warnings
+from modelzoo.measure.reporting import Timed, make_report, provenance
 from modelzoo.measure.staging import time_pipeline
 from modelzoo.records.accelerator import AcceleratorUse, Copies
 from modelzoo.records.machine import Machine
 from modelzoo.records.protocol import Measured, MeasureJob, Message, Paused, Progress
 from modelzoo.records.run import Turn
-from modelzoo.records.timing import Timing
 from modelzoo.setting import ResolvedSetting
 
 Send = Callable[[Message], None]
@@ -46,31 +43,33 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     """
     # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
     machine, cpus = read_machine(), allowed_cpus()
-    found = imported(job)
+    own, looks = job.assignment, job.looks
+    found = imported(own)
     engine, work = found.engine, found.workload
     # Workers import at the same time, which takes one core each; from here on each is alone.
     send(Paused())
     take_turn()
-    check_resolution(engine, work, job, machine.threads.count)
-    session = engine.open(job.resolved)
-    send(Progress("load" if job.resolved.mode == "eager" else "load and compile"))
+    check_resolution(engine, work, own, machine.threads.count)
+    session = engine.open(own.setting)
+    send(Progress("load" if own.setting.mode == "eager" else "load and compile"))
     with session.active() as switches:
-        built = build(engine, session, work, job)
+        built = build(engine, session, work, own)
         timed = _time(built, session, machine, job, send, take_turn)
-        if job.trace and job.extras and timed.batches:
-            title = f"{work.name} {job.asked.label}"
-            write_trace(Path(job.trace), timed.batches, title, job.resolved.device)
+        if looks.trace and looks.extras and timed.batches:
+            write_trace(Path(looks.trace), timed.batches, f"{work.name} {own.asked.label}", own.setting.device)
         send(Progress("audit"))
-        observed = observe(built, session, _wanted(job, timed.timing), send)
-    report = make_report(job, engine, work, machine, built, timed, observed)
-    report = replace(report, import_seconds=found.seconds, switches=switches, cpus=tuple(sorted(cpus)))
-    return Measured(replace(report, warnings=run_warnings(report)))
+        passes = audit_passes(None if timed.timing is None else median(timed.timing.steady))
+        observed = observe(built, session, own.prepared, looks, passes, send)
+        peak = peak_memory()
+        observed = with_agreement(observed, built, own.prepared, looks, send)
+    ran = provenance(own, engine, machine, cpus)
+    return Measured(make_report(job, found, switches, ran, built, timed, observed, peak))
 
 
 def _time(
     built: Built, session: Session, machine: Machine, job: MeasureJob, send: Send, take_turn: Callable[[], None]
 ) -> Timed:
-    monitor = CpuUsageMonitor(job.parent).start()
+    monitor = CpuUsageMonitor(job.assignment.parent).start()
     turns = _Turns(send, take_turn, monitor.left_out if job.own_turns else nullcontext)
     batches: Sequence[TracedBatch] = ()
     watcher: Optional[Watch] = None
@@ -91,11 +90,11 @@ def _time(
                 watcher = watch(session.device, clock, job.locked_mhz)
                 clock, pause = watcher, watcher.before_turns(turns.pause)
             if built.pipeline is None:
-                timing = sampler.measure(_call(built, job.resolved), clock, job.plan, progress, pause)
+                timing = sampler.measure(_call(built, job.assignment.setting), clock, job.plan, progress, pause)
             else:
                 timing, batches = time_pipeline(built.pipeline, job.plan, progress, pause)
             if watcher is not None:
-                accelerator = watcher.result(timing, _copies(built, session.device, job.resolved))
+                accelerator = watcher.result(timing, _copies(built, session.device, job.assignment.setting))
             # What follows takes seconds; the others finish their turns first.
             turns.end(len(timing.steady))
     usage = monitor.stop(0.0 if job.own_turns else turns.waited)
@@ -146,8 +145,3 @@ class _Turns:
             since = perf_counter()
             self._take_turn()
             self.waited += perf_counter() - since
-
-
-def _wanted(job: MeasureJob, timing: Optional[Timing]) -> Wanted:
-    passes = audit_passes(None if timing is None else median(timing.steady))
-    return Wanted(job.resolved, job.export, job.audit, job.full_audit, job.extras, passes, job.profiling, job.trace)

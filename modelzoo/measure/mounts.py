@@ -14,13 +14,23 @@ import shlex
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Optional, TypeVar
+from typing import Optional, TypeVar, Union
 
 import msgspec
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.protocol import Job, Preparation, PrepareJob, ReferenceJob, ValidateJob
+from modelzoo.records.protocol import (
+    ConcludeJob,
+    Job,
+    Preparation,
+    PrepareJob,
+    ReferenceJob,
+    SettingJob,
+    ShardJob,
+    ValidateJob,
+)
+from modelzoo.records.run import Prepared
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.setting import Setting
 from modelzoo.workload.discovery import CHECKOUT, STANDARD_WORKLOADS
@@ -69,20 +79,27 @@ def own_weights(environ: Mapping[str, str]) -> Optional[str]:
 def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
     if isinstance(job, ReferenceJob):
         return
-    if _in_image(job.directory) is None:
-        yield job.directory
-    for setting in job.settings if isinstance(job, PrepareJob) else (job.asked,):
+    directory = directory_of(job)
+    if _in_image(directory) is None:
+        yield directory
+    for setting in job.settings if isinstance(job, PrepareJob) else (job.assignment.asked,):
         if setting.weights not in SOURCES:
             yield setting.weights
         if setting.input is not None:
             yield setting.input
-    known = [each.weights for each in job.earlier] if isinstance(job, PrepareJob) else [job.weights]
-    yield from (weights.path for weights in known if isinstance(weights, LocalWeights))
+    known = [each.prepared for each in job.earlier] if isinstance(job, PrepareJob) else [job.assignment.prepared]
+    weights = [each.weights for each in known if each is not None]
+    yield from (each.path for each in weights if isinstance(each, LocalWeights))
     own = own_weights(environ)
     if isinstance(job, PrepareJob) and own is not None:
         yield own
-    if isinstance(job, ValidateJob) and job.request.data is not None:
+    if isinstance(job, (ValidateJob, ShardJob, ConcludeJob)) and job.request.data is not None:
         yield job.request.data
+
+
+def directory_of(job: Union[PrepareJob, SettingJob]) -> str:
+    """The workload's directory."""
+    return job.directory if isinstance(job, PrepareJob) else job.assignment.directory
 
 
 # A job as a container needs it
@@ -96,26 +113,22 @@ def inside(job: Job) -> Job:
     """
     if isinstance(job, ReferenceJob):
         raise ValueError("the reference load runs on this machine")
-    directory = _in_image(job.directory) or place(job.directory)
+    directory = _in_image(directory_of(job)) or place(directory_of(job))
     if isinstance(job, PrepareJob):
         settings = tuple(_setting(each) for each in job.settings)
-        earlier = tuple(
-            Preparation(resolved=_setting(each.resolved), weights=_weights(each.weights))
-            for each in job.earlier
-            if each.resolved is not None and each.weights is not None
-        )
+        earlier = tuple(Preparation(_prepared(each.prepared)) for each in job.earlier if each.prepared is not None)
         return replace(job, directory=directory, parent=None, settings=settings, earlier=earlier)
-    found = replace(
-        job,
+    own = job.assignment
+    assignment = replace(
+        own,
         directory=directory,
         parent=None,
-        asked=_setting(job.asked),
-        resolved=_setting(job.resolved),
-        weights=_weights(job.weights),
+        asked=_setting(own.asked),
+        prepared=replace(_prepared(own.prepared), export=own.prepared.export),
     )
-    if isinstance(found, ValidateJob) and found.request.data is not None:
-        return replace(found, request=replace(found.request, data=place(found.request.data)))
-    return found
+    if isinstance(job, (ValidateJob, ShardJob, ConcludeJob)) and job.request.data is not None:
+        return replace(job, assignment=assignment, request=replace(job.request, data=place(job.request.data)))
+    return replace(job, assignment=assignment)
 
 
 def _in_image(directory: str) -> Optional[str]:
@@ -134,6 +147,10 @@ def _setting(setting: S) -> S:
         weights=setting.weights if setting.weights in SOURCES else place(setting.weights),
         input=None if setting.input is None else place(setting.input),
     )
+
+
+def _prepared(found: Prepared) -> Prepared:
+    return Prepared(_setting(found.setting), _weights(found.weights))
 
 
 def _weights(weights: Weights) -> Weights:
@@ -176,7 +193,7 @@ def mount_options(job: Job, environ: Mapping[str, str]) -> list[str]:
             directory, a directory has links to elsewhere, or a path contains characters that have a meaning for
             ``--mount``.
     """
-    workload = None if isinstance(job, ReferenceJob) else job.directory
+    workload = None if isinstance(job, ReferenceJob) else directory_of(job)
     options = []
     for name in named_files(job, environ):
         for source, target in _sources(name, is_code=name == workload):

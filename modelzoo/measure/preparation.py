@@ -15,16 +15,8 @@ from modelzoo.files import file_sha256
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import memory_variables
 from modelzoo.measure.staging import check_stages, require_stages
-from modelzoo.records.protocol import (
-    InstanceJob,
-    MeasureJob,
-    Message,
-    Preparation,
-    Prepared,
-    PrepareJob,
-    Progress,
-    ValidateJob,
-)
+from modelzoo.records.protocol import Assignment, Message, Preparation, PrepareJob, Progress, SettingsPrepared
+from modelzoo.records.run import Prepared
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload import InputRequest, Workload
@@ -33,7 +25,7 @@ from modelzoo.workload.state import weights_file
 from modelzoo.workload.weights import resolve_weights
 
 
-def prepare(job: PrepareJob, send: Callable[[Message], None]) -> Prepared:
+def prepare(job: PrepareJob, send: Callable[[Message], None]) -> SettingsPrepared:
     """Resolve every setting of ``job`` and its weights.
 
     A setting that cannot run does not keep the others from running.
@@ -56,7 +48,7 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> Prepared:
         except PermissionError as error:
             reason = f"{error.filename} cannot be read: permission denied to the user of the worker; change its mode"
             found.append(Preparation(error=reason, error_kind=UsageError.__name__))
-    return Prepared(tuple(found))
+    return SettingsPrepared(tuple(found))
 
 
 class _Engines:
@@ -114,12 +106,10 @@ def _prepared(engine: Engine, resolved: ResolvedSetting, shared: _Shared) -> Pre
         if resolved.in_flight is not None:
             check_stages(work, resolved, shared.weights[key], export, interpreter)
     return Preparation(
-        resolved=resolved,
-        weights=shared.weights[key],
+        Prepared(resolved, shared.weights[key], export),
         math_mode=shared.math_mode,
         variables={**engine.variables(resolved), **memory},
         validation_variables={**engine.variables(resolved, with_reference=True), **memory},
-        export=export,
         interpreter=interpreter,
     )
 
@@ -131,7 +121,8 @@ def _weights_key(resolved: ResolvedSetting) -> tuple[object, ...]:
 
 def _shared_weights(earlier: Sequence[Preparation]) -> dict[tuple[object, ...], Weights]:
     """The weights that other workers have found or made, as far as this one can read the same file."""
-    found = {_weights_key(each.resolved): each.weights for each in earlier if each.resolved and each.weights}
+    prepared = [each.prepared for each in earlier if each.prepared is not None]
+    found = {_weights_key(each.setting): each.weights for each in prepared}
     return {key: weights for key, weights in found.items() if _is_here(weights)}
 
 
@@ -158,8 +149,8 @@ def resolve(engine: Engine, work: Workload, asked: Setting, threads: int, math_m
     return engine.resolve(complete, batch=work.batch, threads=threads, math_mode=math_mode)
 
 
-def check_resolution(engine: Engine, work: Workload, job: MeasureJob | ValidateJob | InstanceJob, threads: int) -> None:
-    """Check that this process would resolve the setting of ``job`` as the ``prepare`` process did.
+def check_resolution(engine: Engine, work: Workload, assignment: Assignment, threads: int) -> None:
+    """Check that this process would resolve the setting of ``assignment`` as the ``prepare`` process did.
 
     Args:
         threads: as for ``resolve``.
@@ -167,8 +158,8 @@ def check_resolution(engine: Engine, work: Workload, job: MeasureJob | ValidateJ
     Raises:
         EnvironmentProblem: it would not; the message names the first difference.
     """
-    asked, resolved = job.asked, job.resolved
-    here = resolve(engine, work, asked, threads, job.math_mode)
+    asked, resolved = assignment.asked, assignment.setting
+    here = resolve(engine, work, asked, threads, assignment.math_mode)
     for name in resolved.__struct_fields__:
         expected, found = getattr(resolved, name), getattr(here, name)
         if expected != found:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Optional, Union
 
 from modelzoo.engines.protocol import Engine
 from modelzoo.files import file_sha256
+from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings, roofline_bound
 from modelzoo.machine.facts import fingerprint
-from modelzoo.measure.loading import Built
-from modelzoo.measure.observing import Observed
+from modelzoo.measure.loading import Built, Imported
 from modelzoo.measure.pipeline_trace import TracedBatch
+from modelzoo.measure.run_warnings import run_warnings
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.pipeline import model_times
 from modelzoo.records.profile import Bound, Ceilings, Flops
-from modelzoo.records.protocol import InstanceJob, MeasureJob
-from modelzoo.records.run import RunReport, Turn
+from modelzoo.records.protocol import Assignment, InstanceJob, MeasureJob
+from modelzoo.records.run import Observed, Provenance, RunReport, Turn
 from modelzoo.records.timing import DEVICE, Timing
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload import Workload
 from modelzoo.workload.batches import inputs_digest
 
 
@@ -37,62 +38,62 @@ class Timed:
     accelerator: Optional[AcceleratorUse] = None
 
 
+def provenance(assignment: Assignment, engine: Engine, machine: Machine, cpus: Collection[int]) -> Provenance:
+    """What this process runs ``assignment`` with; ``machine`` and ``cpus`` as they were before anything was loaded."""
+    return Provenance(
+        machine=machine,
+        engine=engine.name,
+        versions=dict(engine.versions()),
+        digest=file_sha256(Path(assignment.directory) / "workload.py"),
+        libraries=engine.libraries(),
+        fingerprint=fingerprint(machine),
+        cpus=tuple(sorted(cpus)),
+        environment=assignment.environment,
+    )
+
+
 def make_report(
     job: Union[MeasureJob, InstanceJob],
-    engine: Engine,
-    work: Workload,
-    machine: Machine,
+    found: Imported,
+    switches: tuple[str, ...],
+    ran: Provenance,
     built: Built,
     timed: Timed,
     observed: Observed,
+    peak: int,
 ) -> RunReport:
-    """Put together what a worker reports; the caller fills in what happened before the model was loaded."""
-    setting = job.resolved
-    used = timed.accelerator
-    ceilings = kept_ceilings(machine) if used is None else kept_device_ceilings(machine, used.device)
-    return RunReport(
+    """Put together what a worker reports.
+
+    Args:
+        ran: what it ran with.
+        peak: the most memory that the process has occupied.
+    """
+    work, prepared, used = found.workload, job.assignment.prepared, timed.accelerator
+    ceilings = kept_ceilings(ran.machine) if used is None else kept_device_ceilings(ran.machine, used.device)
+    report = RunReport(
         workload=work.name,
         title=work.title,
         unit=work.unit,
-        setting=setting,
+        prepared=prepared,
+        provenance=ran,
         plan=job.plan,
-        weights=job.weights,
         items=tuple(map(str, built.inputs.items)),
-        timing=timed.timing,
-        import_seconds=0.0,
+        import_seconds=found.seconds,
         build_seconds=built.seconds,
         compile_seconds=built.model.compile_seconds,
-        canary=observed.canary,
-        canary_verdict=None if observed.canary is None else observed.canary.verdict(setting.precision),
-        switches=(),
-        environment=job.changes,
-        counts=observed.counts,
-        peak_memory=observed.peak_memory,
-        machine=machine,
-        libraries=engine.libraries(),
+        switches=switches,
+        timing=timed.timing,
         usage=timed.usage,
-        warnings=(),
-        evidence=observed.evidence,
-        evidence_problem=observed.evidence_problem,
-        flops=observed.flops,
-        flops_problem=observed.flops_problem,
-        bound=_bound(observed.flops, timed.timing, ceilings, setting),
-        ceilings=ceilings,
-        profile=observed.profile,
-        profile_problem=observed.profile_problem,
-        engine=engine.name,
-        versions=dict(engine.versions()),
-        digest=file_sha256(work.directory / "workload.py"),
+        observed=observed,
+        peak_memory=peak,
         inputs_digest=inputs_digest(built.inputs),
-        machine_fingerprint=fingerprint(machine),
         turns=timed.turns,
-        kernels=observed.kernels,
-        export=job.export,
         pipeline=built.pipeline.record() if built.pipeline is not None else None,
-        agreement=observed.agreement,
-        agreement_problem=observed.agreement_problem,
         accelerator=used,
+        ceilings=ceilings,
+        bound=_bound(observed.flops, timed.timing, ceilings, prepared.setting),
     )
+    return replace(report, warnings=run_warnings(report))
 
 
 def _bound(

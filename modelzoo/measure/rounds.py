@@ -6,7 +6,6 @@ half-second turns, so that a machine whose speed drifts affects all settings ali
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,13 +16,13 @@ from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
 from modelzoo.measure.blocks import blocks, capacity
-from modelzoo.measure.calls import prepare, required
-from modelzoo.measure.jobs import JobEnvironment, job_environment
+from modelzoo.measure.calls import prepare
+from modelzoo.measure.jobs import JobEnvironment, assignment, job_environment
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import WorkerProcess
 from modelzoo.measure.reference import Reference
 from modelzoo.measure.request import OnEvent, Request, listener
-from modelzoo.records.protocol import Measured, MeasureJob, Preparation
+from modelzoo.records.protocol import Looks, Measured, MeasureJob, Preparation
 from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import Run, RunReport, now
 from modelzoo.setting import labels
@@ -104,7 +103,7 @@ class Rounds:
         if done.error is None:
             self._measured[index] = self._measured.get(index, 0) + 1
             self._largest = max(self._largest, done.report.peak_memory if done.report is not None else 0)
-            if done.report is not None and done.report.machine.emulator is not None:
+            if done.report is not None and done.report.provenance.machine.emulator is not None:
                 self.is_emulated = True
                 self._over.add(index)
         elif done.error_kind != WorkerError.__name__:
@@ -189,23 +188,17 @@ class WorkerRun:
         self, prepared: Preparation, launcher: Launcher, extras: bool, full_audit: bool
     ) -> tuple[MeasureJob, JobEnvironment]:
         request = self._request
-        resolved, weights = required(prepared)
         environment = job_environment(prepared.variables, launcher.environment())
         job = MeasureJob(
-            directory=str(request.workload.directory),
-            asked=request.settings[self.index],
-            resolved=resolved,
-            weights=weights,
+            assignment(request.workload, request.settings[self.index], prepared, environment),
             plan=request.plan,
-            parent=os.getpid(),
-            changes=environment.changes,
-            math_mode=prepared.math_mode,
-            export=prepared.export,
-            audit=request.audit,
-            full_audit=full_audit,
-            extras=extras,
-            profiling=request.profiling,
-            trace=_trace(request.trace, self.index),
+            looks=Looks(
+                audit=request.audit,
+                full_audit=full_audit,
+                extras=extras,
+                profiling=request.profiling,
+                trace=_trace(request.trace, self.index),
+            ),
             locked_mhz=request.locked_mhz,
             own_turns=request.uses_containers,
         )

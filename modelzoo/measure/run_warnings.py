@@ -28,15 +28,15 @@ def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
         *_machine_warnings(report),
         *_timing_warnings(report.timing),
         *_accelerator_warnings(report),
-        *(report.evidence.warnings if report.evidence is not None else ()),
+        *(report.observed.evidence.warnings if report.observed.evidence is not None else ()),
     )
 
 
 def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:
-    if report.weights.kind is not WeightsKind.RANDOM:
+    if report.prepared.weights.kind is not WeightsKind.RANDOM:
         return
-    yield warning_for(WarningCode.RANDOM_WEIGHTS, reason=report.weights.reason)
-    for count in report.counts:
+    yield warning_for(WarningCode.RANDOM_WEIGHTS, reason=report.prepared.weights.reason)
+    for count in report.observed.counts:
         if not count.is_typical:
             yield warning_for(
                 WarningCode.MISMATCHED_COUNTS,
@@ -48,7 +48,7 @@ def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:
 
 
 def _environment_warnings(report: RunReport) -> Iterator[WarningMessage]:
-    removed = sorted(report.environment.removed.items())
+    removed = sorted(report.provenance.environment.removed.items())
     names = ", ".join(f"{name}={value}" for name, value in removed if name in FAST_MATH_VARIABLES)
     if names:
         yield warning_for(WarningCode.SCRUBBED_VARIABLES, names=names)
@@ -64,34 +64,39 @@ def _environment_warnings(report: RunReport) -> Iterator[WarningMessage]:
 
 
 def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
-    setting, canary = report.setting, report.canary
+    setting, canary = report.setting, report.observed.canary
     detail = canary.summary if canary is not None else ""
-    if setting.precision == "fp32" and canary is not None and report.canary_verdict is not CanaryVerdict.FP32:
+    if setting.precision == "fp32" and canary is not None and report.observed.canary_verdict is not CanaryVerdict.FP32:
         yield warning_for(WarningCode.FP32_NOT_FP32, detail=detail)
     if setting.precision == "fp32":
         return
-    if setting.precision == "bf16" and not report.machine.has_bf16 and setting.device == "cpu":
-        features = ", ".join(report.machine.features) or "none known"
+    if setting.precision == "bf16" and not report.provenance.machine.has_bf16 and setting.device == "cpu":
+        features = ", ".join(report.provenance.machine.features) or "none known"
         yield warning_for(WarningCode.NO_BF16_HARDWARE, features=features)
-    if canary is not None and report.canary_verdict is not CanaryVerdict.ACTIVE:
-        partly = report.canary_verdict is CanaryVerdict.PARTLY
+    if canary is not None and report.observed.canary_verdict is not CanaryVerdict.ACTIVE:
+        partly = report.observed.canary_verdict is CanaryVerdict.PARTLY
         code = WarningCode.BF16_PARTLY if partly else WarningCode.BF16_NOT_ACTIVE
         method = setting.bf16_method or "a switch of the libraries"
         yield warning_for(code, precision=setting.precision, method=method, detail=detail)
 
 
 def _agreement_warnings(report: RunReport) -> Iterator[WarningMessage]:
-    if report.agreement is None or report.agreement.is_same is not False:
+    if report.observed.agreement is None or report.observed.agreement.is_same is not False:
         return
-    if report.export is None:
+    if report.prepared.export is None:
         advice = f"use another mode than {report.setting.mode}"
     else:
-        advice = f"remove {report.export.path} to export it again, and report it if it stays so"
-    yield warning_for(WarningCode.OTHER_OUTPUTS, engine=report.engine, summary=report.agreement.summary, advice=advice)
+        advice = f"remove {report.prepared.export.path} to export it again, and report it if it stays so"
+    yield warning_for(
+        WarningCode.OTHER_OUTPUTS,
+        engine=report.provenance.engine,
+        summary=report.observed.agreement.summary,
+        advice=advice,
+    )
 
 
 def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:
-    machine, threads = report.machine, report.setting.threads
+    machine, threads = report.provenance.machine, report.setting.threads
     if machine.emulator:
         yield warning_for(WarningCode.EMULATED)
     if threads > machine.threads.count:

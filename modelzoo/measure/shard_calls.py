@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 from modelzoo.errors import WorkerError
-from modelzoo.measure.calls import prepare, required
-from modelzoo.measure.jobs import JobEnvironment, job_environment
+from modelzoo.measure.calls import prepare
+from modelzoo.measure.jobs import JobEnvironment, assignment, job_environment, required
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import WorkerProcess
 from modelzoo.measure.request import OnEvent, Request, listener
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.protocol import (
+    Assignment,
     Concluded,
     ConcludeJob,
     Preparation,
@@ -25,10 +25,9 @@ from modelzoo.records.protocol import (
     ShardsPlanned,
     ShardTurn,
 )
+from modelzoo.records.run import Prepared
 from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 from modelzoo.records.validity import Validity, ValidityRequest
-from modelzoo.records.workload import Weights
-from modelzoo.setting import ResolvedSetting
 
 OnExhibit = Callable[[Exhibit], None]
 
@@ -59,13 +58,13 @@ class Shards:
         (self._setting,) = request.settings
         self._request, self._validity, self._shard_items = request, validity, shard_items
         self._on_event, self._on_exhibit = on_event, on_exhibit
-        self._prepared: Optional[Preparation] = None
+        self._preparation: Optional[Preparation] = None
         self._worker: Optional[WorkerProcess] = None
 
     def __enter__(self) -> Shards:
-        (self._prepared,) = prepare(self._request, self._on_event)
+        (self._preparation,) = prepare(self._request, self._on_event)
         launcher, environment = self._launcher_and_environment()
-        job = ShardJob(**self._fields(environment), shard_items=self._shard_items)
+        job = ShardJob(self._assignment(environment), self._validity, self._shard_items)
         self._worker = WorkerProcess(launcher, job, environment.variables, self._listen())
         self._worker.__enter__()
         try:
@@ -83,16 +82,14 @@ class Shards:
             self._worker.__exit__(kind, error, trace)
 
     @property
-    def resolved(self) -> tuple[ResolvedSetting, Weights]:
+    def prepared(self) -> Prepared:
         """The setting as resolved, and its weights."""
-        assert self._prepared is not None
-        return required(self._prepared)
+        return required(self._found)
 
     @property
-    def preparation(self) -> Preparation:
-        """All that was decided about the setting."""
-        assert self._prepared is not None
-        return self._prepared
+    def _found(self) -> Preparation:
+        assert self._preparation is not None
+        return self._preparation
 
     def judge(self, shard: Shard) -> ShardResult:
         """Judge one shard.
@@ -116,7 +113,7 @@ class Shards:
             results: each a ``ShardResult`` as JSON, without line breaks.
         """
         launcher, environment = self._launcher_and_environment()
-        job = ConcludeJob(**self._fields(environment))
+        job = ConcludeJob(self._assignment(environment), self._validity)
         with WorkerProcess(launcher, job, environment.variables, self._listen()) as worker:
             for line in results:
                 worker.send(line + b"\n")
@@ -134,21 +131,10 @@ class Shards:
 
     def _launcher_and_environment(self) -> tuple[Launcher, JobEnvironment]:
         launcher = self._request.launcher_of(self._setting)
-        return launcher, job_environment(self.preparation.validation_variables, launcher.environment())
+        return launcher, job_environment(self._found.validation_variables, launcher.environment())
 
-    def _fields(self, environment: JobEnvironment) -> dict[str, Any]:
-        resolved, weights = self.resolved
-        return {
-            "directory": str(self._request.workload.directory),
-            "asked": self._setting,
-            "resolved": resolved,
-            "weights": weights,
-            "parent": os.getpid(),
-            "changes": environment.changes,
-            "math_mode": self.preparation.math_mode,
-            "export": self.preparation.export,
-            "request": self._validity,
-        }
+    def _assignment(self, environment: JobEnvironment) -> Assignment:
+        return assignment(self._request.workload, self._setting, self._found, environment)
 
     def _listen(self) -> Callable[..., None]:
         return listener(self._request.workload.name, self._setting.label, 0, self._on_event, self._on_exhibit)

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from modelzoo.engines.protocol import Engine
 from modelzoo.files import file_sha256
-from modelzoo.records.protocol import ShardJob
+from modelzoo.records.run import Prepared
 from modelzoo.setting import value_text
 from modelzoo.version import __version__
 from modelzoo.workload import Workload
@@ -24,16 +24,16 @@ DIGITS = 12
 """Hexadecimal digits of a checksum that are shown."""
 
 
-def shard_facts(job: ShardJob, work: Workload, engine: Engine) -> dict[str, str]:
+def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str, str]:
     """What all predictions depend on, as text by name. Not the host: its processor is recorded with each shard."""
-    setting, weights = job.resolved, Path(job.weights.path)
+    setting, weights = prepared.setting, Path(prepared.weights.path)
     suite = Path(__file__).parent.parent
     sources = [path for name in JUDGING for path in (suite / name).rglob("*.py")]
     found = {
         "modelzoo": __version__,
         "source code of modelzoo": _digest(suite, sources),
         "workload files": _digest(work.directory, work.directory.glob("*.py")),
-        "weights": f"{job.weights.name} ({job.weights.sha256[:DIGITS]})",
+        "weights": f"{prepared.weights.name} ({prepared.weights.sha256[:DIGITS]})",
     }
     if weights.is_dir():  # the model's layout and its tokenizer
         beside = [weights / name for name in REPOSITORY_FILES if (weights / name).is_file()]

@@ -17,10 +17,11 @@ from typing import Callable, Optional
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import InputError
-from modelzoo.machine.facts import fingerprint, read_machine
+from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.judgement import side_report
 from modelzoo.measure.preparation import check_resolution
+from modelzoo.measure.reporting import provenance
 from modelzoo.measure.shard_facts import shard_facts
 from modelzoo.records.machine import Machine
 from modelzoo.records.protocol import (
@@ -56,14 +57,15 @@ def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> Shard
     """
     # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
     machine, cpus = read_machine(), allowed_cpus()
-    engine = create_engine(job.resolved.engine)
+    own = job.assignment
+    engine = create_engine(own.setting.engine)
     engine.load()
-    work = load_workload(Path(job.directory))
-    check_resolution(engine, work, job, machine.threads.count)
+    work = load_workload(Path(own.directory))
+    check_resolution(engine, work, own, machine.threads.count)
     with engine.explained_errors():
         send(Progress("plan"))
         task = _task(job, work)
-        send(ShardsPlanned(shards.plan(task, shard_facts(job, work, engine), job.shard_items)))
+        send(ShardsPlanned(shards.plan(task, shard_facts(own.prepared, work, engine), job.shard_items)))
         judging = _Judging(job, work, engine, task, machine, frozenset(cpus), send)
         send(Paused())
         for turn in turns:
@@ -78,9 +80,9 @@ def conclude_shards(job: ConcludeJob, send: Send, results: Iterable[ShardResult]
     Raises:
         ModelzooError: the predictions cannot be judged.
     """
-    engine = create_engine(job.resolved.engine)
+    engine = create_engine(job.assignment.setting.engine)
     engine.load()
-    work = load_workload(Path(job.directory))
+    work = load_workload(Path(job.assignment.directory))
     with engine.explained_errors():
         task = _task(job, work)
         merged = merge([each.result for each in results])
@@ -88,8 +90,9 @@ def conclude_shards(job: ConcludeJob, send: Send, results: Iterable[ShardResult]
 
 
 def _task(job: ShardJob | ConcludeJob, work: Workload) -> JudgingTask:
-    context = task_context(work, job.resolved, job.weights, job.request)
-    return bind_task(declared(work, job.resolved), context)
+    prepared = job.assignment.prepared
+    context = task_context(work, prepared.setting, prepared.weights, job.request)
+    return bind_task(declared(work, prepared.setting), context)
 
 
 @dataclass
@@ -135,19 +138,14 @@ class _Judging:
     def _loaded(self) -> tuple[Pair, JudgedBy]:
         if self.pair is None or self.by is None:
             self.send(Progress("load"))
-            job = self.job
-            inputs = make_inputs(self.work, job.resolved, job.weights)
-            self.pair = load_pair(self.engine, self.work, job.resolved, job.weights, inputs, job.export)
+            own = self.job.assignment.prepared
+            inputs = make_inputs(self.work, own.setting, own.weights)
+            self.pair = load_pair(self.engine, self.work, own.setting, own.weights, inputs, own.export)
             self.by = JudgedBy(
                 session=uuid.uuid4().hex,
                 host=socket.gethostname(),
                 tested=side_report(self.pair.tested, inputs),
                 reference=side_report(self.pair.reference, inputs),
-                engine=self.engine.name,
-                versions=dict(self.engine.versions()),
-                machine=self.machine,
-                libraries=self.engine.libraries(),
-                machine_fingerprint=fingerprint(self.machine),
-                cpus=tuple(sorted(self.cpus)),
+                provenance=provenance(self.job.assignment, self.engine, self.machine, self.cpus),
             )
         return self.pair, self.by

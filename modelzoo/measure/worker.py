@@ -59,8 +59,9 @@ def main() -> int:
         job = decode_job(sys.stdin.buffer.readline())
     except msgspec.DecodeError as error:
         return _fail(send, UsageError(f"the worker was given a job that it does not understand: {error}"))
-    if job.parent is not None:
-        _die_with(job.parent)
+    parent = job.parent if isinstance(job, (PrepareJob, ReferenceJob)) else job.assignment.parent
+    if parent is not None:
+        _die_with(parent)
     try:
         send(do(job, send))
     except ModelzooError as error:
@@ -82,12 +83,12 @@ def do(job: Job, send: Send) -> Message:
 
         return prepare(job, send)
     if isinstance(job, MeasureJob):
-        environment.enter(job.resolved)
+        environment.enter(job.assignment.setting)
         from modelzoo.measure.measurement import measure
 
         return measure(job, send, take_turn)
     if isinstance(job, InstanceJob):
-        environment.enter(job.resolved)
+        environment.enter(job.assignment.setting)
         from modelzoo.measure import instance
 
         return instance.serve(job, send, read_command)
@@ -95,7 +96,7 @@ def do(job: Job, send: Send) -> Message:
         from modelzoo.measure import reference_load
 
         return reference_load.run(job, send, take_turn)
-    environment.enter(job.resolved)
+    environment.enter(job.assignment.setting)
     if isinstance(job, ShardJob):
         from modelzoo.measure.shard_judgement import judge_shards
 

@@ -9,11 +9,9 @@ from typing import Any, Optional, Union
 
 import msgspec
 
-from modelzoo.records.canary import Canary, CanaryVerdict
-from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.placement import Placement
-from modelzoo.records.run_report import RunReport
+from modelzoo.records.run_report import Observed, RunReport
 
 
 class InstanceReport(msgspec.Struct, frozen=True):
@@ -21,11 +19,7 @@ class InstanceReport(msgspec.Struct, frozen=True):
 
     Attributes:
         placement: where it ran, as it was at the end.
-        canary: the operators' errors against fp64; ``None`` if the engine has no canary.
-        canary_verdict: what the errors show.
-        kernels: which kernels a pass called; ``None`` if that was not looked at or is not known.
-        evidence: which kernels ran in which precision; only instances that are audited in full have it.
-        evidence_problem: why there is no evidence.
+        observed: what was looked at in the end: the canary, and the kernels of a pass.
         peak_memory: the most bytes that it occupied while it served.
         usage: how busy the CPUs of its affinity mask were from its first command on; ``own_cores`` is its own work.
         import_seconds: time to import the engine and the workload's libraries.
@@ -37,11 +31,7 @@ class InstanceReport(msgspec.Struct, frozen=True):
     """
 
     placement: Placement
-    canary: Optional[Canary]
-    canary_verdict: Optional[CanaryVerdict]
-    kernels: Optional[KernelDigest]
-    evidence: Optional[Evidence]
-    evidence_problem: Optional[str]
+    observed: Observed
     peak_memory: int
     usage: CpuUsage
     import_seconds: float

@@ -13,35 +13,31 @@ import msgspec
 from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.export import Export
 from modelzoo.records.instance import BatchDone, Ready, Served, Window
 from modelzoo.records.reference import ReferenceTurn
-from modelzoo.records.run import EnvironmentChanges, RunReport, ValidityReport
+from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport, ValidityReport
 from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 from modelzoo.records.validity import Validity, ValidityRequest
-from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting
 
-PROTOCOL = 6
+PROTOCOL = 7
 
 
 class Preparation(msgspec.Struct, frozen=True):
-    """One setting as resolved, with its weights, or the reason why it cannot run.
+    """One setting as prepared, or the reason why it cannot run.
 
     Attributes:
+        prepared: the setting as resolved, and its weights.
         math_mode: as in the job.
         variables: environment variables that a worker needs to time the setting, before libraries are loaded.
         validation_variables: the same for a worker that also runs the fp32 reference.
-        export: the model in the format of the setting's engine; ``None`` if the engine has none of its own.
         interpreter: path of the interpreter that measuring workers need; ``None``: the one that prepared the setting.
     """
 
-    resolved: Optional[ResolvedSetting] = None
-    weights: Optional[Weights] = None
+    prepared: Optional[Prepared] = None
     math_mode: str = ""
     variables: dict[str, str] = {}
     validation_variables: dict[str, str] = {}
-    export: Optional[Export] = None
     interpreter: Optional[str] = None
     error: Optional[str] = None
     error_kind: str = ""
@@ -66,38 +62,62 @@ class PrepareJob(msgspec.Struct, frozen=True, tag="prepare"):
     earlier: tuple[Preparation, ...] = ()
 
 
-class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
-    """Time one setting in this process.
+class Assignment(msgspec.Struct, frozen=True):
+    """The setting that a worker runs, and what it needs to run it.
 
     Attributes:
-        asked: the setting as the user gave it; ``resolved`` as it was resolved. A worker that would resolve it
-            differently fails.
-        changes: what was done to the environment variables.
-        audit: prove which kernels ran.
-        full_audit: attribute the time to kernels, too; otherwise only prove that the same kernels ran as in the
-            processes that were audited in full.
-        extras: also count operations and take the profile; one process per setting does so.
-        trace: the file that a Chrome trace is written to.
-        own_turns: observe the CPUs during this process's own turns only, because it does not see the processes of all
-            others: some of them are in containers.
-        export: as in ``Preparation``.
-        locked_mhz: the frequency that the parent has locked the GPUs' clocks at; ``None``: it has not.
+        directory: the workload's.
+        asked: the setting as the user gave it.
+        prepared: the setting as it was resolved. A worker that would resolve it differently fails.
+        parent: as in ``PrepareJob``.
+        environment: what was done to the environment variables.
+        math_mode: as in ``PrepareJob``.
     """
 
     directory: str
     asked: Setting
-    resolved: ResolvedSetting
-    weights: Weights
-    plan: Plan
+    prepared: Prepared
     parent: Optional[int]
-    changes: EnvironmentChanges
+    environment: EnvironmentChanges = EnvironmentChanges()
     math_mode: str = ""
-    export: Optional[Export] = None
+
+    @property
+    def setting(self) -> ResolvedSetting:
+        """The setting as it was resolved."""
+        return self.prepared.setting
+
+
+class Looks(msgspec.Struct, frozen=True):
+    """What a worker looks at after the timing.
+
+    Attributes:
+        audit: prove which kernels ran.
+        full_audit: attribute the time to kernels, too; otherwise only prove that the same kernels ran as in the
+            processes that were audited in full.
+        extras: also count operations and take the profile; one process per setting does so.
+        profiling: take a profile.
+        trace: the file that a Chrome trace is written to.
+    """
+
     audit: bool = True
     full_audit: bool = True
     extras: bool = False
     profiling: bool = False
     trace: Optional[str] = None
+
+
+class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
+    """Time one setting in this process.
+
+    Attributes:
+        own_turns: observe the CPUs during this process's own turns only, because it does not see the processes of all
+            others: some of them are in containers.
+        locked_mhz: the frequency that the parent has locked the GPUs' clocks at; ``None``: it has not.
+    """
+
+    assignment: Assignment
+    plan: Plan
+    looks: Looks = Looks()
     own_turns: bool = False
     locked_mhz: Optional[int] = None
 
@@ -105,29 +125,42 @@ class MeasureJob(msgspec.Struct, frozen=True, tag="measure"):
 class ValidateJob(msgspec.Struct, frozen=True, tag="validate"):
     """Compare one setting's predictions with those of fp32."""
 
-    directory: str
-    asked: Setting
-    resolved: ResolvedSetting
-    weights: Weights
-    parent: Optional[int]
-    changes: EnvironmentChanges
+    assignment: Assignment
     request: ValidityRequest
-    math_mode: str = ""
-    export: Optional[Export] = None
 
 
-class ShardJob(ValidateJob, frozen=True, tag="shards"):
+class ShardJob(msgspec.Struct, frozen=True, tag="shards"):
     """Divide a data set into shards and compare both models' predictions shard by shard, as each ``ShardTurn`` says.
 
     Attributes:
         shard_items: items per shard; ``None``: a hundredth of the data set.
     """
 
+    assignment: Assignment
+    request: ValidityRequest
     shard_items: Optional[int] = None
 
 
-class ConcludeJob(ValidateJob, frozen=True, tag="conclude"):
+class ConcludeJob(msgspec.Struct, frozen=True, tag="conclude"):
     """Judge the merged results of all shards, which follow as lines of ``ShardResult``; an empty line ends them."""
+
+    assignment: Assignment
+    request: ValidityRequest
+
+
+class InstanceJob(msgspec.Struct, frozen=True, tag="instance"):
+    """Load one setting in this process, and serve batches as the commands of ``modelzoo.records.instance`` say.
+
+    Attributes:
+        plan: how long to warm up; the rest of it means nothing here.
+        sizes: the batch sizes that will be served, each of which is warmed up; empty: the setting's.
+        looks: what is looked at in the end.
+    """
+
+    assignment: Assignment
+    plan: Plan = Plan()
+    sizes: tuple[int, ...] = ()
+    looks: Looks = Looks()
 
 
 class ReferenceJob(msgspec.Struct, frozen=True, tag="reference"):
@@ -136,32 +169,9 @@ class ReferenceJob(msgspec.Struct, frozen=True, tag="reference"):
     parent: Optional[int]
 
 
-class InstanceJob(msgspec.Struct, frozen=True, tag="instance"):
-    """Load one setting in this process, and serve batches as the commands of ``modelzoo.records.instance`` say.
-
-    Attributes:
-        directory, asked, resolved, weights, parent, changes, math_mode, export: as in ``MeasureJob``.
-        plan: how long to warm up; the rest of it means nothing here.
-        sizes: the batch sizes that will be served, each of which is warmed up; empty: the setting's.
-        audit, full_audit, extras: as in ``MeasureJob``; what they ask for is looked at in the end.
-    """
-
-    directory: str
-    asked: Setting
-    resolved: ResolvedSetting
-    weights: Weights
-    parent: Optional[int]
-    changes: EnvironmentChanges
-    plan: Plan = Plan()
-    math_mode: str = ""
-    export: Optional[Export] = None
-    sizes: tuple[int, ...] = ()
-    audit: bool = True
-    full_audit: bool = True
-    extras: bool = False
-
-
-Job = Union[PrepareJob, MeasureJob, ValidateJob, ShardJob, ConcludeJob, ReferenceJob, InstanceJob]
+SettingJob = Union[MeasureJob, ValidateJob, ShardJob, ConcludeJob, InstanceJob]
+"""The jobs of one setting."""
+Job = Union[PrepareJob, MeasureJob, ValidateJob, ShardJob, ConcludeJob, InstanceJob, ReferenceJob]
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -188,7 +198,7 @@ class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
     exhibit: Exhibit
 
 
-class Prepared(msgspec.Struct, frozen=True, tag="prepared"):
+class SettingsPrepared(msgspec.Struct, frozen=True, tag="prepared"):
     """The answer to a ``PrepareJob``: one entry per setting, in the order asked."""
 
     settings: tuple[Preparation, ...]
@@ -259,7 +269,7 @@ Message = Union[
     Progress,
     Paused,
     Exhibited,
-    Prepared,
+    SettingsPrepared,
     ReferenceTaken,
     Measured,
     Judged,

@@ -8,15 +8,13 @@ from typing import Optional
 import msgspec
 
 from modelzoo.frozen import replace
-from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.design import Design
-from modelzoo.records.evidence import Evidence
-from modelzoo.records.export import Export
-from modelzoo.records.libraries import Libraries
 from modelzoo.records.load import Load
-from modelzoo.records.machine import Machine
 from modelzoo.records.reference import LoadEvidence, ReferenceTurn
 from modelzoo.records.run_report import EnvironmentChanges as EnvironmentChanges
+from modelzoo.records.run_report import Observed as Observed
+from modelzoo.records.run_report import Prepared as Prepared
+from modelzoo.records.run_report import Provenance as Provenance
 from modelzoo.records.run_report import RunReport as RunReport
 from modelzoo.records.run_report import Turn as Turn
 from modelzoo.records.session import Session
@@ -24,7 +22,6 @@ from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity, ValidityVerdict
-from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting, Setting, labels
 from modelzoo.version import __version__
 
@@ -93,19 +90,11 @@ class SideReport(msgspec.Struct, frozen=True):
 
     Attributes:
         setting: as resolved.
-        canary_verdict: what the canary shows.
-        canary: the operators' errors against fp64.
-        canary_problem: why there is no canary.
-        evidence: which kernels ran in which precision.
-        evidence_problem: why there is no evidence.
+        observed: the canary and the kernels of a pass.
     """
 
     setting: Optional[ResolvedSetting] = None
-    canary_verdict: Optional[CanaryVerdict] = None
-    canary: Optional[Canary] = None
-    canary_problem: Optional[str] = None
-    evidence: Optional[Evidence] = None
-    evidence_problem: Optional[str] = None
+    observed: Observed = Observed()
 
 
 class ValidityReport(msgspec.Struct, frozen=True):
@@ -113,33 +102,17 @@ class ValidityReport(msgspec.Struct, frozen=True):
 
     Attributes:
         validity: the judgement itself.
-        setting: the setting under test, as resolved.
-        weights: the weights of both models.
+        prepared: the setting under test as resolved, and the weights of both models.
         tested: the model under test.
         reference: the fp32 model that it was compared with.
-        engine: name of the inference framework.
-        versions: the versions of all libraries that affect the result, by name; empty if not recorded.
-        digest: SHA-256 of the workload's file.
-        machine: the machine that it ran on.
-        libraries: the numerical libraries in the process.
-        machine_fingerprint: as in ``RunReport``.
-        cpus: the logical CPUs that the process could run on.
-        export: as in ``RunReport``.
+        provenance: what it ran with, and on what; ``None`` if that was not recorded.
     """
 
     validity: Validity
-    setting: ResolvedSetting
-    weights: Weights
+    prepared: Prepared
     tested: SideReport
     reference: Optional[SideReport] = None
-    engine: str = "torch"
-    versions: dict[str, str] = msgspec.field(default_factory=dict)
-    digest: Optional[str] = None
-    machine: Optional[Machine] = None
-    libraries: Optional[Libraries] = None
-    machine_fingerprint: Optional[str] = None
-    cpus: Optional[tuple[int, ...]] = None
-    export: Optional[Export] = None
+    provenance: Optional[Provenance] = None
 
 
 class Thumbnail(msgspec.Struct, frozen=True):

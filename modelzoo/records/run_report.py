@@ -1,4 +1,4 @@
-"""What a worker reports of the setting that it ran."""
+"""What a worker reports of a setting: what was prepared, where it ran, and what was timed and observed."""
 
 from __future__ import annotations
 
@@ -48,6 +48,81 @@ class Turn(msgspec.Struct, frozen=True):
     samples: Optional[int] = None
 
 
+class Prepared(msgspec.Struct, frozen=True):
+    """What is decided once for all processes of a setting.
+
+    Attributes:
+        setting: as resolved: every value is filled in.
+        weights: the weights that are used.
+        export: the model in the format of the engine; ``None`` if the engine runs the torch module itself.
+    """
+
+    setting: ResolvedSetting
+    weights: Weights
+    export: Optional[Export] = None
+
+
+class Provenance(msgspec.Struct, frozen=True):
+    """What a process ran with, and on what.
+
+    Attributes:
+        engine: name of the inference framework.
+        versions: the versions of all libraries that affect the result, by name; empty if not recorded.
+        digest: SHA-256 of the workload's file; together with the digests of the weights and the inputs it says what
+            ran.
+        machine: the machine that it ran on.
+        libraries: the numerical libraries in the process.
+        fingerprint: equal on machines of equal speed; see ``modelzoo.machine.fingerprint``.
+        cpus: the logical CPUs that the process could run on.
+        environment: what was done to the environment variables.
+    """
+
+    machine: Machine
+    engine: str = "torch"
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
+    digest: Optional[str] = None
+    libraries: Optional[Libraries] = None
+    fingerprint: Optional[str] = None
+    cpus: Optional[tuple[int, ...]] = None
+    environment: EnvironmentChanges = EnvironmentChanges()
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """What was looked at after the timing; each part may be missing, some for a reason.
+
+    Attributes:
+        canary: the operators' errors against fp64; ``None`` if the engine has no canary.
+        canary_problem: why there is no canary.
+        canary_verdict: what the errors show.
+        kernels: which kernels a pass called; without ``evidence`` it shows whether they were those of a process that
+            was audited.
+        evidence: which kernels ran in which precision; the first processes of a setting are audited.
+        evidence_problem: why there is no evidence.
+        counts: numbers that the model's work depends on; one process per setting counts them.
+        flops: the operations of one pass; one process per setting counts them.
+        flops_problem: why there are none.
+        profile: operator and layer times, with ``--profiling``.
+        profile_problem: why there is no profile.
+        agreement: how far the engine's outputs are from torch's; one process per setting compares them, and only if
+            its model was exported.
+        agreement_problem: why they were not compared.
+    """
+
+    canary: Optional[Canary] = None
+    canary_problem: Optional[str] = None
+    canary_verdict: Optional[CanaryVerdict] = None
+    kernels: Optional[KernelDigest] = None
+    evidence: Optional[Evidence] = None
+    evidence_problem: Optional[str] = None
+    counts: tuple[Count, ...] = ()
+    flops: Optional[Flops] = None
+    flops_problem: Optional[str] = None
+    profile: Optional[Profile] = None
+    profile_problem: Optional[str] = None
+    agreement: Optional[OutputAgreement] = None
+    agreement_problem: Optional[str] = None
+
+
 class RunReport(msgspec.Struct, frozen=True):
     """What a worker reports of the setting that it ran. Times in seconds, memory in bytes.
 
@@ -55,89 +130,51 @@ class RunReport(msgspec.Struct, frozen=True):
         workload: the workload's name.
         title: what the workload is.
         unit: what its throughput counts, for example ``images``.
-        setting: as resolved: every value is filled in.
+        prepared: the setting as resolved, and its weights.
+        provenance: what it ran with, and on what.
         plan: how long it was to measure.
-        weights: the weights that it used.
         items: what each item of the batch is.
-        timing: ``None`` under an emulator, where nothing is timed.
+        inputs_digest: SHA-256 of the inputs.
         import_seconds: time to import the engine and the workload's libraries.
         build_seconds: time to build the model and load its weights.
         compile_seconds: time to compile or trace the model, ``None`` in eager mode.
-        canary: the operators' errors against fp64; ``None`` if the engine has no canary.
-        canary_verdict: what the errors show.
         switches: process-wide switches that were set, by name.
-        environment: what was done to the environment variables.
-        counts: numbers that the model's work depends on; one process per setting counts them.
-        peak_memory: of this process.
-        machine: the machine it ran on.
-        libraries: the numerical libraries in the process.
-        usage: how busy the CPUs were while it sampled.
-        warnings: what may distort the result.
-        evidence: which kernels ran in which precision; the first processes of a setting are audited.
-        evidence_problem: why there is no evidence.
-        flops: the operations of one pass; one process per setting counts them.
-        flops_problem: why there are none.
-        bound: how near the run came to this machine's ceilings.
-        ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
-        profile: operator and layer times, with ``--profiling``.
-        profile_problem: why there is no profile.
-        engine: name of the inference framework.
-        versions: the versions of all libraries that affect the result, by name; empty if not recorded.
-        digest: SHA-256 of the workload's file; together with the digests of the weights and the inputs it says what
-            ran.
-        inputs_digest: SHA-256 of the inputs.
-        machine_fingerprint: equal on machines of equal speed; see ``modelzoo.machine.facts``.
-        cpus: the logical CPUs that the process could run on.
+        timing: ``None`` under an emulator, where nothing is timed.
         turns: when it sampled, if other workers took turns with it.
-        kernels: which kernels a pass called; without ``evidence`` it shows whether they were those of a process that
-            was audited.
-        export: the model in the format of the engine; ``None`` if the engine ran the torch module itself.
-        agreement: how far the engine's outputs are from torch's; one process per setting compares them, and only if
-            its model was exported.
-        agreement_problem: why they were not compared.
         pipeline: the stages that were timed; ``None`` if the model alone was.
+        usage: how busy the CPUs were while it sampled.
         accelerator: how it used the accelerator; ``None`` on a CPU.
+        observed: what was looked at after the timing.
+        peak_memory: of this process.
+        ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
+        bound: how near the run came to this machine's ceilings.
+        warnings: what may distort the result.
     """
 
     workload: str
     title: str
     unit: str
-    setting: ResolvedSetting
+    prepared: Prepared
+    provenance: Provenance
     plan: Plan
-    weights: Weights
     items: tuple[str, ...]
-    timing: Optional[Timing]
     import_seconds: float
     build_seconds: float
     compile_seconds: Optional[float]
-    canary: Optional[Canary]
-    canary_verdict: Optional[CanaryVerdict]
     switches: tuple[str, ...]
-    environment: EnvironmentChanges
-    counts: tuple[Count, ...]
-    peak_memory: int
-    machine: Machine
-    libraries: Optional[Libraries]
+    timing: Optional[Timing]
     usage: Optional[CpuUsage]
-    warnings: tuple[WarningMessage, ...]
-    evidence: Optional[Evidence] = None
-    evidence_problem: Optional[str] = None
-    flops: Optional[Flops] = None
-    flops_problem: Optional[str] = None
-    bound: Optional[Bound] = None
-    ceilings: Optional[Ceilings] = None
-    profile: Optional[Profile] = None
-    profile_problem: Optional[str] = None
-    engine: str = "torch"
-    versions: dict[str, str] = msgspec.field(default_factory=dict)
-    digest: Optional[str] = None
+    observed: Observed
+    peak_memory: int
     inputs_digest: Optional[str] = None
-    machine_fingerprint: Optional[str] = None
-    cpus: Optional[tuple[int, ...]] = None
     turns: Optional[tuple[Turn, ...]] = None
-    kernels: Optional[KernelDigest] = None
-    export: Optional[Export] = None
-    agreement: Optional[OutputAgreement] = None
-    agreement_problem: Optional[str] = None
     pipeline: Optional[Pipeline] = None
     accelerator: Optional[AcceleratorUse] = None
+    ceilings: Optional[Ceilings] = None
+    bound: Optional[Bound] = None
+    warnings: tuple[WarningMessage, ...] = ()
+
+    @property
+    def setting(self) -> ResolvedSetting:
+        """The setting as resolved."""
+        return self.prepared.setting

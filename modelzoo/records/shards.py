@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import msgspec
 
-from modelzoo.records.libraries import Libraries
-from modelzoo.records.machine import Machine
 from modelzoo.records.partial import PartialResult
-from modelzoo.records.run import SideReport
+from modelzoo.records.run import Provenance, SideReport
 
 
 class Shard(msgspec.Struct, frozen=True):
@@ -61,19 +57,14 @@ class JudgedBy(msgspec.Struct, frozen=True):
         session: an id of the process. A shard that two processes judged has two.
         host: the name of its host.
         tested: the model under test. reference: the fp32 model.
-        engine, versions, machine, libraries, machine_fingerprint, cpus: as in ``ValidityReport``.
+        provenance: what it ran with, and on what.
     """
 
     session: str
     host: str
     tested: SideReport
     reference: SideReport
-    engine: str
-    versions: dict[str, str]
-    machine: Machine
-    libraries: Optional[Libraries]
-    machine_fingerprint: str
-    cpus: tuple[int, ...]
+    provenance: Provenance
 
 
 class ShardResult(msgspec.Struct, frozen=True):

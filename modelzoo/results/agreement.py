@@ -11,7 +11,7 @@ from modelzoo.records.run import RunReport
 
 def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
     """Return how far the outputs of a setting are from torch's: the first comparison, or one over the bound."""
-    found = [report.agreement for report in reports if report.agreement is not None]
+    found = [report.observed.agreement for report in reports if report.observed.agreement is not None]
     return next((each for each in found if each.is_same is False), found[0] if found else None)
 
 
@@ -20,7 +20,9 @@ def other_outputs(reports: Sequence[RunReport]) -> Optional[str]:
 
     Only fp32 has a bound; what bf16 changes is judged by the task.
     """
-    exported = next((each for each in reports if each.export is not None and each.setting.precision == "fp32"), None)
+    exported = next(
+        (each for each in reports if each.prepared.export is not None and each.setting.precision == "fp32"), None
+    )
     found = agreement_of(reports)
     if exported is None:
         if found is None or found.is_same is not False:
@@ -28,11 +30,12 @@ def other_outputs(reports: Sequence[RunReport]) -> Optional[str]:
         return f"torch does not compute what it does in eager mode: {found.summary}; {bounds(found)}"
     if found is None:
         problem = next(
-            (each.agreement_problem for each in reports if each.agreement_problem), "no process compared them"
+            (each.observed.agreement_problem for each in reports if each.observed.agreement_problem),
+            "no process compared them",
         )
-        return f"it is not known whether {exported.engine} computes what torch does: {problem}"
+        return f"it is not known whether {exported.provenance.engine} computes what torch does: {problem}"
     if found.is_same is False:
-        return f"{exported.engine} does not compute what torch does: {found.summary}; {bounds(found)}"
+        return f"{exported.provenance.engine} does not compute what torch does: {found.summary}; {bounds(found)}"
     return None
 
 

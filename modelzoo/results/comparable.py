@@ -71,26 +71,28 @@ def _work(asked: Setting) -> tuple[object, ...]:
 
 def not_fp32(base: RunReport) -> Iterator[Union[Canary, Evidence]]:
     """Yield what shows that a process that was to run in fp32 did not."""
-    if base.setting.precision == "fp32" and base.canary is not None and base.canary_verdict is not CanaryVerdict.FP32:
-        yield base.canary
-    if base.evidence is not None and base.evidence.verdict is ProofVerdict.NOT_FP32:
-        yield base.evidence
+    seen = base.observed
+    if base.setting.precision == "fp32" and seen.canary and seen.canary_verdict is not CanaryVerdict.FP32:
+        yield seen.canary
+    if seen.evidence is not None and seen.evidence.verdict is ProofVerdict.NOT_FP32:
+        yield seen.evidence
 
 
 def other_workload(base: RunReport, other: RunReport) -> Iterator[Different]:
     """Yield that two processes had different declarations of the workload, as two images may, if they had."""
-    if None not in (base.digest, other.digest) and base.digest != other.digest:
+    digests = base.provenance.digest, other.provenance.digest
+    if None not in digests and digests[0] != digests[1]:
         yield Different.DECLARATION
 
 
 def other_weights(base: RunReport, other: RunReport) -> Iterator[Different]:
     """Yield that two processes ran different weights, if they did."""
-    if base.weights.sha256 != other.weights.sha256:
+    if base.prepared.weights.sha256 != other.prepared.weights.sha256:
         yield Different.WEIGHTS
 
 
 def other_work(base: RunReport, other: RunReport) -> Iterator[OtherWork]:
     """Yield the counts by which two processes did different amounts of work."""
-    for mine, theirs in zip(base.counts, other.counts):
+    for mine, theirs in zip(base.observed.counts, other.observed.counts):
         if abs(theirs.value - mine.value) > WORK_DIFFERENCE * max(mine.value, theirs.value):
             yield OtherWork(mine.name, mine.value, theirs.value)

@@ -15,9 +15,9 @@ def kernels_sentence(result: Result, row: Row) -> str:
     instances = [each for run in throughput.runs_of(found, row.index) for each in run.instances if each.error is None]
     if not instances:
         return ""
-    if report is None or report.kernels is None:
+    if report is None or report.observed.kernels is None:
         return "it is not known which kernels the instances ran"
-    wanted, verdict = report.kernels.sha256, report.canary_verdict
+    wanted, verdict = report.observed.kernels.sha256, report.observed.canary_verdict
     unknown = [each for each in instances if each.kernels is None]
     others = [each for each in instances if each.kernels not in (None, wanted) or each.canary_verdict != verdict]
     if others:

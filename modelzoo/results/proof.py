@@ -84,12 +84,16 @@ class Proof:
 
 def merged_proof(reports: Sequence[RunReport]) -> Proof:
     """Merge what the processes of one setting prove: none counts for more than another."""
-    checked = [(each.canary_verdict, each.canary) for each in reports if each.canary_verdict and each.canary]
+    checked = [
+        (each.observed.canary_verdict, each.observed.canary)
+        for each in reports
+        if each.observed.canary_verdict and each.observed.canary
+    ]
     counts = Counter(verdict for verdict, _ in checked)
     _, odd = min(checked, key=lambda each: counts[each[0]], default=(None, None))
-    audited = [report for report in reports if report.evidence is not None]
+    audited = [report for report in reports if report.observed.evidence is not None]
     verdict, ground, verdicts = _judged(reports, audited)
-    digests = [report.kernels.sha256 for report in reports if report.kernels is not None]
+    digests = [report.observed.kernels.sha256 for report in reports if report.observed.kernels is not None]
     return Proof(
         canaries=tuple(counts),
         canary=odd,
@@ -100,7 +104,9 @@ def merged_proof(reports: Sequence[RunReport]) -> Proof:
         audited=len(audited),
         listed=len(digests),
         kernel_lists=len(set(digests)),
-        reference_share=max((each.evidence.reference_share for each in audited if each.evidence), default=0.0),
+        reference_share=max(
+            (each.observed.evidence.reference_share for each in audited if each.observed.evidence), default=0.0
+        ),
     )
 
 
@@ -108,7 +114,11 @@ def _judged(
     reports: Sequence[RunReport], audited: Sequence[RunReport]
 ) -> tuple[Optional[ProofVerdict], Ground, tuple[tuple[ProofVerdict, int], ...]]:
     if not audited:
-        return None, next((report.evidence_problem for report in reports if report.evidence_problem), None), ()
+        return (
+            None,
+            next((report.observed.evidence_problem for report in reports if report.observed.evidence_problem), None),
+            (),
+        )
     judged = [_process(report, audited) for report in reports]
     verdict, ground = min(judged, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each[0]))
     return verdict, ground, tuple(Counter(each for each, _ in judged).items())
@@ -120,11 +130,13 @@ def _process(report: RunReport, audited: Sequence[RunReport]) -> tuple[ProofVerd
     A process that was not audited has the verdict of an audited one if the same kernels ran, with the same precision
     of the canary. If several did, the least favourable verdict counts.
     """
-    if report.evidence is not None:
-        return report.evidence.verdict, report.evidence
-    if report.kernels is None:
-        return ProofVerdict.UNKNOWN, report.evidence_problem
-    alike = [each.evidence for each in audited if each.evidence is not None and _ran_the_same(report, each)]
+    if report.observed.evidence is not None:
+        return report.observed.evidence.verdict, report.observed.evidence
+    if report.observed.kernels is None:
+        return ProofVerdict.UNKNOWN, report.observed.evidence_problem
+    alike = [
+        each.observed.evidence for each in audited if each.observed.evidence is not None and _ran_the_same(report, each)
+    ]
     if alike:
         worst = min(alike, key=lambda each: _LEAST_FAVOURABLE_FIRST.index(each.verdict))
         return worst.verdict, worst
@@ -133,28 +145,32 @@ def _process(report: RunReport, audited: Sequence[RunReport]) -> tuple[ProofVerd
 
 def _ran_the_same(report: RunReport, audited: RunReport) -> bool:
     return (
-        report.kernels is not None
-        and audited.kernels is not None
-        and report.kernels.sha256 == audited.kernels.sha256
+        report.observed.kernels is not None
+        and audited.observed.kernels is not None
+        and report.observed.kernels.sha256 == audited.observed.kernels.sha256
         and _levels(report) == _levels(audited)
     )
 
 
 def _levels(report: RunReport) -> dict[str, CanaryLevel]:
     """The precision that each of the canary's operators showed."""
-    return {check.operator: check.level for check in report.canary.operators} if report.canary is not None else {}
+    return (
+        {check.operator: check.level for check in report.observed.canary.operators}
+        if report.observed.canary is not None
+        else {}
+    )
 
 
 def _difference(report: RunReport, audited: RunReport) -> OtherKernels:
     """In what ``report`` differs from ``audited``: the kernel that differs most, or the canary."""
-    if audited.kernels is None or report.kernels is None:
+    if audited.observed.kernels is None or report.observed.kernels is None:
         return OtherKernels(is_listed=False)
-    here, there = _calls(report.kernels), _calls(audited.kernels)
+    here, there = _calls(report.observed.kernels), _calls(audited.observed.kernels)
     differing = [kernel for kernel in {**there, **here} if here.get(kernel, 0) != there.get(kernel, 0)]
     if differing:
         most = max(differing, key=lambda kernel: abs(here.get(kernel, 0) - there.get(kernel, 0)))
         return OtherKernels(most, (here.get(most, 0), there.get(most, 0)))
-    if report.kernels.sha256 != audited.kernels.sha256:
+    if report.observed.kernels.sha256 != audited.observed.kernels.sha256:
         return OtherKernels()
     checks = (name for name, level in _levels(report).items() if _levels(audited).get(name) is not level)
     return OtherKernels(checks=tuple(checks) or ("operators",))

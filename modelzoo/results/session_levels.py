@@ -100,12 +100,20 @@ def _ratio_spread(baseline: Sequence[Run], runs: Sequence[Run]) -> Optional[floa
 
 def work_key(report: RunReport) -> str:
     """Return what is equal for all runs of the same work by the same software, see ``SessionLevel.key``."""
-    setting, weights, inputs = encode(report.setting), report.weights.sha256, report.inputs_digest
+    setting, weights, inputs = encode(report.setting), report.prepared.weights.sha256, report.inputs_digest
     # Not where an interpreter lies: the versions say what it runs.
     setting.pop("python", None)
     setting.pop("engine", None)  # the report names it
     for name in ("image", "primitive_cache", "in_flight"):
         if setting.get(name) is None:  # as in the keys of versions that did not have it
             setting.pop(name, None)
-    work = (report.workload, report.engine, setting, weights, report.digest, inputs, sorted(report.versions.items()))
+    work = (
+        report.workload,
+        report.provenance.engine,
+        setting,
+        weights,
+        report.provenance.digest,
+        inputs,
+        sorted(report.provenance.versions.items()),
+    )
     return hashlib.sha256(encode_json(work)).hexdigest()[:16]

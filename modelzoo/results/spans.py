@@ -47,7 +47,7 @@ def _level(runs: Sequence[Run], name: str) -> Optional[float]:
 def _kernel_seconds(runs: Sequence[Run]) -> Optional[float]:
     """Seconds of the kernels of one pass, as the profiler saw them on the device."""
     for run in runs:
-        evidence = run.report.evidence if run.report is not None else None
+        evidence = run.report.observed.evidence if run.report is not None else None
         if evidence is not None and evidence.log_source is LogSource.PROFILER and evidence.iterations:
             return evidence.seconds / evidence.iterations
     return None

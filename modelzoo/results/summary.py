@@ -107,7 +107,7 @@ class SummaryRow:
 
     @property
     def weights(self) -> Optional[WeightsKind]:
-        return self.first.weights.kind if self.first is not None else None
+        return self.first.prepared.weights.kind if self.first is not None else None
 
     @property
     def processes(self) -> int:
@@ -265,9 +265,9 @@ def _merged_warnings(reports: Sequence[RunReport]) -> list[RowWarning]:
 def _is_checked(report: RunReport, code: str) -> bool:
     """Whether the process would have warned of ``code``: only the first ones of a setting count and are audited."""
     if code == WarningCode.MISMATCHED_COUNTS.name:
-        return bool(report.counts)
+        return bool(report.observed.counts)
     if code == WarningCode.REFERENCE_KERNELS.name:
-        return report.evidence is not None
+        return report.observed.evidence is not None
     return True
 
 

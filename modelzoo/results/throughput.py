@@ -293,13 +293,13 @@ def _shares(
     The bytes are the least that one pass has to move, so the true share of the bandwidth is larger.
     """
     report = context(result, own.group)
-    if report is None or report.flops is None or throughput is None or found.ceilings is None:
+    if report is None or report.observed.flops is None or throughput is None or found.ceilings is None:
         return None, None
     batches = throughput.value / own.batch
     ceiling = found.ceilings.gflops(report.setting.precision)
     bandwidth = found.ceilings.gb_per_second()
-    moved = report.flops.bytes
-    compute = batches * report.flops.total / 1e9 / ceiling if ceiling and report.flops.total else None
+    moved = report.observed.flops.bytes
+    compute = batches * report.observed.flops.total / 1e9 / ceiling if ceiling and report.observed.flops.total else None
     return compute, batches * moved / 1e9 / bandwidth if bandwidth and moved else None
 
 

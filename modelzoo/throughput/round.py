@@ -255,8 +255,8 @@ class Crew:
                 found,
                 peak_memory=report.peak_memory,
                 placement=report.placement,
-                kernels=None if report.kernels is None else report.kernels.sha256,
-                canary_verdict=report.canary_verdict,
+                kernels=None if report.observed.kernels is None else report.observed.kernels.sha256,
+                canary_verdict=report.observed.canary_verdict,
             )
         return found
 

@@ -13,7 +13,8 @@ from modelzoo.errors import KINDS, ModelzooError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
 from modelzoo.machine.facts import fingerprint
-from modelzoo.measure.calls import prepare, required
+from modelzoo.measure.calls import prepare
+from modelzoo.measure.jobs import required
 from modelzoo.measure.request import OnEvent, Request
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run, RunReport
@@ -226,8 +227,9 @@ def _value(row: results.Row) -> float:
 def _of_whole_machine(report: RunReport, found: Throughput) -> RunReport:
     """The report of an instance, which sees its own CPUs only, with what the whole machine may use."""
     whole = found.machine
-    machine = replace(report.machine, threads=whole.threads, numa_allowed=whole.numa_allowed)
-    return replace(report, machine=machine, machine_fingerprint=fingerprint(machine), ceilings=found.ceilings)
+    machine = replace(report.provenance.machine, threads=whole.threads, numa_allowed=whole.numa_allowed)
+    provenance = replace(report.provenance, machine=machine, fingerprint=fingerprint(machine))
+    return replace(report, provenance=provenance, ceilings=found.ceilings)
 
 
 def _private_memory(each: InstanceRun) -> Optional[int]:

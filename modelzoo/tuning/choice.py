@@ -136,10 +136,11 @@ def pointless(group: int, changes: set[str], probe: RunReport) -> Optional[Exclu
         changes: the fields of ``Setting`` that it changes.
         probe: the first process of the default setting.
     """
-    operators = {use.operator_class.value for use in probe.evidence.operators} if probe.evidence is not None else None
+    evidence, kernels = probe.observed.evidence, probe.observed.kernels
+    operators = {use.operator_class.value for use in evidence.operators} if evidence is not None else None
     if "channels_last" in changes and operators is not None and "conv" not in operators:
         return Exclusion(group, ExclusionKind.NO_CONVOLUTION)
-    calls = sum(kernel.count for kernel in probe.kernels.kernels) if probe.kernels is not None else None
+    calls = sum(kernel.count for kernel in kernels.kernels) if kernels is not None else None
     if "primitive_cache" in changes and calls is not None and calls <= PRIMITIVES:
         return Exclusion(group, ExclusionKind.FEW_PRIMITIVES)
     return None
@@ -164,7 +165,7 @@ def unjudgeable(probe: RunReport, has_judge: bool) -> Optional[ExclusionKind]:
     """Return why bf16 predictions cannot be judged here; ``None`` if they can."""
     if not has_judge:
         return ExclusionKind.NO_JUDGE
-    return ExclusionKind.RANDOM_WEIGHTS if probe.weights.kind is WeightsKind.RANDOM else None
+    return ExclusionKind.RANDOM_WEIGHTS if probe.prepared.weights.kind is WeightsKind.RANDOM else None
 
 
 def not_valid(group: int, entry: ValidityEntry, *, allow_unjudged: bool) -> Optional[Exclusion]:

@@ -76,14 +76,14 @@ def ceiling_text(row: SummaryRow) -> str:
 
     Operations are counted in one process only, so the first report that has them is used.
     """
-    report = next((each for each in row.reports if each.flops is not None), None)
-    if report is None or report.flops is None:
-        problem = next((each.flops_problem for each in row.reports if each.flops_problem), "")
+    report = next((each for each in row.reports if each.observed.flops is not None), None)
+    if report is None or report.observed.flops is None:
+        problem = next((each.observed.flops_problem for each in row.reports if each.observed.flops_problem), "")
         return f"operations were not counted: {problem}" if problem else ""
-    if not report.flops.total:
+    if not report.observed.flops.total:
         return ""
-    counted = f"{report.flops.total / 1e9:.1f} GFLOP per batch"
-    if report.machine.emulator:
+    counted = f"{report.observed.flops.total / 1e9:.1f} GFLOP per batch"
+    if report.provenance.machine.emulator:
         return counted
     bound = report.bound
     if bound is None:

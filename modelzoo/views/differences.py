@@ -129,14 +129,18 @@ def shared(shown: Sequence[SummaryRow]) -> list[str]:
 def machine(shown: Sequence[SummaryRow]) -> str:
     """Return the CPU and the accelerators that the rows ran on, and the versions of the engines, as far as known."""
     reports = [report for each in shown for report in each.reports]
-    cpus = {report.machine.cpu for report in reports}
-    own = [report for report in reports if report.engine == "torch"] or reports
-    torch = list(dict.fromkeys(report.versions.get("torch", "") for report in own))
+    cpus = {report.provenance.machine.cpu for report in reports}
+    own = [report for report in reports if report.provenance.engine == "torch"] or reports
+    torch = list(dict.fromkeys(report.provenance.versions.get("torch", "") for report in own))
     parts = [_plain_cpu(cpus.pop())] if len(cpus) == 1 else []
     parts += sorted({report.accelerator.device.name for report in reports if report.accelerator is not None})
     if torch and all(torch):
         parts.append(f"torch {' and '.join(torch)}")
-    engines = {report.engine: report.versions.get(report.engine, "") for report in reports if report.engine != "torch"}
+    engines = {
+        report.provenance.engine: report.provenance.versions.get(report.provenance.engine, "")
+        for report in reports
+        if report.provenance.engine != "torch"
+    }
     parts += [f"{name} {version}" for name, version in engines.items() if version]
     return ", ".join(parts)
 

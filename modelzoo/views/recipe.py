@@ -19,7 +19,7 @@ _CALLED = re.compile(r"([\w.]+)\((\w+)\)")
 
 def explicit(report: RunReport) -> ResolvedSetting:
     """The setting of a process, with the kind of weights that ``auto`` turned out to be."""
-    setting, kind = report.setting, report.weights.kind
+    setting, kind = report.setting, report.prepared.weights.kind
     return setting if setting.weights != "auto" else replace(setting, weights=kind.value)
 
 
@@ -45,7 +45,7 @@ def variables(report: RunReport) -> dict[str, str]:
     found = dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(report.setting.threads))
     if report.setting.primitive_cache is not None:
         found["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = str(report.setting.primitive_cache)
-    return {**found, **report.environment.applied}
+    return {**found, **report.provenance.environment.applied}
 
 
 def python(report: RunReport, said: str, script: str) -> Optional[str]:

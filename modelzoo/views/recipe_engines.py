@@ -18,7 +18,7 @@ _ENUMERATIONS = {"execution_mode": "ExecutionMode", "graph_optimization_level": 
 def lines(report: RunReport) -> Optional[list[str]]:
     """Return the lines, which need nothing of this suite; ``None`` if there are none for the engine."""
     write = _ENGINES.get(report.setting.engine)
-    return write(report, report.export) if write is not None and report.export is not None else None
+    return write(report, report.prepared.export) if write is not None and report.prepared.export is not None else None
 
 
 def _onnxruntime(report: RunReport, export: Export) -> list[str]:

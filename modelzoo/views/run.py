@@ -81,8 +81,8 @@ def kernels(result: Result) -> list[Block]:
     for group, runs in result.groups().items():
         title = f"{runs[0].workload} {result.label(group)}"
         reports = [run.report for run in runs if run.report is not None]
-        evidence = next((report.evidence for report in reports if report.evidence is not None), None)
-        profile = next((report.profile for report in reports if report.profile is not None), None)
+        evidence = next((report.observed.evidence for report in reports if report.observed.evidence is not None), None)
+        profile = next((report.observed.profile for report in reports if report.observed.profile is not None), None)
         if evidence is not None:
             tables = tuple(kernel_tables.evidence_tables(evidence))
             found.append(Section(f"{title}: kernels of {evidence.iterations} audited passes", tables))

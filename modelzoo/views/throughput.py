@@ -112,7 +112,11 @@ def caption(result: Result) -> str:
     """What was measured, and how."""
     found = results.of(result)
     report = results.context(result, found.configurations[0].group)
-    engine = "" if report is None else f", {report.engine} {report.versions.get(report.engine, '')}".rstrip()
+    engine = (
+        ""
+        if report is None
+        else f", {report.provenance.engine} {report.provenance.versions.get(report.provenance.engine, '')}".rstrip()
+    )
     precision = "" if report is None else f" {report.setting.precision}"
     return (
         f"{found.workload}{precision}{engine} on {found.machine.cpu}: {found.topology.text}. Throughput of all "

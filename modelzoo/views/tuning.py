@@ -160,7 +160,9 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
     if exclusion.kind in (ExclusionKind.NOT_VALID, ExclusionKind.NOT_JUDGED):
         return _judgement(result, exclusion)
     if exclusion.kind is ExclusionKind.FEW_PRIMITIVES:
-        kernels = next((run.report.kernels for run in results.search_runs(result, 0) if run.report is not None), None)
+        kernels = next(
+            (run.report.observed.kernels for run in results.search_runs(result, 0) if run.report is not None), None
+        )
         calls = sum(kernel.count for kernel in kernels.kernels) if kernels is not None else 0
         return f"a pass calls {calls} kernels, and oneDNN keeps {PRIMITIVES:,} primitives anyway"
     return {

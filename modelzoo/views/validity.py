@@ -46,7 +46,7 @@ def document(entry: ValidityEntry) -> list[Block]:
     found: list[Block] = [*tables(judged), check_table(judged)]
     written = _written(entry.files)
     found += [lines(*written)] if written else []
-    tested = entry.report.tested
+    tested = entry.report.tested.observed
     if entry.asked.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
         why = tested.canary.summary if tested.canary is not None else tested.canary_problem or ""
         message = Text(f"{entry.asked.precision} is {tested.canary_verdict} in this process: {why}")

@@ -84,7 +84,7 @@ def test_a_whole_call(tmp_path: Path) -> None:
     ]
     runs = store.read(path).runs
     assert [len(run.steady) for run in runs] == [6] * 4
-    audited = [run["report"]["evidence"] is not None for run in data["runs"]]
+    audited = [run["report"]["observed"]["evidence"] is not None for run in data["runs"]]
     assert audited == [True, True, False, False], "one process of each setting is audited in full"
     assert all(run["report"]["kernels"] for run in data["runs"])
     assert [run.group for run in runs] == [0, 1, 1, 0]
@@ -470,7 +470,7 @@ def test_the_variable_route(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert TARGET.fullmatch(done.stdout.strip())
     report = valid(path)["runs"][0]["report"]
-    assert report["setting"]["bf16_method"] == "fastmath"
+    assert report["prepared"]["setting"]["bf16_method"] == "fastmath"
     assert report["environment"]["applied"] == {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
     assert "bf16 by fastmath" in done.stderr
 

@@ -133,7 +133,7 @@ def test_nothing_was_timed_under_an_emulator() -> None:
     machine = replace(MACHINE, emulator="qemu")
     report = session(machine=machine).runs[0]
     assert report.report is not None
-    other = result_of(make(None, machine=machine, inputs_digest="def", evidence=report.report.evidence))
+    other = result_of(make(None, machine=machine, inputs_digest="def", evidence=report.report.observed.evidence))
     (row,) = compared([session()], [other], Question(allowed=frozenset({Obstacle.EMULATOR}))).rows
     assert row_reason(row) == "nothing was timed on new"
     assert [each.obstacle for each in row.refused] == [Obstacle.MISSING]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_runs import WEIGHTS
+from fake_runs import WEIGHTS, changed
 from proven_results import FP32, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import Comparison, Question, compare
@@ -73,7 +73,7 @@ def test_what_makes_a_row_incomparable_can_be_named(allowed: tuple[Obstacle, ...
     """Whether or not it was allowed."""
     levels = [("toy", FP32, 0.1), ("other", FP32, 0.1)]
     other = session_of(levels, 2)
-    odd = replace(other.runs[0].report, weights=replace(WEIGHTS, sha256="other")) if other.runs[0].report else None
+    odd = changed(other.runs[0].report, weights=replace(WEIGHTS, sha256="other")) if other.runs[0].report else None
     other = replace(other, runs=tuple(run if run.group else replace(run, report=odd) for run in other.runs))
     comparison = compared([session_of(levels)], [other], *allowed)
     assert gate(comparison, [FailOn("weights")]).failures == ((FailOn("weights"),), ())

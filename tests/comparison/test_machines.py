@@ -69,8 +69,8 @@ def values(found: Rates | None) -> tuple[float, float | None, float | None]:
 )
 def test_a_machine_is_known_by_what_decides_its_speed(changes: dict[str, Any], is_same: bool) -> None:
     """Not by its clock of the moment, nor by its software; the stored fingerprint may be of an older version."""
-    base = side_of("a", make([1.0], machine=SERVER, machine_fingerprint="of an older version"))
-    other = side_of("b", make([1.0], machine=machine_with(**changes), machine_fingerprint=None))
+    base = side_of("a", make([1.0], machine=SERVER, fingerprint="of an older version"))
+    other = side_of("b", make([1.0], machine=machine_with(**changes), fingerprint=None))
     assert same_machine(base, other) is is_same
 
 

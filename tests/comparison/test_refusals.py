@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from exported_results import DETECTS_SAME, OTHER, SAME, exported
-from fake_runs import MACHINE, WEIGHTS, evidence, make, result_of
+from fake_runs import MACHINE, WEIGHTS, changed, evidence, make, result_of
 from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal
@@ -152,7 +152,7 @@ def test_batch_sizes_that_were_left_open_may_differ() -> None:
     """Another release may have another default."""
     base, other = session(), session()
     runs = tuple(
-        replace(run, report=replace(run.report, setting=run.report.setting.replace(batch=9)))
+        replace(run, report=changed(run.report, setting=run.report.setting.replace(batch=9)))
         for run in other.runs
         if run.report is not None
     )
@@ -188,9 +188,7 @@ def test_predictions_that_are_not_valid_are_refused(verdict: ValidityVerdict, ex
         reason=Reason(ReasonKind.FAILED_CHECKS),
         checks=(check_value("accuracy", 0.5, {}),),
     )
-    entry = ValidityEntry(
-        "toy", 0, FP32, 1, ValidityReport(judged, report.setting, report.weights, tested=_side_report())
-    )
+    entry = ValidityEntry("toy", 0, FP32, 1, ValidityReport(judged, report.prepared, tested=_side_report()))
     refused = found(session(), replace(result, validity=(entry,)))
     assert obstacles(refused) == expected
     assert all("NOT VALID: task metric ÷ fp32's is 0.5, required >= 0.99" in refusal(each) for each in refused)

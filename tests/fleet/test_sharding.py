@@ -32,7 +32,7 @@ from modelzoo.fleet.validation import Judged, cannot_judge, judge_together
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.fleet import Joined
-from modelzoo.records.run import SideReport
+from modelzoo.records.run import Observed, SideReport
 from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 from modelzoo.validity.judging import merge
@@ -321,7 +321,8 @@ def test_nobody_waits_for_a_setting_that_the_host_of_the_store_cannot_judge(tmp_
 
 def test_hosts_that_ran_another_precision_are_named() -> None:
     """One metric would cover predictions in bf16 and in fp32."""
-    active, inactive = (SideReport(canary_verdict=each) for each in (CanaryVerdict.ACTIVE, CanaryVerdict.NOT_ACTIVE))
+    verdicts = CanaryVerdict.ACTIVE, CanaryVerdict.NOT_ACTIVE
+    active, inactive = (SideReport(observed=Observed(canary_verdict=each)) for each in verdicts)
     judges = [
         replace(judged(plan().shards[0], host).by, tested=side)
         for host, side in (("zoo0", active), ("zoo1", active), ("zoo2", inactive))

@@ -13,17 +13,18 @@ from modelzoo.measure.answers import accepted
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
 from modelzoo.records.partial import Matches
 from modelzoo.records.protocol import (
+    Assignment,
     Exhibited,
     Failed,
     Measured,
     MeasureJob,
     Preparation,
-    Prepared,
     PrepareJob,
     Progress,
+    SettingsPrepared,
     ShardsPlanned,
 )
-from modelzoo.records.run import EnvironmentChanges
+from modelzoo.records.run import Prepared
 from modelzoo.records.shards import Shard, ShardPlan
 from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
@@ -41,10 +42,17 @@ def weights(path: str) -> Weights:
 
 def answer(job: PrepareJob = JOB, shown: tuple[str, ...] | None = SHOWN, **fields: Any) -> Preparation:
     """What is made of one preparation, of a container unless ``shown`` is ``None``."""
-    found = Preparation(**{"resolved": RESOLVED, "weights": weights("/home/me/w.pth"), **fields})
-    message = accepted(Prepared((found,)), job, shown)
-    assert isinstance(message, Prepared)
+    prepared = Prepared(fields.pop("setting", RESOLVED), fields.pop("weights", weights("/home/me/w.pth")))
+    found = Preparation(**{"prepared": prepared, **fields})
+    message = accepted(SettingsPrepared((found,)), job, shown)
+    assert isinstance(message, SettingsPrepared)
     return message.settings[0]
+
+
+def weights_of(found: Preparation) -> Weights:
+    """The weights that were prepared."""
+    assert found.prepared is not None
+    return found.prepared.weights
 
 
 @pytest.mark.parametrize(
@@ -62,7 +70,7 @@ def answer(job: PrepareJob = JOB, shown: tuple[str, ...] | None = SHOWN, **field
 )
 def test_weights_of_a_container_are_files_of_this_machine_only_if_it_was_shown_them(path: str, is_local: bool) -> None:
     """Others lie in the image: they are never mounted."""
-    found = answer(weights=weights(path)).weights
+    found = weights_of(answer(weights=weights(path)))
     assert type(found) is (LocalWeights if is_local else Weights)
     assert found is not None
     assert found.path == path
@@ -70,7 +78,7 @@ def test_weights_of_a_container_are_files_of_this_machine_only_if_it_was_shown_t
 
 def test_weights_that_a_worker_of_this_machine_has_found_are_files_of_it() -> None:
     """They may be anywhere."""
-    found = answer(shown=None, weights=weights("/root/.cache/w.safetensors")).weights
+    found = weights_of(answer(shown=None, weights=weights("/root/.cache/w.safetensors")))
     assert type(found) is LocalWeights
 
 
@@ -78,9 +86,9 @@ def test_weights_that_others_have_found_stay_what_they_were() -> None:
     """A container may use them, and says nothing else about them; those of another image never become local."""
     mine = LocalWeights(WeightsKind.RANDOM, "seed 0", "/root/w", "1" * 64, "asked for", 0)
     theirs = weights("/modelzoo/cache/w")
-    job = replace(JOB, earlier=(Preparation(RESOLVED, mine), Preparation(RESOLVED, theirs)))
-    assert answer(job, (*SHOWN, "/root/w"), weights=weights("/root/w")).weights is mine
-    assert answer(job, (*SHOWN, "/root/w"), weights=weights("/modelzoo/cache/w")).weights is theirs
+    job = replace(JOB, earlier=(Preparation(Prepared(RESOLVED, mine)), Preparation(Prepared(RESOLVED, theirs))))
+    assert weights_of(answer(job, (*SHOWN, "/root/w"), weights=weights("/root/w"))) is mine
+    assert weights_of(answer(job, (*SHOWN, "/root/w"), weights=weights("/modelzoo/cache/w"))) is theirs
 
 
 @pytest.mark.parametrize(
@@ -89,7 +97,7 @@ def test_weights_that_others_have_found_stay_what_they_were() -> None:
 def test_a_worker_resolves_what_it_was_asked(change: dict[str, str]) -> None:
     """Nothing of this machine is decided by it."""
     with pytest.raises(WorkerError) as error:
-        answer(resolved=RESOLVED.replace(**change))
+        answer(setting=RESOLVED.replace(**change))
     (name,) = change
     assert str(error.value) == f"the worker resolved another setting than it was asked for: {name} differs"
 
@@ -97,16 +105,16 @@ def test_a_worker_resolves_what_it_was_asked(change: dict[str, str]) -> None:
 def test_every_setting_has_one_answer() -> None:
     """Neither too few nor too many."""
     with pytest.raises(WorkerError, match="the worker answered for 0 settings, not 1"):
-        accepted(Prepared(()), JOB, SHOWN)
+        accepted(SettingsPrepared(()), JOB, SHOWN)
     with pytest.raises(WorkerError, match="the worker answered for 2 settings, not 1"):
-        accepted(Prepared((Preparation(), Preparation())), JOB, SHOWN)
+        accepted(SettingsPrepared((Preparation(), Preparation())), JOB, SHOWN)
 
 
 def test_an_answer_without_weights_is_an_error_and_nothing_else() -> None:
     """Whatever else it says; terminals show no control characters of it."""
-    found = answer(weights=None, variables={"A": "b"}, error="no \x1b[2J", error_kind="InputError")
+    found = answer(prepared=None, variables={"A": "b"}, error="no \x1b[2J", error_kind="InputError")
     assert found == Preparation(error="no \\x1b[2J", error_kind="InputError")
-    assert answer(resolved=None).error == "the setting was not resolved"
+    assert answer(prepared=None).error == "the setting was not resolved"
 
 
 @pytest.mark.parametrize(("name", "value"), [("", "x"), ("A=B", "x"), ("A B", "x"), ("A\x1b", "x"), ("A", "\0")])
@@ -145,14 +153,13 @@ def measured(**changes: Any) -> Measured:
     """What a worker reports of ``measuring()``, but for ``changes``."""
     run = fake_runs.make((0.1, 0.2))
     assert run.report is not None
-    return Measured(replace(run.report, **changes))
+    return Measured(fake_runs.changed(run.report, **changes))
 
 
 def measuring() -> MeasureJob:
     """The job that ``measured()`` answers."""
     report = measured().report
-    changes = EnvironmentChanges()
-    return MeasureJob("/work", Setting(), report.setting, report.weights, report.plan, 1, changes)
+    return MeasureJob(Assignment("/work", Setting(), report.prepared, 1), report.plan)
 
 
 def test_a_report_is_of_what_the_worker_was_given() -> None:
@@ -162,7 +169,10 @@ def test_a_report_is_of_what_the_worker_was_given() -> None:
     assert report.timing is not None
     for changes, message in (
         ({"setting": report.setting.replace(batch=1000)}, "the worker answered for another setting than it was given"),
-        ({"weights": replace(report.weights, sha256="0")}, "the worker answered for other weights than it was given"),
+        (
+            {"weights": replace(report.prepared.weights, sha256="0")},
+            "the worker answered for other weights than it was given",
+        ),
         ({"timing": replace(report.timing, series=())}, "the worker sent no samples, or some that are not positive"),
         (
             {"timing": replace(report.timing, series=(replace(report.timing.series[0], values=(0.1, 0.0)),))},

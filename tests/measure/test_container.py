@@ -18,7 +18,7 @@ from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.mounts import place
 from modelzoo.measure.request import Event, Request
-from modelzoo.records.protocol import PROTOCOL, Hello, Message, Prepared, PrepareJob, encode_line
+from modelzoo.records.protocol import PROTOCOL, Hello, Message, PrepareJob, SettingsPrepared, encode_line
 from modelzoo.records.validity import ValidityRequest
 
 A = RANDOM.replace(image="zoo:a")
@@ -51,9 +51,13 @@ def test_two_images_and_this_machine_are_measured_in_turn(
     runs = runs_of(Request(work, (here.replace(image="zoo:a"), here, here.replace(image="zoo:b")), SHORT))
     assert [run.error for run in runs] == [None] * 3
     reports = {run.group: run.report for run in runs}
-    found = [(report.machine.image, report.machine.image_id) for _, report in sorted(reports.items()) if report]
+    found = [
+        (report.provenance.machine.image, report.provenance.machine.image_id)
+        for _, report in sorted(reports.items())
+        if report
+    ]
     assert found == [("a", "sha256:zoo:a"), (None, None), ("b", "sha256:zoo:b")]
-    assert len({report.weights for report in reports.values() if report}) == 1
+    assert len({report.prepared.weights for report in reports.values() if report}) == 1
     waited = {report.usage.waited_seconds for report in reports.values() if report and report.usage}
     assert waited == {0.0}, "the turns of the others are no part of what is observed, here and in containers"
     assert engine.containers() == []
@@ -129,8 +133,8 @@ def test_the_environment_is_the_images_with_what_changes_speed_here(
     (run,) = runs_of(Request(mlp(), (A,), SHORT, audit=False))
     assert run.report is not None, run.error
     removed = {"DNNL_DEFAULT_FPMATH_MODE", "ARM_COMPUTE_FAST_MATH"}
-    assert run.report.environment.removed.keys() == removed
-    assert removed.isdisjoint(run.report.machine.environment)
+    assert run.report.provenance.environment.removed.keys() == removed
+    assert removed.isdisjoint(run.report.provenance.machine.environment)
     given = options(engine.calls("run")[-1])["--env"]
     assert {"DNNL_DEFAULT_FPMATH_MODE", "MALLOC_TRIM_THRESHOLD_=100000", "OMP_NUM_THREADS=1"} < set(given)
     names = {text.partition("=")[0] for text in given}
@@ -143,8 +147,9 @@ def test_a_workload_that_the_image_lacks_is_shown_to_it(engine: FakeDocker, tmp_
     work = odd(tmp_path / "odd")
     prepared = calls.prepare(Request(work, (A, RANDOM), SHORT), silent)
     assert [each.error for each in prepared] == [None, None]
-    assert prepared[0].weights == prepared[1].weights
-    weights = prepared[1].weights
+    assert prepared[0].prepared is not None and prepared[1].prepared is not None
+    assert prepared[0].prepared.weights == prepared[1].prepared.weights
+    weights = prepared[1].prepared.weights
     assert weights is not None
     assert options(engine.calls("run")[0])["--mount"] == [
         f"type=bind,source={path},target={place(path)},readonly" for path in (str(work.directory), weights.path)
@@ -159,8 +164,8 @@ def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path)
     setting = numpy_setting(work).replace(precision="bf16", image="zoo:a")
     request = Request(work, (setting,), SHORT)
     report = calls.validate(request, ValidityRequest(), silent, lambda exhibit: None)
-    assert report.machine is not None
-    assert report.machine.image_id == "sha256:zoo:a"
+    assert report.provenance.machine is not None
+    assert report.provenance.machine.image_id == "sha256:zoo:a"
     assert len(engine.calls("run")) == 2
 
 
@@ -168,7 +173,7 @@ HOSTILE = """
 import json, os, sys
 from modelzoo.frozen import replace
 from modelzoo.measure import preparation, worker
-from modelzoo.records.protocol import Prepared
+from modelzoo.records.protocol import SettingsPrepared
 secret = os.environ["SECRET"]
 honest = preparation.prepare
 
@@ -176,8 +181,8 @@ def prepare(job, send):
     found = honest(job, send)
     lie = lambda each: replace(each, weights=replace(each.weights, path=secret))
     if os.environ["LIE"] != "weights":
-        lie = lambda each: replace(each, resolved=replace(each.resolved, **{os.environ["LIE"]: secret}))
-    return Prepared(tuple(lie(each) for each in found.settings))
+        lie = lambda each: replace(each, setting=replace(each.setting, **{os.environ["LIE"]: secret}))
+    return SettingsPrepared(tuple(replace(each, prepared=lie(each.prepared)) for each in found.settings))
 
 preparation.prepare = prepare
 sys.exit(worker.main())
@@ -220,7 +225,7 @@ def test_a_checkpoint_and_an_input_go_by_their_paths_of_this_machine(
     assert [run.error for run in runs] == [None, None]
     reports = [run.report for run in runs if run.report is not None]
     assert {report.setting.input for report in reports} == {str(given)}
-    assert {report.weights.path for report in reports} == {here.weights}
+    assert {report.prepared.weights.path for report in reports} == {here.weights}
     asked = here.replace(image="zoo:a", weights=str(tmp_path / "nothing"))
     (prepared,) = calls.prepare(Request(work, (asked,), SHORT), silent)
     assert prepared.error == (
@@ -269,7 +274,7 @@ def test_an_interrupted_call_removes_its_container(engine: FakeDocker, tmp_path:
 
     environment = prepare_environment(launcher.environment()).variables
     with pytest.raises(KeyboardInterrupt):
-        process.call(launcher, job, environment, Prepared, interrupt)
+        process.call(launcher, job, environment, SettingsPrepared, interrupt)
     assert engine.containers() == []
     deadline = time.monotonic() + 10
     while any("fake_docker.py" in " ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)):

@@ -97,32 +97,32 @@ def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[SpeedVerdic
 def test_an_exported_model_runs_without_torch_on_the_same_inputs(runs: dict[str, list[Run]]) -> None:
     """The measuring worker never imports torch; its inputs have the digest of the workload's own."""
     torch, exported = reports(runs["torch"]), reports(runs["ExportedEngine"])
-    assert {report.versions["torch imported"] for report in exported} == {"False"}
+    assert {report.provenance.versions["torch imported"] for report in exported} == {"False"}
     assert len({report.inputs_digest for report in (*torch, *exported)}) == 1
     assert torch[0].inputs_digest is not None
     assert [report.items for report in exported] == [("row", "row")] * 2
-    assert {report.engine for report in exported} == {"exported"}
-    assert all(report.export is None for report in torch)
+    assert {report.provenance.engine for report in exported} == {"exported"}
+    assert all(report.prepared.export is None for report in torch)
 
 
 def test_the_export_says_what_was_converted(runs: dict[str, list[Run]]) -> None:
     """All processes ran the same files; engines that convert differently have files of their own."""
     first, second = reports(runs["ExportedEngine"])
-    assert first.export is not None
-    assert first.export == second.export
-    assert (first.export.conversion.exporter, first.export.parts) == ("numpy", ())
-    perturbed = reports(runs["PerturbedEngine"])[0].export
+    assert first.prepared.export is not None
+    assert first.prepared.export == second.prepared.export
+    assert (first.prepared.export.conversion.exporter, first.prepared.export.parts) == ("numpy", ())
+    perturbed = reports(runs["PerturbedEngine"])[0].prepared.export
     assert perturbed is not None
-    assert perturbed.state_sha256 == first.export.state_sha256
-    assert perturbed.sha256 != first.export.sha256
+    assert perturbed.state_sha256 == first.prepared.export.state_sha256
+    assert perturbed.sha256 != first.prepared.export.sha256
 
 
 def test_the_first_process_compares_outputs_and_the_setting_is_compared(runs: dict[str, list[Run]]) -> None:
     """Numpy rounds in another order than torch, no more."""
     first, second = reports(runs["ExportedEngine"])
-    assert first.agreement is not None
-    assert second.agreement is None
-    assert first.agreement.is_same, first.agreement.summary
+    assert first.observed.agreement is not None
+    assert second.observed.agreement is None
+    assert first.observed.agreement.is_same, first.observed.agreement.summary
     assert first.warnings == () or "OTHER_OUTPUTS" not in {each.code for each in first.warnings}
     outcome = verdict(runs, "ExportedEngine")
     assert outcome is not None
@@ -132,12 +132,12 @@ def test_the_first_process_compares_outputs_and_the_setting_is_compared(runs: di
 def test_a_layer_that_is_off_by_one_percent_is_not_comparable(runs: dict[str, list[Run]]) -> None:
     """Whatever its speed; the warning says what to do."""
     first = reports(runs["PerturbedEngine"])[0]
-    assert first.agreement is not None
-    assert first.agreement.worst is not None
-    assert first.agreement.worst.relative == pytest.approx(0.01, rel=0.5)
+    assert first.observed.agreement is not None
+    assert first.observed.agreement.worst is not None
+    assert first.observed.agreement.worst.relative == pytest.approx(0.01, rel=0.5)
     warning = next(each for each in first.warnings if each.code == "OTHER_OUTPUTS")
-    assert first.export is not None
-    assert first.export.path in warning.hint
+    assert first.prepared.export is not None
+    assert first.prepared.export.path in warning.hint
     outcome = verdict(runs, "PerturbedEngine")
     assert outcome is not None
     assert outcome[0] is SpeedVerdict.REFUSED
@@ -147,7 +147,7 @@ def test_a_layer_that_is_off_by_one_percent_is_not_comparable(runs: dict[str, li
 def test_outputs_that_are_not_known_are_not_comparable(runs: dict[str, list[Run]]) -> None:
     """The reason is the engine's."""
     first = reports(runs["NoOutputsEngine"])[0]
-    assert (first.agreement, first.agreement_problem) == (None, "the engine returns no arrays")
+    assert (first.observed.agreement, first.observed.agreement_problem) == (None, "the engine returns no arrays")
     outcome = verdict(runs, "NoOutputsEngine")
     assert outcome is not None
     assert outcome[0] is SpeedVerdict.REFUSED
@@ -169,9 +169,9 @@ def test_an_engine_is_judged_against_torch(workload: Workload, monkeypatch: pyte
     assert report.validity.verdict is not ValidityVerdict.NOT_VALID, report.validity.reason
     assert report.reference is not None
     assert report.reference.setting is not None
-    assert (report.reference.setting.engine, report.engine) == ("torch", "exported")
-    assert report.reference.canary is not None
-    assert report.export is not None
+    assert (report.reference.setting.engine, report.provenance.engine) == ("torch", "exported")
+    assert report.reference.observed.canary is not None
+    assert report.prepared.export is not None
 
 
 def test_standard_workloads_are_declared_without_torch() -> None:

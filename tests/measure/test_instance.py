@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch
+from fake_runs import changed
 from toy_workloads import RANDOM, mlp
 
 from modelzoo.errors import UsageError
@@ -30,8 +31,7 @@ from modelzoo.records.instance import (
     decode_command,
     encode_command,
 )
-from modelzoo.records.protocol import InstanceJob, Message, PrepareJob, Progress
-from modelzoo.records.run import EnvironmentChanges
+from modelzoo.records.protocol import Assignment, InstanceJob, Looks, Message, PrepareJob, Progress
 from modelzoo.setting import Setting
 
 
@@ -48,11 +48,9 @@ def job_for(setting: Setting = RANDOM, **changes: Any) -> InstanceJob:
     """The job of an instance of the example workload, prepared here."""
     work = mlp()
     (prepared,) = prepare(PrepareJob(str(work.directory), (setting,), 0), lambda message: None).settings
-    assert prepared.resolved is not None, prepared.error
-    assert prepared.weights is not None
-    job = InstanceJob(
-        str(work.directory), setting, prepared.resolved, prepared.weights, None, EnvironmentChanges(), Plan(2)
-    )
+    assert prepared.prepared is not None, prepared.error
+    looks = Looks(**{name: changes.pop(name) for name in Looks.__struct_fields__ if name in changes})
+    job = InstanceJob(Assignment(str(work.directory), setting, prepared.prepared, None), Plan(2), looks=looks)
     return msgspec.structs.replace(job, **changes)
 
 
@@ -81,7 +79,7 @@ def test_an_instance_serves_until_it_is_told_to_finish() -> None:
     assert window.memory
     assert len(report.warmup) == 2
     assert report.peak_memory > 1 << 20
-    assert (report.kernels, report.context) == (None, None)
+    assert (report.observed.kernels, report.context) == (None, None)
 
 
 def test_a_window_begins_at_its_start() -> None:
@@ -117,17 +115,17 @@ def test_no_garbage_is_collected_while_a_batch_runs(monkeypatch: pytest.MonkeyPa
 def test_an_instance_proves_what_it_ran_like_a_run() -> None:
     """Digest and evidence as asked for; only with extras all that a run reports, without timing."""
     report, _ = served(job_for(extras=True), [])
-    assert report.evidence is not None
-    assert report.evidence.verdict is ProofVerdict.FP32
+    assert report.observed.evidence is not None
+    assert report.observed.evidence.verdict is ProofVerdict.FP32
     assert report.context is not None
     assert report.context.timing is None
-    assert report.context.flops is not None
+    assert report.context.observed.flops is not None
     assert report.context.setting.batch == 16
     other, _ = served(job_for(full_audit=False), [])
-    assert other.evidence is None
-    assert other.kernels == report.kernels
-    assert other.kernels is not None
-    assert other.placement.cpus == report.context.cpus
+    assert other.observed.evidence is None
+    assert other.observed.kernels == report.observed.kernels
+    assert other.observed.kernels is not None
+    assert other.placement.cpus == report.context.provenance.cpus
 
 
 def test_a_size_that_was_not_prepared_is_refused() -> None:
@@ -139,9 +137,10 @@ def test_a_size_that_was_not_prepared_is_refused() -> None:
 def test_a_pipeline_is_refused() -> None:
     """Instances run the model alone."""
     job = job_for()
-    staged = {"asked": job.asked.replace(in_flight=1), "resolved": replace(job.resolved, in_flight=1)}
+    own = job.assignment
+    staged = changed(own, asked=own.asked.replace(in_flight=1), setting=replace(own.setting, in_flight=1))
     with pytest.raises(UsageError, match="leave --stages and --in-flight out"):
-        served(msgspec.structs.replace(job, **staged), [])
+        served(msgspec.structs.replace(job, assignment=staged), [])
 
 
 @pytest.mark.parametrize("command", [RunUntil(1.5, 2.5), RunBatch(3), Finish()])

@@ -7,7 +7,6 @@ import select
 from pathlib import Path
 from time import monotonic
 
-import msgspec
 import psutil
 import pytest
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
@@ -107,7 +106,8 @@ def test_only_the_cpu_has_instances(tmp_path: Path) -> None:
     work = numpy_classifier(tmp_path)
     request = Request(work, (numpy_setting(work),), SHORT, audit=False)
     (prepared,) = prepare(request, lambda event: None)
-    assert prepared.resolved is not None
-    other = msgspec.structs.replace(prepared, resolved=replace(prepared.resolved, device="cuda"))
+    assert prepared.prepared is not None
+    setting = replace(prepared.prepared.setting, device="cuda")
+    other = replace(prepared, prepared=replace(prepared.prepared, setting=setting))
     with pytest.raises(UsageError, match="--device cuda is not supported"):
         start_instance(request, 0, other, None, lambda event: None)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fake_runs import changed
 from toy_workloads import numpy_classifier
 
 from modelzoo.engines import create_engine
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure.judgement import judge
-from modelzoo.records.protocol import Exhibited, Message, Progress, ValidateJob
-from modelzoo.records.run import EnvironmentChanges
+from modelzoo.records.protocol import Assignment, Exhibited, Message, Progress, ValidateJob
+from modelzoo.records.run import Prepared
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import Setting
@@ -25,14 +26,11 @@ def job_for(work: Workload, request: ValidityRequest) -> ValidateJob:
     """The job that judges bf16 on three crops."""
     path = str(work.directory / "weights.npz")
     asked = Setting("bf16", weights=path, engine=ENGINE)
+    setting = create_engine(ENGINE).resolve(asked, batch=work.batch, threads=2)
+    weights = Weights(WeightsKind.PATH, "weights.npz", path, "0" * 64, "named by --weights")
     return ValidateJob(
-        directory=str(work.directory),
-        asked=asked,
-        resolved=create_engine(ENGINE).resolve(asked, batch=work.batch, threads=2),
-        weights=Weights(WeightsKind.PATH, "weights.npz", path, "0" * 64, "named by --weights"),
-        parent=0,
-        changes=EnvironmentChanges(),
-        request=request,
+        Assignment(str(work.directory), asked, Prepared(setting, weights), 0),
+        request,
     )
 
 
@@ -46,9 +44,9 @@ def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: 
     assert report.reference.setting is not None
     assert report.tested.setting is not None
     assert (report.reference.setting.precision, report.tested.setting.precision) == ("fp32", "bf16")
-    assert (report.engine, set(report.versions)) == ("fake", {"python", "numpy"})
-    assert report.digest
-    assert report.machine is not None
+    assert (report.provenance.engine, set(report.provenance.versions)) == ("fake", {"python", "numpy"})
+    assert report.provenance.digest
+    assert report.provenance.machine is not None
     phases = [message.phase for message in sent if isinstance(message, Progress)]
     assert phases[0] == "load"
     assert phases[-1].startswith("3 of 3: ")
@@ -58,10 +56,9 @@ def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: 
 def test_a_worker_that_would_judge_another_setting_fails(tmp_path: Path) -> None:
     """Settings are resolved once, here too."""
     job = job_for(numpy_classifier(tmp_path), ValidityRequest(limit=3))
-    values = {name: getattr(job, name) for name in job.__struct_fields__}
-    other = ValidateJob(**{**values, "resolved": replace(job.resolved, batch=7)})
+    other = changed(job.assignment, setting=replace(job.assignment.setting, batch=7))
     with pytest.raises(EnvironmentProblem, match="with batch 2, but 7 was decided"):
-        judge(other, lambda message: None)
+        judge(replace(job, assignment=other), lambda message: None)
 
 
 def test_a_wrong_tolerance_is_a_usage_error(tmp_path: Path) -> None:
@@ -81,4 +78,4 @@ def test_an_audit_that_fails_does_not_lose_the_judgement(tmp_path: Path, monkeyp
     monkeypatch.setattr("modelzoo.validity.predictors.LoadedPredictor.audit", failing)
     report = judge(job, lambda message: None).report
     assert report.validity.counts["crops"] == 3
-    assert report.tested.evidence_problem == "the audit failed: RuntimeError: no profiler"
+    assert report.tested.observed.evidence_problem == "the audit failed: RuntimeError: no profiler"

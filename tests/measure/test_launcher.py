@@ -34,7 +34,7 @@ def test_each_setting_runs_in_its_own_interpreter_with_this_suite_and_the_same_w
     first, second = runs_of(request)
     assert (first.error, first.asked.python, second.error, second.asked.python) == (None, str(python), None, None)
     assert first.report is not None and second.report is not None
-    assert first.report.weights == second.report.weights
+    assert first.report.prepared.weights == second.report.prepared.weights
     lines = (python.parent / "trace").read_text().splitlines()
     workers = [line for line in lines if line.startswith("modelzoo.measure.worker")]
     assert len(workers) == 2, "the preparation and one measurement"
@@ -47,7 +47,7 @@ def test_a_worker_is_restricted_to_the_cpus_that_the_launcher_names(tmp_path: Pa
     request = Request(work, (numpy_setting(work),), SHORT, audit=False, launcher=LocalLauncher(cpus=frozenset({cpu})))
     (run,) = runs_of(request)
     assert run.report is not None
-    assert run.report.cpus == (cpu,)
+    assert run.report.provenance.cpus == (cpu,)
 
 
 def test_an_interpreter_that_does_not_exist_any_more_is_one_line() -> None:

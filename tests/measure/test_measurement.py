@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from fake_runs import changed
 from toy_workloads import BF16, RANDOM, SHORT, mlp, odd
 
 from modelzoo.engines.torch.engine import TorchEngine
@@ -23,8 +24,8 @@ from modelzoo.measure.preparation import prepare
 from modelzoo.plan import Plan
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.protocol import MeasureJob, Message, PrepareJob, Progress
-from modelzoo.records.run import EnvironmentChanges, RunReport
+from modelzoo.records.protocol import Assignment, Looks, MeasureJob, Message, PrepareJob, Progress
+from modelzoo.records.run import RunReport
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.proof import merged_proof
 from modelzoo.setting import Setting
@@ -40,22 +41,16 @@ def _restored() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+LOOKS = Looks.__struct_fields__
+
+
 def job_for(setting: Setting, work: Workload, plan: Plan, **changes: Any) -> MeasureJob:
     """The job that measures ``setting``, prepared here."""
     (prepared,) = prepare(PrepareJob(str(work.directory), (setting,), 0), lambda message: None).settings
-    assert prepared.resolved is not None, prepared.error
-    assert prepared.weights is not None
-    values: dict[str, Any] = {"audit": False, "extras": True, **changes}
-    return MeasureJob(
-        directory=str(work.directory),
-        asked=setting,
-        resolved=prepared.resolved,
-        weights=prepared.weights,
-        plan=plan,
-        parent=0,
-        changes=EnvironmentChanges(),
-        **values,
-    )
+    assert prepared.prepared is not None, prepared.error
+    job = MeasureJob(Assignment(str(work.directory), setting, prepared.prepared, 0), plan)
+    looks = {"audit": False, "extras": True, **{name: changes.pop(name) for name in LOOKS if name in changes}}
+    return replace(job, looks=Looks(**looks), **changes)
 
 
 def report_of(
@@ -83,10 +78,10 @@ def test_cpus_are_counted_before_libraries_bind_this_thread() -> None:
     cpus, expected = tuple(sorted(os.sched_getaffinity(0))), usable_threads()
     setting = RANDOM.replace(threads=None)
     job = job_for(setting, mlp(), SHORT)
-    assert job.resolved.threads == expected.count
+    assert job.assignment.setting.threads == expected.count
     os.sched_setaffinity(0, cpus)
     report = measurement.measure(job, lambda message: None, lambda: True).report
-    assert (report.cpus, report.machine.threads) == (cpus, expected)
+    assert (report.provenance.cpus, report.provenance.machine.threads) == (cpus, expected)
 
 
 def codes(report: RunReport) -> list[str]:
@@ -101,14 +96,14 @@ def test_a_report_is_complete() -> None:
     assert report.setting.options == {"width": 256, "depth": 2}
     assert report.timing is not None
     assert (len(report.timing.warmup), len(report.timing.steady)) == (2, 5)
-    assert report.canary_verdict is CanaryVerdict.FP32
-    assert report.weights.kind is WeightsKind.RANDOM
+    assert report.observed.canary_verdict is CanaryVerdict.FP32
+    assert report.prepared.weights.kind is WeightsKind.RANDOM
     assert report.peak_memory > 1 << 20
     assert codes(report)[:1] == ["RANDOM_WEIGHTS"]
-    assert report.digest is not None
+    assert report.provenance.digest is not None
     assert report.inputs_digest is not None
-    assert report.cpus
-    assert torch.__version__.startswith(report.versions["torch"])
+    assert report.provenance.cpus
+    assert torch.__version__.startswith(report.provenance.versions["torch"])
     phases = list(dict.fromkeys(message.phase for message in sent if isinstance(message, Progress)))
     assert phases == ["load", "cold", "warm-up", "steady", "audit"]
 
@@ -116,23 +111,23 @@ def test_a_report_is_complete() -> None:
 def test_observations_come_with_the_audit_and_the_extras() -> None:
     """Evidence from every audited process; operations and the profile only from those that are asked for extras."""
     report, _ = report_of(audit=True, extras=True, profiling=True)
-    assert report.evidence is not None
-    assert report.flops is not None
-    assert report.profile is not None
+    assert report.observed.evidence is not None
+    assert report.observed.flops is not None
+    assert report.observed.profile is not None
     report, _ = report_of(audit=True, extras=False, profiling=True)
-    assert report.evidence is not None
-    assert (report.flops, report.profile) == (None, None)
+    assert report.observed.evidence is not None
+    assert (report.observed.flops, report.observed.profile) == (None, None)
 
 
 def test_a_process_that_is_not_audited_in_full_names_its_kernels() -> None:
     """They are those of an audited one, so that its evidence holds for both."""
     audited, _ = report_of(audit=True)
     other, _ = report_of(audit=True, full_audit=False, extras=False)
-    assert audited.evidence is not None
-    assert other.evidence is None
-    assert other.evidence_problem is None
-    assert other.kernels is not None
-    assert other.kernels == audited.kernels
+    assert audited.observed.evidence is not None
+    assert other.observed.evidence is None
+    assert other.observed.evidence_problem is None
+    assert other.observed.kernels is not None
+    assert other.observed.kernels == audited.observed.kernels
     proof = merged_proof([audited, other])
     assert (proof.verdict, proof.kernel_lists, proof.audited) == (ProofVerdict.FP32, 1, 1)
 
@@ -141,14 +136,14 @@ def test_a_process_whose_kernels_no_log_names_is_audited_in_full(monkeypatch: py
     """There is no other way to prove what it ran; the canary and the data types then decide."""
     monkeypatch.setattr("modelzoo.evidence.audit.kernel_digest", lambda output: None)
     report, _ = report_of(audit=True, full_audit=False, extras=False)
-    assert report.kernels is None
-    assert report.evidence is not None
+    assert report.observed.kernels is None
+    assert report.observed.evidence is not None
 
 
 def test_without_an_audit_no_kernels_are_named() -> None:
     """``--no-audit`` runs no pass after the timing."""
     report, _ = report_of(audit=False, full_audit=False)
-    assert (report.kernels, report.evidence, report.evidence_problem) == (None, None, None)
+    assert (report.observed.kernels, report.observed.evidence, report.observed.evidence_problem) == (None, None, None)
 
 
 def test_only_one_process_counts_its_work(tmp_path: Path) -> None:
@@ -159,9 +154,9 @@ def test_only_one_process_counts_its_work(tmp_path: Path) -> None:
     path.write_text(declaration + ", count=lambda model, inputs: [Count('rows', 1, 0, 2, 'here')])\n")
     work = load_workload(path.parent)
     counted, _ = report_of(work=work, extras=True)
-    assert [count.name for count in counted.counts] == ["rows"]
+    assert [count.name for count in counted.observed.counts] == ["rows"]
     other, _ = report_of(work=work, extras=False)
-    assert other.counts == ()
+    assert other.observed.counts == ()
 
 
 def test_libraries_are_imported_before_the_model_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +177,8 @@ def test_operations_that_cannot_be_counted_are_explained(monkeypatch: pytest.Mon
     """The reason is recorded instead of vanishing."""
     monkeypatch.setattr("torch.utils._python_dispatch.TorchDispatchMode.__enter__", None)
     report, _ = report_of(audit=True)
-    assert report.flops is None
-    assert report.flops_problem
+    assert report.observed.flops is None
+    assert report.observed.flops_problem
 
 
 @pytest.mark.parametrize("method", ["autocast", "cast"])
@@ -191,16 +186,15 @@ def test_bf16_is_reported_with_its_method_and_the_canary(method: str) -> None:
     """The method that was used, and that bf16 was active."""
     report, _ = report_of(BF16.replace(bf16_method=method))
     assert report.setting.bf16_method == method
-    assert report.canary_verdict is CanaryVerdict.ACTIVE
+    assert report.observed.canary_verdict is CanaryVerdict.ACTIVE
 
 
 def test_a_worker_that_would_decide_otherwise_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings are resolved once: another answer in a worker is an error, not another run."""
     job = job_for(BF16, mlp(), SHORT)
-    changed = replace(job.resolved, bf16_method="cast")
-    values = {name: getattr(job, name) for name in job.__struct_fields__}
+    other = changed(job.assignment, setting=replace(job.assignment.setting, bf16_method="cast"))
     with pytest.raises(EnvironmentProblem, match="bf16_method autocast, but cast was decided"):
-        measurement.measure(MeasureJob(**{**values, "resolved": changed}), lambda message: None, lambda: True)
+        measurement.measure(replace(job, assignment=other), lambda message: None, lambda: True)
 
 
 def test_under_an_emulator_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +204,7 @@ def test_under_an_emulator_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> 
     report, _ = report_of()
     assert report.timing is None
     assert "EMULATED" in codes(report)
-    assert report.canary_verdict is CanaryVerdict.FP32
+    assert report.observed.canary_verdict is CanaryVerdict.FP32
 
 
 def test_no_bf16_in_the_cpu_is_a_warning_and_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +229,7 @@ def test_bert_runs_on_a_trained_checkpoint(shared: Path) -> None:
     work = load_workload(find_workload("bert"))
     path = str(shared / "weights/bert/minilm-l6-squad")
     report, _ = report_of(RANDOM.replace(weights=path, options={"sequence": 32}), work, Plan(0, 2))
-    assert (report.weights.kind, report.weights.path) == (WeightsKind.PATH, path)
+    assert (report.prepared.weights.kind, report.prepared.weights.path) == (WeightsKind.PATH, path)
     assert "RANDOM_WEIGHTS" not in codes(report)
     assert report.timing is not None
     assert len(report.timing.steady) == 2
@@ -256,7 +250,7 @@ def test_standard_workloads_run_in_both_precisions(name: str) -> None:
         report, _ = report_of(setting, work, Plan(0, 1))
         assert report.timing is not None
         assert len(report.timing.steady) == 1
-        assert bool(report.counts) == (name != "resnet50")
+        assert bool(report.observed.counts) == (name != "resnet50")
         assert "MISMATCHED_COUNTS" not in codes(report)
 
 

@@ -13,6 +13,7 @@ from modelzoo.measure.mounts import USER, inside, is_within, mount_options, name
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import CsvRows, Exhibit
 from modelzoo.records.protocol import (
+    Assignment,
     Exhibited,
     InstanceJob,
     Job,
@@ -23,7 +24,7 @@ from modelzoo.records.protocol import (
     ValidateJob,
     encode_line,
 )
-from modelzoo.records.run import EnvironmentChanges
+from modelzoo.records.run import EnvironmentChanges, Prepared
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
@@ -55,7 +56,7 @@ def in_image(path: str) -> Weights:
 def measuring(found: Weights, asked: Setting = DEFAULT) -> MeasureJob:
     """The job of a worker that measures with these weights."""
     resolved = ResolvedSetting(weights=asked.weights, input=asked.input)
-    return MeasureJob(RESNET50, asked, resolved, found, PLAN, 1, CHANGES)
+    return MeasureJob(Assignment(RESNET50, asked, Prepared(resolved, found), 1), PLAN)
 
 
 def made(path: Path) -> Path:
@@ -113,9 +114,9 @@ def test_the_files_that_a_job_names_are_shown(tmp_path: Path) -> None:
     assert shown(measuring(weights(checkpoint))) == [str(checkpoint)]
     data = made(tmp_path / "data.json")
     request = ValidityRequest(data=str(data))
-    job = ValidateJob(RESNET50, setting, ResolvedSetting(), weights(checkpoint), None, CHANGES, request)
+    job = ValidateJob(Assignment(RESNET50, setting, Prepared(ResolvedSetting(), weights(checkpoint)), None), request)
     assert shown(job) == [str(checkpoint), str(picture), str(data)]
-    instance = InstanceJob(RESNET50, Setting(), ResolvedSetting(), weights(checkpoint), None, CHANGES)
+    instance = InstanceJob(Assignment(RESNET50, Setting(), Prepared(ResolvedSetting(), weights(checkpoint)), None))
     assert shown(instance) == [str(checkpoint)]
     assert shown(ReferenceJob(None)) == []
 
@@ -124,12 +125,12 @@ def test_what_an_image_names_is_not_shown(tmp_path: Path) -> None:
     """Its weights and what it resolved may be any path of this machine; none of them is mounted."""
     secret = str(made(tmp_path / "secret"))
     resolved = ResolvedSetting(weights=secret, input=secret)
-    job = MeasureJob(RESNET50, Setting(), resolved, in_image(secret), PLAN, 1, CHANGES)
+    job = MeasureJob(Assignment(RESNET50, Setting(), Prepared(resolved, in_image(secret)), 1), PLAN)
     assert shown(job) == []
     found = inside(job)
     assert isinstance(found, MeasureJob)
-    assert found.weights == in_image(secret)
-    earlier = (Preparation(resolved, in_image(secret)),)
+    assert found.assignment.prepared.weights == in_image(secret)
+    earlier = (Preparation(Prepared(resolved, in_image(secret))),)
     assert shown(PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)) == []
 
 
@@ -137,15 +138,15 @@ def test_weights_found_on_this_machine_and_the_users_own_are_shown_to_the_prepar
     """What an image has made itself lies in the cache volume."""
     found, own = made(tmp_path / "found.pth"), made(tmp_path / "own" / "w.pth").parent
     earlier = (
-        Preparation(ResolvedSetting(), weights(found), variables={"PATH_OF": "this machine"}),
+        Preparation(Prepared(ResolvedSetting(), weights(found)), variables={"PATH_OF": "this machine"}),
         Preparation(error="none"),
-        Preparation(ResolvedSetting(), in_image("/modelzoo/cache/modelzoo/random/w.safetensors")),
+        Preparation(Prepared(ResolvedSetting(), in_image("/modelzoo/cache/modelzoo/random/w.safetensors"))),
     )
     job = PrepareJob(RESNET50, (Setting(),), None, earlier=earlier)
     assert shown(job, MODELZOO_WEIGHTS=str(own)) == [str(found), str(own)]
     sent = inside(job)
     assert isinstance(sent, PrepareJob)
-    assert [each.weights and each.weights.path for each in sent.earlier] == [
+    assert [each.prepared and each.prepared.weights.path for each in sent.earlier] == [
         place(str(found)),
         "/modelzoo/cache/modelzoo/random/w.safetensors",
     ]
@@ -158,13 +159,14 @@ def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     asked = Setting(weights=checkpoint, input=picture)
     resolved = ResolvedSetting(weights=checkpoint, input=picture)
     request = ValidityRequest(data=data)
-    job = ValidateJob("/work", asked, resolved, weights(Path(checkpoint)), 7, CHANGES, request)
+    job = ValidateJob(Assignment("/work", asked, Prepared(resolved, weights(Path(checkpoint))), 7), request)
     sent = inside(job)
     assert isinstance(sent, ValidateJob)
-    assert (sent.directory, sent.parent, sent.request.data) == (place("/work"), None, place(data))
-    assert (sent.asked.weights, sent.asked.input) == (place(checkpoint), place(picture))
-    assert (sent.resolved.weights, sent.resolved.input) == (place(checkpoint), place(picture))
-    assert sent.weights.path == place(checkpoint)
+    own = sent.assignment
+    assert (own.directory, own.parent, sent.request.data) == (place("/work"), None, place(data))
+    assert (own.asked.weights, own.asked.input) == (place(checkpoint), place(picture))
+    assert (own.setting.weights, own.setting.input) == (place(checkpoint), place(picture))
+    assert own.prepared.weights.path == place(checkpoint)
     rows = ((f"{place(data)}/a.jpg and {place(picture)}",),)
     line = encode_line(Exhibited(Exhibit("a.csv", csv=CsvRows(("text",), rows))))
     expected = Exhibited(Exhibit("a.csv", csv=CsvRows(("text",), ((f"{data}/a.jpg and {picture}",),))))

@@ -50,9 +50,14 @@ def test_it_is_timed_and_its_precision_cannot_be_proven(workload: Workload) -> N
 def _check(report: RunReport) -> None:
     assert report.timing is not None
     assert len(report.timing.steady) == 3
-    assert (report.engine, report.libraries, report.canary, report.evidence) == ("fake", None, None, None)
-    assert report.evidence_problem == REASON
-    assert set(report.versions) == {"python", "numpy"}
+    assert (
+        report.provenance.engine,
+        report.provenance.libraries,
+        report.observed.canary,
+        report.observed.evidence,
+    ) == ("fake", None, None, None)
+    assert report.observed.evidence_problem == REASON
+    assert set(report.provenance.versions) == {"python", "numpy"}
 
 
 def test_its_predictions_are_judged(workload: Workload) -> None:
@@ -68,7 +73,7 @@ def test_its_predictions_are_judged(workload: Workload) -> None:
     assert [each.about for each in report.validity.checks if each.undecided][-1] == WorstLayer("(output)")
     assert report.validity.metric == "top1_agreement"
     assert report.reference is not None
-    assert (report.tested.evidence_problem, report.reference.evidence_problem) == (REASON, REASON)
+    assert (report.tested.observed.evidence_problem, report.reference.observed.evidence_problem) == (REASON, REASON)
 
 
 def test_what_it_cannot_do_is_one_line(workload: Workload) -> None:

@@ -6,18 +6,18 @@ import shutil
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from fake_runs import changed
 from toy_workloads import BF16, RANDOM, mlp, odd
 
 from modelzoo.frozen import replace
 from modelzoo.measure.preparation import prepare
-from modelzoo.records.protocol import Preparation, Prepared, PrepareJob, Progress
-from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.records.protocol import Preparation, PrepareJob, Progress, SettingsPrepared
+from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import find_workload, load_workload
 
 
-def prepared(work: Workload, *settings: Setting, math_mode: str = "") -> Prepared:
+def prepared(work: Workload, *settings: Setting, math_mode: str = "") -> SettingsPrepared:
     """What preparing ``settings`` gives, in this process."""
     job = PrepareJob(str(work.directory), settings, 0, math_mode)
     return prepare(job, lambda message: None)
@@ -26,42 +26,43 @@ def prepared(work: Workload, *settings: Setting, math_mode: str = "") -> Prepare
 def test_everything_is_decided_and_equal_weights_are_made_once() -> None:
     """Threads, batch, options and the bf16 method; both precisions share one weights file."""
     first, second = prepared(mlp(), RANDOM, BF16.replace(batch=2)).settings
-    assert isinstance(first.resolved, ResolvedSetting)
-    assert (first.resolved.batch, first.resolved.threads, first.resolved.bf16_method) == (16, 1, None)
-    assert first.resolved.options == {"width": 256, "depth": 8}
-    assert second.resolved is not None
-    assert (second.resolved.batch, second.resolved.bf16_method is None) == (2, False)
-    assert first.weights == second.weights
+    assert first.prepared is not None
+    setting = first.prepared.setting
+    assert (setting.batch, setting.threads, setting.bf16_method) == (16, 1, None)
+    assert setting.options == {"width": 256, "depth": 8}
+    assert second.prepared is not None
+    assert (second.prepared.setting.batch, second.prepared.setting.bf16_method is None) == (2, False)
+    assert first.prepared.weights == second.prepared.weights
 
 
 def test_weights_that_another_worker_has_made_are_used_if_they_can_be_read_here(tmp_path: Path) -> None:
     """Two releases of torch would make different random weights; another file in its place does not count."""
     (made,) = prepared(mlp(), RANDOM).settings
-    assert made.weights is not None
+    assert made.prepared is not None
     elsewhere = tmp_path / "elsewhere.safetensors"
-    shutil.copy(made.weights.path, elsewhere)
-    earlier = structs.replace(made, weights=replace(made.weights, path=str(elsewhere)))
+    shutil.copy(made.prepared.weights.path, elsewhere)
+    earlier = changed(made, weights=replace(made.prepared.weights, path=str(elsewhere)))
 
     def weights(setting: Setting) -> str | None:
         job = PrepareJob(str(mlp().directory), (setting,), None, earlier=(Preparation(error="none"), earlier))
         (found,) = prepare(job, lambda message: None).settings
-        return found.weights and found.weights.path
+        return found.prepared and found.prepared.weights.path
 
     assert weights(RANDOM) == str(elsewhere)
     assert weights(RANDOM.replace(seed=1)) not in (None, str(elsewhere))
     elsewhere.write_bytes(b"damaged")
-    assert weights(RANDOM) == made.weights.path
+    assert weights(RANDOM) == made.prepared.weights.path
     elsewhere.unlink()
     elsewhere.symlink_to("/proc/self/mem")  # it can be opened and not be read, even by root
-    assert weights(RANDOM) == made.weights.path
+    assert weights(RANDOM) == made.prepared.weights.path
 
 
 def test_an_inherited_math_mode_asks_for_fast_math() -> None:
     """``DNNL_DEFAULT_FPMATH_MODE=BF16 … --bf16``; fp32 stays fp32."""
     fp32, bf16 = prepared(mlp(), RANDOM, BF16, math_mode="bf16").settings
-    assert fp32.resolved is not None
-    assert bf16.resolved is not None
-    assert (fp32.resolved.bf16_method, bf16.resolved.bf16_method) == (None, "fastmath")
+    assert fp32.prepared is not None
+    assert bf16.prepared is not None
+    assert (fp32.prepared.setting.bf16_method, bf16.prepared.setting.bf16_method) == (None, "fastmath")
     assert "DNNL_DEFAULT_FPMATH_MODE" not in fp32.variables
     assert bf16.variables["DNNL_DEFAULT_FPMATH_MODE"] == "BF16"
 
@@ -69,10 +70,10 @@ def test_an_inherited_math_mode_asks_for_fast_math() -> None:
 def test_a_setting_that_cannot_run_does_not_stop_the_others() -> None:
     """Its reason is reported with its class; the other is resolved."""
     first, second = prepared(mlp(), RANDOM.replace(device="tpu"), RANDOM).settings
-    assert (first.resolved, first.error_kind) == (None, "UsageError")
+    assert (first.prepared, first.error_kind) == (None, "UsageError")
     assert first.error is not None
     assert "no such kind of device" in first.error
-    assert second.resolved is not None
+    assert second.prepared is not None
 
 
 def test_mistakes_are_found_before_weights_are_made(tmp_path: Path) -> None:
@@ -115,6 +116,6 @@ def test_one_rule_decides_the_bf16_method(
     monkeypatch.setattr("platform.machine", lambda: architecture)
     monkeypatch.setattr("modelzoo.engines.torch.devices.check_device", lambda name: None)
     (found,) = prepared(mlp(), BF16.replace(device=device)).settings
-    assert found.resolved is not None
-    assert found.resolved.bf16_method == expected
+    assert found.prepared is not None
+    assert found.prepared.setting.bf16_method == expected
     assert ("DNNL_DEFAULT_FPMATH_MODE" in found.variables) == (expected == "fastmath")

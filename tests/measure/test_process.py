@@ -18,7 +18,7 @@ from modelzoo.measure import process
 from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.request import Request
-from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Message, Prepared, Progress, encode_line
+from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Message, Progress, SettingsPrepared, encode_line
 from modelzoo.records.run import RunReport
 from modelzoo.version import __version__
 from modelzoo.workload import Workload
@@ -141,7 +141,7 @@ def test_a_suite_of_another_protocol_is_refused_in_one_line(tmp_path: Path) -> N
         f"protocol {PROTOCOL}: use the same version of the suite on both sides"
     )
     with pytest.raises(EnvironmentProblem, match=re.escape(expected)):
-        process.call(launcher, job, prepare_environment().variables, Prepared, lambda message: None)
+        process.call(launcher, job, prepare_environment().variables, SettingsPrepared, lambda message: None)
 
 
 def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_an_interrupted_parent_ends_its_worker(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        process.call(LocalLauncher(), job, prepare_environment().variables, Prepared, interrupt)
+        process.call(LocalLauncher(), job, prepare_environment().variables, SettingsPrepared, interrupt)
     commands = [" ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)]
     assert not [command for command in commands if "modelzoo.measure.worker" in command]
 
@@ -163,11 +163,12 @@ from pathlib import Path
 from modelzoo.measure.jobs import prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
 from modelzoo.measure.process import call
-from modelzoo.records.protocol import Prepared
+from modelzoo.records.protocol import SettingsPrepared
 from modelzoo.setting import Setting
 from modelzoo.workload.discovery import load_workload
 job = prepare_job(load_workload(Path(sys.argv[1])), (Setting(input="/"),))
-call(LocalLauncher(), job, prepare_environment().variables, Prepared, lambda message: print(message, flush=True))
+show = lambda message: print(message, flush=True)
+call(LocalLauncher(), job, prepare_environment().variables, SettingsPrepared, show)
 """
 
 

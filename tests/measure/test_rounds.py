@@ -22,12 +22,12 @@ from modelzoo.records.protocol import (
     Job,
     MeasureJob,
     Preparation,
-    Prepared,
     PrepareJob,
     Progress,
+    SettingsPrepared,
 )
 from modelzoo.records.reference import ReferenceTurn
-from modelzoo.records.run import RunReport
+from modelzoo.records.run import Prepared, RunReport
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
@@ -81,9 +81,10 @@ class FakeWorkers:
         """What a worker would answer to ``job``."""
         if isinstance(job, PrepareJob):
             found = [
-                Preparation(resolved(setting), WEIGHTS, job.math_mode, **self.preparation) for setting in job.settings
+                Preparation(Prepared(resolved(setting), WEIGHTS), job.math_mode, **self.preparation)
+                for setting in job.settings
             ]
-            return Prepared(tuple(found))
+            return SettingsPrepared(tuple(found))
         return SimpleNamespace(report=self.measured(job) if isinstance(job, MeasureJob) else None)
 
 
@@ -99,8 +100,8 @@ def test_settings_are_resolved_once_and_all_processes_run_the_same(workers: Fake
     runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT, first_group=4), 3, events.append)
     assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob"] + ["MeasureJob"] * 6
     measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
-    assert {job.weights for job in measured} == {WEIGHTS}
-    assert [job.resolved.bf16_method for job in measured[:2]] == [None, "autocast"]
+    assert {job.assignment.prepared.weights for job in measured} == {WEIGHTS}
+    assert [job.assignment.setting.bf16_method for job in measured[:2]] == [None, "autocast"]
     assert [run.asked.precision for run in runs] == ["fp32", "bf16", "bf16", "fp32", "fp32", "bf16"]
     assert [(run.round, run.group) for run in runs] == [(0, 4), (0, 5), (1, 5), (1, 4), (2, 4), (2, 5)]
     assert events[-1] == Event("mlp", "bf16", 2, Progress("build"))
@@ -110,8 +111,8 @@ def test_what_does_not_vary_is_taken_once_per_setting(workers: FakeWorkers) -> N
     """Operator tables and traces cost passes: one process per setting takes them, each trace in its own file."""
     runs_of(Request(mlp(), (RANDOM, BF16), SHORT, profiling=True, trace="/t/trace.json"), 2, silent)
     measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
-    assert [job.extras for job in measured] == [True, True, False, False]
-    assert [job.trace for job in measured[:2]] == ["/t/trace.json", "/t/trace-1.json"]
+    assert [job.looks.extras for job in measured] == [True, True, False, False]
+    assert [job.looks.trace for job in measured[:2]] == ["/t/trace.json", "/t/trace-1.json"]
 
 
 def test_extras_are_taken_later_if_the_first_process_dies(workers: FakeWorkers) -> None:
@@ -124,14 +125,14 @@ def test_extras_are_taken_later_if_the_first_process_dies(workers: FakeWorkers) 
     workers.measured = measured
     runs = runs_of(Request(mlp(), (RANDOM,), SHORT), 3, silent)
     assert [run.error for run in runs] == ["died", None, None]
-    assert [job.extras for job in workers.jobs if isinstance(job, MeasureJob)] == [True, True, False]
+    assert [job.looks.extras for job in workers.jobs if isinstance(job, MeasureJob)] == [True, True, False]
 
 
 def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: FakeWorkers) -> None:
     """What the call made impossible stays so; a worker that died may have had bad luck."""
 
     def measured(job: MeasureJob) -> None:
-        raise UsageError("impossible") if job.asked.precision == "bf16" else WorkerError("died")
+        raise UsageError("impossible") if job.assignment.asked.precision == "bf16" else WorkerError("died")
 
     workers.measured = measured
     runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
@@ -142,7 +143,7 @@ def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: Fake
 def test_a_setting_that_an_emulator_ran_is_over(workers: FakeWorkers) -> None:
     """Nothing is timed there; the time goes to the others."""
     report = fake_runs.make(None, machine=machine_with(emulator="qemu-user")).report
-    workers.measured = lambda job: report if job.asked.precision == "bf16" else None
+    workers.measured = lambda job: report if job.assignment.asked.precision == "bf16" else None
     found = rounds.Rounds(Request(mlp(), (RANDOM, BF16), SHORT), silent)
     assert [run.asked.precision for _ in range(3) for run in found.sweep(None)] == ["fp32", "bf16", "fp32", "fp32"]
     assert (found.can_run, found.is_emulated) == (True, True)
@@ -155,7 +156,7 @@ def test_a_setting_that_cannot_be_prepared_does_not_stop_the_others(workers: Fak
     def refusing(job: Job) -> Any:
         if isinstance(job, PrepareJob):
             first, _ = answer(job).settings
-            return Prepared((first, Preparation(error="no compiler", error_kind="EnvironmentProblem")))
+            return SettingsPrepared((first, Preparation(error="no compiler", error_kind="EnvironmentProblem")))
         return answer(job)
 
     workers.answer = refusing  # type: ignore[method-assign]
@@ -309,12 +310,18 @@ def test_the_variable_reaches_the_worker_with_bf16_and_never_in_fp32(
     assert fp32 is not None
     assert bf16 is not None
     assert (fp32.items, bf16.items) == (("unset",), ("BF16",))
-    assert (fp32.environment.removed, fp32.environment.applied) == ({"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, {})
-    assert (bf16.environment.removed, bf16.environment.applied) == ({}, {"DNNL_DEFAULT_FPMATH_MODE": "BF16"})
+    assert (fp32.provenance.environment.removed, fp32.provenance.environment.applied) == (
+        {"DNNL_DEFAULT_FPMATH_MODE": "BF16"},
+        {},
+    )
+    assert (bf16.provenance.environment.removed, bf16.provenance.environment.applied) == (
+        {},
+        {"DNNL_DEFAULT_FPMATH_MODE": "BF16"},
+    )
     assert bf16.setting.bf16_method == "fastmath"
     warned = {warning.code: warning.message for warning in fp32.warnings}
     assert "DNNL_DEFAULT_FPMATH_MODE=BF16" in warned["SCRUBBED_VARIABLES"]
-    assert fp32.canary_verdict == "fp32"
+    assert fp32.observed.canary_verdict == "fp32"
     assert "SCRUBBED_VARIABLES" not in {warning.code for warning in bf16.warnings}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from exported_results import IN_BF16, OTHER, SAME, exported
+from fake_runs import changed
 
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
@@ -12,7 +13,7 @@ from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.machine import CpuUsage
-from modelzoo.records.run import EnvironmentChanges, RunReport
+from modelzoo.records.run import EnvironmentChanges, Observed, Prepared, Provenance, RunReport
 from modelzoo.records.timing import Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
@@ -40,26 +41,20 @@ def report(**changes: object) -> RunReport:
         workload="toy",
         title="a toy",
         unit="rows",
-        setting=FP32,
+        prepared=Prepared(FP32, PRETRAINED),
+        provenance=Provenance(replace(read_machine(), has_bf16=True, emulator=None)),
         plan=Plan(),
-        weights=PRETRAINED,
         items=(),
-        timing=timing(),
         import_seconds=1.0,
         build_seconds=1.0,
         compile_seconds=None,
-        canary=Canary(()),
-        canary_verdict=CanaryVerdict.ACTIVE if setting is BF16 else CanaryVerdict.FP32,
         switches=(),
-        environment=EnvironmentChanges(),
-        counts=(),
-        peak_memory=0,
-        machine=replace(read_machine(), has_bf16=True, emulator=None),
-        libraries=None,
+        timing=timing(),
         usage=IDLE,
-        warnings=(),
+        observed=Observed(Canary(()), canary_verdict=CanaryVerdict.ACTIVE if setting is BF16 else CanaryVerdict.FP32),
+        peak_memory=0,
     )
-    return replace(good, **changes)  # type: ignore[arg-type]
+    return changed(good, **changes)
 
 
 def codes(**changes: object) -> list[str]:

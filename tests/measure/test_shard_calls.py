@@ -54,7 +54,10 @@ def test_merged_shards_give_the_judgement_of_one_process(asked: tuple[Request, V
     assert validity.counts == {"pictures": PICTURES}
     assert written["shards"] == written["whole"]
     assert results[0].by == results[1].by
-    assert (results[0].by.tested.canary_verdict, results[0].by.engine) == (whole.tested.canary_verdict, whole.engine)
+    assert (results[0].by.tested.observed.canary_verdict, results[0].by.provenance.engine) == (
+        whole.tested.observed.canary_verdict,
+        whole.provenance.engine,
+    )
 
 
 def test_an_answer_for_another_shard_is_no_result(

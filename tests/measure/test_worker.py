@@ -12,7 +12,7 @@ from msgspec import structs
 from toy_workloads import RANDOM, mlp
 
 from modelzoo.measure.jobs import prepare_job
-from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Prepared, decode_message, encode_job
+from modelzoo.records.protocol import PROTOCOL, Failed, Hello, SettingsPrepared, decode_message, encode_job
 from modelzoo.version import __version__
 from modelzoo.workload.discovery import CHECKOUT
 
@@ -30,7 +30,7 @@ def test_a_worker_introduces_itself_and_answers() -> None:
     code, messages = answers(encode_job(job))
     assert code == 0
     assert messages[0] == Hello(PROTOCOL, __version__)
-    assert isinstance(messages[-1], Prepared)
+    assert isinstance(messages[-1], SettingsPrepared)
     assert messages[-1].settings[0].error_kind == "WeightsError"
 
 

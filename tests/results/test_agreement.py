@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from exported_results import DETECTS_SAME, IN_BF16, OTHER, SAME, exported
-from fake_runs import make
+from fake_runs import changed, make
 
 from modelzoo.frozen import replace
 from modelzoo.records.run import RunReport
@@ -18,7 +18,7 @@ def report(precision: str = "fp32", **changes: Any) -> RunReport:
     assert found is not None
     method = "cast" if precision == "bf16" else None
     setting = replace(found.setting, precision=precision, bf16_method=method)
-    return replace(found, **{"setting": setting, **exported(), **changes})
+    return changed(found, **{"setting": setting, **exported(), **changes})
 
 
 def test_one_process_of_a_setting_compares() -> None:

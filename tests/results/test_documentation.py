@@ -74,4 +74,4 @@ def test_the_jq_example_prints_one_line_per_run(tmp_path: Path) -> None:
         samples = sorted(run["report"]["timing"]["series"][0]["values"])
         assert row[:3] == ["mlp", str(run["group"]), str(run["round"])]
         assert float(row[3]) == samples[len(samples) // 2]
-        assert row[4] == run["report"]["evidence"]["verdict"]
+        assert row[4] == run["report"]["observed"]["evidence"]["verdict"]

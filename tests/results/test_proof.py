@@ -80,7 +80,7 @@ def test_the_largest_share_of_reference_kernels_counts() -> None:
 def test_canaries_that_disagree_are_named() -> None:
     """The errors shown are those of the process that differs from the others."""
     reports = [report(None), report(None), report(None, level=CanaryLevel.FP32)]
-    verdicts = [str(each.canary.verdict("bf16")) for each in reports if each.canary]
+    verdicts = [str(each.observed.canary.verdict("bf16")) for each in reports if each.observed.canary]
     assert verdicts == ["active", "active", "not active"]
     proof = merged_proof(reports)
     assert proof.canaries == (CanaryVerdict.ACTIVE, CanaryVerdict.NOT_ACTIVE)

@@ -77,10 +77,10 @@ def test_an_unknown_field_does_not_fit_the_schema(tmp_path: Path) -> None:
         (("runs", 0, "round"), -1),
         (("runs", 0, "asked", "precision"), "fp8"),
         (("runs", 0, "asked", "batch"), 0),
-        (("runs", 0, "report", "setting", "batch"), None),
+        (("runs", 0, "report", "prepared", "setting", "batch"), None),
         (("runs", 0, "report", "timing", "stop"), "boredom"),
         (("runs", 0, "report", "timing", "series", 0, "values"), [-1.0]),
-        (("runs", 0, "report", "machine", "cores"), "many"),
+        (("runs", 0, "report", "provenance", "machine", "cores"), "many"),
     ],
 )
 def test_the_schema_refuses_wrong_values(path: tuple[Any, ...], value: Any, tmp_path: Path) -> None:

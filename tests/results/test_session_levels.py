@@ -7,7 +7,7 @@ from statistics import stdev
 
 import pytest
 from example_machine import QUIET
-from fake_runs import WEIGHTS, make, result_of
+from fake_runs import WEIGHTS, changed, make, result_of
 from kept_sessions import beside, kept
 
 from modelzoo import stats
@@ -65,12 +65,12 @@ def test_the_key_names_the_software_and_not_where_it_lies() -> None:
     report = run.report
 
     def key(**changes: object) -> str:
-        return work_key(replace(report, setting=replace(report.setting, **changes)))  # type: ignore[arg-type]
+        return work_key(changed(report, setting=replace(report.setting, **changes)))  # type: ignore[arg-type]
 
     assert key() == key(python="/envs/a/bin/python")
     assert len({key(), key(image="zoo:a"), key(image="zoo:b")}) == 3
     stored = encode(report)
-    del stored["setting"]["python"], stored["setting"]["image"]
+    del stored["prepared"]["setting"]["python"], stored["prepared"]["setting"]["image"]
     assert work_key(decode(RunReport, stored)) == key()
 
 

@@ -67,7 +67,7 @@ def test_all_rows_of_a_result_are_corrected_together() -> None:
 def test_refused_rows_take_no_part_in_the_correction() -> None:
     """They have no p-value."""
     runs = [*baseline(), *side(BF16, 1.05)]
-    refused = side(CAST, 1.0, weights=replace(make([1.0]).report.weights, sha256="xyz"))  # type: ignore[union-attr]
+    refused = side(CAST, 1.0, weights=replace(make([1.0]).report.prepared.weights, sha256="xyz"))  # type: ignore[union-attr]
     found = speeds(result_of(*runs, *refused))
     assert found[2].verdict.outcome is SpeedVerdict.REFUSED
     assert found[1].verdict.table == 1

@@ -224,7 +224,7 @@ def test_a_newer_minor_version_is_read_without_what_it_added(tmp_path: Path) -> 
     expected = store.read(tmp_path / "r.json")
     data["format"] = "modelzoo-result/3.7"
     data["energy"] = data["runs"][0]["joules"] = {"new": [1]}
-    data["runs"][0]["report"]["machine"]["quantum"] = True
+    data["runs"][0]["report"]["provenance"]["machine"]["quantum"] = True
     data["runs"][0]["asked"]["pruned"] = 0.5
     result = read_data(data, tmp_path)
     assert replace(result, format=FORMAT) == expected

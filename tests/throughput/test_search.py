@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, Optional
 
 import pytest
-from fake_runs import make
+from fake_runs import changed, make
 from instances import configuration, ran, result
 from toy_workloads import SHORT, mlp
 
@@ -215,7 +215,8 @@ def test_the_stored_report_is_of_the_whole_machine() -> None:
     found = results.of(result([configuration(1)], ()))
     report = make([1.0]).report
     assert report is not None
-    narrow = replace(report, machine=replace(report.machine, threads=replace(report.machine.threads, count=1)))
+    machine = report.provenance.machine
+    narrow = changed(report, machine=replace(machine, threads=replace(machine.threads, count=1)))
     kept = search._of_whole_machine(narrow, found)
-    assert kept.machine.threads == found.machine.threads
-    assert kept.machine_fingerprint == search._of_whole_machine(report, found).machine_fingerprint
+    assert kept.provenance.machine.threads == found.machine.threads
+    assert kept.provenance.fingerprint == search._of_whole_machine(report, found).provenance.fingerprint

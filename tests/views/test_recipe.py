@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from fake_runs import WEIGHTS, make
+from fake_runs import WEIGHTS, changed, make
 from msgspec.structs import asdict
 
 from modelzoo.cli import app
@@ -113,7 +113,7 @@ def test_the_python_names_every_field_and_variable() -> None:
 )
 def test_words_are_parsed_back_to_the_same_setting(setting: ResolvedSetting, tmp_path: Path) -> None:
     """Also from the settings file, whose comment is ignored."""
-    found = replace(report(setting), setting=setting)
+    found = changed(report(setting), setting=setting)
     (tmp_path / "best.setting").write_text(recipe.settings_file(found, SAID))
     for given in (recipe.words(setting), f"@{tmp_path / 'best.setting'}"):
         args = app.make_parser().parse_args(["run", "examples/mlp", "--setting", given])

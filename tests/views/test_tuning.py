@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_runs import evidence, warning
+from fake_runs import changed, evidence, warning
 from printed import sentences
 from stored_search import SETTINGS, STAGES, TUNING, process, searched, with_other_weights
 
@@ -106,7 +106,7 @@ def test_the_reason_of_an_exclusion_is_what_the_runs_show(kind: ExclusionKind, e
     kernels = KernelDigest("0", (KernelCalls("jit", "fp32", 53),))
     runs = []
     for run in found.runs:
-        report = replace(run.report, kernels=kernels, **({"evidence": proof} if run.group else {}))
+        report = changed(run.report, kernels=kernels, **({"evidence": proof} if run.group else {}))
         failed = kind is ExclusionKind.FAILED and run.group == 1 and run.round == 1
         runs.append(replace(run, report=None, error="no compiler") if failed else replace(run, report=report))
     entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from fake_runs import changed
 from places import DATA
 from printed import printed, sentences
 
@@ -461,8 +462,8 @@ def test_a_warning_says_that_bf16_did_not_run() -> None:
     (entry,) = store.read(DATA / "results" / "bert.json").validity
     assert entry.report is not None
     assert not [block for block in validity.document(entry) if isinstance(block, Notices)]
-    tested = replace(entry.report.tested, canary_verdict=CanaryVerdict.NOT_ACTIVE, canary=None)
-    tested = replace(tested, canary_problem="conv [fp32]")
+    changes = {"canary_verdict": CanaryVerdict.NOT_ACTIVE, "canary": None, "canary_problem": "conv [fp32]"}
+    tested = changed(entry.report.tested, **changes)
     *_, last = validity.document(replace(entry, report=replace(entry.report, tested=tested)))
     assert sentences([last]) == [f"warning: bf16 is {CanaryVerdict.NOT_ACTIVE} in this process: conv [fp32]"]
 

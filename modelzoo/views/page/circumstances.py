@@ -32,12 +32,9 @@ _DIGITS = 12
 
 def machine(result: Result) -> list[Block]:
     """Return the facts about the machine and the libraries, and which of them differed between processes."""
-    seen = [(report.machine, report.libraries) for report in _reports(result)]
-    seen += [
-        (entry.report.machine, entry.report.libraries)
-        for entry in result.validity
-        if entry.report is not None and entry.report.machine is not None
-    ]
+    judged = [entry.report.provenance for entry in result.validity if entry.report is not None]
+    where = [*(report.provenance for report in _reports(result)), *(each for each in judged if each is not None)]
+    seen = [(each.machine, each.libraries) for each in where]
     if not seen:
         return [lines("The machine was not recorded, because nothing ran.")]
     first = _rows(*seen[0])
@@ -70,7 +67,10 @@ def settings(shown: Sequence[SummaryRow]) -> list[Block]:
         Column("device", tuple(each.setting.device for _, each, _ in found)),
         Column("weights", tuple(_weights(report) for _, _, report in found)),
         Column("inputs", tuple(_digest(report.inputs_digest) if report else MISSING for _, _, report in found)),
-        Column("variables", tuple(_variables(report.environment) if report else MISSING for _, _, report in found)),
+        Column(
+            "variables",
+            tuple(_variables(report.provenance.environment) if report else MISSING for _, _, report in found),
+        ),
         Column("switches", tuple(", ".join(report.switches) or MISSING if report else MISSING for *_, report in found)),
     )
     note = (
@@ -123,7 +123,7 @@ def command_line(result: Result) -> str:
 
 def build(result: Result) -> list[Block]:
     """Return the versions of all libraries, as far as they were recorded."""
-    versions = next((report.versions for report in _reports(result) if report.versions), {})
+    versions = next((report.provenance.versions for report in _reports(result) if report.provenance.versions), {})
     if not versions:
         return []
     return [Details("Versions of all libraries", (named(sorted(versions.items())),))]
@@ -142,9 +142,10 @@ def _open(value: int | None) -> str:
 
 
 def _weights(report: RunReport | None) -> str:
-    return (
-        f"{report.weights.kind.value}: {report.weights.name}, {_digest(report.weights.sha256)}" if report else MISSING
-    )
+    if report is None:
+        return MISSING
+    weights = report.prepared.weights
+    return f"{weights.kind.value}: {weights.name}, {_digest(weights.sha256)}"
 
 
 def _digest(digest: str | None) -> str:

@@ -71,7 +71,7 @@ def _levels(name: str, result: Result) -> list[SessionLevel]:
     for row in summary.rows(result):
         report = row.first
         if row.latency is not None and report is not None:
-            machine = report.machine_fingerprint or report.machine.cpu
+            machine = report.provenance.fingerprint or report.provenance.machine.cpu
             found.append(
                 SessionLevel(
                     name,
@@ -79,7 +79,7 @@ def _levels(name: str, result: Result) -> list[SessionLevel]:
                     row.workload,
                     row.label,
                     machine,
-                    report.machine.cpu,
+                    report.provenance.machine.cpu,
                     row.latency,
                     _versions(result, report),
                 )
@@ -166,9 +166,9 @@ def _table(own: Sequence[SessionLevel], machines: Sequence[str]) -> Table:
 
 
 def _versions(result: Result, report: RunReport) -> tuple[tuple[str, str], ...]:
-    found = [("torch", report.versions.get("torch", MISSING)), ("modelzoo", _suite(result))]
-    found.append(("kernel", report.machine.kernel))
-    found.append(("weights", (report.weights.sha256 or MISSING)[:8]))
+    found = [("torch", report.provenance.versions.get("torch", MISSING)), ("modelzoo", _suite(result))]
+    found.append(("kernel", report.provenance.machine.kernel))
+    found.append(("weights", (report.prepared.weights.sha256 or MISSING)[:8]))
     return tuple(found)
 
 

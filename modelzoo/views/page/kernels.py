@@ -14,12 +14,12 @@ from modelzoo.views.differences import short_names
 
 def evidence_of(each: SummaryRow) -> Evidence | None:
     """Return the evidence of the first process of a setting that was audited in full."""
-    return next((report.evidence for report in each.reports if report.evidence is not None), None)
+    return next((report.observed.evidence for report in each.reports if report.observed.evidence is not None), None)
 
 
 def profile_of(each: SummaryRow) -> Profile | None:
     """Return the profile of the first process of a setting that has one."""
-    return next((report.profile for report in each.reports if report.profile is not None), None)
+    return next((report.observed.profile for report in each.reports if report.observed.profile is not None), None)
 
 
 def kernel_details(shown: Sequence[SummaryRow]) -> list[Block]:

@@ -95,15 +95,15 @@ def test_it_is_timed_proven_and_compared(request_: Request) -> None:
     assert report.timing is not None
     assert len(report.timing.steady) == 2
     assert report.compile_seconds is not None
-    assert report.canary_verdict is CanaryVerdict.FP32
-    assert report.evidence is not None
-    assert report.evidence.verdict is ProofVerdict.FP32
-    assert set(report.versions) >= {"jittor", "onednn", "numpy", "python"}
-    assert "torch" not in report.versions
-    assert report.agreement is not None
-    assert report.agreement.worst is not None
-    assert report.agreement.worst.relative is not None
-    assert report.agreement.worst.relative < 1e-4
+    assert report.observed.canary_verdict is CanaryVerdict.FP32
+    assert report.observed.evidence is not None
+    assert report.observed.evidence.verdict is ProofVerdict.FP32
+    assert set(report.provenance.versions) >= {"jittor", "onednn", "numpy", "python"}
+    assert "torch" not in report.provenance.versions
+    assert report.observed.agreement is not None
+    assert report.observed.agreement.worst is not None
+    assert report.observed.agreement.worst.relative is not None
+    assert report.observed.agreement.worst.relative < 1e-4
 
 
 @pytest.mark.slow
@@ -111,4 +111,4 @@ def test_its_predictions_are_judged(request_: Request) -> None:
     """Jittor predicts in a process of its own, beside torch in the judging one."""
     report = calls.validate(request_, ValidityRequest(limit=4), lambda event: None, lambda exhibit: None)
     assert report.validity.verdict in (ValidityVerdict.VALID, ValidityVerdict.NUMERIC_ONLY), report.validity.reason
-    assert report.versions["jittor"]
+    assert report.provenance.versions["jittor"]

@@ -66,7 +66,7 @@ def test_nothing_private_is_left_in_result_or_page() -> None:
         assert "cat" not in shown.replace("category", "").replace("indicat", "").split()
     assert found.validity[0].thumbnails == ()
     assert found.runs[0].report is not None
-    assert found.runs[0].report.machine.environment == {"LD_PRELOAD": HIDDEN, "OMP_NUM_THREADS": HIDDEN}
+    assert found.runs[0].report.provenance.machine.environment == {"LD_PRELOAD": HIDDEN, "OMP_NUM_THREADS": HIDDEN}
 
 
 def test_what_was_measured_stays() -> None:
@@ -78,9 +78,16 @@ def test_what_was_measured_stays() -> None:
     mine, theirs = before.runs[0].report, after.runs[0].report
     assert mine is not None
     assert theirs is not None
-    assert replace(theirs.machine, environment=mine.machine.environment, image=mine.machine.image) == mine.machine
+    assert (
+        replace(
+            theirs.provenance.machine,
+            environment=mine.provenance.machine.environment,
+            image=mine.provenance.machine.image,
+        )
+        == mine.provenance.machine
+    )
     assert theirs.setting.batch == 1
-    assert theirs.weights.sha256 == mine.weights.sha256
+    assert theirs.prepared.weights.sha256 == mine.prepared.weights.sha256
 
 
 def test_hints_of_the_suite_can_still_be_followed() -> None:
@@ -103,7 +110,7 @@ def test_the_command_can_still_be_read() -> None:
     )
     report = redacted(private()).runs[0].report
     assert report is not None
-    assert report.weights.path == "PATH-2"
+    assert report.prepared.weights.path == "PATH-2"
     plain = Result(("modelzoo", "run", "bert", "--weights", "random", "--vary", "mode=eager,compile"), "2026")
     assert redacted(plain).command == plain.command
 

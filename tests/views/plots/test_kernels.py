@@ -55,7 +55,9 @@ def test_a_kernel_that_ran_in_two_precisions_is_divided() -> None:
 def test_the_kernels_of_real_audits_add_up(path: Path, tmp_path: Path) -> None:
     """To the time of one audited pass."""
     audits = [
-        run.report.evidence for run in store.read(unpacked(path, tmp_path)).runs if run.report and run.report.evidence
+        run.report.observed.evidence
+        for run in store.read(unpacked(path, tmp_path)).runs
+        if run.report and run.report.observed.evidence
     ]
     for audit in audits:
         assert kernels.bar("a", audit).total == pytest.approx(audit.seconds / audit.iterations, rel=1e-6)
