@@ -63,7 +63,7 @@ class Round(msgspec.Struct, frozen=True):
 class Decided:
     """One comparison: its verdict, the number of rounds that it took, and the wall time of its processes."""
 
-    outcome: stats.SpeedVerdict
+    outcome: stats.Outcome
     rounds: int
     wall: float
 
@@ -117,13 +117,13 @@ def drifting(rounds: Sequence[Round], pair: tuple[int, int], drift: float) -> tu
     return sides
 
 
-def decide(first: list[float], second: list[float], planned: tuple[int, ...]) -> tuple[stats.SpeedVerdict, int]:
+def decide(first: list[float], second: list[float], planned: tuple[int, ...]) -> tuple[stats.Outcome, int]:
     """Look at the planned numbers of rounds until there is a verdict; return it, and the number of rounds."""
     for count in planned:
         looks = stats.Looks(planned, planned[-1], final=count == planned[-1])
         sides = [[value] for value in first[:count]], [[value] for value in second[:count]]
         verdict = stats.compare(*sides, paired=True, looks=looks)[1]
-        if verdict.outcome is not stats.SpeedVerdict.AMBIGUOUS:
+        if verdict.outcome is not stats.Outcome.AMBIGUOUS:
             break
     return verdict.outcome, count
 
@@ -155,8 +155,8 @@ def judge(rounds: Sequence[Round], planned: tuple[int, ...]) -> list[Claim]:
         counts = Counter(each.outcome for each in decided)
         shown = ", ".join(f"{outcome} {count}" for outcome, count in counts.most_common())
         print(f"{name}: {shown}; {fmean(each.rounds for each in decided):.1f} rounds per comparison")
-    false = [each.outcome in (stats.SpeedVerdict.FASTER, stats.SpeedVerdict.SLOWER) for each in equal]
-    found = [each.outcome is stats.SpeedVerdict.SLOWER for each in slowed]
+    false = [each.outcome in (stats.Outcome.FASTER, stats.Outcome.SLOWER) for each in equal]
+    found = [each.outcome is stats.Outcome.SLOWER for each in slowed]
     cost = fmean(each.wall / 4 - each.seconds for each in rounds)
     share = fmean(each.wall for each in slowed) / (2 * OLD_PROCESSES * (cost + OLD_SECONDS))
     return [

@@ -65,12 +65,12 @@ class Replay:
 
     seemed: float
     winner: int
-    outcome: stats.SpeedVerdict | None
+    outcome: stats.Outcome | None
 
     @property
     def is_false(self) -> bool:
         """Whether a winner was reported."""
-        return self.outcome is stats.SpeedVerdict.FASTER
+        return self.outcome is stats.Outcome.FASTER
 
 
 def deviations(processes: Iterable[recordings.Process]) -> dict[str, list[float]]:
@@ -129,7 +129,7 @@ def replay(pool: Sequence[float], search: Search, generator: random.Random) -> R
         return Replay(seemed, 0, None)
     count = halving.confirmation_rounds([search.cost] * 3, Time(spent, search.budget))
     sides = [[[math.exp(generator.choice(pool))] for _ in range(count)] for _ in range(2)]
-    outcome = stats.compare(*sides, paired=True)[1].outcome if count else stats.SpeedVerdict.AMBIGUOUS
+    outcome = stats.compare(*sides, paired=True)[1].outcome if count else stats.Outcome.AMBIGUOUS
     return Replay(seemed, picked.winner, outcome)
 
 

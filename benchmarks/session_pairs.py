@@ -36,7 +36,7 @@ from claims import Claim, conclude, table
 from modelzoo.comparison.basis import LEAST_STORED, Histories, read_histories
 from modelzoo.comparison.compare import Comparison, Question, compare
 from modelzoo.comparison.levels import LEAST_OWN
-from modelzoo.comparison.model import Basis, Metric, Outcome, Row, StoredResult
+from modelzoo.comparison.model import Basis, Metric, Row, StoredResult
 from modelzoo.comparison.sides import make_side
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
@@ -45,6 +45,7 @@ from modelzoo.records.history import SessionLevel
 from modelzoo.results import store
 from modelzoo.results.days import days
 from modelzoo.results.session_levels import session_levels
+from modelzoo.stats import Outcome
 
 CALLED = (Outcome.FASTER, Outcome.SLOWER, Outcome.LESS, Outcome.MORE)
 Sessions = Sequence[StoredResult]

@@ -22,7 +22,7 @@ from modelzoo.measure.budget import MINIMUM
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Result
 from modelzoo.results.speed import looks
-from modelzoo.stats import Comparison, Interval, Looks, SpeedVerdict, Verdict
+from modelzoo.stats import Comparison, Interval, Looks, Outcome, Verdict
 
 Array = NDArray[np.float64]
 MAXIMUM = 32
@@ -31,7 +31,7 @@ SHARED = 0.02
 """Standard deviation of what the machine does in a round."""
 SAMPLES = 20
 """Samples of a process, where they are simulated one by one."""
-CALLED = (SpeedVerdict.FASTER, SpeedVerdict.SLOWER)
+CALLED = (Outcome.FASTER, Outcome.SLOWER)
 ALPHA = 1 - stats.VERDICT_CONFIDENCE
 
 
@@ -118,7 +118,7 @@ def _ended(times: Array, planned: tuple[int, ...], stop: int, *, interrupted: bo
         if number > stop:
             break
         found, verdicts = judged(times[:, :number], _looks(planned, None))
-        if all(each.outcome is not SpeedVerdict.AMBIGUOUS for each in verdicts):
+        if all(each.outcome is not Outcome.AMBIGUOUS for each in verdicts):
             return Ended(found, verdicts, times[:, :number], by_precision=True)
     ending = Ending.INTERRUPTED if interrupted and stop < planned[-1] else Ending.BUDGET
     return Ended(*judged(times[:, :stop], _looks(planned, ending)), times[:, :stop], by_precision=False)

@@ -33,10 +33,10 @@ from simulated_sessions import Sides, Simulator
 
 from modelzoo import stats
 from modelzoo.comparison.estimate import outcomes, worse_by_more
-from modelzoo.comparison.model import Metric, Outcome
+from modelzoo.comparison.model import Metric
 from modelzoo.frozen import replace
 from modelzoo.results.adjustment import fit_groups
-from modelzoo.stats import SpeedVerdict
+from modelzoo.stats import Outcome
 
 WRONG, COVERED = 1 - stats.VERDICT_CONFIDENCE, stats.CONFIDENCE
 SKEWED_COVERED = 0.94
@@ -75,7 +75,7 @@ def wrong(call: Call, generator: np.random.Generator, count: int) -> Counted:
     for ended in calls(generator, call, count):
         equal = [v for v, truth in zip(ended.verdicts, call.truth) if truth == 1]
         others = [v for v, truth in zip(ended.verdicts, call.truth) if truth != 1]
-        hits += any_called(equal) or any(v.outcome is SpeedVerdict.SAME for v in others)
+        hits += any_called(equal) or any(v.outcome is Outcome.SAME for v in others)
     return Counted(hits, count)
 
 

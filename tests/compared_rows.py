@@ -7,11 +7,11 @@ from pathlib import Path
 
 from fake_runs import result_of
 
-from modelzoo.comparison.model import Basis, Estimate, Measured, Outcome, Row, Side, SideSetting, Spread, StoredResult
+from modelzoo.comparison.model import Basis, Estimate, Measured, Row, Side, SideSetting, Spread, StoredResult
 from modelzoo.comparison.sides import settings_of
 from modelzoo.records.run import Result, Run
 from modelzoo.results.store import read
-from modelzoo.stats import Interval
+from modelzoo.stats import Interval, Outcome
 
 
 def side_of(name: str, *runs: Run) -> Side:

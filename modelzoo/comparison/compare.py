@@ -15,7 +15,7 @@ from modelzoo.comparison.estimate import Context, context, estimate, mean_ratio,
 from modelzoo.comparison.explanations import Explanation, explanation
 from modelzoo.comparison.levels import interval, session_levels
 from modelzoo.comparison.machines import RowRates, row_rates, same_machine
-from modelzoo.comparison.model import Metric, NotTimed, Obstacle, Outcome, Refusal, Row, Side, SideSetting
+from modelzoo.comparison.model import Metric, NotTimed, Obstacle, Refusal, Row, Side, SideSetting
 from modelzoo.comparison.pairing import Pair, Pairing, pairs
 from modelzoo.comparison.prices import Cost, Price, costs
 from modelzoo.comparison.sides import settings_of
@@ -23,6 +23,7 @@ from modelzoo.comparison.stages import StageRow, stage_rows
 from modelzoo.frozen import replace
 from modelzoo.records.design import Ending
 from modelzoo.records.run import Result
+from modelzoo.stats import Outcome
 
 
 class Comparison(msgspec.Struct, frozen=True):

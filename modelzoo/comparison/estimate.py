@@ -25,10 +25,10 @@ from modelzoo.comparison.levels import (
     log_ratio,
     session_levels,
 )
-from modelzoo.comparison.model import Basis, Estimate, Measured, Metric, Outcome, Side, SideSetting, Spread
+from modelzoo.comparison.model import Basis, Estimate, Measured, Metric, Side, SideSetting, Spread
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import Fit, fit
-from modelzoo.stats import LogRatio, SpeedVerdict, Variance
+from modelzoo.stats import LogRatio, Outcome, Variance
 
 FEW_PROCESSES = 6
 """With fewer processes on a side, their own spread is not trusted alone."""
@@ -244,11 +244,11 @@ def _comparison(found: Estimate) -> stats.Comparison:
     return stats.Comparison(found.ratio, found.p_value, outside, ratio.value, None, sessions)
 
 
-def _outcome(found: SpeedVerdict, metric: Metric) -> Outcome:
-    """The verdict on speed as one on ``metric``."""
-    if metric is Metric.MEMORY:
-        return {SpeedVerdict.FASTER: Outcome.LESS, SpeedVerdict.SLOWER: Outcome.MORE}.get(found) or Outcome(found.value)
-    return Outcome(found.value)
+def _outcome(found: Outcome, metric: Metric) -> Outcome:
+    """The verdict on times as one on ``metric``."""
+    if metric is not Metric.MEMORY:
+        return found
+    return {Outcome.FASTER: Outcome.LESS, Outcome.SLOWER: Outcome.MORE}.get(found, found)
 
 
 def _as_log_ratio(found: Estimate) -> LogRatio:

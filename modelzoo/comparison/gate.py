@@ -9,8 +9,9 @@ import msgspec
 
 from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.estimate import worse_by_more
-from modelzoo.comparison.model import Metric, Obstacle, Outcome
+from modelzoo.comparison.model import Metric, Obstacle
 from modelzoo.comparison.refusals import ALLOWABLE
+from modelzoo.stats import Outcome
 
 SLOWER, MORE, AMBIGUOUS, NOT_COMPARABLE = "slower", "more", "ambiguous", "not-comparable"
 NAMES = (SLOWER, MORE, AMBIGUOUS, NOT_COMPARABLE, *map(str, ALLOWABLE))

@@ -28,21 +28,6 @@ class Metric(str, Enum):
         return self.value
 
 
-class Outcome(str, Enum):
-    """Conclusion of a row. LESS and MORE are what FASTER and SLOWER are for times: better and worse."""
-
-    FASTER = "FASTER"
-    SLOWER = "SLOWER"
-    LESS = "LESS"
-    MORE = "MORE"
-    SAME = "SAME"
-    AMBIGUOUS = "AMBIGUOUS"
-    NOT_COMPARABLE = "NOT COMPARABLE"
-
-    def __str__(self) -> str:
-        return self.value
-
-
 class Basis(str, Enum):
     """Where the variance between sessions comes from, which an interval between stored results needs."""
 
@@ -254,7 +239,7 @@ class Row(msgspec.Struct, frozen=True):
     base_value: Optional[stats.Interval]
     other_value: Optional[stats.Interval]
     estimate: Optional[Estimate]
-    outcome: Outcome
+    outcome: stats.Outcome
     verdict: Optional[stats.Verdict] = None
     refused: tuple[Refusal, ...] = ()
     allowed: tuple[Refusal, ...] = ()

@@ -11,7 +11,7 @@ from typing import Optional
 
 from modelzoo.comparison.basis import Histories, Known, known, machine_of
 from modelzoo.comparison.conditions import Difference, conditions
-from modelzoo.comparison.model import Outcome, Row, Side, SideSetting, StoredResult
+from modelzoo.comparison.model import Row, Side, SideSetting, StoredResult
 from modelzoo.comparison.sides import settings_of
 from modelzoo.fleet.hosts import LEAST_HOSTS, HostRatio, host_ratios, pooled
 from modelzoo.frozen import replace
@@ -20,6 +20,7 @@ from modelzoo.records.hosts import HostDifference, HostKind, HostLevel, NotTimed
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Result
 from modelzoo.results.throughput import rows
+from modelzoo.stats import Outcome
 
 UNBOUNDED = 1e9
 """Stands for an infinite end of an interval, which JSON cannot express."""

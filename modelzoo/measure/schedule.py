@@ -239,7 +239,7 @@ class _Call:
         """Whether all comparisons of each workload have a verdict, corrected for those of all workloads."""
         compared = [part.comparisons() for part in self._parts]
         verdicts = stats.verdicts([each for found in compared for each in found])
-        decided = [verdict.outcome is not stats.SpeedVerdict.AMBIGUOUS for verdict in verdicts]
+        decided = [verdict.outcome is not stats.Outcome.AMBIGUOUS for verdict in verdicts]
         ends = list(accumulate(map(len, compared)))
         return [all(decided[end - len(found) : end]) for found, end in zip(compared, ends)]
 

@@ -18,7 +18,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.design import Ending
 from modelzoo.records.run import Result, Run
 from modelzoo.results.comparable import Incomparable, not_comparable
-from modelzoo.stats import Doubt, SpeedVerdict, Verdict
+from modelzoo.stats import Doubt, Outcome, Verdict
 
 BY_THEMSELVES = (Ending.FIXED, Ending.BUDGET, Ending.FAILED)
 """Endings of sampling that do not depend on how the settings differ. An interruption is not one of them: whoever
@@ -85,11 +85,11 @@ def _compared(
     """Compare the rounds that both sides have, or return why that is not possible."""
     refused = not_comparable(baseline, runs)
     if refused is not None:
-        return Speed(None, Verdict(SpeedVerdict.REFUSED), refused)
+        return Speed(None, Verdict(Outcome.NOT_COMPARABLE), refused)
     other, own = ({run.round: _seconds_per_item(run) for run in side if run.steady} for side in (baseline, runs))
     shared = sorted(set(other) & set(own))
     if not shared:
-        return Speed(None, Verdict(SpeedVerdict.AMBIGUOUS, Doubt.NO_COMMON_ROUND if other else Doubt.NO_BASELINE))
+        return Speed(None, Verdict(Outcome.AMBIGUOUS, Doubt.NO_COMMON_ROUND if other else Doubt.NO_BASELINE))
     return stats.ratio_test([other[i] for i in shared], [own[i] for i in shared], paired=True, looks=planned)
 
 
@@ -104,7 +104,7 @@ def _seconds_per_item(run: Run) -> list[float]:
 
 def _outlook(verdict: Verdict, found: stats.Comparison, table: int, runs: Sequence[Run]) -> Optional[stats.Outlook]:
     """How many more processes are expected to decide an AMBIGUOUS verdict, and how long they take."""
-    if verdict.outcome is not SpeedVerdict.AMBIGUOUS or not found.spread or not found.looks:
+    if verdict.outcome is not Outcome.AMBIGUOUS or not found.spread or not found.looks:
         return None
     difference = max(math.expm1(abs(math.log(found.ratio.value))), stats.EQUIVALENCE)
     alpha = stats.LARGEST_P / table

@@ -15,7 +15,7 @@ from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Asked, Result, Run
 from modelzoo.records.tuning import Exclusion, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds
-from modelzoo.stats import SpeedVerdict
+from modelzoo.stats import Outcome
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def confirmed(result: Result) -> Optional[Speed]:
 def is_faster(result: Result) -> bool:
     """Whether the search found a setting that is faster than the default, and confirmed it."""
     found = confirmed(result)
-    return found is not None and found.verdict.outcome is SpeedVerdict.FASTER
+    return found is not None and found.verdict.outcome is Outcome.FASTER
 
 
 def steps(result: Result) -> list[Step]:

@@ -38,14 +38,18 @@ Samples = Sequence[Sequence[float]]
 """The samples of each process of a setting, in seconds."""
 
 
-class SpeedVerdict(str, Enum):
-    """Outcome of a comparison of speeds. REFUSED: the two sides are not comparable."""
+class Outcome(str, Enum):
+    """Conclusion of a comparison. LESS and MORE are for memory what FASTER and SLOWER are for times: better and worse.
+    NOT_COMPARABLE: the two sides did not do the same work, or it is not known whether they did.
+    """
 
     FASTER = "FASTER"
     SLOWER = "SLOWER"
+    LESS = "LESS"
+    MORE = "MORE"
     SAME = "SAME"
     AMBIGUOUS = "AMBIGUOUS"
-    REFUSED = "NOT COMPARABLE"
+    NOT_COMPARABLE = "NOT COMPARABLE"
 
     def __str__(self) -> str:
         return self.value
@@ -96,7 +100,7 @@ class Verdict:
         outlook: what would decide it; ``None`` unless it is AMBIGUOUS and this can be said.
     """
 
-    outcome: SpeedVerdict
+    outcome: Outcome
     doubt: Optional[Doubt] = None
     p_value: Optional[float] = None
     table: int = 1
@@ -273,20 +277,20 @@ def judge(found: Comparison, p: Optional[Corrected] = None, table: int = 1) -> V
     """
     p, ratio = p or corrected([found])[0], found.ratio
     is_within = p.p_outside <= LARGEST_P and ratio.low >= 1 - EQUIVALENCE and ratio.high <= 1 + EQUIVALENCE
-    doubt, outcome = None, SpeedVerdict.AMBIGUOUS
+    doubt, outcome = None, Outcome.AMBIGUOUS
     if not found.looks:
         doubt = Doubt.FEW_ROUNDS
     elif not math.isfinite(ratio.high):
         doubt = Doubt.ONE_PROCESS
     elif is_within:
-        outcome = SpeedVerdict.SAME
+        outcome = Outcome.SAME
     elif p.p_value > LARGEST_P:
         doubt = Doubt.CHANCE
     elif found.decisive * math.log(ratio.value) <= 0:
         doubt = Doubt.CONTRADICTED
     else:
-        outcome = SpeedVerdict.FASTER if found.decisive > 0 else SpeedVerdict.SLOWER
-    p_value = p.p_outside if outcome is SpeedVerdict.SAME else p.p_value
+        outcome = Outcome.FASTER if found.decisive > 0 else Outcome.SLOWER
+    p_value = p.p_outside if outcome is Outcome.SAME else p.p_value
     return Verdict(outcome, doubt, p_value, table, found.rounds)
 
 

@@ -9,9 +9,10 @@ from modelzoo.comparison.compare import Comparison, is_complete, share_sessions
 from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.gate import Gate
 from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice, Rates
-from modelzoo.comparison.model import Basis, Metric, Outcome, Row, Side
+from modelzoo.comparison.model import Basis, Metric, Row, Side
 from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, lines, named
 from modelzoo.frozen import replace
+from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns
 from modelzoo.views.compare_columns import setting_text, values_text
 from modelzoo.views.compare_explanations import passes_text

@@ -10,25 +10,16 @@ from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.conditions import Difference
 from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.machines import Extrapolation, Rates, RowRates
-from modelzoo.comparison.model import Basis, Metric, Outcome, Row
+from modelzoo.comparison.model import Basis, Metric, Row
 from modelzoo.comparison.prices import Cost, Price
 from modelzoo.document import Column, Tone
 from modelzoo.formatting import MISSING, percent, seconds, significant
-from modelzoo.views.results_table import interval, ratio
+from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio
 
 NOTHING = "~"
 """Shown in place of a ratio if the sides cannot be compared."""
 ASSUMED = "*"
 """Marks a number that was not measured, but extrapolated."""
-OUTCOME_TONE = {
-    Outcome.FASTER: Tone.BETTER,
-    Outcome.LESS: Tone.BETTER,
-    Outcome.SLOWER: Tone.WORSE,
-    Outcome.MORE: Tone.WORSE,
-    Outcome.SAME: Tone.SAME,
-    Outcome.AMBIGUOUS: Tone.OPEN,
-    Outcome.NOT_COMPARABLE: Tone.BAD,
-}
 _MEGABYTE = 1e6
 MOST_VALUES = 3
 """The most values of a condition that are listed."""

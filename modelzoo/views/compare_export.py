@@ -17,13 +17,14 @@ from modelzoo.comparison.conditions import Conditions
 from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.gate import Gate
 from modelzoo.comparison.machines import Rates, RowRates
-from modelzoo.comparison.model import Metric, Obstacle, Outcome, Row, Side
+from modelzoo.comparison.model import Metric, Obstacle, Row, Side
 from modelzoo.comparison.prices import Cost
 from modelzoo.comparison.stages import StageRow
 from modelzoo.document import Column
 from modelzoo.document.delimited import csv_text
 from modelzoo.formatting import printable
 from modelzoo.records.codec import encode, encode_json
+from modelzoo.stats import Outcome
 from modelzoo.version import __version__
 from modelzoo.views.compare import cores_text, extrapolation_text, notes, row_name
 from modelzoo.views.compare_columns import setting_text, values_text

@@ -12,7 +12,7 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.results.adjustment import Adjustment
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
-from modelzoo.stats import SpeedVerdict
+from modelzoo.stats import Outcome
 from modelzoo.views.accelerators import LAUNCH_HINT
 from modelzoo.views.conditions import NAMED_SETTINGS, merged
 from modelzoo.views.differences import by_workload, short_names
@@ -91,21 +91,21 @@ def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
     speedup, verdict = row.speed.ratio, row.speed.verdict
     if speedup is None:
         return f"{name} is not compared with {base}: {reason(row.speed)}"
-    if verdict.outcome in (SpeedVerdict.FASTER, SpeedVerdict.SLOWER):
+    if verdict.outcome in (Outcome.FASTER, Outcome.SLOWER):
         is_plain = (base, name) == ("fp32", "bf16")
         return f"{name} {_difference(speedup, verdict.outcome, base, unit, is_plain=is_plain)}"
     of = f" in {unit}" if unit else ""
-    if verdict.outcome is SpeedVerdict.SAME:
+    if verdict.outcome is Outcome.SAME:
         return f"{name} and {base} are equally fast{of}: ratio {_ratio(speedup)}"
     # The reason, a p-value, is among the details.
     why = outlook_text(verdict.outlook) if verdict.outlook else reason(row.speed)
     return f"{name} and {base} cannot be told apart{of}: ratio {_ratio(speedup)}; {why}"
 
 
-def _difference(speedup: stats.Interval, outcome: SpeedVerdict, base: str, unit: str, is_plain: bool = False) -> str:
+def _difference(speedup: stats.Interval, outcome: Outcome, base: str, unit: str, is_plain: bool = False) -> str:
     if unit:
         return f"processes {times(speedup)} as many {unit} as {base} {bounds(speedup)}"
-    slower = outcome is SpeedVerdict.SLOWER
+    slower = outcome is Outcome.SLOWER
     found = inverse(speedup) if slower else speedup
     than = "" if is_plain else f" than {base}"
     return f"is {times(found)} {'slower' if slower else 'faster'}{than} {bounds(found)}"
@@ -119,16 +119,16 @@ def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -
     faster = [
         (speed.ratio, name)
         for speed, name in speeds
-        if speed.ratio is not None and speed.verdict.outcome is SpeedVerdict.FASTER
+        if speed.ratio is not None and speed.verdict.outcome is Outcome.FASTER
     ]
     wanted = _to_decide([speed for speed, _ in speeds])
     if not faster:
         return f"none of {len(compared)} settings is faster than {base}: {_counted(counts, failed)}{wanted}"
     gain, best = max(faster, key=lambda each: each[0].value)
-    counts[SpeedVerdict.FASTER] -= 1
+    counts[Outcome.FASTER] -= 1
     first = "the most" if unit else "the fastest"
     return (
-        f"{best} {_difference(gain, SpeedVerdict.FASTER, base, unit)}, {first} of {len(compared) + 1} settings; the "
+        f"{best} {_difference(gain, Outcome.FASTER, base, unit)}, {first} of {len(compared) + 1} settings; the "
         f"others, compared with the baseline: {_counted(counts, failed)}{wanted}"
     )
 
@@ -142,13 +142,13 @@ def _to_decide(speeds: Sequence[Speed]) -> str:
     return f"; about {effort(longest)} would decide {'all of them' if len(outlooks) > 1 else 'it'}"
 
 
-def _counted(counts: Counter[SpeedVerdict], failed: int) -> str:
+def _counted(counts: Counter[Outcome], failed: int) -> str:
     words = {
-        SpeedVerdict.FASTER: "faster",
-        SpeedVerdict.SLOWER: "slower",
-        SpeedVerdict.SAME: "equally fast",
-        SpeedVerdict.AMBIGUOUS: "could not be told apart from it",
-        SpeedVerdict.REFUSED: "could not be compared",
+        Outcome.FASTER: "faster",
+        Outcome.SLOWER: "slower",
+        Outcome.SAME: "equally fast",
+        Outcome.AMBIGUOUS: "could not be told apart from it",
+        Outcome.NOT_COMPARABLE: "could not be compared",
     }
     said = [f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome]]
     return ", ".join([*said, f"{failed} failed"] if failed else said)

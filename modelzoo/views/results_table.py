@@ -15,16 +15,18 @@ from modelzoo.formatting import MISSING
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.summary import SummaryRow
-from modelzoo.stats import SpeedVerdict
+from modelzoo.stats import Outcome
 from modelzoo.views import differences, proof
 from modelzoo.views.differences import UNKNOWN
 
-VERDICT_TONE = {
-    SpeedVerdict.FASTER: Tone.BETTER,
-    SpeedVerdict.SLOWER: Tone.WORSE,
-    SpeedVerdict.SAME: Tone.SAME,
-    SpeedVerdict.AMBIGUOUS: Tone.OPEN,
-    SpeedVerdict.REFUSED: Tone.BAD,
+OUTCOME_TONE = {
+    Outcome.FASTER: Tone.BETTER,
+    Outcome.LESS: Tone.BETTER,
+    Outcome.SLOWER: Tone.WORSE,
+    Outcome.MORE: Tone.WORSE,
+    Outcome.SAME: Tone.SAME,
+    Outcome.AMBIGUOUS: Tone.OPEN,
+    Outcome.NOT_COMPARABLE: Tone.BAD,
 }
 VALIDITY_TONE = {
     ValidityVerdict.VALID: Tone.BETTER,
@@ -74,7 +76,7 @@ def _columns(rows: Sequence[SummaryRow]) -> list[Column]:
         compared = "speedup" if len(batches) <= 1 else f"speedup in {title}"
         found.append(_column(compared, rows, lambda row: ratio(row.speed.ratio) if row.speed else ""))
         verdicts = [speed.verdict.outcome if speed else None for speed in speeds]
-        tones = tuple(VERDICT_TONE[each] if each else Tone.PLAIN for each in verdicts)
+        tones = tuple(OUTCOME_TONE[each] if each else Tone.PLAIN for each in verdicts)
         found.append(Column("verdict", tuple(str(each or "") for each in verdicts), tones=tones))
     if not all(row.is_proven for row in rows):
         tones = tuple(Tone.PLAIN if row.is_proven else Tone.BAD for row in rows)

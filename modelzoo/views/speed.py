@@ -23,7 +23,7 @@ from modelzoo.records.history import EarlierSessions, HistoryScope
 from modelzoo.records.validity import Validity
 from modelzoo.results.comparable import Different, OtherWork
 from modelzoo.results.speed import Speed
-from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outlook, SpeedVerdict, Verdict
+from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outcome, Outlook, Verdict
 from modelzoo.views import proof
 from modelzoo.views.judgement import reason_text
 
@@ -117,7 +117,7 @@ def verdict_reason(verdict: Verdict) -> str:
     if verdict.p_value is not None:
         seen = "p < 0.001" if verdict.p_value < 0.001 else f"p = {verdict.p_value:.2g}"
         seen += f" (corrected for {verdict.table} comparisons)" if verdict.table > 1 else ""
-    if verdict.outcome is SpeedVerdict.SAME:
+    if verdict.outcome is Outcome.SAME:
         return f"a difference of {100 * EQUIVALENCE:.0f} % is ruled out: {seen}"
     if verdict.doubt is None:
         return seen

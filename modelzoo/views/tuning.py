@@ -16,7 +16,7 @@ from modelzoo.results.comparable import not_comparable
 from modelzoo.results.proof import merged_proof
 from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
-from modelzoo.stats import SpeedVerdict
+from modelzoo.stats import Outcome
 from modelzoo.views import proof
 from modelzoo.views.judgement import reason_text
 from modelzoo.views.results_table import interval, ratio
@@ -78,7 +78,7 @@ def headline(result: Result) -> str:
         because = reason(speed) if speed is not None else "give a larger --budget"
         return f"the fastest seemed to be {winner}, but {why}: {because}"
     said = f"{ratio(speed.ratio)} the {_SPEED_OF[tuning.goal]} of the default, measured again in new processes"
-    if speed.verdict.outcome is SpeedVerdict.FASTER:
+    if speed.verdict.outcome is Outcome.FASTER:
         return f"the fastest is {winner}: {said}"
     return (
         f"nothing is proven to be faster here than the default, {default}: {winner} seemed so, and has {said}, which "

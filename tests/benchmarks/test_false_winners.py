@@ -14,7 +14,7 @@ import recordings
 from false_winners import Search, deviations, replay
 from synthetic_recordings import recorded
 
-from modelzoo.stats import SpeedVerdict
+from modelzoo.stats import Outcome
 
 SEARCH = Search(candidates=20, budget=1200.0, cost=6.0)
 
@@ -64,6 +64,6 @@ def test_the_command_judges_every_recording(tmp_path: Path, capsys: Any, monkeyp
 
 def test_a_false_winner_is_one_that_is_called_faster() -> None:
     """Not one that was chosen and not confirmed."""
-    assert false_winners.Replay(1.1, 3, SpeedVerdict.FASTER).is_false
-    assert not false_winners.Replay(1.1, 3, SpeedVerdict.AMBIGUOUS).is_false
+    assert false_winners.Replay(1.1, 3, Outcome.FASTER).is_false
+    assert not false_winners.Replay(1.1, 3, Outcome.AMBIGUOUS).is_false
     assert not false_winners.Replay(1.01, 0, None).is_false

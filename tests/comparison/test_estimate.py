@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from stored_sides import common, history, session, side_setting
 
 from modelzoo.comparison.estimate import estimate, mean_ratio, outcomes, worse_by_more
-from modelzoo.comparison.model import Basis, Estimate, Metric, Outcome, SideSetting
+from modelzoo.comparison.model import Basis, Estimate, Metric, SideSetting
 from modelzoo.frozen import replace
 from modelzoo.records.history import SessionLevel
 from modelzoo.setting import Setting
-from modelzoo.stats import Doubt
+from modelzoo.stats import Doubt, Outcome
 from modelzoo.views.speed import basis_text
 
 T4 = 2.7764451

@@ -8,9 +8,10 @@ from proven_results import FP32, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import Comparison, Question, compare
 from modelzoo.comparison.gate import FAILED, NAMES, NOTHING, PASSED, FailOn, fits, gate
-from modelzoo.comparison.model import Metric, Obstacle, Outcome
+from modelzoo.comparison.model import Metric, Obstacle
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
+from modelzoo.stats import Outcome
 
 
 def compared(base: list[Result], other: list[Result], *allowed: Obstacle) -> Comparison:

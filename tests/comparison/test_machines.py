@@ -21,12 +21,12 @@ from modelzoo.comparison.machines import (
     row_rates,
     same_machine,
 )
-from modelzoo.comparison.model import Measured, Metric, Outcome
+from modelzoo.comparison.model import Measured, Metric
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.machine import Threads
 from modelzoo.setting import Setting
-from modelzoo.stats import Interval
+from modelzoo.stats import Interval, Outcome
 
 ONE_SECOND = Measured(Interval(1.0, 0.5, 2.0), 1, 3)
 

@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelzoo.comparison.machines import IdleCores
-from modelzoo.comparison.model import Metric, Outcome
+from modelzoo.comparison.model import Metric
 from modelzoo.comparison.prices import Cost, Price, costs, parse_price, parse_price_list, prices_of
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.setting import Setting
+from modelzoo.stats import Outcome
 
 LIST = """\
 # on demand

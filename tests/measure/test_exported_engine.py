@@ -19,7 +19,7 @@ from modelzoo.records.run import Asked, Result, Run, RunReport, now
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results import summary
 from modelzoo.setting import Setting
-from modelzoo.stats import SpeedVerdict
+from modelzoo.stats import Outcome
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import load_workload
 
@@ -85,7 +85,7 @@ def reports(runs: list[Run]) -> list[RunReport]:
     return [run.report for run in runs if run.report is not None]
 
 
-def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[SpeedVerdict, str]]:
+def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[Outcome, str]]:
     """What the table says of an engine compared with torch."""
     asked = tuple(Asked(run.workload, run.asked) for run in (runs["torch"][0], runs[name][0]))
     both = [*runs["torch"], *runs[name]]
@@ -126,7 +126,7 @@ def test_the_first_process_compares_outputs_and_the_setting_is_compared(runs: di
     assert first.warnings == () or "OTHER_OUTPUTS" not in {each.code for each in first.warnings}
     outcome = verdict(runs, "ExportedEngine")
     assert outcome is not None
-    assert outcome[0] is not SpeedVerdict.REFUSED
+    assert outcome[0] is not Outcome.NOT_COMPARABLE
 
 
 def test_a_layer_that_is_off_by_one_percent_is_not_comparable(runs: dict[str, list[Run]]) -> None:
@@ -140,7 +140,7 @@ def test_a_layer_that_is_off_by_one_percent_is_not_comparable(runs: dict[str, li
     assert first.prepared.export.path in warning.hint
     outcome = verdict(runs, "PerturbedEngine")
     assert outcome is not None
-    assert outcome[0] is SpeedVerdict.REFUSED
+    assert outcome[0] is Outcome.NOT_COMPARABLE
     assert outcome[1].startswith("exported does not compute what torch does: mean error ÷ mean |output| ")
 
 
@@ -150,7 +150,7 @@ def test_outputs_that_are_not_known_are_not_comparable(runs: dict[str, list[Run]
     assert (first.observed.agreement, first.observed.agreement_problem) == (None, "the engine returns no arrays")
     outcome = verdict(runs, "NoOutputsEngine")
     assert outcome is not None
-    assert outcome[0] is SpeedVerdict.REFUSED
+    assert outcome[0] is Outcome.NOT_COMPARABLE
 
 
 def test_a_model_that_cannot_be_exported_says_why(runs: dict[str, list[Run]]) -> None:

@@ -16,7 +16,7 @@ from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Asked, Result, Run
 from modelzoo.results.speed import looks, seconds_per_round, speeds
 from modelzoo.setting import Setting
-from modelzoo.stats import Looks, SpeedVerdict
+from modelzoo.stats import Looks, Outcome
 
 BF16, CAST = Setting("bf16"), Setting("bf16", "cast")
 WOBBLE = (0.0, 0.01, -0.01, 0.02, -0.02, 0.015, -0.015, 0.005, 0.0, 0.012, -0.012, 0.004)
@@ -45,7 +45,7 @@ def test_only_settings_that_are_not_the_baseline_have_a_speed() -> None:
     assert list(found) == [1]
     assert found[1].ratio is not None
     assert found[1].ratio.value == pytest.approx(2, rel=0.01)
-    assert found[1].verdict.outcome is SpeedVerdict.FASTER
+    assert found[1].verdict.outcome is Outcome.FASTER
 
 
 def test_a_setting_without_times_has_no_speed() -> None:
@@ -57,10 +57,10 @@ def test_all_rows_of_a_result_are_corrected_together() -> None:
     """A difference that suffices alone is AMBIGUOUS in a table with many others, of other workloads, too."""
     runs = [*baseline(5), *side(BF16, 1.03, 5)]
     alone = speeds(result_of(*runs))[1].verdict
-    assert alone.outcome is SpeedVerdict.SLOWER
+    assert alone.outcome is Outcome.SLOWER
     more = [run for name in "abcdef" for run in (*baseline(5, name), *side(BF16, 1.0, 5, 3.0, workload=name))]
     beside = speeds(result_of(*runs, *more))[1].verdict
-    assert beside.outcome is SpeedVerdict.AMBIGUOUS
+    assert beside.outcome is Outcome.AMBIGUOUS
     assert beside.table == 7
 
 
@@ -69,7 +69,7 @@ def test_refused_rows_take_no_part_in_the_correction() -> None:
     runs = [*baseline(), *side(BF16, 1.05)]
     refused = side(CAST, 1.0, weights=replace(make([1.0]).report.prepared.weights, sha256="xyz"))  # type: ignore[union-attr]
     found = speeds(result_of(*runs, *refused))
-    assert found[2].verdict.outcome is SpeedVerdict.REFUSED
+    assert found[2].verdict.outcome is Outcome.NOT_COMPARABLE
     assert found[1].verdict.table == 1
 
 
@@ -102,7 +102,7 @@ def test_a_call_that_did_not_end_by_itself_has_no_look_that_was_not_planned(endi
     """Whoever stops it at its third round may do so because the three look clear."""
     found = designed([*baseline(3), *side(BF16, 2.0, 3)], (), 16, ending)
     (speed,) = speeds(found).values()
-    assert speed.verdict.outcome is SpeedVerdict.AMBIGUOUS
+    assert speed.verdict.outcome is Outcome.AMBIGUOUS
     assert (speed.verdict.doubt, speed.verdict.rounds) == (stats.Doubt.FEW_ROUNDS, 3)
 
 
@@ -119,7 +119,7 @@ def test_stopping_at_the_first_significant_round_is_no_way_to_a_verdict() -> Non
         looked = looks(result_of(*baseline(1)).plus_design(design), "toy")
         sides = [[1.0]] * end, [[math.exp(log)] for log in logs[:end]]
         verdict = stats.compare(*sides, paired=True, looks=looked)[1]
-        wrong += verdict.outcome in (SpeedVerdict.FASTER, SpeedVerdict.SLOWER)
+        wrong += verdict.outcome in (Outcome.FASTER, Outcome.SLOWER)
     assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
 
 
@@ -131,8 +131,8 @@ def is_significant(logs: Sequence[float]) -> bool:
 def test_before_the_first_planned_look_nothing_is_decided() -> None:
     """Seven clear rounds: AMBIGUOUS while the call runs, decided if its time is up."""
     runs = [*baseline(7), *side(BF16, 2.0, 7)]
-    assert speeds(designed(runs, (8, 12), 12, None))[1].verdict.outcome is SpeedVerdict.AMBIGUOUS
-    assert speeds(designed(runs, (8, 12), 12, Ending.BUDGET))[1].verdict.outcome is SpeedVerdict.SLOWER
+    assert speeds(designed(runs, (8, 12), 12, None))[1].verdict.outcome is Outcome.AMBIGUOUS
+    assert speeds(designed(runs, (8, 12), 12, Ending.BUDGET))[1].verdict.outcome is Outcome.SLOWER
 
 
 def test_settings_of_different_batch_sizes_are_compared_per_item() -> None:
@@ -174,7 +174,7 @@ def test_an_ambiguous_verdict_says_what_it_would_take() -> None:
     """Processes and time, by the spread and the length of the rounds so far."""
     runs = timed([*baseline(), *side(BF16, 1.01, spread=2.0)], 20)
     (found,) = speeds(result_of(*runs)).values()
-    assert found.verdict.outcome is SpeedVerdict.AMBIGUOUS
+    assert found.verdict.outcome is Outcome.AMBIGUOUS
     spread = 2 * stats.ratio_test([[1.0]] * 8, [[math.exp(x)] for x in WOBBLE[:8]], paired=True).spread  # type: ignore[operator]
     more = stats.rounds_to_tell(spread, stats.EQUIVALENCE, 0.02) - 8
     assert more > 5

@@ -20,7 +20,7 @@ from modelzoo.results.comparable import Different, OtherWork
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import RowWarning, SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.stats import Doubt, SpeedVerdict, Verdict
+from modelzoo.stats import Doubt, Outcome, Verdict
 from modelzoo.views.details import ceiling_text
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.run import objections
@@ -86,7 +86,7 @@ def test_the_first_setting_is_the_baseline() -> None:
     assert bf16.speed is not None
     assert bf16.speed.ratio is not None
     assert bf16.speed.ratio.value == pytest.approx(0.5)
-    assert verdict_of(bf16).outcome is SpeedVerdict.SLOWER
+    assert verdict_of(bf16).outcome is Outcome.SLOWER
     assert (bf16.requested, bf16.label) == ("bf16", "bf16=autocast")
 
 
@@ -95,7 +95,7 @@ def test_a_against_a_is_the_same_and_stays_two_groups() -> None:
     runs = [make(STEADY, group=group, round=number) for number in range(3) for group in range(2)]
     found = summary.rows(result_of(*runs, asked=[Asked("toy", Setting())] * 2))
     assert [(row.label, row.processes) for row in found] == [("fp32", 3), ("fp32 #2", 3)]
-    assert verdict_of(found[1]).outcome is SpeedVerdict.SAME
+    assert verdict_of(found[1]).outcome is Outcome.SAME
     assert [line.split()[1] for line in summary.target_lines(found)] == ["toy", "toy-fp32-2"]
 
 
@@ -129,7 +129,7 @@ def test_only_rounds_that_both_sides_have_are_compared() -> None:
     fp32, bf16 = rows(*runs)
     assert (fp32.processes, fp32.failed, fp32.errors) == (2, 1, ("the worker died",))
     assert bf16.processes == 3
-    assert verdict_of(bf16).outcome is SpeedVerdict.SLOWER
+    assert verdict_of(bf16).outcome is Outcome.SLOWER
 
 
 def test_without_a_baseline_there_is_no_speedup() -> None:
@@ -138,7 +138,7 @@ def test_without_a_baseline_there_is_no_speedup() -> None:
     fp32, bf16 = rows(*failed, *pairs()[3:])
     assert fp32.latency is None
     assert bf16.latency is not None
-    assert bf16.speed == Speed(None, Verdict(SpeedVerdict.AMBIGUOUS, Doubt.NO_BASELINE))
+    assert bf16.speed == Speed(None, Verdict(Outcome.AMBIGUOUS, Doubt.NO_BASELINE))
 
 
 def test_an_interrupted_baseline_does_not_lend_its_place() -> None:
@@ -156,7 +156,7 @@ def test_a_baseline_that_is_not_fp32_refuses_the_speedup(process: int) -> None:
     _, bf16 = rows(*runs[:process], make(STEADY, round=process, level=CanaryLevel.BF16), *runs[process + 1 :])
     assert bf16.speed is not None
     assert bf16.speed.ratio is None
-    assert verdict_of(bf16).outcome is SpeedVerdict.REFUSED
+    assert verdict_of(bf16).outcome is Outcome.NOT_COMPARABLE
     assert bf16.speed.refused == canary(CanaryLevel.BF16)
     proof = evidence(ProofVerdict.NOT_FP32)
     _, bf16 = rows(*runs[:process], make(STEADY, round=process, evidence=proof), *runs[process + 1 :])
@@ -167,7 +167,7 @@ def test_a_baseline_that_is_not_fp32_refuses_the_speedup(process: int) -> None:
 def test_other_weights_refuse_the_speedup() -> None:
     """Two sides that ran different weights are not one comparison."""
     _, bf16 = rows(*pairs(weights=replace(WEIGHTS, sha256="xyz")))
-    assert bf16.speed == Speed(None, Verdict(SpeedVerdict.REFUSED), Different.WEIGHTS)
+    assert bf16.speed == Speed(None, Verdict(Outcome.NOT_COMPARABLE), Different.WEIGHTS)
 
 
 @pytest.mark.parametrize(("value", "refused"), [(995.0, False), (300.0, True)])
@@ -175,7 +175,7 @@ def test_other_work_refuses_the_speedup(value: float, refused: bool) -> None:
     """A detector whose two sides had other numbers of candidates did not do the same work."""
     fp32 = [make(STEADY, round=i, counts=counted(1000)) for i in range(3)]
     _, bf16 = rows(*fp32, *pairs(counts=counted(value))[3:])
-    assert (verdict_of(bf16).outcome is SpeedVerdict.REFUSED) is refused
+    assert (verdict_of(bf16).outcome is Outcome.NOT_COMPARABLE) is refused
     if refused:
         assert bf16.speed is not None
         assert bf16.speed.refused == OtherWork("candidates", 1000, 300)

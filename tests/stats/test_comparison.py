@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from simulated import autoregressive, binomial_error, heavy_processes, levels
 
 from modelzoo import stats
-from modelzoo.stats import Comparison, Doubt, Interval, Looks, SpeedVerdict
+from modelzoo.stats import Comparison, Doubt, Interval, Looks, Outcome
 
-DIFFERENT = (SpeedVerdict.FASTER, SpeedVerdict.SLOWER)
+DIFFERENT = (Outcome.FASTER, Outcome.SLOWER)
 MANY = Looks(stats.planned_looks(8, 32), 32)
 NOISE = 0.05
 """Standard deviation of log medians in simulations; times sqrt(2) for the log ratio of a round."""
@@ -61,9 +61,9 @@ def test_equal_numbers_of_processes_do_not_make_sides_paired() -> None:
     drift = [1.0, 1.3, 1.8, 2.4, 3.0]
     a = [[d * x for x in autoregressive(generator, 50, 0.4, 0.003)] for d in drift]
     b = [[d * 1.05 * x for x in autoregressive(generator, 50, 0.4, 0.003)] for d in drift]
-    assert stats.compare(a, b, paired=True)[1].outcome is SpeedVerdict.SLOWER
+    assert stats.compare(a, b, paired=True)[1].outcome is Outcome.SLOWER
     ratio, verdict = stats.compare(a, b, paired=False)
-    assert verdict.outcome is SpeedVerdict.AMBIGUOUS
+    assert verdict.outcome is Outcome.AMBIGUOUS
     assert (ratio.low < 0.8, ratio.high > 1.2) == (True, True)
     reordered = stats.ratio_interval(a, b[::-1], paired=False)
     assert (reordered.low, reordered.high) == pytest.approx((ratio.low, ratio.high)), "order carries no information"
@@ -134,7 +134,7 @@ def test_a_clear_difference_is_found(scale: float, outcome: str) -> None:
         stats.compare(heavy_processes(generator, 5), heavy_processes(generator, 5, scale), paired=True)[1].outcome
         for _ in range(40)
     ]
-    assert outcomes.count(SpeedVerdict(outcome)) >= 36
+    assert outcomes.count(Outcome(outcome)) >= 36
 
 
 def table_is_wrong(generator: np.random.Generator, rows: int, looks: Looks, rounds: int) -> bool:
@@ -175,7 +175,7 @@ def test_calls_that_stop_when_they_are_sure_cause_no_more_false_alarms() -> None
         for rounds in range(8, end + 1):
             looks = Looks(stats.planned_looks(8, 40), 40, final=rounds == end)
             outcome = stats.compare(a[:rounds], b[:rounds], paired=True, looks=looks)[1].outcome
-            if outcome is not SpeedVerdict.AMBIGUOUS:
+            if outcome is not Outcome.AMBIGUOUS:
                 break
         wrong += outcome in DIFFERENT
     assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
@@ -190,11 +190,11 @@ def test_testing_after_every_round_would_cause_false_alarms() -> None:
     assert wrong / trials > 0.05
 
 
-def outcome_of_a_call(a: list[list[float]], b: list[list[float]], looks: Looks) -> SpeedVerdict:
+def outcome_of_a_call(a: list[list[float]], b: list[list[float]], looks: Looks) -> Outcome:
     """The verdict of a call that looks at the data as planned and stops as soon as it is decided."""
     for rounds in looks.planned:
         outcome = stats.compare(a[:rounds], b[:rounds], paired=True, looks=looks)[1].outcome
-        if outcome is not SpeedVerdict.AMBIGUOUS:
+        if outcome is not Outcome.AMBIGUOUS:
             break
     return outcome
 
@@ -206,7 +206,7 @@ def test_same_pays_for_its_looks(ratio: float) -> None:
     looks = Looks(stats.planned_looks(8, 64), 64)
     for _ in range(trials):
         a, b = levels(generator, 64, 0.008), levels(generator, 64, 0.008, ratio)
-        wrong += outcome_of_a_call(a, b, looks) is SpeedVerdict.SAME
+        wrong += outcome_of_a_call(a, b, looks) is Outcome.SAME
     assert wrong / trials <= 0.02 + binomial_error(0.02, trials)
 
 
@@ -216,7 +216,7 @@ def test_equals_are_same_after_enough_rounds() -> None:
     generator, trials, same = np.random.default_rng(13), 200, 0
     for _ in range(trials):
         a, b = levels(generator, 32, 0.01), levels(generator, 32, 0.01)
-        same += outcome_of_a_call(a, b, MANY) is SpeedVerdict.SAME
+        same += outcome_of_a_call(a, b, MANY) is Outcome.SAME
     assert same / trials >= 0.95
 
 
@@ -230,7 +230,7 @@ def test_a_table_of_all_truths_has_one_error() -> None:
             for truth in truths
         ]
         outcomes = [verdict.outcome for verdict in stats.verdicts(found)]
-        wrong += any(each in DIFFERENT for each in outcomes[:3]) or SpeedVerdict.SAME in outcomes[3:]
+        wrong += any(each in DIFFERENT for each in outcomes[:3]) or Outcome.SAME in outcomes[3:]
     assert wrong / tables <= 0.02 + binomial_error(0.02, tables)
 
 
@@ -243,7 +243,7 @@ def test_a_planted_difference_is_found_in_half_the_rounds() -> None:
             outcome = stats.compare(a[:rounds], b[:rounds], paired=True, looks=MANY)[1].outcome
             if outcome in DIFFERENT:
                 break
-        found += outcome is SpeedVerdict.SLOWER
+        found += outcome is Outcome.SLOWER
         rounds_used += rounds
     assert found / trials >= 0.95
     assert rounds_used / trials <= 16
@@ -340,20 +340,20 @@ def test_the_verdict_follows_from_interval_and_p_values(
     """Every verdict needs its p-value, and SAME the whole interval as well; none follows from the ratio alone."""
     verdict = stats.judge(found(low, high, p, outside))
     assert verdict.outcome == outcome
-    assert (verdict.doubt is not None) == (verdict.outcome is SpeedVerdict.AMBIGUOUS)
+    assert (verdict.doubt is not None) == (verdict.outcome is Outcome.AMBIGUOUS)
 
 
 def test_without_a_look_there_is_no_verdict() -> None:
     """However clear the rounds are: whoever ended them may have done so for that."""
     a, b = [[1.0 + i / 1000] for i in range(7)], [[2.0] for _ in range(7)]
     verdict = stats.judge(stats.ratio_test(a, b, paired=True, looks=MANY))
-    assert (verdict.outcome, verdict.doubt, verdict.rounds) == (SpeedVerdict.AMBIGUOUS, Doubt.FEW_ROUNDS, 7)
+    assert (verdict.outcome, verdict.doubt, verdict.rounds) == (Outcome.AMBIGUOUS, Doubt.FEW_ROUNDS, 7)
 
 
 def test_what_later_rounds_contradict_is_ambiguous() -> None:
     """FASTER at the first look, slower than the baseline over all rounds."""
     verdict = stats.judge(found(0.9, 1.05, 0.01, 1.0, value=0.98, decisive=0.1))
-    assert (verdict.outcome, verdict.doubt) == (SpeedVerdict.AMBIGUOUS, Doubt.CONTRADICTED)
+    assert (verdict.outcome, verdict.doubt) == (Outcome.AMBIGUOUS, Doubt.CONTRADICTED)
 
 
 @pytest.mark.parametrize(
@@ -393,9 +393,9 @@ def test_a_table_is_corrected_no_more_than_by_bonferroni(p_values: list[tuple[fl
 def test_a_table_is_corrected_together() -> None:
     """p = 0.013 suffices alone, and not beside another row, unless that is certainly different."""
     alone, strong = found(1.01, 1.1, 0.013), found(1.5, 1.6, 1e-6)
-    assert stats.verdicts([alone])[0].outcome is SpeedVerdict.FASTER
+    assert stats.verdicts([alone])[0].outcome is Outcome.FASTER
     both = stats.verdicts([alone, found(0.9, 1.1, 0.5)])
-    assert (both[0].outcome, both[0].doubt, both[0].table) == (SpeedVerdict.AMBIGUOUS, Doubt.CHANCE, 2)
+    assert (both[0].outcome, both[0].doubt, both[0].table) == (Outcome.AMBIGUOUS, Doubt.CHANCE, 2)
     assert both[0].p_value == pytest.approx(0.026)
     beside_a_certain_one = stats.verdicts([alone, strong])
     assert [each.outcome for each in beside_a_certain_one] == ["FASTER", "FASTER"]

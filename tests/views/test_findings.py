@@ -21,7 +21,7 @@ from modelzoo.results.adjustment import Adjustment
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.stats import Doubt, Outlook, SpeedVerdict, Verdict
+from modelzoo.stats import Doubt, Outcome, Outlook, Verdict
 from modelzoo.views import findings
 
 STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
@@ -35,7 +35,7 @@ def proven(setting: Setting, group: int = 0, **changes: Any) -> Run:
 
 def judged(
     rows: list[SummaryRow],
-    outcome: SpeedVerdict,
+    outcome: Outcome,
     low: float,
     high: float,
     index: int = 1,
@@ -44,10 +44,10 @@ def judged(
     """``rows``, one of them with this verdict and a speedup with these bounds."""
     found = list(rows)
     ratio = stats.Interval(math.sqrt(low * high) if low else 1.0, low, high)
-    if outcome is SpeedVerdict.REFUSED:
+    if outcome is Outcome.NOT_COMPARABLE:
         speed = Speed(None, Verdict(outcome), "why")
     else:
-        doubt = Doubt.NO_BASELINE if outcome is SpeedVerdict.AMBIGUOUS else None
+        doubt = Doubt.NO_BASELINE if outcome is Outcome.AMBIGUOUS else None
         speed = Speed(ratio, Verdict(outcome, doubt, outlook=outlook))
     found[index] = replace(found[index], speed=speed)
     return found
@@ -62,25 +62,25 @@ def sentence(rows: list[SummaryRow]) -> str:
 @pytest.mark.parametrize(
     ("outcome", "low", "high", "said"),
     [
-        (SpeedVerdict.FASTER, 1.5, 1.7, "bf16 is 1.60 times faster [1.50, 1.70]"),
-        (SpeedVerdict.SLOWER, 1 / 1.7, 1 / 1.5, "bf16 is 1.60 times slower [1.50, 1.70]"),
-        (SpeedVerdict.SAME, 0.99, 1.01, "bf16 and fp32 are equally fast: ratio 1.000 [0.990, 1.010]"),
+        (Outcome.FASTER, 1.5, 1.7, "bf16 is 1.60 times faster [1.50, 1.70]"),
+        (Outcome.SLOWER, 1 / 1.7, 1 / 1.5, "bf16 is 1.60 times slower [1.50, 1.70]"),
+        (Outcome.SAME, 0.99, 1.01, "bf16 and fp32 are equally fast: ratio 1.000 [0.990, 1.010]"),
         (
-            SpeedVerdict.AMBIGUOUS,
+            Outcome.AMBIGUOUS,
             0.9,
             1.1,
             "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; the baseline has no runs",
         ),
         (
-            SpeedVerdict.AMBIGUOUS,
+            Outcome.AMBIGUOUS,
             0.0,
             math.inf,
             "bf16 and fp32 cannot be told apart: ratio 1.00; the baseline has no runs",
         ),
-        (SpeedVerdict.REFUSED, 0.9, 1.1, "bf16 is not compared with fp32: why"),
+        (Outcome.NOT_COMPARABLE, 0.9, 1.1, "bf16 is not compared with fp32: why"),
     ],
 )
-def test_bf16_is_compared_with_fp32_in_a_sentence(outcome: SpeedVerdict, low: float, high: float, said: str) -> None:
+def test_bf16_is_compared_with_fp32_in_a_sentence(outcome: Outcome, low: float, high: float, said: str) -> None:
     """How much, with its interval; whether the precision is proven; what is known of the predictions."""
     rows = judged(shown(proven(Setting()), proven(Setting("bf16"), 1)), outcome, low, high)
     assert sentence(rows) == f"{said}; proven; predictions not judged: random weights"
@@ -89,22 +89,22 @@ def test_bf16_is_compared_with_fp32_in_a_sentence(outcome: SpeedVerdict, low: fl
 def test_other_settings_are_compared_by_name() -> None:
     """Only what differs is named."""
     rows = shown(proven(Setting()), proven(Setting(mode="compile"), 1))
-    assert sentence(judged(rows, SpeedVerdict.FASTER, 1.5, 1.7)).startswith("compile is 1.60 times faster than eager [")
+    assert sentence(judged(rows, Outcome.FASTER, 1.5, 1.7)).startswith("compile is 1.60 times faster than eager [")
 
 
 def test_batch_sizes_are_compared_by_items_per_second() -> None:
     """Not by the time of a batch."""
     rows = shown(proven(Setting(batch=1)), proven(Setting(batch=8), 1))
-    said = sentence(judged(rows, SpeedVerdict.SLOWER, 0.5, 0.6))
+    said = sentence(judged(rows, Outcome.SLOWER, 0.5, 0.6))
     assert said.startswith("batch=8 processes 0.55 times as many rows/s as batch=1 [0.50, 0.60]")
-    said = sentence(judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1))
+    said = sentence(judged(rows, Outcome.AMBIGUOUS, 0.9, 1.1))
     assert said.startswith("batch=8 and batch=1 cannot be told apart in rows/s: ratio")
 
 
 def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
     """The p-value is among the details."""
     rows = shown(proven(Setting()), proven(Setting("bf16"), 1))
-    said = sentence(judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, outlook=Outlook(9, 184.0, 0.02)))
+    said = sentence(judged(rows, Outcome.AMBIGUOUS, 0.9, 1.1, outlook=Outlook(9, 184.0, 0.02)))
     assert said.startswith(
         "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; about 9 more processes per setting (3 min) would "
         "show a difference of 2.0 %; proven"
@@ -141,10 +141,10 @@ def several() -> list[SummaryRow]:
     runs = [proven(Setting(threads=number), number - 1) for number in range(1, 6)]
     runs.append(make(None, setting=Setting(threads=6), group=5, error="died"))
     rows = shown(*runs)
-    rows = judged(rows, SpeedVerdict.FASTER, 1.2, 1.3, 1)
-    rows = judged(rows, SpeedVerdict.FASTER, 1.4, 1.5, 2)
-    rows = judged(rows, SpeedVerdict.SLOWER, 0.7, 0.8, 3)
-    return judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, 4)
+    rows = judged(rows, Outcome.FASTER, 1.2, 1.3, 1)
+    rows = judged(rows, Outcome.FASTER, 1.4, 1.5, 2)
+    rows = judged(rows, Outcome.SLOWER, 0.7, 0.8, 3)
+    return judged(rows, Outcome.AMBIGUOUS, 0.9, 1.1, 4)
 
 
 def test_of_several_settings_the_best_is_named_and_the_others_are_counted() -> None:
@@ -157,18 +157,18 @@ def test_of_several_settings_the_best_is_named_and_the_others_are_counted() -> N
 
 def test_of_several_undecided_settings_the_one_that_takes_the_most_says_how_much() -> None:
     """A round gives every setting one more process, so that is enough for the others."""
-    rows = judged(several(), SpeedVerdict.AMBIGUOUS, 0.9, 1.1, 4, Outlook(9, 184.0, 0.02))
+    rows = judged(several(), Outcome.AMBIGUOUS, 0.9, 1.1, 4, Outlook(9, 184.0, 0.02))
     assert "1 failed; about 9 more processes per setting (3 min) would decide it; proven" in sentence(rows)
-    rows = judged(rows, SpeedVerdict.AMBIGUOUS, 0.9, 1.1, 3, Outlook(40, None, 0.05))
+    rows = judged(rows, Outcome.AMBIGUOUS, 0.9, 1.1, 3, Outlook(40, None, 0.05))
     assert "1 failed; about 40 more processes per setting would decide all of them; proven" in sentence(rows)
-    rows = judged(judged(rows, SpeedVerdict.SAME, 0.99, 1.01, 1), SpeedVerdict.SAME, 0.99, 1.01, 2)
+    rows = judged(judged(rows, Outcome.SAME, 0.99, 1.01, 1), Outcome.SAME, 0.99, 1.01, 2)
     assert sentence(rows).startswith("none of 5 settings is faster than threads=1: ")
     assert "about 40 more processes per setting would decide all of them" in sentence(rows)
 
 
 def test_if_no_setting_is_faster_none_is_named() -> None:
     """The one with the largest ratio may be so by chance."""
-    rows = judged(judged(several(), SpeedVerdict.SAME, 0.99, 1.01, 1), SpeedVerdict.AMBIGUOUS, 0.99, 1.2, 2)
+    rows = judged(judged(several(), Outcome.SAME, 0.99, 1.01, 1), Outcome.AMBIGUOUS, 0.99, 1.2, 2)
     assert sentence(rows).startswith(
         "none of 5 settings is faster than threads=1: 1 slower, 1 equally fast, 2 could not be told apart from it, "
         "1 failed"
@@ -178,7 +178,7 @@ def test_if_no_setting_is_faster_none_is_named() -> None:
 def test_the_best_batch_size_has_the_most_items_per_second() -> None:
     """The fastest batch is the smallest one."""
     rows = shown(*(proven(Setting(batch=size), place) for place, size in enumerate((1, 4, 8))))
-    rows = judged(judged(rows, SpeedVerdict.FASTER, 1.2, 1.3, 1), SpeedVerdict.FASTER, 1.4, 1.5, 2)
+    rows = judged(judged(rows, Outcome.FASTER, 1.2, 1.3, 1), Outcome.FASTER, 1.4, 1.5, 2)
     said = sentence(rows)
     assert said.startswith(
         "batch=8 processes 1.45 times as many rows/s as batch=1 [1.40, 1.50], the most of 3 settings"

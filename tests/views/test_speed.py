@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.stats import Doubt, Outlook, SpeedVerdict, Verdict
+from modelzoo.stats import Doubt, Outcome, Outlook, Verdict
 from modelzoo.views.speed import effort, outlook_text, verdict_reason
 
 
 @pytest.mark.parametrize(
     ("verdict", "said"),
     [
-        (Verdict(SpeedVerdict.FASTER, p_value=2e-6, table=2), "p < 0.001 (corrected for 2 comparisons)"),
-        (Verdict(SpeedVerdict.SLOWER, p_value=0.0129), "p = 0.013"),
-        (Verdict(SpeedVerdict.SAME, p_value=0.01), "a difference of 2 % is ruled out: p = 0.01"),
+        (Verdict(Outcome.FASTER, p_value=2e-6, table=2), "p < 0.001 (corrected for 2 comparisons)"),
+        (Verdict(Outcome.SLOWER, p_value=0.0129), "p = 0.013"),
+        (Verdict(Outcome.SAME, p_value=0.01), "a difference of 2 % is ruled out: p = 0.01"),
         (
-            Verdict(SpeedVerdict.AMBIGUOUS, Doubt.CHANCE, 0.026, 2),
+            Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.026, 2),
             "this may be chance: p = 0.026 (corrected for 2 comparisons), and a verdict needs 0.02 or less",
         ),
         (
-            Verdict(SpeedVerdict.AMBIGUOUS, Doubt.FEW_ROUNDS, 1.0, rounds=7),
+            Verdict(Outcome.AMBIGUOUS, Doubt.FEW_ROUNDS, 1.0, rounds=7),
             "7 rounds are fewer than were planned for a verdict",
         ),
     ],
@@ -32,7 +32,7 @@ def test_the_reason_of_a_verdict(verdict: Verdict, said: str) -> None:
 @pytest.mark.parametrize("doubt", Doubt)
 def test_every_doubt_is_a_clause(doubt: Doubt) -> None:
     """It stands in parentheses, and after a semicolon."""
-    text = verdict_reason(Verdict(SpeedVerdict.AMBIGUOUS, doubt, 0.5, rounds=3))
+    text = verdict_reason(Verdict(Outcome.AMBIGUOUS, doubt, 0.5, rounds=3))
     assert text[0].islower() or text[0].isdigit()
     assert not text.endswith(".")
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from modelzoo.comparison.compare import Comparison, Question, compare
 from modelzoo.comparison.gate import gate
-from modelzoo.comparison.model import Basis, Estimate, Outcome, Row, StoredResult
+from modelzoo.comparison.model import Basis, Estimate, Row, StoredResult
 from modelzoo.comparison.sides import make_side
 from modelzoo.document import Block, Column, Details, Lines, Section, Table, lines, named
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
+from modelzoo.stats import Outcome
 from modelzoo.views import compare as document
 from modelzoo.views import findings
 from modelzoo.views.plots import ratios

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo import formatting, stats
 from modelzoo.comparison.compare import Comparison
-from modelzoo.comparison.model import Metric, Outcome
+from modelzoo.comparison.model import Metric
 from modelzoo.document import Column, Text, Tone, theme
 from modelzoo.formatting import MISSING, capitalized
 from modelzoo.records.run import Result
 from modelzoo.results import summary, tuning
-from modelzoo.stats import EQUIVALENCE
-from modelzoo.views.compare_columns import OUTCOME_TONE
+from modelzoo.stats import EQUIVALENCE, Outcome
 from modelzoo.views.plots.plot import Plot, log_scale, wrapped
 from modelzoo.views.plots.svg import HALO
+from modelzoo.views.results_table import OUTCOME_TONE
 from modelzoo.views.speed import reason, row_reason
 
 if TYPE_CHECKING:
