@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import common  # noqa: F401 - puts the checkout on the path
 
-from modelzoo.validity.paired import lower_bound
+from modelzoo.validity.bounds import lower_bound
 
 
 def clopper_pearson(hits: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from typing import Any
 import common  # noqa: F401 - puts the checkout on the path
 
 from modelzoo.workload import discovery
-from modelzoo.workload.images import read_picture
+from modelzoo.workload.inputs import read_picture
 from modelzoo.workload.state import load_state_dict, read_state_dict
 
 RULES = {"SSD300": (0.01, 400, 0.45, 200), "Mask R-CNN": (0.05, 10**9, 0.5, 100)}

@@ -28,7 +28,7 @@ from modelzoo.measure.in_flight import InFlight
 from modelzoo.measure.pipeline import Marks, Step, begin, steps_of, wait
 from modelzoo.measure.pipeline_clock import run_all
 from modelzoo.records.pipeline import MODEL, Place
-from modelzoo.workload.stages import ModelInput, ModelOutput, Stage, Stages
+from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
 
 ROOT = Path(__file__).resolve().parents[1]
 MS = 1_000_000

@@ -20,11 +20,9 @@ from promises import Bound, Counted, Promise
 
 from modelzoo.records.validity import Check, MetricChange, ValidityVerdict
 from modelzoo.validity import answers, classification, detection_figures
-from modelzoo.validity.changes import ap_change
-from modelzoo.validity.classes import ClassItem, class_changes, class_checks
+from modelzoo.validity.changes import ClassItem, ap_change, class_changes, class_checks
+from modelzoo.validity.checks import LIMITS, check_ratio
 from modelzoo.validity.protocol import Findings
-from modelzoo.validity.sampled import check_ratio
-from modelzoo.validity.thresholds import LIMITS
 from modelzoo.validity.verdict import decide, sampled_checks
 
 Judged = Callable[[np.random.Generator], ValidityVerdict]

@@ -155,7 +155,7 @@ def make_judging(args: argparse.Namespace, workload: Workload) -> Judging:
     Raises:
         UsageError: a value is out of range, a path does not exist or cannot be written to.
     """
-    from modelzoo.validity.thresholds import check_tolerances
+    from modelzoo.validity.checks import check_tolerances
 
     tolerance = tolerances(args.tolerance)
     check_tolerances(tolerance)

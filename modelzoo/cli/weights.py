@@ -18,8 +18,8 @@ from modelzoo.workload.checkpoints import (
     find_checkpoint,
     verify_checkpoint,
 )
-from modelzoo.workload.conversion import convert_weights
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
+from modelzoo.workload.state import convert_weights
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from modelzoo.engines.protocol import RawOutputs
 from modelzoo.frozen import replace
 from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
 from modelzoo.records.export import Export
-from modelzoo.validity.matching import Detections, match
+from modelzoo.validity.detection_figures import Detections, match
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

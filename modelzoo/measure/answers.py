@@ -37,7 +37,7 @@ from modelzoo.setting import Setting
 LONGEST_PHASE = 200
 """Characters of a phase that are shown."""
 MAX_PIXELS = 128_000_000
-"""Of a crop or a mask; larger pictures are reduced when they are read (``modelzoo.workload.images``)."""
+"""Of a crop or a mask; larger pictures are reduced when they are read (``modelzoo.workload.inputs``)."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEPT = ("weights", "input", "device", "python", "image")
 """Fields of a setting that no engine decides."""

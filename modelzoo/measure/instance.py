@@ -42,7 +42,7 @@ from modelzoo.records.instance import (
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import InstanceJob, Message, Progress
 from modelzoo.workload import Workload
-from modelzoo.workload.batches import make_inputs
+from modelzoo.workload.declaration import make_inputs
 
 Send = Callable[[Message], None]
 Read = Callable[[], Command]

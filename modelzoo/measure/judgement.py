@@ -15,7 +15,7 @@ from modelzoo.records.protocol import Exhibited, Judged, Message, Progress, Vali
 from modelzoo.records.run import Observed, SideReport, ValidityReport
 from modelzoo.validity.predictors import LoadedPredictor, validate
 from modelzoo.workload import Inputs
-from modelzoo.workload.batches import make_inputs
+from modelzoo.workload.declaration import make_inputs
 from modelzoo.workload.discovery import load_workload
 
 

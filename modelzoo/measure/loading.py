@@ -16,7 +16,7 @@ from modelzoo.measure.garbage import without_collection
 from modelzoo.measure.staging import Staged, declared_stages, staged, without_staged_parts
 from modelzoo.records.protocol import Assignment
 from modelzoo.workload import Inputs, Workload
-from modelzoo.workload.batches import make_inputs
+from modelzoo.workload.declaration import make_inputs
 from modelzoo.workload.discovery import load_workload
 
 

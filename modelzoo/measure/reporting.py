@@ -24,7 +24,7 @@ from modelzoo.records.protocol import Assignment, InstanceJob, MeasureJob
 from modelzoo.records.run import Observed, Provenance, RunReport, Turn
 from modelzoo.records.timing import DEVICE, Timing
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload.batches import inputs_digest
+from modelzoo.workload.declaration import inputs_digest
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from modelzoo.validity.judging import bind_task, compare, conclude, merge
 from modelzoo.validity.predictors import Pair, declared, load_pair, task_context
 from modelzoo.validity.protocol import JudgingTask
 from modelzoo.workload import Workload
-from modelzoo.workload.batches import make_inputs
+from modelzoo.workload.declaration import make_inputs
 from modelzoo.workload.discovery import load_workload
 
 Send = Callable[[Message], None]

@@ -23,8 +23,7 @@ from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.prefetch import limit_openmp_to_one_thread
 from modelzoo.workload import InputRequest, Workload
-from modelzoo.workload.batches import input_request
-from modelzoo.workload.stages import ModelInput, ModelOutput, Stages, whole_model
+from modelzoo.workload.declaration import ModelInput, ModelOutput, Stages, input_request, whole_model
 
 
 def require_stages(work: Workload) -> Callable[[InputRequest], Stages]:

@@ -8,14 +8,12 @@ judgement is handed to a callback as an ``Exhibit``. Importing this package does
 from __future__ import annotations
 
 from modelzoo.records.validity import Validity, ValidityRequest, ValidityVerdict
+from modelzoo.validity.checks import LIMITS
 from modelzoo.validity.imagenet import wnids
 from modelzoo.validity.judging import bind, compare, conclude, judge, merge
-from modelzoo.validity.predictor import Predictor
-from modelzoo.validity.protocol import JudgingTask, TaskContext, TaskDeclaration
-from modelzoo.validity.spans import Windows, best_span, paragraph_offsets
-from modelzoo.validity.squad import Question
+from modelzoo.validity.protocol import JudgingTask, Predictor, TaskContext, TaskDeclaration
+from modelzoo.validity.squad import Question, Windows, best_span, paragraph_offsets
 from modelzoo.validity.task import Answers, Classification, Detection, listed, qa_arguments, stacked
-from modelzoo.validity.thresholds import LIMITS
 
 __all__ = [
     "LIMITS",

@@ -13,16 +13,14 @@ from modelzoo.records.exhibits import CsvRows, Exhibit, ShownAnswers
 from modelzoo.records.partial import AnsweredQuestion, PartialResult, PictureNote, ScoredAnswer
 from modelzoo.records.validity import Check, MetricChange, Reason, ReasonKind
 from modelzoo.validity import squad
-from modelzoo.validity.agreement import fraction, rounding_step
 from modelzoo.validity.bounds import Extreme, draw, sums_by_cluster, typical_size
-from modelzoo.validity.changes import item_change
-from modelzoo.validity.classes import ClassItem, class_changes, class_checks, class_limit
+from modelzoo.validity.changes import ClassItem, class_changes, class_checks, class_limit, item_change
+from modelzoo.validity.checks import check_ratio, check_shares
+from modelzoo.validity.classification import fraction, rounding_step
 from modelzoo.validity.picture_sets import sampled
 from modelzoo.validity.prefetch import batches
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
-from modelzoo.validity.sampled import check_ratio, check_shares
-from modelzoo.validity.spans import FIELDS, Span, Windows, best_span, cut_into_windows, span_score
-from modelzoo.validity.squad import Question
+from modelzoo.validity.squad import FIELDS, Question, Span, Windows, best_span, cut_into_windows, span_score
 from modelzoo.validity.verdict import published_check
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 from modelzoo.errors import InputError
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.validity.picture_sets import PictureItem
-from modelzoo.workload.images import find_pictures
+from modelzoo.workload.inputs import find_pictures
 
 REQUIRED_FIELDS = {
     "images": ("id", "file_name"),

@@ -1,4 +1,4 @@
-"""Judge a detector: objects matched between both models, AP by pycocotools, pictures of what changed."""
+"""Judge a detector: from its output to detections, matched between both models, and pictures of what changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
 from modelzoo.files import file_sha256
-from modelzoo.records.exhibits import DetectionPicture, Exhibit, ShownObjects
+from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, Exhibit, ShownObjects
 from modelzoo.records.partial import (
     LONGEST_WITH_MASKS,
     CocoDetections,
@@ -17,19 +17,26 @@ from modelzoo.records.partial import (
     PictureNote,
 )
 from modelzoo.records.validity import Check, ClassChange, Reason, ReasonKind
-from modelzoo.validity import coco, detection_figures, matching, picture_sets
-from modelzoo.validity import detection_outputs as outputs
-from modelzoo.validity.classes import class_changes, class_checks, class_limit
-from modelzoo.validity.matching import Detections
+from modelzoo.validity import coco, detection_figures, picture_sets
+from modelzoo.validity import detection as outputs
+from modelzoo.validity.changes import class_changes, class_checks, class_limit
+from modelzoo.validity.detection_figures import Detections
+from modelzoo.validity.layers import all_finite
 from modelzoo.validity.picture_sets import PictureItem
 from modelzoo.validity.prefetch import model_threads
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
 from modelzoo.validity.verdict import published_check
-from modelzoo.workload.images import Picture
+from modelzoo.workload.inputs import Picture
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from modelzoo.validity.task import Detection
 
+
+COMPARED_SCORES = 300
+"""Scores per picture that represent the output when it is compared number by number."""
+MASK_THRESHOLD = 0.5
 CROPS = 8
 """Crops in the built-in data set: some detectors take seconds per picture."""
 SMALLEST_CROP = 0.6
@@ -39,9 +46,115 @@ SHOWN = 12
 """Pictures, and changed objects, that are shown."""
 AP_DEVIATION = 1 / 3
 """Standard deviation of AP between pictures, for the margin around the published AP."""
-
 Row = tuple[Any, Picture]
 """A preprocessed picture, and the picture as read."""
+
+
+def score_tensor(declaration: Detection, output: Any, pictures: Sequence[Picture]) -> Any:
+    """The scores of each picture, best first, padded with 0: [pictures, COMPARED_SCORES]."""
+    import torch
+
+    filled = torch.zeros(len(pictures), COMPARED_SCORES)
+    for row, found in zip(filled, declaration.detections(output, _sizes(pictures))):
+        best = found["scores"].detach().float().cpu().sort(descending=True).values[:COMPARED_SCORES]
+        row[: len(best)] = best
+    return filled
+
+
+def detections_of(declaration: Detection, output: Any, pictures: Sequence[Picture]) -> list[Detections]:
+    """The detections of each picture, in pixels of the original pictures, best first."""
+    finite = all_finite(output)
+    found = declaration.detections(output, _sizes(pictures))
+    return [_detections(each, picture, finite) for each, picture in zip(found, pictures)]
+
+
+def _sizes(pictures: Sequence[Picture]) -> list[tuple[int, int]]:
+    return [(picture.image.size[1], picture.image.size[0]) for picture in pictures]
+
+
+def _detections(found: Mapping[str, Any], picture: Picture, finite: bool) -> Detections:
+    import torch
+
+    scores = found["scores"].detach().float().cpu()
+    boxes = found["boxes"].detach().float().cpu().reshape(-1, 4)
+    finite = finite and bool(torch.isfinite(scores).all()) and bool(torch.isfinite(boxes).all())
+    order = scores.argsort(descending=True)
+    masks = None
+    if "masks" in found:
+        probabilities = found["masks"].detach()
+        probabilities = probabilities[:, 0] if probabilities.dim() == 4 else probabilities
+        masks = [(probabilities[i] > MASK_THRESHOLD).cpu().numpy() for i in order.tolist()]
+    boxes_in_original = boxes[order].double().numpy() * original_scale(picture)
+    labels = found["labels"].detach().cpu()[order].numpy()
+    return Detections(boxes_in_original, scores[order].double().numpy(), labels, masks, finite)
+
+
+def original_scale(picture: Picture) -> NDArray[Any]:
+    """Size of the original picture ÷ size of the picture as read, for x0, y0, x1, y1."""
+    import numpy as np
+
+    return np.array([original / read for original, read in zip(picture.size, picture.image.size)] * 2)
+
+
+def read_scale(picture: Picture) -> NDArray[Any]:
+    """Size of the picture as read ÷ size of the original, for x0, y0, x1, y1."""
+    import numpy as np
+
+    return np.array([read / original for original, read in zip(picture.size, picture.image.size)] * 2)
+
+
+def coco_detections(found: Detections, size: tuple[int, int], category_of: Mapping[int, int]) -> CocoDetections:
+    """The record for COCO's metric; ``size`` is (width, height) of the original picture, which masks are scaled to.
+
+    Detections of classes without a category are left out, and so are those with NaN or Inf.
+    """
+    import numpy as np
+
+    sound = np.isfinite(found.scores) & np.isfinite(found.boxes).all(axis=1)
+    rows = [row for row in range(len(found.scores)) if sound[row] and int(found.labels[row]) in category_of]
+    boxes = [[float(value) for value in found.boxes[row]] for row in rows]
+    return CocoDetections(
+        categories=tuple(category_of[int(found.labels[row])] for row in rows),
+        scores=tuple(float(found.scores[row]) for row in rows),
+        boxes=tuple(value for x0, y0, x1, y1 in boxes for value in (x0, y0, x1 - x0, y1 - y0)),
+        masks=() if found.masks is None else tuple(run_lengths(_resized(found.masks[row], size)) for row in rows),
+        mask_size=(size[1], size[0]),
+    )
+
+
+def _resized(mask: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
+    import numpy as np
+    from PIL import Image
+
+    if mask.shape[::-1] == size:
+        return mask
+    return np.asarray(Image.fromarray(mask.astype("uint8")).resize(size, Image.Resampling.NEAREST))
+
+
+def run_lengths(mask: NDArray[Any]) -> str:
+    """A mask [H, W] as COCO's compressed run-length encoding."""
+    import numpy as np
+    from pycocotools import mask as rle
+
+    return str(rle.encode(np.asfortranarray(mask, dtype="uint8"))["counts"], "ascii")
+
+
+def drawn_detections(found: Detections, picture: Picture, names: Mapping[int, str], count: int) -> DrawnDetections:
+    """The first ``count`` detections in pixels of the picture as read; a box with NaN or Inf becomes empty."""
+    import numpy as np
+
+    boxes = found.boxes[:count] * read_scale(picture)
+    boxes[~np.isfinite(boxes).all(axis=1)] = 0.0
+    labels = tuple(int(label) for label in found.labels[:count])
+    masks = found.masks[:count] if found.masks is not None else []
+    return DrawnDetections(
+        boxes=tuple((float(b[0]), float(b[1]), float(b[2]), float(b[3])) for b in boxes),
+        scores=tuple(float(score) for score in np.nan_to_num(found.scores[:count])),
+        labels=labels,
+        names=tuple(names.get(label, f"class {label}") for label in labels),
+        masks=tuple(run_lengths(mask) for mask in masks),
+        mask_size=(int(masks[0].shape[0]), int(masks[0].shape[1])) if masks else (0, 0),
+    )
 
 
 class DetectionTask:
@@ -102,7 +215,7 @@ class DetectionTask:
     ) -> ItemComparison:
         item, picture = self.items[index], prepared.rows[0][1]
         pair = (reference[0], tested[0])
-        matches = matching.match(*pair, self._declaration.shown)
+        matches = detection_figures.match(*pair, self._declaration.shown)
         coco_pair: list[Optional[CocoDetections]] = [None, None]
         if self._annotations is not None and item.image_id is not None:
             category_of = self._annotations.category_of

@@ -12,7 +12,7 @@ from typing import Optional
 from modelzoo.errors import InputError
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.validity.picture_sets import PictureItem
-from modelzoo.workload.images import SUFFIXES, find_pictures
+from modelzoo.workload.inputs import SUFFIXES, find_pictures
 
 _WNID = re.compile(r"(?<![0-9A-Za-z])(n\d{8})(?![0-9])")
 

@@ -16,14 +16,17 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.partial import PartialResult, PictureNote
 from modelzoo.records.validity import Validity, ValidityRequest
-from modelzoo.validity import explain, verdict
-from modelzoo.validity.predictor import Predictor
+from modelzoo.validity import verdict
+from modelzoo.validity.checks import SIGNIFICANT_BITS, check_tolerances
+from modelzoo.validity.layers import compare_layers
+from modelzoo.validity.layers import exhibits as layer_exhibits
 from modelzoo.validity.prefetch import batches, padded, prefetch
 from modelzoo.validity.protocol import (
     ExhibitSink,
     ItemComparison,
     ItemResult,
     JudgingTask,
+    Predictor,
     PreparedItem,
     Progress,
     TaskContext,
@@ -31,8 +34,7 @@ from modelzoo.validity.protocol import (
     no_exhibit,
     no_progress,
 )
-from modelzoo.validity.thresholds import SIGNIFICANT_BITS, check_tolerances
-from modelzoo.workload.images import large_pictures_allowed
+from modelzoo.workload.inputs import large_pictures_allowed
 
 
 def judge(
@@ -114,7 +116,7 @@ def compare(
     notes: set[PictureNote] = set()
     sums: list[float] = []
     with large_pictures_allowed():
-        layers = explain.compare_layers(task, reference, tested) if 0 in chosen else ()
+        compared = compare_layers(task, reference, tested) if 0 in chosen else ()
         for done in _compared_batches(task, reference, tested, chosen):
             for prepared, comparison in done:
                 results.append(comparison.result)
@@ -123,7 +125,7 @@ def compare(
                 for each in comparison.exhibits:
                     exhibit(each)
             progress(len(results), len(chosen), task.running_metric(sums, len(results)))
-    return replace(task.partial_result(results, sorted(notes)), layers=layers)
+    return replace(task.partial_result(results, sorted(notes)), layers=compared)
 
 
 def _compared_batches(
@@ -191,6 +193,6 @@ def merge(results: Sequence[PartialResult]) -> PartialResult:
 
 def conclude(task: JudgingTask, result: PartialResult, exhibit: ExhibitSink = no_exhibit) -> Validity:
     """Judge the results of all items, and hand over the files that list them."""
-    for each in chain(task.exhibits(result), explain.exhibits(result.layers, task.context)):
+    for each in chain(task.exhibits(result), layer_exhibits(result.layers, task.context)):
         exhibit(each)
     return verdict.conclude(task, result, task.findings(result))

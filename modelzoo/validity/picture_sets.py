@@ -13,8 +13,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.records.partial import PictureNote
-from modelzoo.workload.images import Picture, read_picture
-from modelzoo.workload.inputs import photograph, photograph_crops
+from modelzoo.workload.inputs import Picture, photograph, photograph_crops, read_picture
 
 T = TypeVar("T")
 

@@ -20,17 +20,17 @@ from modelzoo.records.export import Export
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
+from modelzoo.validity.checks import SIGNIFICANT_BITS
 from modelzoo.validity.judging import judge
-from modelzoo.validity.predictor import Predictor
 from modelzoo.validity.protocol import (
     ExhibitSink,
+    Predictor,
     Progress,
     TaskContext,
     TaskDeclaration,
     no_exhibit,
     no_progress,
 )
-from modelzoo.validity.thresholds import SIGNIFICANT_BITS
 from modelzoo.workload.declaration import Inputs, Workload
 
 REFERENCE_NAME = "fp32"

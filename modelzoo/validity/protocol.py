@@ -1,7 +1,8 @@
-"""What a judging task provides: the protocol between the driver (``judging``) and the three tasks."""
+"""What a judging task provides: the protocol between the driver (``judging``) and the tasks, and the models it runs."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,26 @@ Progress = Callable[[int, int, str], None]
 ExhibitSink = Callable[[Exhibit], None]
 """Called with each exhibit as soon as it is complete."""
 ItemResult = Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion]
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """One of the two models that are compared.
+
+    Attributes:
+        name: what tables call it: ``fp32``, ``bf16=autocast`` ….
+        call: takes the model's positional arguments (CPU tensors) and returns its output. Autocast, casts and
+            copies to a device happen inside.
+        precision: ``fp32``, ``tf32``, ``bf16`` or ``fp16``; decides how much rounding error is expected.
+        model: the module whose layers can be hooked while ``call`` runs; ``None`` if it is traced or compiled.
+        active: returns a context in which the process-wide settings of this model are in force.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    precision: str = "fp32"
+    model: Any = None
+    active: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,10 @@ from modelzoo.records.validity import (
     ValidityVerdict,
     WorstLayer,
 )
-from modelzoo.validity import explain
-from modelzoo.validity.changes import with_allowed_losses
-from modelzoo.validity.classes import class_limit, class_losses
+from modelzoo.validity.changes import class_limit, class_losses, with_allowed_losses
+from modelzoo.validity.checks import MINIMUM_CLUSTERS, check_value, more_items, on_few_clusters
+from modelzoo.validity.layers import explained
 from modelzoo.validity.protocol import Findings, JudgingTask
-from modelzoo.validity.sampled import MINIMUM_CLUSTERS, more_items, on_few_clusters
-from modelzoo.validity.thresholds import check_value
 
 MINIMUM_ITEMS = 2
 """Items that any pass requires: one picture is never enough."""
@@ -69,7 +67,7 @@ def conclude(task: JudgingTask, result: PartialResult, findings: Findings) -> Va
         changes=with_allowed_losses(findings.changes, checks) if judged else (),
         classes=class_losses(findings.classes, class_limit(request.tolerance)) if judged else None,
         shown=findings.shown,
-        layers=explain.explained(result.layers, request.tolerance) if request.explain else None,
+        layers=explained(result.layers, request.tolerance) if request.explain else None,
         tables=tuple(findings.tables),
         counts=dict(findings.counts),
         figures={name: value for name, value in findings.figures.items() if math.isfinite(value)},

@@ -25,7 +25,7 @@ from modelzoo.records.run import THUMBNAIL_BYTES, THUMBNAILS, Thumbnail
 from modelzoo.validity.picture_sets import read
 from modelzoo.views import detections, layer_errors
 from modelzoo.views.validity import PICTURES
-from modelzoo.workload.images import large_pictures_allowed
+from modelzoo.workload.inputs import large_pictures_allowed
 
 if TYPE_CHECKING:
     from PIL.Image import Image

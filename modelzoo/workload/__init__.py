@@ -9,7 +9,7 @@ from __future__ import annotations
 from modelzoo.errors import InputError, WeightsError
 from modelzoo.records.workload import Count
 from modelzoo.workload.checkpoints import Checkpoint
-from modelzoo.workload.declaration import InputRequest, Inputs, Option, Workload
+from modelzoo.workload.declaration import InputRequest, Inputs, ModelInput, ModelOutput, Option, Stage, Stages, Workload
 from modelzoo.workload.detectors import (
     coco_categories,
     detector_counts,
@@ -17,17 +17,15 @@ from modelzoo.workload.detectors import (
     detector_stages,
     detector_tensor,
 )
-from modelzoo.workload.images import read_picture
-from modelzoo.workload.initialization import skip_initialization
-from modelzoo.workload.inputs import photograph, picture_files, pictures, read_text
-from modelzoo.workload.random_weights import (
+from modelzoo.workload.initialization import (
     calibrate_batch_norm,
     capture_outputs,
     count_candidates,
+    skip_initialization,
     solve_background_bias,
     standardize_outputs,
 )
-from modelzoo.workload.stages import ModelInput, ModelOutput, Stage, Stages
+from modelzoo.workload.inputs import photograph, picture_files, pictures, read_picture, read_text
 from modelzoo.workload.state import load_state_dict, read_state_dict, weights_file
 
 __all__ = [

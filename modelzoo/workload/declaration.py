@@ -1,20 +1,127 @@
-"""What a workload declares: its model, inputs, options, checkpoint and judge.
+"""What a workload declares: its model, inputs, stages, options, checkpoint and judge.
 
 A workload directory holds a ``workload.py`` with one ``Workload`` named ``WORKLOAD``; ``modelzoo.workload.discovery``
-finds and loads it.
+finds and loads it. A pipeline turns what a user has (the bytes of a picture, the text of a question) into what a user
+wants (labels, boxes, an answer); the model is the stage between ``before`` and ``after``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
 from modelzoo.errors import UsageError
-from modelzoo.records.workload import Count
+from modelzoo.records.pipeline import RESERVED_NAMES, Place
+from modelzoo.records.workload import Count, Weights
+from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.checkpoints import Checkpoint
-from modelzoo.workload.stages import Stages
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """What the last stage before the model returns.
+
+    Attributes:
+        args: the model's positional arguments, as ``Inputs.args``.
+        context: what the stage after the model needs besides the output, such as the sizes of the pictures.
+    """
+
+    args: tuple[Any, ...]
+    context: Any = None
+
+
+@dataclass(frozen=True)
+class ModelOutput:
+    """What the first stage after the model takes.
+
+    Attributes:
+        output: the model's output, as its judge expects it.
+        context: that of the ``ModelInput``.
+    """
+
+    output: Any
+    context: Any = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of a pipeline.
+
+    Attributes:
+        name: unique within the workload.
+        call: takes what the stage before it returned, and returns what the next one takes. It must not change its
+            argument, and several batches may be in different stages at the same time.
+        place: ``"host"`` if it works on the CPU in any case (decoding, tokenizing), ``"device"`` if its tensors are
+            on the setting's device.
+
+    Raises:
+        UsageError: the name is empty or reserved, or there is no such place.
+    """
+
+    name: str
+    call: Callable[[Any], Any]
+    place: str = "host"
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or self.name in RESERVED_NAMES:
+            raise UsageError(f"a stage cannot be called {self.name!r}; choose another name in workload.py")
+        if self.place not in [place.value for place in Place]:
+            raise UsageError(f"stage {self.name!r} cannot be on {self.place!r}: write host or device in workload.py")
+
+
+def whole_model(module: Any) -> Any:
+    """Return the module unchanged: the model stage runs all of it."""
+    return module
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The pipeline of a workload, for one batch.
+
+    Attributes:
+        source: one batch as the first stage takes it.
+        items: a description of each item of the batch, which the result stores.
+        before: the stages before the model; the last one returns a ``ModelInput``.
+        after: the stages after the model; the first one takes a ``ModelOutput``.
+        part: returns the part of the workload's ``torch.nn.Module`` that the model stage runs, where stages take over
+            the rest of its work; it may change the module in place. Names and shapes of the weights stay.
+
+    Raises:
+        UsageError: there is no stage before the model, or two stages have the same name.
+    """
+
+    source: Any
+    items: tuple[str, ...]
+    before: tuple[Stage, ...]
+    after: tuple[Stage, ...] = ()
+    part: Callable[[Any], Any] = whole_model
+
+    def __post_init__(self) -> None:
+        names = [stage.name for stage in (*self.before, *self.after)]
+        if not self.before:
+            raise UsageError("stages need one before the model, which returns a ModelInput; see docs/workload.md")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise UsageError(f"two stages are called {twice[0]!r}; choose other names in workload.py")
+
+    def model_input(self) -> ModelInput:
+        """Run the stages before the model, on the CPU.
+
+        Raises:
+            UsageError: the last one does not return a ``ModelInput``.
+        """
+        value = self.source
+        for stage in self.before:
+            value = stage.call(value)
+        if not isinstance(value, ModelInput):
+            raise UsageError(
+                f"stage {self.before[-1].name!r} returned {type(value).__name__}, and the last stage before the model "
+                "must return a ModelInput; see docs/workload.md"
+            )
+        return value
 
 
 @dataclass(frozen=True)
@@ -164,3 +271,55 @@ class Workload:
         choices = [{}, *({option.name: choice} for option in self.options for choice in option.choices or ())]
         found = (self.checkpoint(self.option_values(each)) for each in choices)
         return list({each.source: each for each in found if each is not None}.values())
+
+
+def make_inputs(work: Workload, setting: ResolvedSetting, weights: Weights) -> Inputs:
+    """Create one batch of inputs.
+
+    Raises:
+        InputError: the user's input cannot be read.
+    """
+    return work.inputs(input_request(setting, weights))
+
+
+def input_request(setting: ResolvedSetting, weights: Weights) -> InputRequest:
+    """Return what a workload must know to create one batch."""
+    place = Path(weights.path)
+    return InputRequest(
+        batch=setting.batch,
+        seed=setting.seed,
+        path=Path(setting.input) if setting.input else None,
+        options=setting.options,
+        model_path=place if place.is_dir() else None,
+    )
+
+
+def inputs_digest(inputs: Inputs) -> str | None:
+    """Return the SHA-256 of all arrays in ``inputs``, with their shapes and types.
+
+    ``None`` if numpy cannot represent one of them: a bf16 tensor, an object of the workload's own.
+    """
+    import numpy as np
+
+    digest = hashlib.sha256()
+    for value in _leaves(inputs.args):
+        try:
+            array = np.ascontiguousarray(np.asarray(value))
+        except (TypeError, ValueError, RuntimeError):
+            return None
+        if array.dtype.hasobject:  # its bytes are addresses
+            return None
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The arrays and scalars in nested lists, tuples and dicts, in order."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif value is not None:
+        yield value

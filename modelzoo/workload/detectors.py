@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Callable
 
 from modelzoo.records.workload import Count
-from modelzoo.workload.declaration import InputRequest, Inputs
-from modelzoo.workload.initialization import skip_initialization
+from modelzoo.workload.declaration import InputRequest, Inputs, ModelInput, ModelOutput, Stage, Stages
+from modelzoo.workload.initialization import count_candidates, skip_initialization
 from modelzoo.workload.inputs import PictureFile, picture_files, pictures
-from modelzoo.workload.random_weights import count_candidates
-from modelzoo.workload.stages import ModelInput, ModelOutput, Stage, Stages
 
 TRAINED_DETECTOR = (
     "a trained SSDLite-MobileNetV2 over 159 COCO val2017 pictures, same thresholds, 5th to 95th percentile "

@@ -4,26 +4,178 @@ There are two ways to crop the photograph, ``pictures`` for timing and ``photogr
 apart because stored results name the crops of each, and because they serve different ends: a timed batch needs
 pictures that are different and hold a whole scene, of whatever picture the user gives. A judged set must be more
 varied than that, so its crops are smaller and every second one is mirrored.
+
+Pillow reads every picture, of any common kind, as RGB. Large JPEGs are decoded at reduced scale (Pillow's ``draft``),
+so that a picture of 100 megapixels takes no more memory than one from a usual camera.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import random
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.errors import InputError
-from modelzoo.workload.images import SUFFIXES, Picture, find_pictures, large_pictures_allowed, read_picture
+from modelzoo.records.partial import PictureNote
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
+"""Suffixes of the files in a directory that are taken for pictures, in lower case."""
+MIN_SIDE = 10
+"""Pixels. ImageNet's validation set holds no smaller picture, and nothing can be recognised in one."""
+LARGE_PIXELS = 24_000_000
+"""Pictures with more pixels than a usual camera's are reduced while they are read."""
+MAX_PIXELS = 128_000_000
+"""Limit for pictures that cannot be decoded at reduced scale; such a picture takes 384 MB for a moment."""
+MAX_JPEG_PIXELS = 2_000_000_000
+REDUCED_SIDE = 3000
+"""Longer side, in pixels, of a large picture after it was reduced."""
+_EXIF_ORIENTATION = 0x0112
+_EXIF_QUARTER_TURNS = (5, 6, 7, 8)
+
+_one_large_at_a_time = threading.Lock()
 PHOTOGRAPH = "grace_hopper.jpg"
 MAX_DRAWS = 100
 """Draws of a crop until it differs from those before it; a very small picture may have no more crops."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An RGB picture.
+
+    Attributes:
+        name: what results call it.
+        image: the picture, in mode RGB.
+        size: (width, height) of the picture in its file, which ``image`` may be smaller than.
+        notes: conversions that were necessary.
+    """
+
+    name: str
+    image: Image
+    size: tuple[int, int]
+    notes: tuple[PictureNote, ...] = ()
+
+
+@contextlib.contextmanager
+def large_pictures_allowed() -> Iterator[None]:
+    """Disable Pillow's limit on the number of pixels: ``read_picture`` has limits of its own."""
+    import PIL.Image
+
+    before = PIL.Image.MAX_IMAGE_PIXELS
+    PIL.Image.MAX_IMAGE_PIXELS = None
+    try:
+        yield
+    finally:
+        PIL.Image.MAX_IMAGE_PIXELS = before
+
+
+def read_picture(path: Path, name: str = "", upright: bool = False, data: bytes | None = None) -> Picture:
+    """Read a picture as RGB.
+
+    16-bit pictures are scaled to 8 bits, CMYK and palettes converted; of an animation the first frame is taken.
+
+    Args:
+        path: the file.
+        name: what results call it; by default the file's name.
+        upright: rotate the picture as its EXIF orientation says. The boxes of annotated sets refer to the picture as
+            stored.
+        data: the content of the file, if it has been read already.
+
+    Raises:
+        InputError: the file is missing, is not a picture, is truncated, too small, too large, or holds
+            floating-point pixels.
+    """
+    import PIL
+    from PIL.Image import DecompressionBombError
+    from PIL.Image import open as open_image
+
+    try:
+        with open_image(path if data is None else io.BytesIO(data)) as image:
+            return _decode(image, path, name or path.name, upright)
+    except FileNotFoundError:
+        raise InputError(f"no such picture: {path}") from None
+    except PIL.UnidentifiedImageError:
+        raise InputError(f"{path} is not a picture that Pillow can read") from None
+    except (OSError, SyntaxError, ValueError, MemoryError, EOFError, DecompressionBombError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path} cannot be read as a picture: {reason}") from None
+
+
+def _decode(image: Image, path: Path, name: str, upright: bool) -> Picture:
+    from PIL import ImageOps
+
+    size = image.size
+    _check_size(path, size, image.format)
+    notes: list[PictureNote] = []
+    if getattr(image, "n_frames", 1) > 1 and getattr(image, "is_animated", False):
+        notes.append(PictureNote.FIRST_FRAME)
+    is_large = size[0] * size[1] > LARGE_PIXELS
+    with _one_large_at_a_time if is_large else contextlib.nullcontext():
+        if is_large:
+            image.draft("RGB", _reduced(size))
+            notes.append(PictureNote.LARGE)
+        rgb = _as_rgb(image, path, notes)
+        if is_large:
+            rgb.thumbnail((REDUCED_SIDE, REDUCED_SIDE))
+    if upright:
+        if rgb.getexif().get(_EXIF_ORIENTATION) in _EXIF_QUARTER_TURNS:
+            size = (size[1], size[0])
+        rgb = ImageOps.exif_transpose(rgb)
+    return Picture(name, rgb, size, tuple(notes))
+
+
+def _check_size(path: Path, size: tuple[int, int], file_format: str | None) -> None:
+    width, height = size
+    if min(size) < MIN_SIDE:
+        raise InputError(f"{path} is {width}×{height} pixels: too small to hold anything; leave it out")
+    limit = MAX_JPEG_PIXELS if file_format == "JPEG" else MAX_PIXELS
+    if width * height > limit:
+        raise InputError(
+            f"{path} has {width * height / 1e6:.0f} megapixels, over the limit of {limit / 1e6:.0f}; reduce it"
+        )
+
+
+def _reduced(size: tuple[int, int]) -> tuple[int, int]:
+    """The size with the longer side reduced to ``REDUCED_SIDE``."""
+    factor = REDUCED_SIDE / max(size)
+    return max(1, round(size[0] * factor)), max(1, round(size[1] * factor))
+
+
+def _as_rgb(image: Image, path: Path, notes: list[PictureNote]) -> Image:
+    """Convert the first frame, and add to ``notes`` what was necessary."""
+    if image.mode == "F":
+        raise InputError(f"{path} holds floating-point pixels, whose range is unknown; save it with 8 or 16 bits")
+    if image.mode.startswith("I"):
+        import numpy as np
+        from PIL.Image import fromarray
+
+        # Pillow's convert() would clip 16-bit values to white.
+        notes.append(PictureNote.TO_8_BITS)
+        values = np.asarray(image).astype("int64").clip(0, 65535)
+        return fromarray((values >> 8).astype("uint8")).convert("RGB")
+    if image.mode == "CMYK":
+        notes.append(PictureNote.FROM_CMYK)
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("RGB")
+
+
+def find_pictures(directory: Path, recursive: bool = True) -> list[Path]:
+    """Return the pictures in a directory by their suffixes, sorted; hidden files are left out."""
+    return sorted(
+        path
+        for path in directory.glob("**/*" if recursive else "*")
+        if path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
+    )
 
 
 def photograph() -> Image:

@@ -7,7 +7,7 @@ import math
 import binomial
 import pytest
 
-from modelzoo.validity.paired import binomial_tail
+from modelzoo.validity.bounds import binomial_tail
 
 
 @pytest.mark.parametrize(

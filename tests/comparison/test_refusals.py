@@ -20,7 +20,7 @@ from modelzoo.records.run import Result, ValidityEntry, ValidityReport
 from modelzoo.records.validity import Reason, ReasonKind, Validity, ValidityVerdict
 from modelzoo.records.workload import Count
 from modelzoo.setting import Setting
-from modelzoo.validity.thresholds import check_value
+from modelzoo.validity.checks import check_value
 from modelzoo.views.compare import refusal
 
 NAMES = ("old", "new")

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from modelzoo.records.partial import ClassifiedPicture
-from modelzoo.validity.agreement import compare_logits, fraction, kl_divergence, rounding_step, softmax, top5_overlap
+from modelzoo.validity.classification import (
+    compare_logits,
+    fraction,
+    kl_divergence,
+    rounding_step,
+    softmax,
+    top5_overlap,
+)
 
 
 def compared(p: np.ndarray, q: np.ndarray, bits: int | None = None) -> ClassifiedPicture:

@@ -11,11 +11,11 @@ from modelzoo.validity.bounds import (
     Extreme,
     clusters_needed,
     draw,
+    lower_bound,
     median_bounds,
     sums_by_cluster,
     typical_size,
 )
-from modelzoo.validity.paired import lower_bound
 
 
 def share(right: int, count: int, size: float = 1.0):

@@ -12,7 +12,7 @@ from modelzoo.validity.changes import (
     item_change,
     with_allowed_losses,
 )
-from modelzoo.validity.thresholds import check_value
+from modelzoo.validity.checks import check_value
 
 F1 = MetricChange("f1", 0.92, 0.917, -0.011, 0.005, 0.016, 0.03, 42, 3, 1, None, 0.03)
 

@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from modelzoo.validity.classes import (
+from modelzoo.validity.changes import (
     SHOWN,
     SIGNIFICANCE,
     ClassItem,

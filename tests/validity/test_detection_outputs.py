@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from modelzoo.validity import Detection
-from modelzoo.validity.detection_outputs import coco_detections, detections_of, drawn_detections, score_tensor
-from modelzoo.workload.images import Picture
+from modelzoo.validity.detection import coco_detections, detections_of, drawn_detections, score_tensor
+from modelzoo.workload.inputs import Picture
 
 # pycocotools triggers it in numpy 2.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.validity import TaskContext, ValidityRequest
-from modelzoo.validity.explain import exhibits, explained, first_suspect
+from modelzoo.validity.layers import exhibits, explained, first_suspect
 
 GOOD = LayerError("a", "Conv2d", 0.004, 0.0, 0.001, 0.004, 0.0, True)
 LAYERS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from modelzoo.validity import Predictor
-from modelzoo.validity.layer_outputs import MAXIMUM_SAMPLE, all_finite, observe
+from modelzoo.validity.layers import MAXIMUM_SAMPLE, all_finite, observe
 
 
 def test_what_is_kept_of_a_layer_is_small(predictor: Callable[..., Predictor]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.validity.matching import Detections, agreement, iou, match
+from modelzoo.validity.detection_figures import Detections, agreement, iou, match
 
 
 def found(boxes: list[Any], scores: list[float], labels: list[int] | None = None) -> Detections:

@@ -7,7 +7,7 @@ from math import comb
 
 import pytest
 
-from modelzoo.validity.paired import (
+from modelzoo.validity.bounds import (
     binomial_tail,
     detectable_loss,
     lower_bound,

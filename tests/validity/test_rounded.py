@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from modelzoo.validity import Predictor
+from modelzoo.validity.layers import layer_errors
 from modelzoo.validity.rounded import rounded, rounded_to
-from modelzoo.validity.rounding import layer_errors
 
 STEPS = {"bf16": 2.0**-8, "fp16": 2.0**-11, "tf32": 2.0**-11}
 

@@ -10,10 +10,8 @@ import pytest
 from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.validity import Predictor
-from modelzoo.validity.explain import first_suspect
-from modelzoo.validity.layer_outputs import OUTPUT, is_observable
-from modelzoo.validity.rounding import layer_errors, relative_error, scale_change
-from modelzoo.validity.thresholds import FP32_DRIFT
+from modelzoo.validity.checks import FP32_DRIFT
+from modelzoo.validity.layers import OUTPUT, first_suspect, is_observable, layer_errors, relative_error, scale_change
 
 
 def network() -> Any:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from modelzoo.frozen import replace
 from modelzoo.records.validity import Check
 from modelzoo.validity.bounds import Extreme, draw
-from modelzoo.validity.sampled import (
+from modelzoo.validity.checks import (
     check_median,
     check_ratio,
     check_shares,

@@ -9,8 +9,7 @@ import pytest
 
 from modelzoo.errors import InputError
 from modelzoo.validity import Answers
-from modelzoo.validity.spans import Windows, best_span, cut_into_windows, span_score
-from modelzoo.validity.squad import Question
+from modelzoo.validity.squad import Question, Windows, best_span, cut_into_windows, span_score
 
 CONTEXT = "Marta baked rye bread in the old house."
 WORDS = CONTEXT[:-1].split()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelzoo.errors import UsageError
-from modelzoo.validity.thresholds import LIMITS, check_tolerances, check_value
+from modelzoo.validity.checks import LIMITS, check_tolerances, check_value
 
 
 @given(st.sampled_from(sorted(LIMITS)), st.floats(1e-6, 1e6))

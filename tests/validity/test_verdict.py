@@ -11,8 +11,8 @@ from modelzoo.frozen import replace
 from modelzoo.records.partial import LayerError
 from modelzoo.records.validity import Check, Reason, ReasonKind, WorstLayer
 from modelzoo.validity import ValidityRequest
+from modelzoo.validity.checks import check_value
 from modelzoo.validity.protocol import Findings
-from modelzoo.validity.thresholds import check_value
 from modelzoo.validity.verdict import (
     common_check,
     decide,

@@ -44,7 +44,7 @@ from modelzoo.records.validity import (
     WorstLayer,
 )
 from modelzoo.results import store
-from modelzoo.validity.thresholds import LIMITS, check_value
+from modelzoo.validity.checks import LIMITS, check_value
 from modelzoo.views import validity
 from modelzoo.views.judgement import (
     CHECKS,

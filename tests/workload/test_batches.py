@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from modelzoo.workload import Inputs
-from modelzoo.workload.batches import inputs_digest
+from modelzoo.workload.declaration import inputs_digest
 
 
 def digest(*args: object) -> str | None:

@@ -11,8 +11,7 @@ from toy_workload import OPTIONS, STATE, TOY
 
 from modelzoo.errors import UsageError, WeightsError
 from modelzoo.workload import weights
-from modelzoo.workload.conversion import convert_weights
-from modelzoo.workload.state import read_state_dict
+from modelzoo.workload.state import convert_weights, read_state_dict
 
 TYPES = (torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int64, torch.bool)
 

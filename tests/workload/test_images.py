@@ -14,7 +14,7 @@ from PIL import Image
 
 from modelzoo.errors import InputError
 from modelzoo.records.partial import PictureNote
-from modelzoo.workload import images
+from modelzoo.workload import inputs
 
 
 def noise(size: tuple[int, int] = (64, 48)) -> Any:
@@ -24,7 +24,7 @@ def noise(size: tuple[int, int] = (64, 48)) -> Any:
 
 def refused(path: Path, says: str) -> None:
     with pytest.raises(InputError, match=says) as caught:
-        images.read_picture(path)
+        inputs.read_picture(path)
     assert "\n" not in str(caught.value)
 
 
@@ -48,7 +48,7 @@ def test_missing_truncated_text_and_tiny_pictures_are_refused(tmp_path: Path) ->
 def test_cmyk_becomes_rgb(tmp_path: Path) -> None:
     """A CMYK JPEG is converted, and the note says so."""
     Image.new("CMYK", (40, 30), (0, 255, 255, 0)).save(tmp_path / "c.jpg")
-    picture = images.read_picture(tmp_path / "c.jpg")
+    picture = inputs.read_picture(tmp_path / "c.jpg")
     assert picture.image.mode == "RGB"
     red, green, blue = picture.image.getpixel((5, 5))
     assert red > 200 > 60 > max(green, blue)
@@ -58,7 +58,7 @@ def test_cmyk_becomes_rgb(tmp_path: Path) -> None:
 def test_sixteen_bits_are_scaled_not_clipped(tmp_path: Path) -> None:
     """Half of the range becomes mid-grey; Pillow's own conversion would make it white."""
     Image.fromarray(np.full((20, 30), 32768, dtype="uint16")).save(tmp_path / "deep.png")
-    picture = images.read_picture(tmp_path / "deep.png")
+    picture = inputs.read_picture(tmp_path / "deep.png")
     assert picture.image.getpixel((3, 3)) == (128, 128, 128)
     assert picture.notes == (PictureNote.TO_8_BITS,)
 
@@ -67,7 +67,7 @@ def test_of_an_animation_the_first_frame_is_taken(tmp_path: Path) -> None:
     """The first frame is taken, and a note says so."""
     frames = [Image.new("RGB", (32, 32), colour) for colour in ("red", "blue")]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    picture = images.read_picture(tmp_path / "a.gif")
+    picture = inputs.read_picture(tmp_path / "a.gif")
     assert picture.image.getpixel((3, 3)) == (255, 0, 0)
     assert picture.notes == (PictureNote.FIRST_FRAME,)
 
@@ -77,8 +77,8 @@ def test_orientation_is_applied_only_on_request(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     noise((64, 48)).save(tmp_path / "turned.jpg", exif=exif)
-    assert images.read_picture(tmp_path / "turned.jpg").image.size == (64, 48)
-    upright = images.read_picture(tmp_path / "turned.jpg", upright=True)
+    assert inputs.read_picture(tmp_path / "turned.jpg").image.size == (64, 48)
+    upright = inputs.read_picture(tmp_path / "turned.jpg", upright=True)
     assert upright.image.size == upright.size == (48, 64)
 
 
@@ -86,13 +86,13 @@ BIG = """
 import resource, sys, warnings
 from pathlib import Path
 from PIL import Image
-from modelzoo.workload import images
+from modelzoo.workload import inputs
 warnings.simplefilter("error")
 small = Path(sys.argv[1])
-images.read_picture(small)
+inputs.read_picture(small)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-with images.large_pictures_allowed():
-    picture = images.read_picture(Path(sys.argv[2]))
+with inputs.large_pictures_allowed():
+    picture = inputs.read_picture(Path(sys.argv[2]))
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(*picture.size, *picture.image.size, (after - before) // 1024, *picture.notes)
 """
@@ -106,7 +106,7 @@ def test_a_hundred_megapixels_cost_bounded_memory(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     width, height, seen_width, seen_height, megabytes, *note = done.stdout.split()
     assert (int(width), int(height)) == (12_500, 8_000)
-    assert max(int(seen_width), int(seen_height)) <= images.REDUCED_SIDE
+    assert max(int(seen_width), int(seen_height)) <= inputs.REDUCED_SIDE
     assert int(megabytes) < 100
     assert note == ["PictureNote.LARGE"]
     assert resource.RUSAGE_SELF == 0
@@ -115,14 +115,14 @@ def test_a_hundred_megapixels_cost_bounded_memory(tmp_path: Path) -> None:
 def test_a_picture_over_every_limit_is_refused_before_decoding(tmp_path: Path) -> None:
     """A PNG of 20,000×10,000 pixels, few bytes on disk, is refused by its header."""
     Image.new("1", (20_000, 10_000)).save(tmp_path / "bomb.png")
-    with images.large_pictures_allowed():
+    with inputs.large_pictures_allowed():
         refused(tmp_path / "bomb.png", "200 megapixels")
 
 
 def test_the_guard_of_pillow_is_restored() -> None:
     """Pillow's limit is restored when the block ends."""
     before = Image.MAX_IMAGE_PIXELS
-    with images.large_pictures_allowed():
+    with inputs.large_pictures_allowed():
         assert Image.MAX_IMAGE_PIXELS is None
     assert before == Image.MAX_IMAGE_PIXELS
 
@@ -132,7 +132,7 @@ def test_every_mode_becomes_rgb(mode: str, tmp_path: Path) -> None:
     """Grey, palette, transparent and CMYK pictures are converted."""
     path = tmp_path / ("x.tiff" if mode == "CMYK" else "x.png")
     Image.new(mode, (16, 16)).save(path)
-    assert images.read_picture(path).image.mode == "RGB"
+    assert inputs.read_picture(path).image.mode == "RGB"
 
 
 def test_pictures_are_found_by_suffix(tmp_path: Path) -> None:
@@ -142,5 +142,5 @@ def test_pictures_are_found_by_suffix(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     (tmp_path / "d.png").mkdir()
     names = ["a.png", "b/x.pgm", "c.JPG"]
-    assert images.find_pictures(tmp_path) == [tmp_path / name for name in names]
-    assert images.find_pictures(tmp_path, recursive=False) == [tmp_path / "a.png", tmp_path / "c.JPG"]
+    assert inputs.find_pictures(tmp_path) == [tmp_path / name for name in names]
+    assert inputs.find_pictures(tmp_path, recursive=False) == [tmp_path / "a.png", tmp_path / "c.JPG"]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.errors import UsageError
-from modelzoo.workload.discovery import load_workload
-from modelzoo.workload.imports import check_imports
+from modelzoo.workload.discovery import check_imports, load_workload
 
 
 @pytest.mark.parametrize(

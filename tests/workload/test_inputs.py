@@ -14,7 +14,7 @@ from PIL import Image
 from places import ROOT
 
 from modelzoo.errors import InputError
-from modelzoo.workload import InputRequest, discovery, images, inputs
+from modelzoo.workload import InputRequest, discovery, inputs
 
 TIMED_NAMES = ["grace_hopper.jpg", "grace_hopper.jpg[48,53,458x537]", "grace_hopper.jpg[130,124,314x368]"]
 JUDGED = [("crop_00", (512, 600)), ("crop_01", (364, 426)), ("crop_02", (360, 421))]
@@ -112,7 +112,7 @@ def test_a_large_own_picture_is_reduced(tmp_path: Path) -> None:
     """A JPEG over Pillow's own limit is read at reduced size, without a warning."""
     Image.new("RGB", (12_500, 8_000), "teal").save(tmp_path / "big.jpg")
     ((picture, _),) = inputs.pictures(1, 0, tmp_path / "big.jpg")
-    assert max(picture.size) <= images.REDUCED_SIDE
+    assert max(picture.size) <= inputs.REDUCED_SIDE
 
 
 def test_the_recorded_crops_are_these_pixels() -> None:
@@ -203,7 +203,7 @@ def test_bert_fills_every_sequence_with_its_own_text(tmp_path: Path) -> None:
 def test_bert_has_the_same_inputs_in_every_process() -> None:
     """Also without a checkpoint, whose tokenizer would decide the ids; results are compared by the inputs' digest."""
     code = (
-        "from modelzoo.workload.batches import inputs_digest\n"
+        "from modelzoo.workload.declaration import inputs_digest\n"
         "from modelzoo.workload import InputRequest, discovery\n"
         "work = discovery.load_workload(discovery.find_workload('bert'))\n"
         "print(inputs_digest(work.inputs(InputRequest(2, 0, None, work.option_values({'sequence': 64})))))"

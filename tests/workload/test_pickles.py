@@ -19,7 +19,7 @@ from toy_workload import OPTIONS, STATE, publish, toy_with
 from modelzoo.errors import WeightsError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
-from modelzoo.workload import pickles, weights
+from modelzoo.workload import state, weights
 from modelzoo.workload.state import read_state_dict
 
 FIXED = ("2.10.0", "2.10.0+cu128", "2.10.1", "2.11.0a0+git1234567", "3.0", "2.13.0.dev20260101+cpu")
@@ -224,7 +224,7 @@ def test_corrected_releases_read_pickles(
     """Anybody's, and none of them is hashed."""
     save(STATE, tmp_path / "x.pth")
     monkeypatch.setattr(torch, "__version__", version)
-    monkeypatch.setattr(pickles, "file_sha256", None)
+    monkeypatch.setattr(state, "file_sha256", None)
     assert read_state_dict(tmp_path / "x.pth")["bias"].equal(STATE["bias"])
 
 
@@ -284,7 +284,7 @@ def test_a_zip_of_something_else_is_not_taken_for_torchscript(tmp_path: Path, mo
     path = tmp_path / "x.pth"
     with zipfile.ZipFile(path, "w") as made:
         made.writestr("photographs/constants.pk", b"")
-    assert not pickles.is_torchscript(path)
+    assert not state.is_torchscript(path)
     with pytest.raises(WeightsError, match="cannot be read as weights"):
         read_state_dict(path)
 

@@ -11,7 +11,7 @@ from toy_workload import OPTIONS, TOY
 
 from modelzoo.frozen import replace
 from modelzoo.workload import weights
-from modelzoo.workload.placement import file_mappings, lies_in, own_memory
+from modelzoo.workload.weights import file_mappings, lies_in, own_memory
 
 MAPS = """\
 55d0c8a00000-55d0c8a28000 r--p 00000000 fe:00 1573143                    /usr/bin/python3.11

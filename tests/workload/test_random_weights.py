@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from modelzoo.workload import discovery, random_weights, weights
+from modelzoo.workload import discovery, initialization, weights
 from modelzoo.workload.declaration import InputRequest, Inputs
 
 TINY = torch.finfo(torch.float32).tiny
@@ -56,7 +56,7 @@ def suspicious(model: Any, inputs: Inputs) -> list[str]:
         return hook
 
     handles = [module.register_forward_hook(look(name)) for name, module in model.named_modules()]
-    with torch.inference_mode(), random_weights.temporary_hooks(handles):
+    with torch.inference_mode(), initialization.temporary_hooks(handles):
         model(*inputs.args)
     return found
 
@@ -80,7 +80,7 @@ def test_resnet50_keeps_its_level_through_all_layers(seed: int) -> None:
         block.register_forward_hook(lambda m, a, output: levels.append(float(output.std())))
         for block in (model.layer1, model.layer2, model.layer3, model.layer4)
     ]
-    with torch.inference_mode(), random_weights.temporary_hooks(handles):
+    with torch.inference_mode(), initialization.temporary_hooks(handles):
         logits = model(*inputs.args)
     assert all(0.1 < level < 10 for level in levels)
     assert logits.std() > 1e-3
@@ -124,8 +124,8 @@ def test_normalization_is_fitted_to_what_it_sees() -> None:
     ).eval()
     inputs = Inputs((100 * torch.rand(1, 3, 16, 16),), ("noise",))
     with torch.no_grad():
-        random_weights.calibrate_batch_norm(model, inputs)
-        _, seen = random_weights.capture_outputs(model, inputs, {"first": model[1], "last": model[3]})
+        initialization.calibrate_batch_norm(model, inputs)
+        _, seen = initialization.capture_outputs(model, inputs, {"first": model[1], "last": model[3]})
     for output in seen.values():
         assert output.mean((0, 2, 3)).abs().max() < 1e-4
         assert (output.var((0, 2, 3), unbiased=False) - 1).abs().max() < 1e-2
@@ -136,7 +136,7 @@ def test_a_constant_channel_is_not_blown_up() -> None:
     """The minimum variance keeps rounding errors of a constant channel small."""
     layer = torch.nn.BatchNorm2d(2).eval()
     with torch.no_grad():
-        random_weights.calibrate_batch_norm(layer, Inputs((torch.full((1, 2, 4, 4), 5.0),), ("flat",)))
+        initialization.calibrate_batch_norm(layer, Inputs((torch.full((1, 2, 4, 4), 5.0),), ("flat",)))
         assert layer(torch.full((1, 2, 4, 4), 5.001)).abs().max() < 0.1
 
 
@@ -147,7 +147,7 @@ def test_outputs_are_scaled_to_what_was_asked(layer: Any) -> None:
     shape = (50, 6) if isinstance(layer, torch.nn.Linear) else (2, 3, 9, 9)
     inputs = Inputs((torch.randn(shape) + 3,), ("noise",))
     with torch.no_grad():
-        random_weights.standardize_outputs(layer, inputs, {layer: 2.5})
+        initialization.standardize_outputs(layer, inputs, {layer: 2.5})
         output = layer(*inputs.args)
     assert output.std() == pytest.approx(2.5, rel=0.05)
     assert float(output.mean()) == pytest.approx(0, abs=0.05)
@@ -159,14 +159,14 @@ def test_the_background_bias_gives_the_wanted_number_of_candidates(wanted: int) 
     torch.manual_seed(0)
     logits = 2 * torch.randn(500, 11)
     moved = logits.clone()
-    moved[:, 0] += random_weights.solve_background_bias(logits, 0.05, wanted)
-    assert random_weights.count_candidates(moved, 0.05) == pytest.approx(wanted, abs=0.05 * wanted)
+    moved[:, 0] += initialization.solve_background_bias(logits, 0.05, wanted)
+    assert initialization.count_candidates(moved, 0.05) == pytest.approx(wanted, abs=0.05 * wanted)
 
 
 def test_candidates_are_pairs_over_the_threshold_without_background() -> None:
     """Class 0 is the background and is not counted."""
     logits = torch.log(torch.tensor([[0.90, 0.06, 0.04], [0.02, 0.49, 0.49]]))
-    assert random_weights.count_candidates(logits, 0.05) == 3
+    assert initialization.count_candidates(logits, 0.05) == 3
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:

@@ -17,8 +17,7 @@ from modelzoo.records.agreement import INPUT_CHANGE
 from modelzoo.records.profile import Flops
 from modelzoo.records.workload import Weights
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload.batches import make_inputs
-from modelzoo.workload.declaration import Inputs, Workload
+from modelzoo.workload.declaration import Inputs, Workload, make_inputs
 from modelzoo.workload.weights import load_model
 
 if TYPE_CHECKING:

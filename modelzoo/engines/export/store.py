@@ -33,8 +33,7 @@ from modelzoo.machine.directories import cache_directory
 from modelzoo.records.codec import decode, encode_json
 from modelzoo.records.export import Conversion, Export
 from modelzoo.records.profile import Flops
-from modelzoo.workload.batches import inputs_digest
-from modelzoo.workload.declaration import Inputs
+from modelzoo.workload.declaration import Inputs, inputs_digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,8 +22,7 @@ from modelzoo.records.codec import encode_json
 from modelzoo.records.export import Conversion, Export
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
-from modelzoo.workload.batches import inputs_digest
-from modelzoo.workload.declaration import Inputs, Workload
+from modelzoo.workload.declaration import Inputs, Workload, inputs_digest
 
 CONVERSION = Conversion("toy.export", "1.0", 17, {"fold": True})
 
@@ -117,7 +116,7 @@ import msgspec, sys
 sys.modules["torch"] = None
 from modelzoo.engines.export.store import read_batch, read_expected, read_inputs
 from modelzoo.records.export import Export
-from modelzoo.workload.batches import inputs_digest
+from modelzoo.workload.declaration import inputs_digest
 export = msgspec.json.decode({encode_json(found)!r}, type=Export)
 inputs = read_inputs(export)
 expected = read_expected(export)

@@ -1,14 +1,20 @@
-"""Checks of what a sample of a population shows: passed and failed if that is certain, else undecided."""
+"""The default thresholds, and checks of a value against one.
+
+``--tolerance name=value`` replaces a default. What a sample of a population shows has passed or failed if that is
+certain, and is undecided otherwise.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist, median
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
+from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.validity import Check, Relation
+from modelzoo.records.validity import Check, ClassChange, PublishedQuality, Relation, WorstLayer
 from modelzoo.stats import student_t
 from modelzoo.validity.bounds import (
     POWER,
@@ -17,15 +23,20 @@ from modelzoo.validity.bounds import (
     clusters_needed,
     draw,
     median_bounds,
+    standard_error,
     sums_by_cluster,
     typical_size,
 )
-from modelzoo.validity.paired import standard_error
-from modelzoo.validity.thresholds import check_value, would_pass_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+
+SIGNIFICANT_BITS = {"bf16": 8, "fp16": 11, "tf32": 11}
+"""Of the numbers of the precisions that are narrower than fp32. Rounding to n bits changes a number by 2⁻ⁿ at most."""
+FP32_DRIFT = 1e-5
+"""Relative error that a different order of summation explains in fp32: 8 times ``torch.testing``'s rtol for one
+operation (1.3e-6). Between kernels and memory formats, whole networks differ by 2e-6."""
 MINIMUM_CLUSTERS = 20
 """Pictures or passages that a verdict on the user's data requires. What holds for fewer may be due to how they were
 chosen."""
@@ -37,6 +48,82 @@ FAILS = 0.995
 """Confidence with which a value is beyond its limit if a check fails. One failed check is enough for NOT VALID, so that
 the six checks of a detector and the test of its classes (1 %) together are wrong in 4 cases of 100 at most
 (Bonferroni)."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A default threshold; ``modelzoo.views.judgement`` says what it applies to, and its source."""
+
+    relation: Relation
+    value: float
+
+
+LIMITS: dict[str, Limit] = {
+    "accuracy": Limit(Relation.AT_LEAST, 0.99),
+    "mask_ap": Limit(Relation.AT_LEAST, 0.99),
+    "top1_agreement": Limit(Relation.AT_LEAST, 0.99),
+    "kl": Limit(Relation.AT_MOST, 0.01),
+    "detection_agreement": Limit(Relation.AT_LEAST, 0.95),
+    "box_iou": Limit(Relation.AT_LEAST, 0.95),
+    "box_bias": Limit(Relation.AT_MOST, 0.01),
+    "score_drift": Limit(Relation.AT_MOST, 0.02),
+    "answer_agreement": Limit(Relation.AT_LEAST, 0.95),
+    "class_loss": Limit(Relation.AT_MOST, 0.1),
+    "layer_scale": Limit(Relation.AT_MOST, 0.01),
+    "layer_drift": Limit(Relation.AT_MOST, 3.0),
+    "tensor_error": Limit(Relation.AT_MOST, 3.0),
+    "published": Limit(Relation.AT_MOST, 1.0),
+}
+
+
+def check_tolerances(tolerance: Mapping[str, float]) -> None:
+    """Check the names and values given by ``--tolerance``.
+
+    Raises:
+        UsageError: a name that is no threshold, or a value that is not finite.
+    """
+    for name, value in tolerance.items():
+        if name not in LIMITS:
+            raise UsageError(f"--tolerance {name}: there is no such threshold (there are: {', '.join(LIMITS)})")
+        if not math.isfinite(value):
+            raise UsageError(f"--tolerance {name} must be a number, not {value}")
+
+
+def check_value(
+    name: str,
+    seen: Optional[float],
+    tolerance: Mapping[str, float],
+    about: Optional[Union[WorstLayer, PublishedQuality, ClassChange]] = None,
+) -> Check:
+    """Compare ``seen`` with the threshold ``name``.
+
+    Args:
+        seen: the observed value; ``None`` or NaN never passes.
+        tolerance: the user's thresholds by name.
+        about: what the check is about, if not all items.
+    """
+    limit = LIMITS[name]
+    is_known = seen is not None and math.isfinite(seen)
+    required = float(tolerance.get(name, limit.value))
+    return Check(
+        name=name,
+        seen=seen if is_known else None,
+        relation=limit.relation,
+        required=required,
+        passed=seen is not None and is_known and limit.relation.holds(seen, required),
+        would_pass_at=would_pass_at(seen, limit.relation) if seen is not None and is_known else None,
+        is_own=name in tolerance,
+        about=about,
+    )
+
+
+def would_pass_at(seen: float, relation: Relation) -> float:
+    """``seen`` rounded to 4 decimals (3 digits if it is small), towards the side on which it passes."""
+    if seen == 0:
+        return 0.0
+    digits = max(4, 2 - math.floor(math.log10(abs(seen))))
+    factor = 10.0**digits
+    return (math.floor if relation is Relation.AT_LEAST else math.ceil)(seen * factor) / factor
 
 
 def check_ratio(name: str, drawn: Drawn, items: int, tolerance: Mapping[str, float]) -> Check:

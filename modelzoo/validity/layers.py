@@ -1,0 +1,308 @@
+"""Errors by layer, compared with what rounding explains.
+
+Three passes over the same few inputs: the reference, the model under test, and the *rounding baseline*. For precisions
+narrower than fp32, the baseline is the reference computed in fp32 with its numbers rounded to that precision
+(``modelzoo.validity.rounded``), which measures how large the error of correct kernels must be. For fp32 it is the
+reference for inputs that are changed by a few steps of fp32, which measures how much the network magnifies rounding.
+The error of a fault is larger, or has a direction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional
+
+from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
+from modelzoo.records.agreement import MAGNIFIED
+from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
+from modelzoo.records.partial import LayerError
+from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS
+from modelzoo.validity.prefetch import padded
+from modelzoo.validity.protocol import JudgingTask, Predictor, TaskContext
+from modelzoo.validity.rounded import rounded_to
+
+MAXIMUM_SAMPLE = 65_536
+"""Elements kept of each output: its error is then accurate to three digits, and any model fits into memory."""
+OUTPUT = "(output)"
+"""The name of the model's output among the layers."""
+MINIMUM_FOR_SCALE = 2048
+"""Elements that estimating a layer's scale requires; a 1×1 map of a few pictures has too few."""
+BLOCKS = 16
+EVERY_LAYER_ROUNDS = MAGNIFIED / LIMITS["tensor_error"].value
+"""What the change of the inputs causes is taken this many times as what rounding explains in fp32, so that the largest
+error that passes is ``MAGNIFIED`` times as large, as when outputs are compared after the timing."""
+CLOSEST = 5
+"""Layers that are shown if none is suspect."""
+
+
+@dataclass
+class LayerOutputs:
+    """Samples of the outputs as fp32 tensors on the CPU, by layer, in the order of execution.
+
+    ``finite`` is of the whole output; ``kinds`` are the classes of the modules. A layer that is called more than
+    once has an entry per call: ``name``, ``name#2`` ….
+    """
+
+    samples: dict[str, Any] = field(default_factory=dict)
+    finite: dict[str, bool] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    _calls: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, module: Any, output: Any) -> None:
+        """Keep a sample of ``output`` if it is a floating-point tensor."""
+        import torch
+
+        if not isinstance(output, torch.Tensor) or not output.is_floating_point():
+            return
+        self._calls[name] = self._calls.get(name, 0) + 1
+        key = name if self._calls[name] == 1 else f"{name}#{self._calls[name]}"
+        flat = output.detach().reshape(-1)
+        stride = -(-flat.numel() // MAXIMUM_SAMPLE) | 1  # odd, so that it does not sample one column of an image only
+        # A view would keep the whole output in memory.
+        self.samples[key] = flat[::stride].to("cpu", torch.float32, copy=True)
+        self.finite[key] = bool(torch.isfinite(flat).all())
+        self.kinds[key] = type(module).__name__
+
+
+def is_observable(predictor: Predictor) -> bool:
+    """Whether the layers can be hooked: the model is an eager module, neither traced nor compiled."""
+    import torch
+
+    model = predictor.model
+    return (
+        isinstance(model, torch.nn.Module)
+        and not isinstance(model, torch.jit.ScriptModule)
+        and not hasattr(model, "_orig_mod")
+    )
+
+
+def observe(
+    predictor: Predictor,
+    args: tuple[Any, ...],
+    wanted: Callable[[str], bool],
+    output_tensor: Optional[Callable[[Any], Any]] = None,
+) -> LayerOutputs:
+    """Run one pass; return the outputs of the leaf layers that are ``wanted``, and of the model.
+
+    ``output_tensor`` turns what the model returns into one tensor; without it the model's output is left out.
+    """
+    import torch
+
+    observed = LayerOutputs()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(predictor.active())
+        if is_observable(predictor):
+            stack.enter_context(_hooked(predictor.model, wanted, observed.add))
+        output = predictor.call(*args)
+    if output_tensor is not None:
+        observed.add(OUTPUT, output, output_tensor(output))
+    return observed
+
+
+@contextlib.contextmanager
+def _hooked(model: Any, wanted: Callable[[str], bool], receive: Callable[[str, Any, Any], None]) -> Iterator[None]:
+    """Call ``receive(name, module, output)`` after every leaf module that is ``wanted``."""
+    handles = [
+        module.register_forward_hook(lambda module, _, output, name=name: receive(name, module, output))
+        for name, module in model.named_modules()
+        if name and not list(module.children()) and wanted(name)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def all_finite(output: Any) -> bool:
+    """Whether all tensors in ``output`` (nested lists, tuples, mappings) are free of NaN and Inf."""
+    import torch
+
+    if isinstance(output, torch.Tensor):
+        return not output.is_floating_point() or bool(torch.isfinite(output).all())
+    if isinstance(output, Mapping):
+        return all(all_finite(value) for value in output.values())
+    if isinstance(output, (list, tuple)):
+        return all(all_finite(value) for value in output)
+    return True
+
+
+def layer_errors(
+    reference: Predictor,
+    tested: Predictor,
+    args: tuple[Any, ...],
+    wanted: Callable[[str], bool],
+    output_tensor: Optional[Callable[[Any], Any]] = None,
+) -> tuple[LayerError, ...]:
+    """Compare both models layer by layer on ``args``, the output last.
+
+    If one of them cannot be observed (traced, compiled), the output alone is compared. If that is the reference,
+    nothing says what rounding explains.
+    """
+    expected = observe(reference, args, wanted, output_tensor)
+    observed = observe(tested, args, wanted, output_tensor)
+    baseline, floor, magnified = LayerOutputs(), 2.0 ** -SIGNIFICANT_BITS.get(tested.precision, 0), 1.0
+    if tested.precision not in SIGNIFICANT_BITS:
+        floor, changed = FP32_DRIFT, _slightly_changed(args)
+        if changed is not None:
+            baseline, magnified = observe(reference, changed, wanted, output_tensor), EVERY_LAYER_ROUNDS
+    elif is_observable(reference):
+        with rounded_to(tested.precision, reference.model):
+            baseline = observe(reference, args, wanted, output_tensor)
+    explains = _Explained(baseline, floor, magnified, is_known=tested.precision not in SIGNIFICANT_BITS)
+    return tuple(
+        _layer_error(name, expected, observed, explains)
+        for name, sample in expected.samples.items()
+        if name in observed.samples and observed.samples[name].shape == sample.shape
+    )
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """What rounding explains: ``magnified`` times the error of ``baseline``, at least ``floor``.
+
+    ``is_known`` says whether ``floor`` alone is explained for a layer that ``baseline`` lacks.
+    """
+
+    baseline: LayerOutputs
+    floor: float
+    magnified: float
+    is_known: bool
+
+
+def _slightly_changed(args: tuple[Any, ...]) -> Optional[tuple[Any, ...]]:
+    structure, values = flatten(args)
+    changed = slightly_changed(values)
+    return None if changed is None else tuple(rebuild(structure, changed))
+
+
+def _layer_error(name: str, expected: LayerOutputs, observed: LayerOutputs, explains: _Explained) -> LayerError:
+    reference, tested = expected.samples[name], observed.samples[name]
+    rounded = explains.baseline.samples.get(name)
+    if rounded is not None and rounded.shape != reference.shape:
+        rounded = None
+    explained = explains.floor if explains.is_known else None
+    if rounded is not None:
+        error = relative_error(rounded, reference)
+        explained = max(explains.floor, explains.magnified * error) if math.isfinite(error) else None
+    scale, scale_error, baseline_scale = 0.0, 0.0, 0.0
+    if explained is not None and reference.numel() >= MINIMUM_FOR_SCALE:
+        scale, scale_error = scale_change(tested, reference)
+        if rounded is not None:
+            baseline_scale, baseline_error = scale_change(rounded, reference)
+            scale_error = math.hypot(scale_error, baseline_error)
+    return LayerError(
+        name=name,
+        kind=expected.kinds[name],
+        error=_finite_or_none(relative_error(tested, reference)),
+        scale=_finite_or_none(scale),
+        scale_error=_finite_or_none(scale_error),
+        baseline=explained,
+        baseline_scale=baseline_scale,
+        finite=observed.finite[name],
+    )
+
+
+def _finite_or_none(value: float) -> Optional[float]:
+    return value if math.isfinite(value) else None
+
+
+def relative_error(tested: Any, reference: Any) -> float:
+    """‖tested − reference‖ ÷ ‖reference‖ over all elements; NaN if either is not finite."""
+    difference = (tested - reference).double().norm().item()
+    size = reference.double().norm().item()
+    if not math.isfinite(difference) or not math.isfinite(size):
+        return math.nan
+    return float(difference / size) if size else float(difference > 0)
+
+
+def scale_change(tested: Any, reference: Any) -> tuple[float, float]:
+    """Return the factor between two flat tensors, minus 1, and its standard error.
+
+    Least squares through the origin, ⟨tested, reference⟩ ÷ ⟨reference, reference⟩. The errors of neighbouring
+    elements are correlated, hence the cluster-robust standard error (Liang and Zeger 1986) over ``BLOCKS`` blocks.
+    """
+    import torch
+
+    tested, reference = tested.double(), reference.double()
+    size = (reference**2).sum().item()
+    if not size or not math.isfinite(size):
+        return 0.0, 0.0
+    factor = (tested * reference).sum().item() / size
+    residuals = (tested - factor * reference) * reference
+    blocks = torch.stack([block.sum() for block in residuals.chunk(BLOCKS)])
+    return factor - 1, (blocks**2).sum().sqrt().item() / size
+
+
+def compare_layers(task: JudgingTask, reference: Predictor, tested: Predictor) -> tuple[LayerError, ...]:
+    """Compare the layers on the first few items of the data set.
+
+    A model that cannot be observed (compiled, traced) is given a whole batch instead, because another shape would
+    cost a compilation.
+    """
+    size = task.probe_items if is_observable(tested) else task.context.request.batch
+    rows: list[Any] = []
+    for item in task.items[:size]:
+        rows += task.prepare(item).rows
+    rows = padded(rows[:size], size)
+    layers = layer_errors(
+        reference, tested, task.arguments(rows), task.comparable_layer, lambda output: task.output_tensor(output, rows)
+    )
+    if task.compares_output:
+        return layers
+    return tuple(layer for layer in layers if layer.name != OUTPUT) or layers
+
+
+def first_suspect(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> Optional[int]:
+    """Index of the first layer, in the order of execution, whose error is beyond what rounding explains.
+
+    A layer without a baseline is suspect only if its error has no value.
+    """
+    largest_ratio = tolerance.get("layer_drift", LIMITS["layer_drift"].value)
+    largest_scale = tolerance.get("layer_scale", LIMITS["layer_scale"].value)
+    for index, layer in enumerate(layers):
+        drifts = layer.error is None or (layer.ratio is not None and layer.ratio > largest_ratio)
+        within = not drifts and layer.excess_scale <= largest_scale
+        if not (layer.finite and within):
+            return index
+    return None
+
+
+def explained(layers: Sequence[LayerError], tolerance: Mapping[str, float]) -> ExplainedLayers:
+    """The layers around the first suspect, or those with the largest errors if none is suspect."""
+    suspect = first_suspect(layers, tolerance)
+    if suspect is None:
+        return ExplainedLayers(tuple(sorted(layers, key=lambda layer: -(layer.ratio or 0.0))[:CLOSEST]))
+    start = max(0, suspect - 2)
+    return ExplainedLayers(tuple(layers[start : suspect + 4]), suspect - start)
+
+
+def exhibits(layers: Sequence[LayerError], context: TaskContext) -> Iterator[Exhibit]:
+    """A CSV file with every layer and a plot, if ``--explain`` was given and layers were observed."""
+    request = context.request
+    if not layers or not request.explain:
+        return
+    columns = ("layer", "kind", "error", "explained", "scale", "finite")
+    rows = tuple(
+        (
+            layer.name,
+            layer.kind,
+            _number(layer.error, ".6g"),
+            "" if layer.baseline is None else f"{layer.baseline:.6g}",
+            _number(layer.scale, ".6g"),
+            str(layer.finite),
+        )
+        for layer in layers
+    )
+    yield Exhibit("layers.csv", csv=CsvRows(columns, rows))
+    limit = request.tolerance.get("layer_drift", LIMITS["layer_drift"].value)
+    plot = LayerErrorPlot(tuple(layers), context.tested_name, limit, first_suspect(layers, request.tolerance))
+    yield Exhibit("layers.png", layer_errors=plot)
+
+
+def _number(value: Optional[float], form: str) -> str:
+    return "nan" if value is None else format(value, form)
