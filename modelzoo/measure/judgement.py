@@ -43,7 +43,7 @@ def judge(job: ValidateJob, send: Callable[[Message], None]) -> Judged:
             inputs,
             job.request,
             export=prepared.export,
-            progress=lambda done, total, running: send(Progress(f"{done} of {total}: {running}")),
+            progress=lambda judged: send(Progress("judge", judged=judged)),
             exhibit=lambda exhibit: send(Exhibited(exhibit)),
         )
         tested, reference = side_report(found.tested, inputs), side_report(found.reference, inputs)

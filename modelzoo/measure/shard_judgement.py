@@ -121,7 +121,7 @@ class _Judging:
             pair.reference.predictor,
             pair.tested.predictor,
             range(shard.start, shard.stop),
-            progress=lambda done, total, running: self.send(Progress(f"{done} of {total}: {running}")),
+            progress=lambda judged: self.send(Progress("judge", judged=judged)),
             exhibit=lambda exhibit: self.send(Exhibited(exhibit)),
         )
         seconds = time.monotonic() - began

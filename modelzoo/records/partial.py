@@ -265,3 +265,17 @@ class PartialResult(msgspec.Struct, frozen=True):
     answered: tuple[AnsweredQuestion, ...] = ()
     layers: tuple[LayerError, ...] = ()
     notes: tuple[PictureNote, ...] = ()
+
+
+class JudgedSoFar(msgspec.Struct, frozen=True):
+    """How far a judgement is.
+
+    Attributes:
+        items: number of items that are done. total: of all items.
+        metric: name of the metric so far. values: in fp32 and under test, from 0 to 1; one value if it is an agreement.
+    """
+
+    items: int
+    total: int
+    metric: str
+    values: tuple[float, ...]

@@ -14,6 +14,7 @@ from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.instance import BatchDone, Ready, Served, Window
+from modelzoo.records.partial import JudgedSoFar
 from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport, ValidityReport
 from modelzoo.records.shards import Shard, ShardPlan, ShardResult
@@ -182,10 +183,11 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
 
 class Progress(msgspec.Struct, frozen=True, tag="progress"):
-    """What the worker is doing: the phase, and the number of calls in it so far."""
+    """What the worker is doing: the phase, the number of calls in it so far, and how far it is with a judgement."""
 
     phase: str
     count: int = 0
+    judged: Optional[JudgedSoFar] = None
 
 
 class Paused(msgspec.Struct, frozen=True, tag="paused"):

@@ -153,8 +153,8 @@ class AnswersTask:
             return ScoredAnswer("", 0.0, 0.0, 0.0, False)
         return ScoredAnswer(span.text, span.probability, *squad.scores(span.text, question.answers), True)
 
-    def running_metric(self, sums: Sequence[float], count: int) -> str:
-        return "F1 " + " | ".join(f"{100 * each / count:.1f}" for each in sums)
+    def running_metric(self, sums: Sequence[float], count: int) -> tuple[str, tuple[float, ...]]:
+        return "f1", tuple(each / count for each in sums)
 
     def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
         answered = tuple(each for each in results if isinstance(each, AnsweredQuestion))

@@ -208,11 +208,11 @@ class ClassificationTask:
         ]
         return ItemComparison(result, (float(result.agrees), *map(float, correct)))
 
-    def running_metric(self, sums: Sequence[float], count: int) -> str:
+    def running_metric(self, sums: Sequence[float], count: int) -> tuple[str, tuple[float, ...]]:
         agreed, *correct = sums
         if self._is_labelled:
-            return " | ".join(f"{100 * each / count:.1f}" for each in correct) + " % top-1"
-        return f"{100 * agreed / count:.1f} % agreement"
+            return "top1", tuple(each / count for each in correct)
+        return "top1_agreement", (agreed / count,)
 
     def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
         classified = tuple(each for each in results if isinstance(each, ClassifiedPicture))

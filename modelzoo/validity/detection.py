@@ -261,9 +261,9 @@ class DetectionTask:
         )
         return Exhibit(item.name, detections=drawing)
 
-    def running_metric(self, sums: Sequence[float], count: int) -> str:
+    def running_metric(self, sums: Sequence[float], count: int) -> tuple[str, tuple[float, ...]]:
         common, total = sums
-        return f"{100 * common / max(total, 1):.1f} % of the objects in common"
+        return "detection_agreement", (common / max(total, 1),)
 
     def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
         detected = tuple(each for each in results if isinstance(each, DetectedPicture))

@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.partial import PartialResult, PictureNote
+from modelzoo.records.partial import JudgedSoFar, PartialResult, PictureNote
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import verdict
 from modelzoo.validity.checks import SIGNIFICANT_BITS, check_tolerances
@@ -124,7 +124,7 @@ def compare(
                 sums = [a + b for a, b in zip(sums or [0.0] * len(comparison.running), comparison.running)]
                 for each in comparison.exhibits:
                     exhibit(each)
-            progress(len(results), len(chosen), task.running_metric(sums, len(results)))
+            progress(JudgedSoFar(len(results), len(chosen), *task.running_metric(sums, len(results))))
     return replace(task.partial_result(results, sorted(notes)), layers=compared)
 
 

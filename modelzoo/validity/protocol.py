@@ -13,13 +13,14 @@ from modelzoo.records.partial import (
     AnsweredQuestion,
     ClassifiedPicture,
     DetectedPicture,
+    JudgedSoFar,
     PartialResult,
     PictureNote,
 )
 from modelzoo.records.validity import Check, ClassChange, MetricChange, Reason, Table, ValidityRequest
 
-Progress = Callable[[int, int, str], None]
-"""Called with (items done, number of items, the metric so far as text)."""
+Progress = Callable[[JudgedSoFar], None]
+"""Called after every batch."""
 ExhibitSink = Callable[[Exhibit], None]
 """Called with each exhibit as soon as it is complete."""
 ItemResult = Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion]
@@ -186,8 +187,8 @@ class JudgingTask(Protocol):
     ) -> ItemComparison:
         """Compare the predictions for the rows of the item at ``index``."""
 
-    def running_metric(self, sums: Sequence[float], count: int) -> str:
-        """The metric so far as text, from the sums of ``ItemComparison.running`` over ``count`` items."""
+    def running_metric(self, sums: Sequence[float], count: int) -> tuple[str, tuple[float, ...]]:
+        """The name and the values of the metric so far, from the sums of ``ItemComparison.running`` over ``count``."""
 
     def partial_result(self, results: Sequence[ItemResult], notes: Sequence[PictureNote]) -> PartialResult:
         """The results as one record."""
@@ -210,7 +211,7 @@ class TaskDeclaration(Protocol):
         """
 
 
-def no_progress(done: int, total: int, running: str) -> None:
+def no_progress(judged: JudgedSoFar) -> None:
     """Show nothing."""
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Optional
 
 from modelzoo.document import Column, Table, Text, Tone
 from modelzoo.formatting import MISSING, significant
-from modelzoo.records.partial import LONGEST_WITH_MASKS, PictureNote
+from modelzoo.records.partial import LONGEST_WITH_MASKS, JudgedSoFar, PictureNote
 from modelzoo.records.run import ValidityEntry, ValidityReport
 from modelzoo.records.validity import (
     Check,
@@ -128,6 +128,18 @@ def _reference_text(report: ValidityReport) -> str:
     if setting is None or setting.device == "cpu":
         return ""
     return f"reference: {setting.label} on {setting.device}" + (", TF32 off" if "cuda" in setting.device else "")
+
+
+def judged_so_far(found: JudgedSoFar) -> str:
+    """How far a judgement is: ``12 of 42: F1 93.1 | 92.8``."""
+    values = " | ".join(f"{100 * each:.1f}" for each in found.values)
+    metric = {
+        "top1": f"{values} % top-1",
+        "top1_agreement": f"{values} % agreement",
+        "detection_agreement": f"{values} % of the objects in common",
+        "f1": f"F1 {values}",
+    }.get(found.metric, f"{found.metric} {values}")
+    return f"{found.items} of {found.total}: {metric}"
 
 
 def scope_text(judged: Validity) -> str:

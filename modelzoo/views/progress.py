@@ -18,6 +18,7 @@ from modelzoo import stats
 from modelzoo.formatting import duration, percent
 from modelzoo.records.protocol import Progress
 from modelzoo.records.run import Result, Run
+from modelzoo.views.judgement import judged_so_far
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -168,7 +169,7 @@ class LiveProgress:
                 label=event.label,
                 process=process,
                 processes=self._processes,
-                phase=message.phase,
+                phase=message.phase if message.judged is None else judged_so_far(message.judged),
                 calls=message.count,
                 levels=tuple(map(self._level, range(len(self._names)))) if self._medians else (),
                 elapsed=elapsed,

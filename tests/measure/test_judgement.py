@@ -47,9 +47,10 @@ def test_a_judgement_records_both_models_and_what_identifies_the_work(tmp_path: 
     assert (report.provenance.engine, set(report.provenance.versions)) == ("fake", {"python", "numpy"})
     assert report.provenance.digest
     assert report.provenance.machine is not None
-    phases = [message.phase for message in sent if isinstance(message, Progress)]
-    assert phases[0] == "load"
-    assert phases[-1].startswith("3 of 3: ")
+    first, *_, last = [message for message in sent if isinstance(message, Progress)]
+    assert first == Progress("load")
+    assert last.judged is not None
+    assert (last.judged.items, last.judged.total, last.judged.metric) == (3, 3, "top1_agreement")
     assert [message.exhibit.name for message in sent if isinstance(message, Exhibited)] == ["top5.csv"]
 
 

@@ -13,7 +13,7 @@ from validity import toys
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownClasses
-from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses
+from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
 from modelzoo.records.validity import Reason, ReasonKind
 from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest, bind, conclude, judge
 
@@ -192,7 +192,7 @@ def test_bad_pictures_in_a_set_are_input_errors(run: Callable[..., Validity], tm
 
 
 def test_progress_shows_the_running_metric(classifier: Any, predictor: Callable[..., Predictor]) -> None:
-    """Called after every batch with done, total and the metric as text; each model runs in its own context."""
+    """Called after every batch with the metric so far; each model runs in its own context."""
     import contextlib
 
     entered: list[str] = []
@@ -206,11 +206,11 @@ def test_progress_shows_the_running_metric(classifier: Any, predictor: Callable[
         replace(predictor(classifier.model, precision), active=lambda p=precision: active(p))
         for precision in ("fp32", "bf16")
     ]
-    seen: list[tuple[int, int, str]] = []
+    seen: list[JudgedSoFar] = []
     request = ValidityRequest(limit=5, batch=2)
-    judge("lite0", classifier.task, *predictors, request, progress=lambda *args: seen.append(args))
-    assert [call[:2] for call in seen] == [(2, 5), (4, 5), (5, 5)]
-    assert "agreement" in seen[-1][2]
+    judge("lite0", classifier.task, *predictors, request, progress=seen.append)
+    assert [(each.items, each.total) for each in seen] == [(2, 5), (4, 5), (5, 5)]
+    assert seen[-1].metric == "top1_agreement"
     assert entered.count("bf16") == 1 + 3
     assert entered.count("fp32") == 2 + 3
 

@@ -24,6 +24,7 @@ from modelzoo.records.exhibits import (
 from modelzoo.records.partial import (
     AnsweredQuestion,
     ClassifiedPicture,
+    JudgedSoFar,
     LayerError,
     PictureNote,
     ScoredAnswer,
@@ -51,6 +52,7 @@ from modelzoo.views.judgement import (
     METRICS,
     change_in_points,
     check_table,
+    judged_so_far,
     reason_text,
     resolution_text,
     scope_text,
@@ -157,6 +159,21 @@ def test_the_scope_says_what_was_judged_on(found: Validity, text: str) -> None:
 def test_the_reason_says_why_a_verdict_is_not_valid(found: Validity, text: str) -> None:
     """Which checks failed or are open, and what would decide."""
     assert reason_text(found) == text
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "text"),
+    [
+        ("top1", (0.761, 0.76), "76.1 | 76.0 % top-1"),
+        ("top1_agreement", (0.97,), "97.0 % agreement"),
+        ("detection_agreement", (0.975,), "97.5 % of the objects in common"),
+        ("f1", (0.931, 0.928), "F1 93.1 | 92.8"),
+        ("own", (0.5,), "own 50.0"),
+    ],
+)
+def test_progress_says_how_far_a_judgement_is(metric: str, values: tuple[float, ...], text: str) -> None:
+    """With the metric so far."""
+    assert judged_so_far(JudgedSoFar(12, 42, metric, values)) == f"12 of 42: {text}"
 
 
 def test_every_check_has_a_title_and_a_source() -> None:
