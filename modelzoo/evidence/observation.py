@@ -96,9 +96,6 @@ def parse_observation(observation: Observation) -> Audit:
     log = parse_onednn(observation.onednn_output)
     # oneDNN prints its version once per process, before its first primitive; torch reports it too.
     log = replace(log, version=log.version or observation.onednn_version)
-    problems = observation.problems
-    if log.unparsed:
-        problems += (f"{log.unparsed} lines of oneDNN's output could not be read",)
     return Audit(
         iterations=observation.iterations,
         seconds=observation.seconds,
@@ -108,7 +105,7 @@ def parse_observation(observation: Observation) -> Audit:
         blas=observation.blas,
         sbgemm=observation.sbgemm,
         blas_calls=parse_mkl(observation.mkl_output),
-        problems=problems,
+        problems=observation.problems,
     )
 
 

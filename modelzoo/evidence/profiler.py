@@ -74,7 +74,7 @@ def _flush() -> None:
 
 
 @dataclass(frozen=True)
-class Span:
+class CpuEvent:
     """A profiler event before nesting; ``start`` and ``stop`` are in nanoseconds of the same clock."""
 
     name: str
@@ -122,42 +122,43 @@ def run_profiled(
             profiler.__exit__(*sys.exc_info())
         if trace is not None:
             profiler.export_chrome_trace(str(trace))
-        return nest_spans(_spans(profiler, problems))
+        return nested_events(_cpu_events(profiler, problems))
 
 
-def nest_spans(spans: Sequence[Span]) -> tuple[Event, ...]:
+def nested_events(events: Sequence[CpuEvent]) -> tuple[Event, ...]:
     """Build the tree of calls inside each ``PASS_EVENT``, and compute self times.
 
     Other threads are dropped: they work for an operator of the main thread, whose time includes theirs.
     """
-    threads = {span.thread for span in spans if span.name == PASS_EVENT}
-    ordered = sorted((span for span in spans if span.thread in threads), key=lambda span: (span.start, -span.stop))
-    kept: list[tuple[Span, int]] = []
+    threads = {event.thread for event in events if event.name == PASS_EVENT}
+    on_threads = (event for event in events if event.thread in threads)
+    ordered = sorted(on_threads, key=lambda event: (event.start, -event.stop))
+    kept: list[tuple[CpuEvent, int]] = []
     self_times: list[int] = []
     open_calls: list[int] = []
-    for span in ordered:
-        while open_calls and span.start >= kept[open_calls[-1]][0].stop:
+    for event in ordered:
+        while open_calls and event.start >= kept[open_calls[-1]][0].stop:
             open_calls.pop()
-        if not open_calls and span.name != PASS_EVENT:
+        if not open_calls and event.name != PASS_EVENT:
             continue
         parent = open_calls[-1] if open_calls else -1
-        length = span.stop - span.start
+        length = event.stop - event.start
         if parent >= 0:
             # The clock is read at slightly different moments, so a child may end just after its parent.
-            length = min(span.stop, kept[parent][0].stop) - span.start
+            length = min(event.stop, kept[parent][0].stop) - event.start
             self_times[parent] -= length
         open_calls.append(len(kept))
-        kept.append((span, parent))
+        kept.append((event, parent))
         self_times.append(length)
     return tuple(
-        Event(span.name, max(nanoseconds, 0) / 1e9, parent, span.shapes, span.dtypes, span.flop)
-        for (span, parent), nanoseconds in zip(kept, self_times)
+        Event(event.name, max(nanoseconds, 0) / 1e9, parent, event.shapes, event.dtypes, event.flop)
+        for (event, parent), nanoseconds in zip(kept, self_times)
     )
 
 
-def _spans(profiler: Any, problems: list[str]) -> list[Span]:
+def _cpu_events(profiler: Any, problems: list[str]) -> list[CpuEvent]:
     results = getattr(profiler, "kineto_results", None)
-    spans = []
+    events = []
     for event in results.events() if results is not None else ():
         if event.is_async() or "CPU" not in str(event.device_type()):
             continue
@@ -165,8 +166,8 @@ def _spans(profiler: Any, problems: list[str]) -> list[Span]:
             start, length = event.start_ns(), event.duration_ns()
         else:  # torch before 2.4 counts in microseconds
             start, length = event.start_us() * 1000, event.duration_us() * 1000
-        spans.append(
-            Span(
+        events.append(
+            CpuEvent(
                 event.name(),
                 start,
                 start + length,
@@ -175,9 +176,9 @@ def _spans(profiler: Any, problems: list[str]) -> list[Span]:
                 tuple(event.dtypes()) if hasattr(event, "dtypes") else (),
             )
         )
-    if spans and not any(span.dtypes for span in spans):
+    if events and not any(event.dtypes for event in events):
         problems.append("this torch's profiler does not record data types")
-    return spans
+    return events
 
 
 def _shapes(shapes: Sequence[Any]) -> tuple[Shape, ...]:

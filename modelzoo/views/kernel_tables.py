@@ -33,6 +33,12 @@ def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
     return [table for table in found if table.rows or table.note]
 
 
+def problems(evidence: Evidence) -> list[str]:
+    """What the audit could not do, and how much of the kernel log could not be read."""
+    unread = evidence.coverage.unread
+    return [*evidence.problems, *([f"{unread} lines of oneDNN's output could not be read"] if unread else [])]
+
+
 def _time_table(title: str, rows: Sequence[TimeShare], passes: int, limit: int | None = None, note: str = "") -> Table:
     shown = list(rows if limit is None else rows[:limit])
     rest = rows[len(shown) :]
@@ -67,7 +73,9 @@ def _class_table(evidence: Evidence, passes: int) -> Table:
 def profile_tables(profile: Profile, limit: int = 25) -> list[Table]:
     """Return tables of the time by operator and, if known, by layer, with at most ``limit`` lines each."""
     passes = max(profile.iterations, 1)
-    by_operator = _operator_table(profile.operators[:limit], passes, "; ".join(profile.problems))
+    missing = profile.flops.missing if profile.flops is not None else ()
+    notes = [*profile.problems, *([f"operations not counted for {', '.join(missing)}"] if missing else [])]
+    by_operator = _operator_table(profile.operators[:limit], passes, "; ".join(notes))
     return [by_operator, _layer_table(profile.layers[:limit], passes)] if profile.layers else [by_operator]
 
 

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import doctest
+
 import pytest
 from evidence_samples import sentence
 
-from modelzoo.evidence.device_attribution import DeviceKernel, device_digest, device_evidence
+from modelzoo.evidence import device_attribution
+from modelzoo.evidence.device_attribution import (
+    DeviceKernel,
+    device_digest,
+    device_evidence,
+    is_movement,
+    is_other,
+    kernel_class,
+    operand_precision,
+    short_name,
+)
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource
 
@@ -102,3 +114,115 @@ def test_the_digest_counts_the_products() -> None:
     assert device_digest(kernels[::-1]) == found
     assert device_digest(kernels[1:]) != found
     assert device_digest([DeviceKernel(RELU, 1.0)]) is None
+
+
+PRODUCTS = [
+    # https://github.com/pytorch/kineto/issues/1041
+    (
+        "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_warpgroupsize1x1x1_g1_"
+        "execute_segment_k_off_kernel__5x_cudnn",
+        "conv",
+        "bf16",
+    ),
+    # https://github.com/NVIDIA/TransformerEngine/issues/1391
+    (
+        "sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n_tilesize128x128x128_warpgroupsize1x1x1_execute_segment_k_off_kernel"
+        "__5x_cublas",
+        "matmul",
+        "fp8",
+    ),
+    # https://github.com/pytorch/pytorch/pull/167503
+    ("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x64x8_stage3_warpsize2x2x1_ffma", "matmul", "fp32"),
+    (
+        "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>"
+        "(cutlass_80_simt_sgemm_128x256_8x4_nt_align1::Params)",
+        "matmul",
+        "fp32",
+    ),
+    # cuDNN's TF32 convolutions on Ampere, in public profiles of torch
+    (
+        "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_stage4_warpsize2x2x1_g1_"
+        "tensor16x8x8_alignc4_execute_kernel__5x_cudnn",
+        "conv",
+        "tf32",
+    ),
+    (
+        "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688fprop_optimized_tf32_64x64_16x10_nhwc_align4>"
+        "(cutlass_tensorop_s1688fprop_optimized_tf32_64x64_16x10_nhwc_align4::Params)",
+        "conv",
+        "tf32",
+    ),
+    # https://github.com/NVIDIA/cutlass/issues/520 and 466: fp32 operands without a type are rounded to TF32
+    ("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_16x6_tn_align4>(Params)", "matmul", "tf32"),
+    # https://github.com/NVIDIA/cutlass/issues/999
+    ("cutlass_tensorop_s1688tf32gemm_256x128_16x3_nn_align4", "matmul", "tf32"),
+    # https://github.com/pytorch/pytorch/issues/181718
+    ("cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>", "matmul", "bf16"),
+    ("cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_32x6_nn_align8>", "matmul", "bf16"),
+    ("ampere_bf16_s1688gemm_bf16_128x128_ldg8_f2f_stages_32x1_nn", "matmul", "bf16"),
+    # https://github.com/NVIDIA/cutlass/issues/1025
+    ("cutlass_80_tensorop_f16_s16816gemm_relu_f16_128x128_32x4_tn_align8", "matmul", "fp16"),
+    ("ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_relu_f2f_stages_64x6_tn", "matmul", "fp16"),
+    # https://github.com/pytorch/pytorch/issues/54324
+    ("volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1", "conv", "fp16"),
+    ("ampere_sgemm_32x32_sliced1x4_tn", "matmul", "fp32"),
+    ("maxwell_scudnn_128x128_relu_interior_nn_v1", "conv", "fp32"),
+    ("void implicit_convolve_sgemm<float, float, 512, 6, 8, 3, 3, 5, 1, false, false, true>(int, int)", "conv", "fp32"),
+    ("void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, float, 128>(Params)", "matmul", "bf16"),
+    (
+        "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)128, (int)128, (int)64, (int)4, (bool)0, "
+        "(bool)0, cutlass::bfloat16_t, Flash_kernel_traits<(int)128>>>(Params)",
+        "attention",
+        "bf16",
+    ),
+    # What these multiply with, their names do not say.
+    (
+        "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<float>::Params)",
+        "attention",
+        None,
+    ),
+    ("nvjet_tst_192x16_64x8_2x2_2cta_h_bz_TNT", "matmul", None),
+    ("nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT", "matmul", None),
+    ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_6_64x64x64_4x1x1", "attention", None),
+    ("triton_tem_fused_mm_3", "matmul", None),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "precision"), PRODUCTS)
+def test_products(name: str, kind: str, precision: str | None) -> None:
+    """What a kernel computes, and in which precision if its name proves that."""
+    assert (str(kernel_class(name)), operand_precision(name)) == (kind, precision)
+
+
+@pytest.mark.parametrize(
+    ("name", "moves"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", True),
+        ("Memset (Device)", True),
+        ("void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true>(Params)", True),
+        ("void at::native::(anonymous namespace)::CatArrayBatchedCopy_alignedK_contig<float>(Params)", True),
+        ("void at::native::batch_norm_transform_input_kernel<c10::Half, c10::Half, float, false, int>(Params)", False),
+        ("void cublasLt::splitKreduce_kernel<32, 16, int, float, float, float>(Params)", False),
+        ("triton_poi_fused_relu_3", False),
+        ("void at::native::(anonymous namespace)::max_pool_forward_nchw<float, float>(int)", False),
+        ("void (anonymous namespace)::softmax_warp_forward<float, float, float, 8, false, false>(Params)", False),
+    ],
+)
+def test_kernels_that_multiply_no_matrices(name: str, moves: bool) -> None:
+    """Copies and reorders, and everything else."""
+    assert kernel_class(name) is None
+    assert is_movement(name) is moves
+    assert moves or is_other(name)
+
+
+def test_a_name_that_nobody_knows_is_nothing() -> None:
+    """It is neither a product nor known to be none: nothing is guessed."""
+    assert (kernel_class("my_kernel"), is_movement("my_kernel"), is_other("my_kernel")) == (None, False, False)
+
+
+def test_short_names() -> None:
+    """Tables show the part of a name that tells kernels apart."""
+    assert short_name("void at::native::vectorized_elementwise_kernel<4, float>(int)") == (
+        "at::native::vectorized_elementwise_kernel"
+    )
+    assert doctest.testmod(device_attribution).failed == 0

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import pytest
 
+from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.profiler import Span, nest_spans, run_profiled
+from modelzoo.evidence.profiler import (
+    CpuEvent,
+    NoDeviceProfileError,
+    captured_output,
+    device_kernels,
+    nested_events,
+    run_device_profiled,
+    run_profiled,
+)
 
 
 @pytest.fixture
@@ -51,14 +62,14 @@ def test_without_a_profiler_the_passes_still_run(monkeypatch: pytest.MonkeyPatch
 
 def test_self_times() -> None:
     """Self time excludes children; other threads and spans outside a pass are dropped."""
-    events = nest_spans(
+    events = nested_events(
         [
-            Span("warm-up", 0, 50, 1),
-            Span("aten::mm", 130, 190, 1),
-            Span(PASS_EVENT, 100, 300, 1),
-            Span("aten::linear", 120, 200, 1),
-            Span("aten::mm", 130, 190, 2),
-            Span("aten::late", 290, 305, 1),
+            CpuEvent("warm-up", 0, 50, 1),
+            CpuEvent("aten::mm", 130, 190, 1),
+            CpuEvent(PASS_EVENT, 100, 300, 1),
+            CpuEvent("aten::linear", 120, 200, 1),
+            CpuEvent("aten::mm", 130, 190, 2),
+            CpuEvent("aten::late", 290, 305, 1),
         ]
     )
     assert [(event.name, event.parent) for event in events] == [
@@ -69,3 +80,78 @@ def test_self_times() -> None:
     ]
     # A child that ends after its parent is cut off there.
     assert [round(event.seconds * 1e9) for event in events] == [200 - 80 - 10, 20, 60, 10]
+
+
+def test_capture_reads_c_stdio() -> None:
+    """Output in the buffer of C's stdio is captured as well as Python's."""
+    import ctypes
+
+    problems: list[str] = []
+    with captured_output(problems) as written:
+        ctypes.CDLL(None).printf(b"onednn_verbose,from C\n")
+        print("onednn_verbose,from Python", flush=True)
+        text = written()
+    assert "from C" in text
+    assert problems == []
+
+
+def test_noise_of_the_libraries_is_dropped(capfd: pytest.CaptureFixture[str]) -> None:
+    """Lines of oneDNN, MKL and Kineto are not printed; other lines go to standard error."""
+    with captured_output([]):
+        os.write(1, b"onednn_verbose,exec\nMKL_VERBOSE SGEMM(1)\nSTAGE:2024-01-31 Kineto\nfrom the model\n")
+    assert tuple(capfd.readouterr()) == ("", "from the model\n")
+
+
+def test_output_is_restored_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    """An exception in the block leaves no redirected file descriptor."""
+    with pytest.raises(ValueError, match="broken"), captured_output([]):
+        raise ValueError("broken")
+    os.write(1, b"still here\n")
+    assert capfd.readouterr().out == "still here\n"
+
+
+def event(name: str, device: str, identity: int = 0, linked: int = 0, microseconds: int = 0, **more: Any) -> Any:
+    """One of Kineto's events, which are read by methods."""
+    values = {
+        "name": name,
+        "device_type": f"DeviceType.{device}",
+        "correlation_id": identity,
+        "linked_correlation_id": linked,
+        "duration_ns": microseconds * 1000,
+        "shapes": [],
+        "dtypes": [],
+        **more,
+    }
+    return SimpleNamespace(**{key: (lambda value=value: value) for key, value in values.items()})
+
+
+def test_kernels_have_the_operator_that_launched_them() -> None:
+    """Ranges of the host that are shown on the device are no kernels; a graph's kernels have no operator."""
+    mm = event("aten::mm", "CPU", 7, shapes=[[2, 3], [3, 4], []], dtypes=["float", "float"])
+    events = [
+        event(PASS_EVENT, "CPU", 1),
+        mm,
+        event("cudaLaunchKernel", "CPU", 8),
+        event("ampere_sgemm_32x32_sliced1x4_tn", "CUDA", 8, linked=7, microseconds=5),
+        event(PASS_EVENT, "CUDA", 1, microseconds=90),
+        event("my range", "CUDA", 2, microseconds=90, is_user_annotation=True),
+        event("Memcpy HtoD (Pageable -> Device)", "CUDA", 9, linked=1, microseconds=2),
+        event("nvjet_tst_128x24_64x11_2x1_v_bz_TNT", "CUDA", 11, microseconds=3),
+    ]
+    assert device_kernels(events) == (
+        DeviceKernel("ampere_sgemm_32x32_sliced1x4_tn", 5e-6, "aten::mm", ((2, 3), (3, 4), ()), ("float", "float")),
+        DeviceKernel("Memcpy HtoD (Pageable -> Device)", 2e-6),
+        DeviceKernel("nvjet_tst_128x24_64x11_2x1_v_bz_TNT", 3e-6),
+    )
+
+
+def test_a_device_without_profiler_is_said() -> None:
+    """torch_npu has a profiler of its own; without kernels nothing is proven, and the reason is recorded."""
+    with pytest.raises(NoDeviceProfileError, match="torch's profiler does not record the kernels of npu devices"):
+        run_device_profiled(lambda: None, 1, "npu", lambda: None)
+
+
+def test_a_profile_without_kernels_is_said() -> None:
+    """On a machine without the device the profiler records only the host."""
+    with pytest.raises(NoDeviceProfileError, match="recorded no kernel on the cuda device"):
+        run_device_profiled(lambda: None, 1, "cuda", lambda: None)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+from example_machine import TWO_CORES
+
+from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
-from modelzoo.records.profile import Flops, LayerRow, OperatorRow, Profile
+from modelzoo.records.profile import Bound, BoundBy, Flops, Gemm, LayerRow, OperatorRow, Profile
 
 PROFILE = Profile(
     iterations=2,
@@ -37,3 +41,36 @@ def test_rates_of_nothing() -> None:
     """An operator without operations or time has no rate."""
     row = OperatorRow("aten::view", (), 1, 0.0, 0.0, 0, 0)
     assert row.gflops_per_second is row.gigabytes_per_second is row.intensity is None
+
+
+def test_the_best_size_is_the_ceiling() -> None:
+    """The ceiling is the best of all sizes, for the given precision and threads."""
+    assert TWO_CORES.gflops("fp32") == 300
+    assert TWO_CORES.gflops("fp32", 1) == 150
+    assert TWO_CORES.gflops("bf16", 1) is None
+    assert TWO_CORES.gb_per_second() == 20
+    assert TWO_CORES.scaling() == pytest.approx(1.0)
+    assert TWO_CORES.scaling("bf16") is None
+
+
+def test_scaling_compares_the_same_operator() -> None:
+    """The ceiling is that of the fastest operator, but comparing two operators would overstate the scaling."""
+    gemm = [Gemm("fp32", 1, 64, "mm", 100.0), Gemm("fp32", 2, 64, "mm", 190.0), Gemm("fp32", 2, 64, "conv", 400.0)]
+    found = replace(TWO_CORES, gemm=tuple(gemm), threads=2)
+    assert found.gflops("fp32") == 400.0
+    assert found.scaling() == 0.95
+
+
+@pytest.mark.parametrize(("other_cores", "quiet"), [(None, True), (0.1, True), (0.11, False)])
+def test_a_tenth_of_a_core_counts_as_quiet(other_cores: float | None, quiet: bool) -> None:
+    """More other load makes the figures useless for later."""
+    assert replace(TWO_CORES, other_cores=other_cores).quiet is quiet
+
+
+def test_a_bound_survives_json() -> None:
+    """The limit is stored as a word, and unknown figures as null."""
+    known = Bound("fp32", 150.0, 300.0, 0.5, 40.0, 15.0, 0.5, BoundBy.COMPUTE)
+    unknown = Bound("fp32", 150.0, None, None, None, None, None, None)
+    assert json.loads(json.dumps(encode(known)))["bound_by"] == "compute"
+    for bound in (known, unknown):
+        assert decode(Bound, json.loads(json.dumps(encode(bound)))) == bound

@@ -18,8 +18,8 @@ from modelzoo.records.evidence import (
     ProofVerdict,
     TimeShare,
 )
-from modelzoo.records.profile import LayerRow, OperatorRow, Profile
-from modelzoo.views.kernel_tables import evidence_tables, profile_tables, shapes_text
+from modelzoo.records.profile import Flops, LayerRow, OperatorRow, Profile
+from modelzoo.views.kernel_tables import evidence_tables, problems, profile_tables, shapes_text
 
 EVIDENCE = Evidence(
     requested="bf16",
@@ -119,3 +119,11 @@ def test_tables_need_no_torch() -> None:
     """Stored results are shown on machines without torch."""
     code = "import sys; sys.modules['torch'] = None; import modelzoo.views.kernel_tables"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_could_not_be_read_or_counted_is_said() -> None:
+    """Lines of a log, and operations of operators."""
+    unread = replace(EVIDENCE, problems=("no [log]",), coverage=replace(EVIDENCE.coverage, unread=3))
+    assert problems(unread) == ["no [log]", "3 lines of oneDNN's output could not be read"]
+    table, *_ = profile_tables(replace(PROFILE, flops=Flops(1, 1, missing=("own::mm",)), problems=("no trace",)))
+    assert str(table.note) == "no trace; operations not counted for own::mm"

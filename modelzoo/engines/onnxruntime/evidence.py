@@ -59,7 +59,7 @@ def build_evidence(
     """Judge an audit.
 
     Args:
-        events: the nodes of all audited passes, as ``parse_profile`` and ``nest_spans`` return them.
+        events: the nodes of all audited passes, as ``parse_profile`` and ``nested_events`` return them.
         passes: number of audited passes.
         canary: what the canary showed under the same session options, if it ran.
         requested: ``fp32`` or ``bf16``.

@@ -26,7 +26,7 @@ from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.evidence.canary import CanaryCase, canary_cases, check_output
 from modelzoo.evidence.observation import Event
 from modelzoo.evidence.profile import summarize_profile
-from modelzoo.evidence.profiler import nest_spans
+from modelzoo.evidence.profiler import nested_events
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
 from modelzoo.records.export import Export
@@ -261,7 +261,7 @@ class OnnxRuntimeModel(ExportedModel):
     def profile(self, args: tuple[Any, ...], *, trace: Path | None, evidence: Evidence | None) -> Observed[Profile]:
         try:
             text = self._profile_of(args, 1 + PROFILED_PASSES)
-            events, flops = nest_spans(parse_profile(text, PROFILED_PASSES)), count_flops(parse_calls(text))
+            events, flops = nested_events(parse_profile(text, PROFILED_PASSES)), count_flops(parse_calls(text))
         except ProfileLogError as error:
             return Unavailable(str(error))
         if trace is not None:
@@ -288,7 +288,7 @@ class OnnxRuntimeModel(ExportedModel):
         Raises:
             ProfileLogError: the profiler's file cannot be read.
         """
-        return nest_spans(parse_profile(self._profile_of(args, warm_up + passes), passes))
+        return nested_events(parse_profile(self._profile_of(args, warm_up + passes), passes))
 
     def _profile_of(self, args: tuple[Any, ...], calls: int) -> bytes:
         """Run ``calls`` calls in a profiled session, and return the contents of the profiler's file."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.profiler import Span
+from modelzoo.evidence.profiler import CpuEvent
 from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.profile import Flops, Shape
 
@@ -164,7 +164,7 @@ class _Entry(msgspec.Struct):
     args: _Arguments = msgspec.field(default_factory=_Arguments)
 
 
-def parse_profile(text: bytes, passes: int) -> tuple[Span, ...]:
+def parse_profile(text: bytes, passes: int) -> tuple[CpuEvent, ...]:
     """Return the last ``passes`` runs of the session, each as a ``PASS_EVENT``, and the nodes that ran in them.
 
     The name of a node is its operator's, followed by what tells its kernel from others of the same operator, in
@@ -181,7 +181,7 @@ def parse_profile(text: bytes, passes: int) -> tuple[Span, ...]:
     entries = _read(text)
     runs = _last_runs(entries, passes)
     nodes = [each for each in entries if _is_node(each)]
-    return (*(_span(each, PASS_EVENT) for each in runs), *(_span(each, _node_name(each)) for each in nodes))
+    return (*(_event(each, PASS_EVENT) for each in runs), *(_event(each, _node_name(each)) for each in nodes))
 
 
 def parse_calls(text: bytes) -> tuple[NodeCall, ...]:
@@ -224,10 +224,10 @@ def _tensors(listed: Sequence[Mapping[str, Sequence[int]]]) -> tuple[Tensor, ...
     return tuple(Tensor(dtype, tuple(shape)) for each in listed for dtype, shape in each.items())
 
 
-def _span(entry: _Entry, name: str) -> Span:
+def _event(entry: _Entry, name: str) -> CpuEvent:
     """The event in nanoseconds; the profiler counts in microseconds."""
     inputs = _tensors(entry.args.input_type_shape)
-    return Span(
+    return CpuEvent(
         name=name,
         start=1000 * entry.ts,
         stop=1000 * (entry.ts + entry.dur),

@@ -301,7 +301,7 @@ def _runtime(torch: ModuleType, kind: str) -> str | None:
 
 
 @dataclass(frozen=True)
-class Call:
+class AuditedCall:
     """What is audited.
 
     Attributes:
@@ -315,7 +315,7 @@ class Call:
     setting: ResolvedSetting
 
 
-def audit(call: Call, device: TorchDevice, passes: int, canary: Canary | None) -> Observed[Evidence]:
+def audit(call: AuditedCall, device: TorchDevice, passes: int, canary: Canary | None) -> Observed[Evidence]:
     """Judge the kernels of ``passes`` calls."""
     from modelzoo.evidence.device_attribution import device_evidence
     from modelzoo.evidence.profiler import NoDeviceProfileError, run_device_profiled

@@ -210,7 +210,7 @@ class TorchModel:
     def audit(self, args: tuple[Any, ...], *, passes: int, canary: Canary | None) -> Observed[Evidence]:
         if self._device is not None:
             eager = None if self._setting.mode == "eager" else lambda: self._call_eager(args)
-            call = devices.Call(lambda: self.call(*args), eager, self._setting)
+            call = devices.AuditedCall(lambda: self.call(*args), eager, self._setting)
             return devices.audit(call, self._device, passes, canary)
         from modelzoo.evidence.audit import run_audit
         from modelzoo.evidence.verdict import build_evidence

@@ -29,8 +29,9 @@ def kernel_details(shown: Sequence[SummaryRow]) -> list[Block]:
         evidence = evidence_of(each)
         if evidence is not None:
             tables = tuple(kernel_tables.evidence_tables(evidence))
-            problems = (lines(*evidence.problems),) if evidence.problems else ()
-            found.append(Details(f"Kernels of {name}, {evidence.iterations} audited passes", (*tables, *problems)))
+            problems = kernel_tables.problems(evidence)
+            notes = (lines(*problems),) if problems else ()
+            found.append(Details(f"Kernels of {name}, {evidence.iterations} audited passes", (*tables, *notes)))
     return found
 
 

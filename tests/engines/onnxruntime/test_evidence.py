@@ -12,7 +12,7 @@ from modelzoo.engines.onnxruntime.evidence import build_evidence, kernel_digest
 from modelzoo.engines.onnxruntime.profile_log import operator_class, parse_profile
 from modelzoo.evidence.attribution import UNKNOWN
 from modelzoo.evidence.observation import Event
-from modelzoo.evidence.profiler import nest_spans
+from modelzoo.evidence.profiler import nested_events
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import LogSource, OperatorClass, ProofSource, ProofVerdict
@@ -32,7 +32,7 @@ ALL_BF16 = canary(**dict.fromkeys(OPERATORS, CanaryLevel.BF16))
 
 
 def events(text: bytes | None = None) -> tuple[Event, ...]:
-    return nest_spans(parse_profile(recorded() if text is None else text, 1))
+    return nested_events(parse_profile(recorded() if text is None else text, 1))
 
 
 def test_fp32_is_proven_if_the_canary_confirms_every_class() -> None:

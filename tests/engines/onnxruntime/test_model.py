@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,25 @@ from modelzoo.engines.export.onnx import MODEL, TRACED_OPSET, WEIGHTS
 from modelzoo.engines.export.store import read_expected, read_inputs
 from modelzoo.engines.onnxruntime import engine
 from modelzoo.engines.onnxruntime.engine import OnnxRuntimeEngine
-from modelzoo.engines.onnxruntime.model import OnnxRuntimeModel
+from modelzoo.engines.onnxruntime.model import (
+    FAST_MATH,
+    PROVIDERS,
+    OnnxRuntimeModel,
+    SessionSettings,
+    canary_model,
+    run_canary,
+    session_settings,
+)
 from modelzoo.errors import UsageError
+from modelzoo.evidence.canary import canary_cases
 from modelzoo.evidence.flops import count_flops
 from modelzoo.records.agreement import FP32_BOUND
-from modelzoo.records.canary import Canary
+from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest, ProofVerdict
 from modelzoo.records.export import Export
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import Workload
 
 pytest.importorskip("onnx", reason="onnx is not installed")
@@ -185,3 +196,85 @@ def test_a_model_without_its_weights_is_explained(folder: Path, tmp_path: Path) 
             loaded(CLASSIFIER, export)
     finally:
         (tmp_path / WEIGHTS).rename(weights)
+
+
+def test_every_option_is_recorded_by_name() -> None:
+    """Threads, execution, optimization, memory, spinning and fast math."""
+    names = SessionSettings(threads=3, fast_math=False, spinning=True).names
+    assert names == (
+        "intra_op_num_threads=3",
+        "inter_op_num_threads=1",
+        "execution_mode=ORT_SEQUENTIAL",
+        "graph_optimization_level=ORT_ENABLE_ALL",
+        "enable_cpu_mem_arena=True",
+        "enable_mem_pattern=True",
+        "enable_mem_reuse=True",
+        "use_deterministic_compute=False",
+        "session.intra_op.allow_spinning=1",
+        "session.inter_op.allow_spinning=0",
+        "mlas.enable_gemm_fastmath_arm64_bfloat16=0",
+        "session.set_denormal_as_zero=0",
+        "session.disable_prepacking=0",
+        "providers=CPUExecutionProvider",
+    )
+
+
+def test_fast_math_follows_the_bf16_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the engine's only way to bf16."""
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    setting = ResolvedSetting(precision="bf16", bf16_method="fastmath", threads=2, engine="onnxruntime")
+    assert session_settings(setting) == SessionSettings(threads=2, fast_math=True, spinning=True)
+    assert session_settings(setting.reference()).fast_math is False
+
+
+def test_fast_math_keeps_layers_out_of_gemm() -> None:
+    """``Gemm`` has no bf16 kernel."""
+    entries = SessionSettings(threads=2, fast_math=True, spinning=True).entries
+    assert entries["optimization.disable_specified_optimizers"] == "MatMulAddFusion"
+
+
+def test_threads_do_not_spin_beside_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Validation runs torch in the same process."""
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    assert session_settings(ResolvedSetting(threads=2)).spinning is False
+
+
+def test_the_options_reach_onnx_runtime() -> None:
+    """What its own object says is what is recorded."""
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    found = SessionSettings(threads=2, fast_math=True, spinning=False).options()
+    assert (found.intra_op_num_threads, found.inter_op_num_threads) == (2, 1)
+    assert found.execution_mode.name == "ORT_SEQUENTIAL"
+    assert found.graph_optimization_level.name == "ORT_ENABLE_ALL"
+    assert found.get_session_config_entry(FAST_MATH) == "1"
+    assert found.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    assert found.enable_profiling is False
+
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+
+
+def test_all_operators_compute_in_fp32() -> None:
+    """Under the options of an fp32 setting; the products that a model may have are all there."""
+    options = SessionSettings(threads=1, fast_math=False, spinning=False).options()
+    canary = run_canary(options, PROVIDERS)
+    assert [check.operator for check in canary.operators] == ["matmul", "linear", "conv", "pointwise", "projection"]
+    assert canary.verdict("fp32") is CanaryVerdict.FP32
+    assert canary.verdict("bf16") is CanaryVerdict.NOT_ACTIVE
+
+
+def test_the_model_is_valid_and_old_versions_can_read_it() -> None:
+    """Opset and format are those of ONNX 1.12."""
+    model = onnx.load_from_string(canary_model(canary_cases()))
+    onnx.checker.check_model(model, full_check=True)
+    assert (model.ir_version, model.opset_import[0].version) == (8, 17)
+    assert [node.op_type for node in model.graph.node] == ["MatMul", "Gemm", "Conv", "Conv"]
+
+
+def test_constants_are_those_of_the_cases() -> None:
+    """Only then does the error say something of the kernels."""
+    model = onnx.load_from_string(canary_model(canary_cases()))
+    stored = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    linear = next(case for case in canary_cases() if case.operator == "linear")
+    assert np.array_equal(stored["linear.c0"], linear.constants[0])

@@ -12,20 +12,27 @@ from modelzoo.engines.onnxruntime.profile_log import (
     NodeCall,
     ProfileLogError,
     Tensor,
+    count_flops,
     fixed_sizes,
     marks_of,
+    moves_memory,
+    multiplies_nothing,
+    named_precision,
+    operator_class,
     operator_of,
     parse_calls,
     parse_profile,
 )
 from modelzoo.evidence.kernel_names import PASS_EVENT
-from modelzoo.evidence.profiler import nest_spans
+from modelzoo.evidence.profiler import nested_events
 from modelzoo.frozen import replace
+from modelzoo.records.evidence import OperatorClass
+from modelzoo.records.profile import Flops, Shape
 
 
 def test_the_nodes_of_one_call_are_named_by_operator_layout_and_operands() -> None:
     """Converted convolutions are told from plain ones, and products with constant weights from others."""
-    events = nest_spans(parse_profile(recorded(), 1))
+    events = nested_events(parse_profile(recorded(), 1))
     assert Counter(event.name for event in events) == {
         PASS_EVENT: 1,
         "ReorderInput": 1,
@@ -55,7 +62,7 @@ def test_shapes_and_types_are_those_of_the_inputs() -> None:
 def test_the_time_of_a_loop_does_not_count_twice() -> None:
     """Its body's nodes are its children, and all self times add up to the two calls."""
     entries = json.loads(recorded())
-    events = nest_spans(parse_profile(recorded(), 2))
+    events = nested_events(parse_profile(recorded(), 2))
     calls = sum(entry["dur"] for entry in entries if entry["name"] == "model_run")
     assert sum(event.seconds for event in events) == pytest.approx(calls / 1e6)
     assert {events[event.parent].name for event in events if event.name == "MatMul"} == {"Loop"}
@@ -63,7 +70,7 @@ def test_the_time_of_a_loop_does_not_count_twice() -> None:
 
 def test_earlier_calls_are_left_out() -> None:
     """A profiled session begins with calls to warm up."""
-    one, two = nest_spans(parse_profile(recorded(), 1)), nest_spans(parse_profile(recorded(), 2))
+    one, two = nested_events(parse_profile(recorded(), 1)), nested_events(parse_profile(recorded(), 2))
     assert [event.name for event in two] == [event.name for event in one] * 2
     assert one == tuple(
         replace(event, parent=event.parent - len(one) * (event.parent >= 0)) for event in two[len(one) :]
@@ -108,3 +115,107 @@ def test_names_can_be_taken_apart() -> None:
 def test_the_number_of_items_is_not_a_fixed_size() -> None:
     """The first size of each shape is left out; scalars stay."""
     assert fixed_sizes(((2, 3), (), (4,))) == ((3,), (), ())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Conv [NCHWc]", OperatorClass.CONV),
+        ("FusedConv", OperatorClass.CONV),
+        ("ConvTranspose", OperatorClass.CONV),
+        ("Gemm", OperatorClass.LINEAR),
+        ("MatMul [constant]", OperatorClass.LINEAR),
+        ("FusedMatMul", OperatorClass.MATMUL),
+        ("MultiHeadAttention", OperatorClass.ATTENTION),
+        ("ReorderInput", None),
+        ("Softmax", None),
+        ("modelzoo::pass", None),
+    ],
+)
+def test_classes_follow_the_operator_and_its_operands(name: str, kind: OperatorClass | None) -> None:
+    """A product with constant weights is a layer."""
+    assert operator_class(name) is kind
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        ("MatMulNBits", "int4"),
+        ("MatMulInteger", "int8"),
+        ("QLinearConv", "int8"),
+        ("QAttention", "int8"),
+        ("DynamicQuantizeLSTM", "int8"),
+        ("MatMul", None),
+    ],
+)
+def test_the_names_of_quantized_products_say_so(operator: str, expected: str | None) -> None:
+    """Each is a product, whose weights may be packed."""
+    assert operator_class(operator) is not None
+    assert named_precision(operator) == expected
+
+
+def test_what_multiplies_nothing_is_a_list() -> None:
+    """An operator of an extension or a later version is not in it, and neither is a product."""
+    assert multiplies_nothing("Relu")
+    assert multiplies_nothing("Transpose")
+    assert moves_memory("Transpose")
+    assert not moves_memory("Relu")
+    assert not any(map(multiplies_nothing, ("MatMul", "FusedConv", "InventedTomorrow")))
+
+
+def call(operator: str, inputs: list[Shape], *outputs: Shape) -> NodeCall:
+    """A call on fp32 tensors."""
+    return NodeCall(
+        operator,
+        tuple(Tensor("float", shape) for shape in inputs),
+        tuple(Tensor("float", shape) for shape in outputs),
+    )
+
+
+def test_a_recorded_pass_is_counted_by_operator() -> None:
+    """Two convolutions, a layer, and five products, two of them in the body of a loop."""
+    found = count_flops(parse_calls(recorded()))
+    pixels, square = 2 * 8 * 8, 16 * 16
+    assert found.by_operator == {
+        "Conv": 2 * pixels * square * (9 + 1),
+        "Gemm": 2 * 2 * square,
+        "MatMul": 2 * 2 * square + 2 * 2 * 16 * square,
+        "FusedMatMul": 2 * 2 * square,
+    }
+    assert found.total == sum(found.by_operator.values())
+    assert found.missing == ()
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "output", "flop"),
+    [
+        ("Conv", [(1, 8, 6, 6), (4, 2, 3, 3)], (1, 4, 6, 6), 2 * 144 * 18),
+        ("ConvTranspose", [(1, 8, 3, 3), (8, 4, 2, 2)], (1, 4, 6, 6), 2 * 72 * 16),
+        ("Gemm", [(3, 5), (7,)], (3, 7), 2 * 3 * 7 * 5),
+        ("MatMul", [(2, 3, 5), (2, 5, 7)], (2, 3, 7), 2 * 2 * 3 * 7 * 5),
+        ("FusedMatMul", [(5, 3), (5, 7)], (3, 7), 2 * 3 * 7 * 5),
+        ("MatMul", [(5,), (5, 7)], (7,), 2 * 7 * 5),
+        ("Attention", [(1, 4, 6), (1, 9, 6), (1, 9, 6)], (1, 4, 6), 2 * 9 * (24 + 24)),
+    ],
+)
+def test_products_have_formulas(operator: str, inputs: list[Shape], output: Shape, flop: int) -> None:
+    """Grouped, transposed and batched ones too; the weights of a layer may be missing."""
+    assert count_flops([call(operator, inputs, output)]).total == flop
+
+
+@pytest.mark.parametrize("inputs", [[], [(1, 8, 6, 6)], [(1, 8, 6, 6), (4,)]])
+def test_a_product_without_known_shapes_is_named(inputs: list[Shape]) -> None:
+    """Rather than left out."""
+    assert count_flops([call("Conv", inputs, (1, 4, 6, 6))]).missing == ("Conv",)
+    assert count_flops([call("LSTM", [(1, 2, 3)], (1, 2, 3))]).missing == ("LSTM",)
+
+
+def test_bytes_are_those_of_inputs_and_outputs() -> None:
+    """With the weights that have been packed; reshaping moves nothing, and a lookup reads what it writes."""
+    assert count_flops([call("Gemm", [(3, 5), (7,)], (3, 7))]).bytes == 4 * (15 + 7 + 21 + 35)
+    assert count_flops([call("Gemm", [(3, 5), (5, 7), (7,)], (3, 7))]).bytes == 4 * (15 + 7 + 21 + 35)
+    assert count_flops([call("Add", [(2, 3), (3,)], (2, 3))]).bytes == 4 * (6 + 3 + 6)
+    assert count_flops([call("Reshape", [(2, 3)], (6,))]) == Flops(0, 0)
+    indices = Tensor("int64", (2,))
+    gather = NodeCall("Gather", (Tensor("float", (1000, 4)), indices), (Tensor("float", (2, 4)),))
+    assert count_flops([gather]).bytes == 2 * 4 * 8 + 16

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from modelzoo.engines.torch import compilation
+from modelzoo.engines.torch import compilation, execution
+from modelzoo.engines.torch.compilation import GraphedModel
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
 from modelzoo.setting import Setting
@@ -105,3 +110,129 @@ def test_a_compiled_model_has_been_specialized(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(compilation, "_inductor", lambda model, setting: lambda *args: calls.append(1))
     compile_toy(Setting(mode="compile"))
     assert len(calls) == 2
+
+
+INPUTS = Inputs((torch.ones(2, 3),), ("a", "b"))
+TOY = Workload("toy", "a toy", "rows", lambda options: torch.nn.Linear(3, 2), lambda request: INPUTS)
+GRAPH = Setting(mode="graph", device="cuda")
+
+
+class Recorder(TorchDispatchMode):
+    """Records each operator with its arguments and its output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = function(*args, **(kwargs or {}))
+        self.calls.append((function, args, kwargs or {}, output))
+        return output
+
+
+class Graph:
+    """A simulated ``torch.cuda.CUDAGraph``."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder()
+        self.replays = 0
+
+    def replay(self) -> None:
+        self.replays += 1
+        for function, args, kwargs, output in self.recorder.calls:
+            output.copy_(function(*args, **kwargs))
+
+
+@pytest.fixture
+def replayed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Graph]]:
+    """Simulated CUDA graphs on the CPU; the list has all that were made."""
+    made: list[Graph] = []
+
+    def create() -> Graph:
+        made.append(Graph())
+        return made[-1]
+
+    @contextmanager
+    def capture(graph: Graph) -> Iterator[None]:
+        with graph.recorder:
+            yield
+
+    stream = SimpleNamespace(wait_stream=lambda other: None)
+    for name, value in (
+        ("Stream", lambda: stream),
+        ("current_stream", lambda: stream),
+        ("stream", lambda stream: nullcontext()),
+        ("CUDAGraph", create),
+        ("graph", capture),
+    ):
+        monkeypatch.setattr(torch.cuda, name, value)
+    yield made
+
+
+def test_each_call_replays_the_graph_on_what_was_loaded(replayed: list[Graph]) -> None:
+    """The model itself is called for the warm-up and the capture only; the output is in the same tensor each time."""
+    calls: list[int] = []
+
+    def run(values: list[torch.Tensor], scale: dict[str, torch.Tensor]) -> torch.Tensor:
+        calls.append(1)
+        return values[0] * scale["by"]
+
+    with torch.no_grad():
+        model = GraphedModel(run, ([torch.ones(2)], {"by": torch.tensor(2.0)}))
+        assert len(calls) == compilation.CALLS_BEFORE_CAPTURE + 1
+        first = model(*model.load(([torch.full((2,), 3.0)], {"by": torch.tensor(5.0)})))
+        assert first.tolist() == [15.0, 15.0]
+        saved = compilation.kept({"all": [first, "text"]})
+        second = model(*model.load(([torch.zeros(2)], {"by": torch.tensor(5.0)})))
+    assert second is first and first.tolist() == [0.0, 0.0]
+    assert saved["all"][0].tolist() == [15.0, 15.0] and saved["all"][1] == "text"
+    assert (len(calls), replayed[0].replays) == (compilation.CALLS_BEFORE_CAPTURE + 1, 2)
+
+
+def test_other_shapes_are_refused(replayed: list[Graph]) -> None:
+    """A graph has fixed shapes; copying another one in would broadcast or fail with torch's words."""
+    model = GraphedModel(torch.relu, (torch.ones(2, 3),))
+    with pytest.raises(UsageError, match=r"captured with a tensor of shape \(2, 3\), not \(1, 3\); use another --mode"):
+        model.load((torch.ones(1, 3),))
+
+
+def test_an_executable_in_graph_mode(replayed: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Preparing a batch copies it into the graph's inputs, and outputs that are kept are copied out of it."""
+    monkeypatch.setattr(compilation, "require_mode", lambda setting: None)
+    setting = replace(GRAPH, device="cpu")  # the device is simulated, the tensors are not
+    with torch.inference_mode():
+        model = TOY.build({}).eval()
+        made = execution.build(TOY, model, INPUTS, setting)
+        outputs = [made.own(made.call(*made.prepare((batch,)))) for batch in (torch.ones(2, 3), torch.zeros(2, 3))]
+        expected = [model(torch.ones(2, 3)), model(torch.zeros(2, 3))]
+    assert made.compile_seconds is not None
+    torch.testing.assert_close(outputs, expected)
+
+
+def test_a_model_that_cannot_be_captured_is_one_line(replayed: list[Graph], monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's error says first what is wrong, and ends with advice for its developers."""
+
+    class Reads(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError(
+                "CUDA error: operation not permitted when stream is capturing\nCUDA kernel errors might be "
+                "asynchronously reported\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
+            )
+
+    monkeypatch.setattr(compilation, "require_mode", lambda setting: None)
+    work = replace(TOY, build=lambda options: Reads())
+    message = (
+        "toy cannot run with fp32 graph: CUDA error: operation not permitted when stream is capturing; "
+        "use --mode eager or compile"
+    )
+    with pytest.raises(UsageError) as raised:
+        execution.build(work, work.build({}), INPUTS, replace(GRAPH, device="cpu"))
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu:0"])
+def test_other_devices_have_no_graphs(device: str) -> None:
+    """The mode is refused, with what to use instead."""
+    with pytest.raises(UsageError, match=f"which {device} does not have; use --mode compile, or --device cuda"):
+        compilation.require_mode(Setting(mode="graph", device=device))
+    compilation.require_mode(GRAPH)

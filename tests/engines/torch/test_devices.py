@@ -9,11 +9,20 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from evidence_samples import sentence
 from simulated_device import SimulatedDevice, accelerator_module, cuda_module, npu_module
 
+from modelzoo.engines.protocol import Unavailable
 from modelzoo.engines.torch import devices
+from modelzoo.engines.torch.devices import device_problem, first_line
 from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.evidence import profiler
+from modelzoo.evidence.device_attribution import DeviceKernel
+from modelzoo.evidence.profiler import NoDeviceProfileError
 from modelzoo.measure import clock
+from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
+from modelzoo.records.evidence import Evidence, KernelDigest
+from modelzoo.setting import ResolvedSetting
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
@@ -213,3 +222,116 @@ def test_torch_npu_that_cannot_be_used(error: Exception | None, message: str, mo
     monkeypatch.setattr(devices.importlib, "import_module", import_module)
     with pytest.raises(EnvironmentProblem, match=message):
         devices.check_device("npu")
+
+
+OUT_OF_MEMORY = (
+    "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 15.77 GiB of which 14.32 GiB is "
+    "free. Including non-PyTorch memory, this process has 1.45 GiB memory in use.\nSee documentation for Memory "
+    "Management"
+)
+LOST = (
+    "CUDA error: unspecified launch failure\nCUDA kernel errors might be asynchronously reported at some other API call"
+    "\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side "
+    "assertions.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "expected"),
+    [
+        (OUT_OF_MEMORY, "cuda", "out of memory on cuda (20.00 GiB more were needed); use a smaller --batch"),
+        (
+            "DefaultCPUAllocator: can't allocate memory",
+            "cpu",
+            "out of memory on cpu;",
+        ),
+        (
+            "NPU out of memory. Tried to allocate 2.00 GiB (NPU 0; 29.50 GiB total)",
+            "npu:0",
+            "out of memory on npu:0 (2.00",
+        ),
+        (
+            LOST,
+            "cuda:1",
+            "cuda:1 failed while the model ran: CUDA error: unspecified launch failure; check",
+        ),
+        ("CUDA error: uncorrectable ECC error encountered", "cuda", "cuda failed while the model ran: CUDA error: unc"),
+        ("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", "cuda", "cuda failed while the model ran: cuDNN error"),
+        ("NPU error, error code is 507018", "npu", "npu failed while the model ran: NPU error, error code is 507018"),
+    ],
+)
+def test_each_failure_of_a_device_is_one_line(text: str, device: str, expected: str) -> None:
+    """It says which device, what the driver said first, and what to do."""
+    problem = device_problem(RuntimeError(text), device)
+    assert problem is not None
+    assert str(problem).startswith(expected)
+    assert "\n" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "device"),
+    [
+        ("mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", "cuda"),
+        ("CUDA error: operation not permitted when stream is capturing", "cuda"),
+        (LOST, "cpu"),
+    ],
+)
+def test_other_errors_are_not_the_devices(text: str, device: str) -> None:
+    """A wrong shape, a model that cannot be captured, and whatever happens on a CPU."""
+    assert device_problem(RuntimeError(text), device) is None
+
+
+def test_the_first_line_is_what_the_driver_said() -> None:
+    """Advice for torch's developers follows it."""
+    assert first_line(LOST) == "CUDA error: unspecified launch failure"
+    assert first_line("\n") == "no reason given"
+
+
+GRAPH = ResolvedSetting("bf16", "cast", mode="graph", device="cuda")
+KERNEL = "nvjet_tst_192x16_64x8_2x2_2cta_h_bz_TNT"
+CANARY = Canary(tuple(OperatorCheck(name, 2e-3, CanaryLevel.BF16) for name in ("matmul", "linear", "conv")))
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A device whose profiler records what the call returns."""
+
+    def profiled(call: Any, iterations: int, kind: str, synchronize: Any) -> tuple[DeviceKernel, ...]:
+        found = tuple(call() for _ in range(iterations))
+        if None in found:
+            raise NoDeviceProfileError("no kernels")
+        return found
+
+    monkeypatch.setattr(profiler, "run_device_profiled", profiled)
+    return SimulatedDevice()
+
+
+def test_a_graph_is_proven_by_its_eager_kernels(device: Any) -> None:
+    """The replayed kernels have no operator; the eager model runs only if that is so."""
+    eager = DeviceKernel(KERNEL, 1.0, "aten::mm", (), ("c10::BFloat16", "c10::BFloat16"))
+    called: list[int] = []
+
+    def run_eager() -> DeviceKernel:
+        called.append(1)
+        return eager
+
+    for replayed, expected in ((DeviceKernel(KERNEL, 1.0), 1), (eager, 1)):
+        call = devices.AuditedCall(lambda replayed=replayed: replayed, run_eager, GRAPH)
+        found = devices.audit(call, device, 2, CANARY)
+        assert isinstance(found, Evidence)
+        assert sentence(found).startswith("bf16: ACTIVE") and found.iterations == 2
+        assert len(called) == expected
+
+
+def test_without_a_profile_there_is_a_reason(device: Any) -> None:
+    """Both observations are unavailable, and say why."""
+    call = devices.AuditedCall(lambda: None, None, GRAPH)
+    assert devices.audit(call, device, 1, CANARY) == Unavailable("no kernels")
+    assert devices.digest(lambda: None, device) == Unavailable("no kernels")
+
+
+def test_a_digest_needs_a_product(device: Any) -> None:
+    """Kernels that only copy prove nothing about a process."""
+    assert isinstance(devices.digest(lambda: DeviceKernel(KERNEL, 1.0), device), KernelDigest)
+    found = devices.digest(lambda: DeviceKernel("Memcpy DtoD (Device -> Device)", 1.0), device)
+    assert isinstance(found, Unavailable)
