@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Union
 
 MISSING = "–"
 """Shown for a value that is not known."""
@@ -64,9 +66,8 @@ def seconds(value: float | None, digits: int = 4) -> str:
     """Format a time in seconds with a suitable unit: ``56.12 ms``, ``4.912 s``, ``812.0 µs``."""
     if value is None:
         return MISSING
-    if value < 1e-3:
-        return f"{significant(value * 1e6, digits)} µs"
-    return f"{significant(value * 1e3, digits)} ms" if value < 1 else f"{significant(value, digits)} s"
+    unit, factor = time_unit(value)
+    return f"{significant(value * factor, digits)} {unit}"
 
 
 def percent(fraction: float) -> str:
@@ -93,8 +94,7 @@ def rounded(value: float, half_width: float) -> str:
 
 def seconds_within(value: float, half_width: float) -> str:
     """Format a time, rounded as the relative half width of its interval allows: ``56.1 ms ±1.3 %``."""
-    unit = seconds(value).rpartition(" ")[2]
-    factor = {"s": 1.0, "ms": 1e3, "µs": 1e6}[unit]
+    unit, factor = time_unit(value)
     half = ">100 %" if half_width >= 1 else percent(half_width)
     return f"{rounded(factor * value, factor * value * half_width)} {unit} ±{half}"
 
@@ -104,7 +104,44 @@ def ratio(value: float, low: float, high: float) -> str:
 
     A third decimal is shown if the interval is narrower than ±2 %.
     """
-    digits = 3 if max(high - value, value - low) < 0.02 * value else 2
+    return f"{ratio_value(value, low, high)}× {ratio_bounds(value, low, high)}"
+
+
+def ratio_value(value: float, low: float, high: float) -> str:
+    """Format a ratio alone, rounded as with its interval."""
+    return f"{value:.{_digits(value, low, high)}f}"
+
+
+def ratio_bounds(value: float, low: float, high: float) -> str:
+    """Format the interval of a ratio: ``[0.60, 0.64]``."""
+    digits = _digits(value, low, high)
     lower = f"{low:.{digits}f}" if low > 0.01 else "0"
     upper = f"{high:.{digits}f}" if high < 100 else "∞"
-    return f"{value:.{digits}f}× [{lower}, {upper}]"
+    return f"[{lower}, {upper}]"
+
+
+def _digits(value: float, low: float, high: float) -> int:
+    return 3 if max(high - value, value - low) < 0.02 * value else 2
+
+
+def time_unit(value: float) -> tuple[str, float]:
+    """Return the unit in which a time in seconds is shown, and how many of it a second has."""
+    return ("µs", 1e6) if value < 1e-3 else ("ms", 1e3) if value < 1 else ("s", 1.0)
+
+
+class Merged:
+    """Several values in the place of one: numbers are formatted as a range, of texts each is said once.
+
+    >>> f"{Merged([0.96, 0.171]):.2f} cores of {Merged(['a', 'b', 'a'])}"
+    '0.17 to 0.96 cores of a; b'
+    """
+
+    def __init__(self, values: Iterable[Union[int, float, str]]) -> None:
+        self._values = list(values)
+
+    def __format__(self, spec: str) -> str:
+        numbers = [value for value in self._values if not isinstance(value, str)]
+        if len(numbers) < len(self._values):
+            return "; ".join(dict.fromkeys(map(str, self._values)))
+        low, high = format(min(numbers), spec), format(max(numbers), spec)
+        return low if low == high else f"{low} to {high}"

@@ -6,6 +6,7 @@ Warnings never stop a run. They are stored in the result and shown with it.
 from __future__ import annotations
 
 from enum import Enum, IntEnum
+from typing import Union
 
 import msgspec
 
@@ -21,6 +22,12 @@ class Severity(IntEnum):
     INVALIDATES = 0
     DISTORTS = 1
     NOTE = 2
+
+
+_MALLOC_HINT = (
+    "set MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 (Mask R-CNN "
+    "gains most), or LD_PRELOAD=libtcmalloc_minimal.so.4"
+)
 
 
 class WarningCode(Enum):
@@ -42,7 +49,7 @@ class WarningCode(Enum):
     )
     OTHER_OUTPUTS = (
         Severity.INVALIDATES,
-        "{engine} does not compute what torch does in eager mode and fp32: {summary}",
+        "{engine} does not compute what torch does in eager mode and fp32",
         "its times say nothing about this model; {advice}",
     )
     BF16_NOT_ACTIVE = (
@@ -149,9 +156,15 @@ class WarningCode(Enum):
     )
     PAGE_FAULTS = (
         Severity.DISTORTS,
-        "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again ({cause})",
-        "set MALLOC_MMAP_THRESHOLD_=4294967296 MALLOC_TRIM_THRESHOLD_=8589934592 MALLOC_TOP_PAD_=268435456 (Mask "
-        "R-CNN gains most), or LD_PRELOAD=libtcmalloc_minimal.so.4",
+        "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again ({faults:,.0f} "
+        "page faults {when})",
+        _MALLOC_HINT,
+    )
+    DEFAULT_MALLOC = (
+        Severity.DISTORTS,
+        "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again (glibc "
+        "with its default thresholds)",
+        _MALLOC_HINT,
     )
     NUMA = (
         Severity.DISTORTS,
@@ -226,12 +239,7 @@ class WarningCode(Enum):
     )
 
 
-FAULTS_PER_SECOND = "{:,.0f} page faults per second"
-FAULTS_PER_MIB = "{:.0f} page faults for each MiB that is used again"
-DEFAULT_THRESHOLDS = "glibc with its default thresholds"
-"""What shows that ``PAGE_FAULTS`` is the case."""
-EARLIER_NOTES = ("TIME_LIMIT",)
-"""Codes in results of earlier versions that say nothing of importance."""
+Value = Union[int, float, str]
 
 
 class WarningMessage(msgspec.Struct, frozen=True):
@@ -241,17 +249,19 @@ class WarningMessage(msgspec.Struct, frozen=True):
         code: name of a ``WarningCode``.
         message: what may distort the result.
         hint: how to fix it.
+        values: what fills in the templates of message and hint, by name. Those of several warnings can be merged.
     """
 
     code: str
     message: str
     hint: str
+    values: dict[str, Value]
 
 
-def warning_for(code: WarningCode, **values: object) -> WarningMessage:
+def warning_for(code: WarningCode, **values: Value) -> WarningMessage:
     """Create the warning of ``code``; ``values`` fill in the templates of its message and hint."""
     _, message, hint = code.value
-    return WarningMessage(code.name, message.format(**values), hint.format(**values))
+    return WarningMessage(code.name, message.format(**values), hint.format(**values), values)
 
 
 def rank(code: str) -> tuple[Severity, int]:
@@ -260,7 +270,5 @@ def rank(code: str) -> tuple[Severity, int]:
     A code that this version does not know, from the result of a later one, comes last of those that distort.
     """
     codes = list(WarningCode)
-    if code in EARLIER_NOTES:
-        return Severity.NOTE, len(codes)
-    known = next((each for each in codes if each.name == code), None)
+    known = WarningCode.__members__.get(code)
     return (Severity.DISTORTS, len(codes)) if known is None else (known.value[0], codes.index(known))

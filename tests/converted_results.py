@@ -11,12 +11,15 @@ import gzip
 import json
 import re
 import shutil
+import string
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable, Optional
 
 from former_format import upgrade
+
+from modelzoo.warning import WarningCode
 
 Json = dict[str, Any]
 
@@ -351,9 +354,71 @@ def nested_records(data: Json) -> Json:
     return data
 
 
-STEPS: list[Callable[[Json], Json]] = [format_3, machines, searches, fleets, proof_facts, judgements, nested_records]
+_MALLOC = "malloc returns freed blocks to the kernel, so large tensors cause page faults again and again ({})"
+_EARLIER = {
+    "PAGE_FAULTS": (_MALLOC.format("{faults:,.0f} page faults per second"), {"when": "per second"}),
+    "OTHER_OUTPUTS": (
+        "{engine} does not compute what torch does in eager mode and fp32: {_}",
+        {"advice": "remove the export to export it again, and report it if it stays so"},
+    ),
+}
+"""Messages that have changed, and values that are not in them."""
+
+
+def _filled_in(template: str, text: str) -> dict[str, Any] | None:
+    """The values that make ``text`` of ``template``; ``None`` if it is not made of it."""
+    pattern, numbers = "", set()
+    for literal, name, spec, _ in string.Formatter().parse(template):
+        pattern += re.escape(literal)
+        if name:
+            pattern += f"(?P={name})" if f"(?P<{name}>" in pattern else f"(?P<{name}>.+?)"
+            numbers |= {name} if spec else set()
+    found = re.fullmatch(pattern, text, re.DOTALL)
+    if found is None:
+        return None
+    values: dict[str, Any] = {}
+    for name, value in found.groupdict().items():
+        plain = value.replace(",", "")
+        is_number = name in numbers or plain.isdigit()
+        values[name] = (int if plain.isdigit() else float)(plain) if is_number else value
+    return values
+
+
+def warnings(data: Any) -> Any:
+    """Their values, as far as the message says them; the errors of outputs are not part of the message."""
+    for each in objects(data):
+        if isinstance(each.get("warnings"), list):  # it said nothing of importance, and is not given any more
+            each["warnings"] = [one for one in each["warnings"] if one.get("code") != "TIME_LIMIT"]
+        if not {"code", "message", "hint"} <= each.keys() or each.get("values"):
+            continue
+        each["values"] = {}
+        code = WarningCode.__members__.get(each["code"])
+        if code is None:
+            continue
+        template, known = _EARLIER.get(code.name, (code.value[1], {}))
+        values, of_hint = _filled_in(template, each["message"]), _filled_in(code.value[2], each["hint"])
+        if values is None:
+            continue
+        values = {**known, **(of_hint or {}), **values}
+        values.pop("_", None)
+        try:
+            message = code.value[1].format(**values)
+            code.value[2].format(**values)
+        except (KeyError, ValueError):
+            continue
+        each.update(message=message, values=values)
+    return data
+
+
+STEPS: list[Callable[[Json], Json]] = [
+    *(format_3, machines, searches, fleets, proof_facts, judgements, nested_records, warnings),
+]
 """From a stored result of format 2 to one of this version, in this order."""
-OTHERS: dict[str, list[Callable[[Any], Any]]] = {"doctor": [machines], "fleet": [machines, fleets], "exhibits": []}
+OTHERS: dict[str, list[Callable[[Any], Any]]] = {
+    "doctor": [machines, warnings],
+    "fleet": [machines, fleets],
+    "exhibits": [],
+}
 """The same for the other records of ``generated_results.py``, by their directories."""
 
 

@@ -186,7 +186,7 @@ def resolved(setting: Setting, bf16_method: str) -> ResolvedSetting:
 
 def warning(code: str, message: str = "a message", hint: str = "a hint") -> WarningMessage:
     """A warning of a run."""
-    return WarningMessage(code, message, hint)
+    return WarningMessage(code, message, hint, {})
 
 
 def result_of(*runs: Run, asked: Sequence[Asked] | None = None) -> Result:

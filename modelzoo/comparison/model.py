@@ -98,12 +98,12 @@ class Refusal(msgspec.Struct, frozen=True):
     Attributes:
         obstacle: what kind of reason it is.
         side: name of the side that it is about; empty if it is about both.
-        fact: what shows it. A text is the name of an emulator, or says how outputs differ.
+        fact: what shows it. A text is the name of an emulator.
     """
 
     obstacle: Obstacle
     side: str = ""
-    fact: Union[Failed, NotTimed, Batches, Unproven, Unrecorded, Validity, Incomparable, None] = None
+    fact: Union[Failed, NotTimed, Batches, Unproven, Unrecorded, Validity, Incomparable, str, None] = None
 
 
 class StoredResult(msgspec.Struct, frozen=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from modelzoo import warning
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.environment import KERNEL_VARIABLES, THREAD_VARIABLES, fast_math_settings
 from modelzoo.machine.installation import import_torch, import_torchvision, mismatched_versions
@@ -78,7 +77,7 @@ def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) ->
     warnings: list[WarningMessage] = []
     if usage.other_cores is not None and usage.other_cores > max(QUIET_CORES, usage.resolution):
         warnings.append(warning_for(WarningCode.OTHER_LOAD, cores=usage.other_cores))
-    if _is_stolen_from(usage):
+    if usage.steal_percent is not None and _is_stolen_from(usage):
         warnings.append(warning_for(WarningCode.STOLEN_TIME, percent=usage.steal_percent))
     if usage.throttled_seconds and usage.throttled_seconds > THROTTLED_FRACTION * usage.seconds:
         warnings.append(
@@ -91,7 +90,7 @@ def usage_warnings(usage: CpuUsage, machine: Machine, *, faults: bool = True) ->
         )
     rate = usage.minor_faults / max(usage.seconds - usage.waited_seconds, 1e-9)
     if faults and rate > FAULTS_PER_SECOND:
-        warnings.append(warning_for(WarningCode.PAGE_FAULTS, cause=warning.FAULTS_PER_SECOND.format(rate)))
+        warnings.append(warning_for(WarningCode.PAGE_FAULTS, faults=rate, when="per second"))
     return tuple(warnings)
 
 
@@ -161,10 +160,10 @@ def _memory_warnings(machine: Machine, faults_per_mib: float | None) -> list[War
         warnings.append(warning_for(WarningCode.SMALL_MEMORY, gib=gib, needed=MEMORY_NEEDED_GIB))
     if faults_per_mib is not None:
         if faults_per_mib > FAULTS_PER_MIB:
-            cause = warning.FAULTS_PER_MIB.format(faults_per_mib)
-            warnings.append(warning_for(WarningCode.PAGE_FAULTS, cause=cause))
+            when = "for each MiB that is used again"
+            warnings.append(warning_for(WarningCode.PAGE_FAULTS, faults=faults_per_mib, when=when))
     elif machine.allocator == "glibc" and not _is_malloc_tuned(machine.environment):
-        warnings.append(warning_for(WarningCode.PAGE_FAULTS, cause=warning.DEFAULT_THRESHOLDS))
+        warnings.append(warning_for(WarningCode.DEFAULT_MALLOC))
     return warnings
 
 

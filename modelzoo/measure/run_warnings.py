@@ -87,12 +87,7 @@ def _agreement_warnings(report: RunReport) -> Iterator[WarningMessage]:
         advice = f"use another mode than {report.setting.mode}"
     else:
         advice = f"remove {report.prepared.export.path} to export it again, and report it if it stays so"
-    yield warning_for(
-        WarningCode.OTHER_OUTPUTS,
-        engine=report.provenance.engine,
-        summary=report.observed.agreement.summary,
-        advice=advice,
-    )
+    yield warning_for(WarningCode.OTHER_OUTPUTS, engine=report.provenance.engine, advice=advice)
 
 
 def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:

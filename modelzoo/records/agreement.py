@@ -128,30 +128,3 @@ class OutputAgreement(msgspec.Struct, frozen=True):
             return True
         few_differ = found.share >= MATCHED_BOUND or (found.matched > 0 and found.unmatched <= 2)
         return few_differ and all(each.is_within(DETECTED_BOUND) for each in found.errors)
-
-    @property
-    def summary(self) -> str:
-        """The worst array's errors, and how many detections match, as text."""
-        worst = self.worst
-        if worst is None and self.detections is None:
-            return "no outputs were compared"
-        if worst is None:
-            text = "the raw heads were not compared"
-        elif worst.relative is None:
-            text = f"output {worst.name} is not finite, or has another shape"
-        else:
-            text = f"mean error ÷ mean |output| {worst.relative:.1e}, mean error {worst.mean_error:.1e}"
-            text += f" (output {worst.name})" if len(self.outputs) > 1 else ""
-            if worst.bound(FP32_BOUND) > FP32_BOUND:
-                text += f", where inputs that differ by {INPUT_CHANGE:.0e} cause {worst.sensitivity:.1e}"
-        found = self.detections
-        if found is None:
-            return text
-        values = [each.relative for each in found.errors]
-        error = (
-            "not finite" if None in values else f"{max((each for each in values if each is not None), default=0):.1e}"
-        )
-        text += " before NMS" if worst is not None else ""
-        return (
-            f"{text}; {found.matched} of {found.expected} detections match ({found.found} found), their error {error}"
-        )

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from functools import reduce
 from statistics import fmean, median
 from typing import Optional
@@ -40,34 +41,17 @@ R-CNN is adjusted in 2 of 3 recorded sessions, which makes one of its intervals 
 follows the load (correlation of 0.92 over all sessions), is left out in a session in which it does not by chance."""
 LEAST_EXPLAINED = stats.USE_FROM**2
 """An adjustment that takes out less of the variance than this share is not made; see ``stats.Sums.explained``."""
-NO_LOAD = "no reference load ran"
 
 Pairs = Mapping[int, Sequence[tuple[float, float]]]
 """Per group, the log latency of each process and the log time of the reference load beside it."""
 
 
-@dataclass(frozen=True)
-class Adjustment:
-    """What the reference load says about a result.
+class Unadjusted(Enum):
+    """Why latencies are not adjusted: no load ran, too few processes did, or the load does not predict anything."""
 
-    Attributes:
-        control: slope and correlation, of all settings together; ``None`` if no processes have a reference load.
-        reference_seconds: the load's time at the machine's reference speed.
-        spread: how far the machine's speed moved: the largest over the smallest time of the load, of all rounds,
-            less 1.
-        refused: why latencies are not adjusted; empty if they are.
-        left_out: workloads whose latency the load does not predict, so that theirs are not adjusted.
-        latencies: the adjusted latency of each group, in seconds, with its interval.
-        without_load: how many timed processes ran without the reference load, because it had ended.
-    """
-
-    control: Optional[stats.Control]
-    reference_seconds: Optional[float]
-    spread: Optional[float]
-    refused: str
-    left_out: tuple[str, ...]
-    latencies: Mapping[int, stats.Interval]
-    without_load: int = 0
+    NO_LOAD = "no load"
+    FEW_PROCESSES = "few processes"
+    UNPREDICTED = "unpredicted"
 
 
 def adjustment(result: Result) -> Adjustment:
@@ -86,10 +70,7 @@ def adjustments(results: Sequence[Result], reference: Optional[float] = None) ->
         reference: the load's time at the machine's reference speed; by default the median over all processes.
     """
     found = fit(results, reference)
-    if found is None:
-        made = [Adjustment(None, None, None, NO_LOAD, (), {}) for _ in results]
-    else:
-        made = [_adjusted(result, found) for result in results]
+    made = [Adjustment() if found is None else _adjusted(result, found) for result in results]
     return [replace(each, without_load=_without_load(result)) for each, result in zip(made, results)]
 
 
@@ -105,15 +86,22 @@ class Fit:
         control: slope and correlation, of all settings together that are not left out, earlier sessions included.
         freedom: degrees of freedom of the slope: processes less settings, each session's counted on its own.
         speed: log time of the load at the reference speed.
-        refused: why latencies are not adjusted; empty if they are.
-        left_out: workloads whose latency the load does not predict.
+        left_out: workloads whose latency the load does not predict, if others remain.
+        has_earlier: whether earlier sessions of these workloads count.
     """
 
     control: stats.Control
     freedom: int
     speed: float
-    refused: str
     left_out: tuple[str, ...]
+    has_earlier: bool = False
+
+    @property
+    def refused(self) -> Optional[Unadjusted]:
+        """Why latencies are not adjusted; ``None`` if they are."""
+        if self.freedom < FREEDOM:
+            return Unadjusted.FEW_PROCESSES
+        return None if self.control.is_used else Unadjusted.UNPREDICTED
 
     def adjusts(self, workload: str) -> bool:
         """Whether the latencies of ``workload`` are adjusted."""
@@ -132,6 +120,34 @@ class Fit:
     def slope_error(self) -> float:
         """The slope's standard error, its prior included."""
         return _slope_error(self.control, self.freedom)
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """What the reference load says about a result.
+
+    Attributes:
+        fit: how the latencies follow the load; ``None`` if no processes of the result have a reference load.
+        spread: how far the machine's speed moved: the largest over the smallest time of the load, of all rounds,
+            less 1.
+        latencies: the adjusted latency of each group, in seconds, with its interval.
+        without_load: how many timed processes ran without the reference load, because it had ended.
+    """
+
+    fit: Optional[Fit] = None
+    spread: Optional[float] = None
+    latencies: Mapping[int, stats.Interval] = field(default_factory=dict)
+    without_load: int = 0
+
+    @property
+    def refused(self) -> Optional[Unadjusted]:
+        """Why latencies are not adjusted; ``None`` if they are."""
+        return self.fit.refused if self.fit is not None else Unadjusted.NO_LOAD
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Workloads whose latency the load does not predict, so that theirs are not adjusted."""
+        return self.fit.left_out if self.fit is not None else ()
 
 
 def fit(results: Sequence[Result], reference: Optional[float] = None) -> Optional[Fit]:
@@ -172,9 +188,7 @@ def fit_groups(
     left_out = _unpredicted(sums)
     total = _total(each for workload, each in sums.items() if workload not in left_out)
     control = total.control(PRIOR_SLOPE, PRIOR_WEIGHT)
-    included = ", those of earlier sessions included," if set(known) & set(sums) else ""
-    refused = _refusal(control, total.freedom, included)
-    return Fit(control, total.freedom, speed, refused, left_out)
+    return Fit(control, total.freedom, speed, left_out, bool(set(known) & set(sums)))
 
 
 def _unpredicted(sums: Mapping[str, stats.Sums]) -> tuple[str, ...]:
@@ -196,14 +210,11 @@ def _adjusted(result: Result, found: Fit) -> Adjustment:
     """Adjust one of the results that ``found`` comes from."""
     groups = _pairs(result)
     own = [load for each in groups.values() for _, load in each]
-    refused = found.refused if own else NO_LOAD
-    latencies = {
-        group: found.interval(each)
-        for group, each in groups.items()
-        if not refused and found.adjusts(result.asked[group].workload)
-    }
-    spread = math.expm1(max(own) - min(own)) if own else None
-    return Adjustment(found.control, math.exp(found.speed), spread, refused, found.left_out, latencies)
+    if not own:
+        return Adjustment()
+    workloads = {group: result.asked[group].workload for group in groups}
+    latencies = {group: found.interval(each) for group, each in groups.items() if found.adjusts(workloads[group])}
+    return Adjustment(found, math.expm1(max(own) - min(own)), latencies)
 
 
 def reference_seconds(runs: Sequence[Run]) -> Optional[float]:
@@ -230,15 +241,6 @@ def pair(run: Run) -> tuple[float, float]:
 def _load(run: Run) -> float:
     """The time of the reference load while this process and the others of its round sampled."""
     return median(turn.seconds for turn in run.reference)
-
-
-def _refusal(control: stats.Control, freedom: int, included: str) -> str:
-    if freedom < FREEDOM:
-        few = f"{control.blocks} processes{included} are too few"
-        return f"{few} to say whether the reference load predicts the latency"
-    if not control.is_used:
-        return f"the reference load does not predict the latency here (correlation {control.correlation:.2f})"
-    return ""
 
 
 def adjusted_interval(

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Optional
 
-from modelzoo.records.agreement import DETECTED_BOUND, FP32_BOUND, MATCHED_BOUND, OutputAgreement
+from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.run import RunReport
+
+
+@dataclass(frozen=True)
+class OtherOutputs:
+    """It cannot be said that a setting computes what torch does in eager mode.
+
+    Attributes:
+        engine: the inference framework; torch is compared with its own eager mode.
+        agreement: how far its outputs are off; ``None`` if that is not known.
+        problem: why it is not known, as far as a process says so.
+    """
+
+    engine: str
+    agreement: Optional[OutputAgreement]
+    problem: Optional[str] = None
 
 
 def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
@@ -15,7 +31,7 @@ def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
     return next((each for each in found if each.is_same is False), found[0] if found else None)
 
 
-def other_outputs(reports: Sequence[RunReport]) -> Optional[str]:
+def other_outputs(reports: Sequence[RunReport]) -> Optional[OtherOutputs]:
     """Return why it cannot be said that a setting computes what torch does in eager mode; ``None`` if it can.
 
     Only fp32 has a bound; what bf16 changes is judged by the task.
@@ -24,26 +40,9 @@ def other_outputs(reports: Sequence[RunReport]) -> Optional[str]:
         (each for each in reports if each.prepared.export is not None and each.setting.precision == "fp32"), None
     )
     found = agreement_of(reports)
-    if exported is None:
-        if found is None or found.is_same is not False:
-            return None
-        return f"torch does not compute what it does in eager mode: {found.summary}; {bounds(found)}"
-    if found is None:
-        problem = next(
-            (each.observed.agreement_problem for each in reports if each.observed.agreement_problem),
-            "no process compared them",
-        )
-        return f"it is not known whether {exported.provenance.engine} computes what torch does: {problem}"
-    if found.is_same is False:
-        return f"{exported.provenance.engine} does not compute what torch does: {found.summary}; {bounds(found)}"
-    return None
-
-
-def bounds(found: OutputAgreement) -> str:
-    """Say what would have been the same."""
-    worst = found.worst
-    allowed = f"at most {worst.bound(FP32_BOUND) if worst else FP32_BOUND:.0e} of mean |output| is rounding"
-    if found.detections is None:
-        return allowed
-    matched = f"{100 * MATCHED_BOUND:.0f} % of the detections must match, with an error of at most {DETECTED_BOUND:.0e}"
-    return f"{allowed}, and {matched}"
+    if found is None and exported is not None:
+        problem = next((each.observed.agreement_problem for each in reports if each.observed.agreement_problem), None)
+        return OtherOutputs(exported.provenance.engine, None, problem)
+    if found is None or found.is_same is not False:
+        return None
+    return OtherOutputs(exported.provenance.engine if exported is not None else "torch", found)

@@ -10,7 +10,7 @@ from typing import Optional, Union
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Run, RunReport
-from modelzoo.results.agreement import other_outputs
+from modelzoo.results.agreement import OtherOutputs, other_outputs
 from modelzoo.setting import Setting
 
 WORK_DIFFERENCE = 0.25
@@ -40,7 +40,7 @@ class OtherWork:
     other: float
 
 
-Incomparable = Union[Canary, Evidence, str, Different, OtherWork]
+Incomparable = Union[Canary, Evidence, OtherOutputs, Different, OtherWork]
 """Why a comparison would be meaningless: the canary or the audit that shows that the baseline is not fp32, other
 outputs than torch's, or other work."""
 

@@ -10,7 +10,7 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.records.run import Result
-from modelzoo.results.adjustment import adjustments
+from modelzoo.results.adjustment import Adjustment, adjustments
 from modelzoo.results.summary import labels_as_run
 
 
@@ -43,14 +43,12 @@ class SessionsSummary:
     Attributes:
         sessions: their number.
         rows: in the order asked for; a setting that was never timed has none.
-        refused: why levels were not adjusted; empty if they were.
-        left_out: workloads that were not adjusted, because the load does not predict their latency.
+        adjustment: of the first session that was not adjusted, if there is one; else of the first one.
     """
 
     sessions: int
     rows: tuple[SessionsRow, ...]
-    refused: str
-    left_out: tuple[str, ...] = ()
+    adjustment: Adjustment
 
 
 def over_sessions(results: Sequence[Result]) -> SessionsSummary:
@@ -77,8 +75,8 @@ def over_sessions(results: Sequence[Result]) -> SessionsSummary:
         spread = _spread(same) if len(same) == len(each) else None
         workload = results[0].asked[group].workload
         rows.append(SessionsRow(workload, labels[group], len(each), stats.level_interval(each), _spread(each), spread))
-    refused = next((each.refused for each in found if each.refused), "")
-    return SessionsSummary(len(results), tuple(rows), refused, found[0].left_out)
+    refused = next((each for each in found if each.refused is not None), found[0])
+    return SessionsSummary(len(results), tuple(rows), refused)
 
 
 def _spread(levels: Sequence[float]) -> Optional[float]:

@@ -283,7 +283,7 @@ def _between_processes(timed: Sequence[Run]) -> list[WarningMessage]:
         off = medians[odd] / others - 1
         if abs(off) > stats.EQUIVALENCE:
             direction = "slower" if off > 0 else "faster"
-            values = {"number": odd + 1, "count": len(medians), "percent": 100 * abs(off), "direction": direction}
-            return [warning_for(WarningCode.ODD_PROCESS, **values)]
+            values = {"number": odd + 1, "count": len(medians), "percent": 100 * abs(off)}
+            return [warning_for(WarningCode.ODD_PROCESS, direction=direction, **values)]
     spread = (max(medians) - min(medians)) / statistics.median(medians)
     return [warning_for(WarningCode.PROCESSES_DIFFER, percent=100 * spread)] if spread > SPREAD else []

@@ -5,112 +5,84 @@ Conditions are grouped by their code, with the rows they concern and the hint, t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
-from functools import reduce
 
+from modelzoo.document import Notice, Text
+from modelzoo.formatting import Merged
 from modelzoo.results.summary import SummaryRow
+from modelzoo.views.agreement import agreement_text
 from modelzoo.views.differences import by_workload, short_names
-from modelzoo.warning import Severity, WarningMessage, rank
+from modelzoo.warning import Severity, WarningCode, WarningMessage, rank
 
 NAMED_SETTINGS = 4
 """A condition names the settings of a workload that it concerns up to this many, then only counts them."""
-_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
-_TOKEN = re.compile(r"[()]|\s+|[^\s()]+")
+SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", Severity.NOTE: "note"}
+"""What a condition begins with."""
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A condition that may distort results.
-
-    Attributes:
-        code: of the warning.
-        severity: what it does to the result.
-        concerns: the rows that it concerns, as text; empty if it concerns all.
-        message: what it is; numbers that differ between rows are merged to a range.
-        hint: how to fix it.
-    """
-
-    code: str
-    severity: Severity
-    concerns: str
-    message: str
-    hint: str
-
-
-def grouped_conditions(shown: Sequence[SummaryRow]) -> list[Condition]:
-    """Return what may distort these rows, each code once, the most harmful first."""
+def conditions(rows: Sequence[SummaryRow]) -> list[Notice]:
+    """Return what failed, and what may distort these rows, the most harmful first."""
+    failed = [Notice(Severity.INVALIDATES, "failed", names, Text(error)) for names, error in _failures(rows)]
     found: dict[str, list[tuple[SummaryRow, WarningMessage]]] = {}
-    for each in shown:
-        for one in each.warnings:
-            found.setdefault(one.warning.code, []).append((each, one.warning))
-    return [_condition(code, found[code], shown) for code in sorted(found, key=rank)]
+    for row in rows:
+        for each in row.warnings:
+            found.setdefault(each.warning.code, []).append((row, each.warning))
+    return failed + [_condition(code, found[code], rows) for code in sorted(found, key=rank)]
 
 
-def _condition(code: str, found: Sequence[tuple[SummaryRow, WarningMessage]], shown: Sequence[SummaryRow]) -> Condition:
-    messages = [warning.message for _, warning in found]
-    hints = [warning.hint for _, warning in found]
-    concerned = list({id(each): each for each, _ in found}.values())
-    return Condition(code, rank(code)[0], concerns(concerned, shown), merged(messages), merged(hints))
+def _condition(code: str, found: Sequence[tuple[SummaryRow, WarningMessage]], rows: Sequence[SummaryRow]) -> Notice:
+    severity, _ = rank(code)
+    message, hint = merged(found)
+    concerned = list({id(row): row for row, _ in found}.values())
+    return Notice(severity, SEVERITY_WORD[severity], concerns(concerned, rows), Text(message), Text(hint))
 
 
-def grouped_failures(shown: Sequence[SummaryRow]) -> list[tuple[str, str]]:
-    """Return which rows failed, with the reason; rows with the same reason together."""
-    found: dict[str, list[SummaryRow]] = {}
-    for each in shown:
-        for error in each.errors:
-            found.setdefault(error, []).append(each)
-    return [(", ".join(f"{each.workload} {each.label}" for each in rows), error) for error, rows in found.items()]
+def merged(found: Sequence[tuple[SummaryRow, WarningMessage]]) -> tuple[str, str]:
+    """Return one message and one hint for the warnings of a code of several rows."""
+    message, hint = _words([warning for _, warning in found])
+    agreements = [row.agreement for row, _ in found if row.agreement is not None and row.agreement.is_same is False]
+    if found[0][1].code == WarningCode.OTHER_OUTPUTS.name and agreements:
+        message += f": {agreement_text(agreements)}"
+    return message, hint
 
 
-def concerns(rows: Sequence[SummaryRow], shown: Sequence[SummaryRow]) -> str:
-    """Name ``rows`` among all that are ``shown``: ``resnet50, ssd bf16``; empty if they are all of them."""
-    if len(rows) == len(shown):
+def _words(warnings: Sequence[WarningMessage]) -> tuple[str, str]:
+    """Numbers that differ become a range; of words that differ, each is said once."""
+    messages, hints = ({each.message: None for each in warnings}, {each.hint: None for each in warnings})
+    code = WarningCode.__members__.get(warnings[0].code)
+    names = [set(each.values) for each in warnings]
+    if len(messages) == len(hints) == 1 or code is None or not all(names) or any(each != names[0] for each in names):
+        return "; ".join(messages), "; ".join(hints)
+    values = {name: Merged(each.values[name] for each in warnings) for name in names[0]}
+    try:
+        return code.value[1].format_map(values), code.value[2].format_map(values)
+    except (LookupError, ValueError, TypeError):  # the values of a stored result may be of another version
+        return "; ".join(messages), "; ".join(hints)
+
+
+def _failures(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:
+    """Which rows failed, with the reason; rows with the same reason together."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for error in row.errors:
+            found.setdefault(error, []).append(f"{row.workload} {row.label}")
+    return [(", ".join(names), error) for error, names in found.items()]
+
+
+def concerns(concerned: Sequence[SummaryRow], rows: Sequence[SummaryRow]) -> str:
+    """Name some of all ``rows``: ``resnet50, ssd bf16``; empty if they are all of them."""
+    if len(concerned) == len(rows):
         return ""
-    every = by_workload(shown)
+    every = by_workload(rows)
     parts = []
-    for workload, concerned in by_workload(rows).items():
+    for workload, some in by_workload(concerned).items():
         names = dict(zip(map(id, every[workload]), short_names(every[workload])))
-        if len(concerned) == len(every[workload]):
+        if len(some) == len(every[workload]):
             parts.append(workload)
-        elif len(concerned) > NAMED_SETTINGS:
+        elif len(some) > NAMED_SETTINGS:
             of = f" of {workload}" if len(every) > 1 else ""
-            parts.append(f"{len(concerned)} of {len(every[workload])} settings{of}")
+            parts.append(f"{len(some)} of {len(every[workload])} settings{of}")
         else:
-            listed = ", ".join(names[id(each)] for each in concerned)
+            listed = ", ".join(names[id(each)] for each in some)
             parts.append(f"{workload} {listed}" if len(every) > 1 else listed)
     return "; ".join(parts)
-
-
-def merged(texts: Sequence[str]) -> str:
-    """Return one text for several: a number that differs becomes a range, other words that differ an ellipsis.
-
-    >>> merged(["used 0.96 cores", "used 0.17 cores"])
-    'used 0.17 to 0.96 cores'
-    """
-    different = list(dict.fromkeys(texts))
-    shapes = {_NUMBER.sub("#", text) for text in different}
-    if len(shapes) > 1:
-        return reduce(_common, different)
-    numbers = [_NUMBER.findall(text) for text in different]
-    ranges = iter([_range(column) for column in zip(*numbers)])
-    return _NUMBER.sub(lambda _: next(ranges), different[0])
-
-
-def _range(numbers: Sequence[str]) -> str:
-    ordered = sorted(numbers, key=lambda number: float(number.replace(",", "")))
-    return ordered[0] if ordered[0] == ordered[-1] else f"{ordered[0]} to {ordered[-1]}"
-
-
-def _common(first: str, second: str) -> str:
-    """What two texts share, with an ellipsis for each stretch in which they differ."""
-    a, b = _TOKEN.findall(first), _TOKEN.findall(second)
-    parts: list[str] = []
-    for kind, start, end, _, _ in SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if kind == "equal":
-            parts.append("".join(a[start:end]))
-        elif not parts or parts[-1] != "…":
-            parts.append("…")
-    return "".join(parts)

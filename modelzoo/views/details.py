@@ -6,10 +6,12 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from modelzoo import stats
-from modelzoo.formatting import seconds, significant
+from modelzoo.formatting import seconds, significant, time_unit
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import proof
 from modelzoo.views.accelerators import accelerator_lines
+from modelzoo.views.agreement import agreement_text
+from modelzoo.views.conditions import merged
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.results_table import interval
 from modelzoo.views.speed import outlook_text, reason
@@ -44,8 +46,7 @@ def _times(row: SummaryRow) -> Iterator[str]:
 
 def _in_one_unit(values: Sequence[float]) -> str:
     """Times in the unit of the largest: ``62.0, 59.2, 74.6 ms``."""
-    unit = seconds(max(values)).rpartition(" ")[2]
-    factor = {"s": 1.0, "ms": 1e3, "µs": 1e6}[unit]
+    unit, factor = time_unit(max(values))
     return ", ".join(significant(factor * value, 3) for value in values) + f" {unit}"
 
 
@@ -56,7 +57,7 @@ def _evidence(row: SummaryRow) -> Iterator[str]:
     if row.proof.canary is not None:
         yield f"canary {proof.canaries(row.proof)}: {row.proof.canary.summary}"
     if row.agreement:
-        yield f"outputs compared with torch in fp32: {row.agreement.summary}"
+        yield f"outputs compared with torch in fp32: {agreement_text([row.agreement])}"
     if row.judged:
         detail = validity_detail(row.judged)
         yield f"predictions {validity_text(row.judged)}" + (f" ({detail})" if detail else "")
@@ -68,7 +69,8 @@ def _evidence(row: SummaryRow) -> Iterator[str]:
 def _warnings(row: SummaryRow) -> Iterator[str]:
     for found in row.warnings:
         several = f" (in {found.processes} of {found.checked} processes)" if found.processes < found.checked else ""
-        yield f"{found.warning.code}: {found.warning.message}{several}"
+        message, _ = merged([(row, found.warning)])
+        yield f"{found.warning.code}: {message}{several}"
 
 
 def ceiling_text(row: SummaryRow) -> str:

@@ -9,12 +9,13 @@ from modelzoo import formatting, stats
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.workload import WeightsKind
-from modelzoo.results.adjustment import Adjustment
+from modelzoo.results.adjustment import Adjustment, Unadjusted
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
 from modelzoo.views.accelerators import LAUNCH_HINT
-from modelzoo.views.conditions import NAMED_SETTINGS, merged
+from modelzoo.views.agreement import agreement_text
+from modelzoo.views.conditions import NAMED_SETTINGS
 from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.judgement import validity_text
 from modelzoo.views.results_table import interval, timed_unit
@@ -38,13 +39,25 @@ def steadiness(found: Adjustment) -> str:
     said = []
     if found.spread is not None:
         said.append(f"its speed varied by {100 * found.spread:.0f} % during the run")
-        if found.refused:
-            said.append(f"latencies are not adjusted for that, because {found.refused}")
+        if found.refused is not None:
+            said.append(f"latencies are not adjusted for that, because {not_adjusted(found)}")
         elif found.left_out:
             said.append(f"the reference load does not predict {', '.join(found.left_out)}, so that is not adjusted")
     if found.without_load:
         said.append(f"the reference load ended early (number of processes that ran without it: {found.without_load})")
     return "; ".join(said)
+
+
+def not_adjusted(found: Adjustment) -> str:
+    """Why latencies are not adjusted."""
+    if found.fit is None or found.refused is Unadjusted.NO_LOAD:
+        return "no reference load ran"
+    control = found.fit.control
+    if found.refused is Unadjusted.UNPREDICTED:
+        return f"the reference load does not predict the latency here (correlation {control.correlation:.2f})"
+    included = ", those of earlier sessions included," if found.fit.has_earlier else ""
+    few = f"{control.blocks} processes{included} are too few"
+    return f"{few} to say whether the reference load predicts the latency"
 
 
 def _sentence(rows: Sequence[SummaryRow]) -> str:
@@ -191,7 +204,7 @@ def _outputs(is_same: bool | None, found: Sequence[tuple[str, OutputAgreement]])
     few = len(found) <= NAMED_SETTINGS
     names = ", ".join(name for name, _ in found) if few else f"{len(found)} settings"
     alone, several = _DIFFERS[is_same]
-    return f"{names} {alone if len(found) == 1 else several} ({merged([each.summary for _, each in found])})"
+    return f"{names} {alone if len(found) == 1 else several} ({agreement_text([each for _, each in found])})"
 
 
 def _predictions(rows: Sequence[SummaryRow]) -> str:
@@ -210,17 +223,17 @@ def _predictions(rows: Sequence[SummaryRow]) -> str:
 
 def times(found: stats.Interval) -> str:
     """``1.60 times``."""
-    return formatting.ratio(found.value, found.low, found.high).partition("×")[0] + " times"
+    return f"{formatting.ratio_value(found.value, found.low, found.high)} times"
 
 
 def bounds(found: stats.Interval) -> str:
     """``[1.50, 1.70]``."""
-    return formatting.ratio(found.value, found.low, found.high).partition(" ")[2]
+    return formatting.ratio_bounds(found.value, found.low, found.high)
 
 
 def _ratio(found: stats.Interval) -> str:
-    text = formatting.ratio(found.value, found.low, found.high)
-    return text.replace("×", "") if found.low > 0 else text.partition("×")[0]
+    value = formatting.ratio_value(found.value, found.low, found.high)
+    return f"{value} {bounds(found)}" if found.low > 0 else value
 
 
 def inverse(found: stats.Interval) -> stats.Interval:

@@ -21,6 +21,7 @@ from modelzoo.records.evidence import (
 )
 from modelzoo.results.comparable import Different, Incomparable, OtherWork
 from modelzoo.results.proof import OtherKernels, Proof
+from modelzoo.views.agreement import other_outputs_text
 
 NO_EVIDENCE = "no kernel evidence was taken"
 _NO_PRODUCTS = "no convolution, matrix product or attention was observed"
@@ -201,8 +202,8 @@ def incomparable(reason: Incomparable) -> Text:
     if isinstance(reason, OtherWork):
         counts = f"{reason.name} {reason.base:.0f} and {reason.other:.0f}"
         return Text(f"the two sides did different work: {counts}")
-    if reason is Different.WEIGHTS:
-        return Text("the two sides ran different weights")
-    if reason is Different.DECLARATION:
-        return Text("the two sides have different versions of workload.py")
-    return Text(str(reason))
+    if isinstance(reason, Different):
+        ran_other = reason is Different.WEIGHTS
+        said = "ran different weights" if ran_other else "have different versions of workload.py"
+        return Text(f"the two sides {said}")
+    return Text(other_outputs_text(reason))

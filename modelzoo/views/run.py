@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Block, Notice, Notices, Section, Table, Text, lines, named
+from modelzoo.document import Block, Notices, Section, Table, Text, lines, named
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow, is_unproven
 from modelzoo.views import findings, kernel_tables, proof, results_table, stages
-from modelzoo.views.conditions import grouped_conditions, grouped_failures
+from modelzoo.views.conditions import conditions
 from modelzoo.views.details import detail_lines
 from modelzoo.views.differences import machine
 from modelzoo.warning import Severity
-
-SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", Severity.NOTE: "note"}
-"""What a condition begins with."""
 
 
 def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = False) -> list[Block]:
@@ -42,15 +39,6 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     if details:
         blocks += [replace(lines(*detail_lines(each)), title=f"{each.workload} {each.label}") for each in shown]
     return blocks
-
-
-def conditions(shown: Sequence[SummaryRow]) -> list[Notice]:
-    """Return what failed, and what may distort these rows, the most harmful first."""
-    found = [Notice(Severity.INVALIDATES, "failed", names, Text(error)) for names, error in grouped_failures(shown)]
-    for each in grouped_conditions(shown):
-        word = SEVERITY_WORD[each.severity]
-        found.append(Notice(each.severity, word, each.concerns, Text(each.message), Text(each.hint)))
-    return found
 
 
 def objections(rows: Sequence[SummaryRow]) -> list[str]:

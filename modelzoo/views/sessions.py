@@ -5,6 +5,7 @@ from __future__ import annotations
 from modelzoo.document import Block, Column, Section, Table, lines
 from modelzoo.formatting import MISSING, percent
 from modelzoo.results.sessions import SessionsSummary
+from modelzoo.views.findings import not_adjusted
 from modelzoo.views.results_table import interval
 
 
@@ -23,7 +24,7 @@ def columns(summary: SessionsSummary) -> list[Column]:
         Column("latency", tuple(interval(row.level) for row in rows), is_number=True),
         Column("sd between sessions", tuple(_percent(row.spread) for row in rows), is_number=True),
     ]
-    if not summary.refused:
+    if summary.adjustment.refused is None:
         found.append(Column("adjusted", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
     if len({row.sessions for row in rows}) > 1:
         found.append(Column("sessions", tuple(str(row.sessions) for row in rows), is_number=True))
@@ -36,11 +37,12 @@ def notes(summary: SessionsSummary) -> list[str]:
         "latency: geometric mean of the sessions' levels with its 95 % interval, which allows for the differences "
         "between sessions. The intervals of a single session, above, do not cover other sessions."
     ]
-    if summary.refused:
-        return [*found, f"Levels are not adjusted: {summary.refused}."]
+    if summary.adjustment.refused is not None:
+        return [*found, f"Levels are not adjusted: {not_adjusted(summary.adjustment)}."]
     found.append("adjusted: the same standard deviation of the levels at one speed of the machine.")
-    if summary.left_out:
-        found.append(f"The reference load does not predict the latency of {', '.join(summary.left_out)}.")
+    left_out = ", ".join(summary.adjustment.left_out)
+    if left_out:
+        found.append(f"The reference load does not predict the latency of {left_out}.")
     return found
 
 

@@ -21,6 +21,7 @@ from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.history import EarlierSessions, HistoryScope
 from modelzoo.records.validity import Validity
+from modelzoo.results.agreement import OtherOutputs
 from modelzoo.results.comparable import Different, OtherWork
 from modelzoo.results.speed import Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outcome, Outlook, Verdict
@@ -88,10 +89,9 @@ def _of_side(found: Refusal) -> str:
         return f"{side} is {proof.not_fp32(fact)}"
     if isinstance(fact, Validity):
         return f"the predictions of {side} are NOT VALID: {reason_text(fact)}"
-    return {
-        Obstacle.EMULATOR: f"{side} ran under the emulator {fact}",
-        Obstacle.OUTPUTS: f"on {side}, {fact}",
-    }.get(found.obstacle, f"only {side} has it")
+    if isinstance(fact, OtherOutputs):
+        return f"on {side}, {proof.incomparable(fact)}"
+    return f"{side} ran under the emulator {fact}" if found.obstacle is Obstacle.EMULATOR else f"only {side} has it"
 
 
 def _of_both(found: Refusal) -> str:

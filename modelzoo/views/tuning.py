@@ -18,9 +18,9 @@ from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
 from modelzoo.views import proof
+from modelzoo.views.conditions import conditions
 from modelzoo.views.judgement import reason_text
 from modelzoo.views.results_table import interval, ratio
-from modelzoo.views.run import conditions
 from modelzoo.views.speed import reason
 from modelzoo.warning import Severity
 

@@ -38,7 +38,7 @@ MACHINES = [
     ("SMALL_MEMORY", {"memory_limit": 4 << 30}),
     ("EMULATED", {"emulator": "qemu-user"}),
     ("NO_BF16_HARDWARE", {"has_bf16": False}),
-    ("PAGE_FAULTS", {"allocator": "glibc"}),
+    ("DEFAULT_MALLOC", {"allocator": "glibc"}),
     ("WAIT_POLICY", {"environment": {"OMP_WAIT_POLICY": "PASSIVE"}}),
     ("FAST_MATH", {"environment": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}}),
     ("THREADS_VARIABLE", {"environment": {"OMP_NUM_THREADS": "16,2"}}),

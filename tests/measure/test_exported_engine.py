@@ -122,7 +122,7 @@ def test_the_first_process_compares_outputs_and_the_setting_is_compared(runs: di
     first, second = reports(runs["ExportedEngine"])
     assert first.observed.agreement is not None
     assert second.observed.agreement is None
-    assert first.observed.agreement.is_same, first.observed.agreement.summary
+    assert first.observed.agreement.is_same, first.observed.agreement.outputs
     assert first.warnings == () or "OTHER_OUTPUTS" not in {each.code for each in first.warnings}
     outcome = verdict(runs, "ExportedEngine")
     assert outcome is not None

@@ -14,7 +14,7 @@ from simulated import binomial_error
 from modelzoo.frozen import replace
 from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import Result, Run
-from modelzoo.results.adjustment import Adjustment, adjustment, adjustments, fit_groups, reference_seconds
+from modelzoo.results.adjustment import Adjustment, Unadjusted, adjustment, adjustments, fit_groups, reference_seconds
 from modelzoo.setting import Setting
 from modelzoo.stats import Sums
 
@@ -45,9 +45,9 @@ UNSTEADY = (1.0, 1.2, 1.05, 1.3, 1.1, 1.0, 1.25, 1.15)
 def test_planted_slow_downs_are_taken_out() -> None:
     """Both settings get the latency that they have at full speed, and their intervals have almost no width."""
     found = adjustment(session(UNSTEADY, speed=LOAD))
-    assert found.refused == ""
-    assert found.control is not None
-    assert (found.control.slope, found.control.correlation) == pytest.approx((1, 1))
+    assert found.refused is None
+    assert found.fit is not None
+    assert (found.fit.control.slope, found.fit.control.correlation) == pytest.approx((1, 1))
     for group, level in ((0, 0.1), (1, 0.2)):
         assert found.latencies[group].value == pytest.approx(level)
         assert found.latencies[group].half_width < 1e-6
@@ -63,9 +63,11 @@ def test_the_first_session_is_adjusted_to_its_own_speed_and_later_ones_to_that_o
     """Without a kept speed it is the median of the session's processes."""
     slow = [1.2 * each for each in UNSTEADY[:7]]
     first, later = adjustment(session(slow)), adjustment(session(slow, speed=LOAD))
-    assert first.reference_seconds == pytest.approx(LOAD * 1.2 * 1.1)
+    assert first.fit is not None
+    assert math.exp(first.fit.speed) == pytest.approx(LOAD * 1.2 * 1.1)
     assert first.latencies[0].value == pytest.approx(0.1 * 1.2 * 1.1)
-    assert later.reference_seconds == pytest.approx(LOAD)
+    assert later.fit is not None
+    assert math.exp(later.fit.speed) == pytest.approx(LOAD)
     assert later.latencies[0].value == pytest.approx(0.1)
 
 
@@ -78,8 +80,8 @@ def test_a_workload_that_does_not_follow_the_load_is_left_out() -> None:
     found = adjustment(replace(result_of(*session(UNSTEADY).runs, *steady), reference_seconds=LOAD))
     assert found.left_out == ("steady",)
     assert set(found.latencies) == {0, 1}
-    assert found.control is not None
-    assert found.control.slope == pytest.approx(1)
+    assert found.fit is not None
+    assert found.fit.control.slope == pytest.approx(1)
 
 
 def workload_alone(name: str, latencies: Sequence[float], loads: Sequence[float]) -> list[Run]:
@@ -110,26 +112,30 @@ def test_earlier_sessions_decide_whether_a_workload_is_adjusted() -> None:
             found = adjustment(replace(result_of(*follows, *alone), load_evidence=evidence(known)))
             assert found.left_out == left_out
             found = adjustment(replace(result_of(*alone), load_evidence=evidence(known)))
-            assert ("does not predict" in found.refused) is bool(left_out)
+            assert (found.refused is Unadjusted.UNPREDICTED) is bool(left_out)
 
 
 def test_without_earlier_sessions_a_workload_is_judged_by_the_others_too() -> None:
     """Its own processes are few: a low correlation may be chance if the load predicts the other workload."""
     assert adjustment(result_of(*session(UNSTEADY).runs, *workload_alone("odd", ODD, QUIET_LOAD))).left_out == ()
-    assert "does not predict" in refusal(adjustment(result_of(*workload_alone("odd", ODD * 2, QUIET_LOAD * 2))))
+    alone = adjustment(result_of(*workload_alone("odd", ODD * 2, QUIET_LOAD * 2)))
+    assert refusal(alone) is Unadjusted.UNPREDICTED
 
 
 def test_earlier_sessions_make_up_for_few_processes() -> None:
     """Their processes count for the slope and for whether there are enough; those of other workloads do not."""
     short = session(UNSTEADY[:3], follows=0.6)
-    assert "6 processes are too few" in refusal(adjustment(short))
+    assert refusal(adjustment(short)) is Unadjusted.FEW_PROCESSES
     found = adjustment(replace(short, load_evidence=evidence(0.9, workload="toy")))
-    assert found.refused == ""
-    assert found.control is not None
-    assert found.control.blocks == 6 + 32
+    assert found.refused is None
+    assert found.fit is not None
+    assert found.fit.control.blocks == 6 + 32
     assert adjustment(replace(short, load_evidence=evidence(0.9))) == adjustment(short)
     few = replace(short, load_evidence=evidence(0.9, freedom=4, workload="toy"))
-    assert refusal(adjustment(few)).startswith("14 processes, those of earlier sessions included, are too few")
+    found = adjustment(few)
+    assert refusal(found) is Unadjusted.FEW_PROCESSES
+    assert found.fit is not None
+    assert (found.fit.control.blocks, found.fit.has_earlier) == (14, True)
 
 
 def test_sessions_of_one_call_do_not_count_twice() -> None:
@@ -165,11 +171,11 @@ def test_of_workloads_that_follow_the_load_few_are_left_out_by_chance() -> None:
 def test_the_slope_is_shrunk_towards_one() -> None:
     """14 degrees of freedom say 0.6, 8 say 1."""
     found = adjustment(session(UNSTEADY, follows=0.6))
-    assert found.control is not None
-    assert found.control.slope == pytest.approx((14 * 0.6 + 8 * 1) / 22)
+    assert found.fit is not None
+    assert found.fit.control.slope == pytest.approx((14 * 0.6 + 8 * 1) / 22)
 
 
-def refusal(found: Adjustment) -> str:
+def refusal(found: Adjustment) -> Unadjusted | None:
     """Why nothing was adjusted."""
     assert found.latencies == {}
     return found.refused
@@ -177,28 +183,29 @@ def refusal(found: Adjustment) -> str:
 
 def test_few_processes_are_not_adjusted() -> None:
     """12 processes of two settings leave 10 degrees of freedom, in which chance correlates."""
-    assert refusal(adjustment(session(UNSTEADY[:6]))) == (
-        "12 processes are too few to say whether the reference load predicts the latency"
-    )
-    assert adjustment(session(UNSTEADY[:7])).refused == ""
+    found = adjustment(session(UNSTEADY[:6]))
+    assert refusal(found) is Unadjusted.FEW_PROCESSES
+    assert found.fit is not None
+    assert (found.fit.control.blocks, found.fit.freedom) == (12, 10)
+    assert adjustment(session(UNSTEADY[:7])).refused is None
 
 
 def test_a_load_that_predicts_nothing_is_not_used() -> None:
     """The latency moves, and the load moves otherwise; the spread of the machine is still said."""
     noise = [1.3, 1.3, 1.0, 1.0] * 4
     found = adjustment(session(UNSTEADY, follows=0.0, noise=noise))
-    assert "does not predict the latency here (correlation -0." in refusal(found)
+    assert refusal(found) is Unadjusted.UNPREDICTED
     assert found.spread == pytest.approx(0.3)
 
 
 def test_one_process_per_setting_is_too_few() -> None:
     """The least that a call can have."""
-    assert "2 processes are too few" in refusal(adjustment(session([1.0])))
+    assert refusal(adjustment(session([1.0]))) is Unadjusted.FEW_PROCESSES
 
 
 def test_a_result_without_a_load_is_not_adjusted() -> None:
     """As are processes that failed or were not timed."""
-    empty = Adjustment(None, None, None, "no reference load ran", (), {})
+    empty = Adjustment()
     assert adjustment(result_of(*(make([0.1] * 3, round=i) for i in range(20)))) == empty
     failed = beside(make(None, error="died"), LOAD)
     assert adjustment(result_of(failed, beside(make([]), LOAD))) == empty
@@ -239,17 +246,17 @@ def test_sessions_of_one_call_are_adjusted_together() -> None:
     """With one slope and to one speed, so that their levels can be compared; few processes each are enough."""
     slow = [[factor * each for each in UNSTEADY[:4]] for factor in (1.0, 1.2, 1.4)]
     found = adjustments([session(each, follows=0.8) for each in slow])
-    assert len({each.control for each in found}) == len({each.reference_seconds for each in found}) == 1
+    assert len({each.fit for each in found}) == 1
     adjusted = [each.latencies[0].value for each in found]
     assert max(adjusted) / min(adjusted) < 1.06
-    assert [each.refused for each in found] == ["", "", ""]
+    assert [each.refused for each in found] == [None] * 3
 
 
 def test_a_session_without_a_load_is_not_adjusted_with_the_others() -> None:
     """It says so, and does not keep them from it."""
     without = result_of(make([0.1] * 3))
     first, second = adjustments([session(UNSTEADY), without])
-    assert (first.refused, second.refused) == ("", "no reference load ran")
+    assert (first.refused, second.refused) == (None, Unadjusted.NO_LOAD)
     assert (second.spread, second.latencies) == (None, {})
 
 

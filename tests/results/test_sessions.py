@@ -13,6 +13,7 @@ from kept_sessions import beside
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
+from modelzoo.results.adjustment import Unadjusted
 from modelzoo.results.sessions import over_sessions
 from modelzoo.setting import Setting
 
@@ -48,14 +49,14 @@ def test_levels_have_intervals_over_sessions() -> None:
 def test_the_adjusted_levels_do_not_differ_if_the_load_felt_everything() -> None:
     """They are adjusted to one and the same speed."""
     found = over_sessions([session(each) for each in (1.0, 1.1, 1.3)])
-    assert found.refused == ""
+    assert found.adjustment.refused is None
     assert [row.adjusted_spread for row in found.rows] == pytest.approx([0, 0], abs=1e-9)
 
 
 def test_without_a_load_only_the_raw_levels_are_compared() -> None:
     """In one of the sessions it did not run."""
     found = over_sessions([session(1.0), session(1.1, load=False), session(1.2)])
-    assert found.refused == "no reference load ran"
+    assert found.adjustment.refused is Unadjusted.NO_LOAD
     assert [row.adjusted_spread for row in found.rows] == [None, None]
     assert all(row.spread for row in found.rows)
 
@@ -72,7 +73,7 @@ def test_a_workload_that_the_load_does_not_predict_is_named() -> None:
         ]
         results.append(result_of(*own, *other))
     found = over_sessions(results)
-    assert found.left_out == ("steady",)
+    assert found.adjustment.left_out == ("steady",)
     assert [row.adjusted_spread is None for row in found.rows] == [False, False, True, True]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from exported_results import OTHER, exported
 from fake_runs import make, shown, warning
 
+from modelzoo.document import Text
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.views.conditions import grouped_conditions, grouped_failures, merged
-from modelzoo.warning import Severity, WarningMessage
+from modelzoo.views.conditions import conditions
+from modelzoo.warning import Severity, WarningCode, WarningMessage, warning_for
 
 STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
 
@@ -28,12 +30,9 @@ def test_a_condition_is_said_once_with_the_rows_it_concerns() -> None:
     """All rows of a workload are its name; all rows together need no name."""
     load, note = warning("OTHER_LOAD"), warning("OUTLIERS")
     rows = with_warnings((load, note), (load,), (load,), ())
-    assert [(each.code, each.concerns) for each in grouped_conditions(rows)] == [
-        ("OTHER_LOAD", "a; b fp32"),
-        ("OUTLIERS", "a fp32"),
-    ]
-    (every,) = grouped_conditions(with_warnings(*[(load,)] * 4))
-    assert (every.concerns, every.message, every.hint) == ("", "a message", "a hint")
+    assert [(each.word, each.concerns) for each in conditions(rows)] == [("warning", "a; b fp32"), ("note", "a fp32")]
+    (every,) = conditions(with_warnings(*[(load,)] * 4))
+    assert (every.concerns, every.message, every.hint) == ("", Text("a message"), Text("a hint"))
 
 
 def test_many_settings_are_counted() -> None:
@@ -49,32 +48,61 @@ def test_many_settings_are_counted() -> None:
         for number in range(8)
         for place in (0, 1)
     ]
-    (found,) = grouped_conditions(shown(*runs))
+    (found,) = conditions(shown(*runs))
     assert found.concerns == "5 of 8 settings"
 
 
 def test_the_most_harmful_comes_first() -> None:
     """In the order of ``WarningCode``; one that is unknown before the notes."""
     codes = ("OUTLIERS", "LATER", "OTHER_LOAD", "FP32_NOT_FP32")
-    found = grouped_conditions(with_warnings(*((warning(code),) for code in codes)))
-    assert [each.code for each in found] == ["FP32_NOT_FP32", "OTHER_LOAD", "LATER", "OUTLIERS"]
+    found = conditions(with_warnings(*((warning(code, code),) for code in codes)))
+    assert [str(each.message) for each in found] == ["FP32_NOT_FP32", "OTHER_LOAD", "LATER", "OUTLIERS"]
     assert [each.severity for each in found] == [0, 1, 1, Severity.NOTE]
 
 
 @pytest.mark.parametrize(
-    ("texts", "said"),
+    ("code", "values", "message"),
     [
-        (["the same", "the same"], "the same"),
-        (["used 0.96 cores", "used 0.17 cores", "used 0.2 cores"], "used 0.17 to 0.96 cores"),
-        (["66,432 faults", "231,810 faults"], "66,432 to 231,810 faults"),
-        (["2 of 9 (error 2e-07)", "12 of 9 (error 3e-06)"], "2 to 12 of 9 (error 2e-07 to 3e-06)"),
-        (["random (A is not cached): slow", "random (B/c is not cached): slow"], "random (… is not cached): slow"),
-        (["set --threads 2, now", "set --threads 10, now"], "set --threads 2 to 10, now"),
+        (WarningCode.OTHER_LOAD, [{"cores": 0.96}] * 2, "other programs used 0.96 cores during the run"),
+        (
+            WarningCode.OTHER_LOAD,
+            [{"cores": 0.96}, {"cores": 0.171}, {"cores": 0.2}],
+            "other programs used 0.17 to 0.96 cores during the run",
+        ),
+        (
+            WarningCode.OUTLIERS,
+            [{"count": 9, "total": 20}, {"count": 12, "total": 20}],
+            "9 to 12 of 20 samples are outliers (above 1.5 × the median); none was dropped",
+        ),
+        (
+            WarningCode.WAIT_POLICY,
+            [{"value": "ACTIVE"}, {"value": "PASSIVE"}],
+            "OMP_WAIT_POLICY=ACTIVE; PASSIVE changes the speed of short operators",
+        ),
     ],
 )
-def test_messages_are_merged(texts: list[str], said: str) -> None:
-    """Numbers become a range, and other words that differ an ellipsis."""
-    assert merged(texts) == said
+def test_the_values_of_several_rows_are_merged(code: WarningCode, values: list[dict[str, float]], message: str) -> None:
+    """Numbers become a range; of words that differ, each is said once."""
+    (found,) = conditions(with_warnings(*((warning_for(code, **each),) for each in values)))
+    assert str(found.message) == message
+
+
+def test_messages_that_cannot_be_filled_in_anew_are_said_one_after_the_other() -> None:
+    """Of a code that this version does not know, or with values of another version."""
+    for code, values in (("LATER", {"x": 1.0}), ("OTHER_LOAD", {"x": 1.0})):
+        pair = [WarningMessage(code, text, "a hint", {**values}) for text in ("this", "that")]
+        (found,) = conditions(with_warnings(*((each,) for each in pair)))
+        assert (found.message, found.hint) == (Text("this; that"), Text("a hint"))
+
+
+def test_other_outputs_are_said_with_their_errors() -> None:
+    """Which are those of the rows, not of the warning."""
+    message = warning_for(WarningCode.OTHER_OUTPUTS, engine="onnxruntime", advice="remove x")
+    found, *_ = conditions(shown(make(STEADY, **exported(OTHER), warnings=(message,))))
+    assert str(found.message) == (
+        "onnxruntime does not compute what torch does in eager mode and fp32: mean error ÷ mean |output| 2.0e-03, mean "
+        "error 2.0e-03"
+    )
 
 
 def test_the_number_of_processes_that_warned_is_left_to_the_details() -> None:
@@ -83,10 +111,11 @@ def test_the_number_of_processes_that_warned_is_left_to_the_details() -> None:
         make(STEADY, warnings=(warning("X"),)), make(STEADY, round=1), make(STEADY, round=2, warnings=(warning("X"),))
     )
     assert (rows[0].warnings[0].processes, rows[0].warnings[0].checked) == (2, 3)
-    assert grouped_conditions(rows)[0].message == "a message"
+    assert conditions(rows)[0].message == Text("a message")
 
 
 def test_failures_with_one_reason_are_one() -> None:
     """Each with the names of its rows."""
     rows = shown(*(make(None, workload=name, group=place, error="died") for place, name in enumerate("ab")))
-    assert grouped_failures(rows) == [("a fp32, b fp32", "died")]
+    (found,) = conditions(rows)
+    assert (found.word, found.concerns, found.message) == ("failed", "a fp32, b fp32", Text("died"))

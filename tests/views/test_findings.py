@@ -17,7 +17,8 @@ from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
-from modelzoo.results.adjustment import Adjustment
+from modelzoo.results.adjustment import Adjustment, Fit
+from modelzoo.results.comparable import Different
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
@@ -25,6 +26,8 @@ from modelzoo.stats import Doubt, Outcome, Outlook, Verdict
 from modelzoo.views import findings
 
 STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
+
+FIT = Fit(stats.Control(1.0, 0.9, 20), 18, 0.0, ())
 
 
 def proven(setting: Setting, group: int = 0, **changes: Any) -> Run:
@@ -45,7 +48,7 @@ def judged(
     found = list(rows)
     ratio = stats.Interval(math.sqrt(low * high) if low else 1.0, low, high)
     if outcome is Outcome.NOT_COMPARABLE:
-        speed = Speed(None, Verdict(outcome), "why")
+        speed = Speed(None, Verdict(outcome), Different.WEIGHTS)
     else:
         doubt = Doubt.NO_BASELINE if outcome is Outcome.AMBIGUOUS else None
         speed = Speed(ratio, Verdict(outcome, doubt, outlook=outlook))
@@ -77,7 +80,7 @@ def sentence(rows: list[SummaryRow]) -> str:
             math.inf,
             "bf16 and fp32 cannot be told apart: ratio 1.00; the baseline has no runs",
         ),
-        (Outcome.NOT_COMPARABLE, 0.9, 1.1, "bf16 is not compared with fp32: why"),
+        (Outcome.NOT_COMPARABLE, 0.9, 1.1, "bf16 is not compared with fp32: the two sides ran different weights"),
     ],
 )
 def test_bf16_is_compared_with_fp32_in_a_sentence(outcome: Outcome, low: float, high: float, said: str) -> None:
@@ -112,28 +115,34 @@ def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spread", "refused", "said"),
+    ("found", "said"),
     [
-        (None, "no reference load ran", ""),
-        (0.14, "", "its speed varied by 14 % during the run"),
-        (0.14, "of x", "its speed varied by 14 % during the run; latencies are not adjusted for that, because of x"),
+        (Adjustment(), ""),
+        (Adjustment(FIT, 0.14), "its speed varied by 14 % during the run"),
+        (
+            Adjustment(replace(FIT, control=replace(FIT.control, correlation=0.12)), 0.14),
+            "its speed varied by 14 % during the run; latencies are not adjusted for that, because the reference load "
+            "does not predict the latency here (correlation 0.12)",
+        ),
+        (
+            Adjustment(replace(FIT, freedom=11, has_earlier=True), 0.14),
+            "its speed varied by 14 % during the run; latencies are not adjusted for that, because 20 processes, those "
+            "of earlier sessions included, are too few to say whether the reference load predicts the latency",
+        ),
+        (
+            Adjustment(replace(FIT, left_out=("maskrcnn",)), 0.14),
+            "its speed varied by 14 % during the run; the reference load does not predict maskrcnn, so that is not "
+            "adjusted",
+        ),
+        (
+            Adjustment(without_load=3),
+            "the reference load ended early (number of processes that ran without it: 3)",
+        ),
     ],
 )
-def test_the_steadiness_of_the_machine_is_said(spread: float | None, refused: str, said: str) -> None:
+def test_the_steadiness_of_the_machine_is_said(found: Adjustment, said: str) -> None:
     """By the reference load; no load average shows it in a virtual machine."""
-    assert findings.steadiness(Adjustment(None, None, spread, refused, (), {})) == said
-
-
-def test_a_workload_that_the_reference_load_does_not_predict_is_named() -> None:
-    """The others are adjusted."""
-    said = findings.steadiness(Adjustment(None, None, 0.14, "", ("maskrcnn",), {}))
-    assert said.endswith("the reference load does not predict maskrcnn, so that is not adjusted")
-
-
-def test_the_early_end_of_the_reference_load_is_said() -> None:
-    """Otherwise latencies would silently be left unadjusted."""
-    said = findings.steadiness(Adjustment(None, None, None, "no reference load ran", (), {}, without_load=3))
-    assert said == "the reference load ended early (number of processes that ran without it: 3)"
+    assert findings.steadiness(found) == said
 
 
 def several() -> list[SummaryRow]:

@@ -11,7 +11,6 @@ from modelzoo.records.run import Run
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views import run
-from modelzoo.warning import WarningMessage
 
 STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 30
 
@@ -52,7 +51,7 @@ def test_a_condition_that_invalidates_is_called_so() -> None:
 
 def test_markup_in_messages_is_harmless() -> None:
     """Brackets are text."""
-    found = (WarningMessage("X", "odd [bold]thing[/]", "do [this]"),)
+    found = (warning("X", "odd [bold]thing[/]", "do [this]"),)
     text = shown(*pair(warnings=found), make(None, workload="b", group=2, error="the worker [x] died"), details=True)
     assert "odd [bold]thing[/]" in text
     assert "→ do [this]" in text

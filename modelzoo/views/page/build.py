@@ -12,7 +12,8 @@ from modelzoo.records.run import Result
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import differences, run
+from modelzoo.views import differences
+from modelzoo.views.conditions import conditions
 from modelzoo.views.page import (
     circumstances,
     comparisons,
@@ -136,9 +137,9 @@ def _parts(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int
         found.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures))
     if shown:
         found.append(_roofline(result, mark))
-        conditions = run.conditions(shown)
+        notices = conditions(shown)
         nothing = lines("Nothing was found that would distort these numbers.")
-        said: Block = Notices(tuple(conditions)) if conditions else nothing
+        said: Block = Notices(tuple(notices)) if notices else nothing
         found.append(Section("Conditions", (said,), f"{mark}-conditions"))
     found.append(Section("Machine", tuple(circumstances.machine(result)), f"{mark}-machine"))
     settings = [*circumstances.settings(shown), *circumstances.plan(result, shown), *circumstances.build(result)]

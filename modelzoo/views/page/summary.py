@@ -10,8 +10,8 @@ from modelzoo.records.run import Result
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import findings, results_table
+from modelzoo.views.conditions import conditions
 from modelzoo.views.judgement import validity_detail, validity_text
-from modelzoo.views.run import conditions
 from modelzoo.warning import Severity
 
 

@@ -70,7 +70,7 @@ def agreement(workload: Workload, export: Export) -> OutputAgreement:
 def test_the_outputs_are_those_of_torch(workload: Workload, folder: Path) -> None:
     """Within the bound of fp32; of a detector its raw heads, and its detections."""
     found = agreement(workload, exported(workload, folder))
-    assert found.is_same, found.summary
+    assert found.is_same, found.outputs
     assert (found.detections is not None) == (workload is DETECTOR)
 
 

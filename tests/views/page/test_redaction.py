@@ -92,7 +92,7 @@ def test_what_was_measured_stays() -> None:
 
 def test_hints_of_the_suite_can_still_be_followed() -> None:
     """They name variables with the values to set; a hint with something filled in is held to the same rule as any."""
-    hint = warning_for(WarningCode.PAGE_FAULTS, cause="9").hint
+    hint = warning_for(WarningCode.PAGE_FAULTS, faults=9, when="per second").hint
     given = (warning("PAGE_FAULTS", "MALLOC_TOP_PAD_=1 is set", hint), warning("PAGE_FAULTS", "m", f"{hint} A_B=1"))
     report = redacted(result_of(make([0.1], warnings=given))).runs[0].report
     assert report is not None
