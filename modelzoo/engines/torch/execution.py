@@ -7,6 +7,7 @@ bf16 kernels for CPUs in torchvision 0.14, are registered for its autocast.
 from __future__ import annotations
 
 import sys
+import textwrap
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Callable, TypeVar
@@ -14,13 +15,15 @@ from typing import Any, Callable, TypeVar
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.engines.torch import switches
-from modelzoo.engines.torch.compilation import captured, compiled, kept
+from modelzoo.engines.torch.compilation import AOT, captured, compiled, kept
 from modelzoo.engines.torch.devices import device_problem, first_line
 from modelzoo.engines.torch.precision import autocast, cast, dtype_of, mapped
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.setting import Setting
 from modelzoo.workload.declaration import Inputs, Workload
 
+LONGEST_REASON = 200
+"""Characters of torch's reason why a model cannot run; an expression in it can be longer than a screen."""
 _libraries: list[Any] = []
 """Kept alive for the whole process: a registration ends when its library object is deleted."""
 
@@ -158,9 +161,11 @@ def refusal(workload: Workload, setting: Setting, error: Exception) -> ModelzooE
     if problem is not None:
         return problem
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # The compilers' errors end with the reason, those of a device begin with it.
+    # TorchScript's and inductor's errors end with the reason; those of a device and of torch.export begin with it.
     is_capture = setting.mode == "graph"
-    reason = first_line(str(error)) if is_capture else lines[-1] if lines else type(error).__name__
+    begins = is_capture or setting.mode == AOT
+    reason = first_line(str(error)) if begins else lines[-1] if lines else type(error).__name__
+    reason = textwrap.shorten(reason, LONGEST_REASON, placeholder=" …")
     advice = "use --mode eager or compile" if is_capture else "choose another --bf16 method or --mode"
     return UsageError(f"{workload.name} cannot run with {setting.label}: {reason}; {advice}")
 

@@ -151,6 +151,19 @@ def test_an_unsupported_operator_is_one_line() -> None:
     assert "\n" not in message
 
 
+def test_a_model_that_cannot_be_exported_has_the_reason() -> None:
+    """Errors of torch.export begin with the reason, and end with advice to whoever called it."""
+
+    class Branching(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if x.sum() > 0 else x + 1
+
+    work = replace(TOY, build=lambda options: Branching())
+    message = "toy cannot run with fp32 aot: Could not guard on data-dependent expression"
+    with torch.inference_mode(), pytest.raises(UsageError, match=message):
+        execution.build(work, work.build({}), INPUTS, Setting("fp32", mode="aot"))
+
+
 def test_a_model_that_cannot_be_traced_is_one_line() -> None:
     """Compilers raise errors of many types; the user gets one line."""
 
