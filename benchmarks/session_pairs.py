@@ -33,11 +33,10 @@ from typing import Optional
 import common  # noqa: F401 - puts the checkout on the path
 from claims import Claim, conclude, table
 
-from modelzoo.comparison.basis import LEAST_STORED, Histories, read_histories
 from modelzoo.comparison.compare import Comparison, Question, compare
-from modelzoo.comparison.levels import LEAST_OWN
+from modelzoo.comparison.levels import LEAST_OWN, LEAST_STORED, Histories, read_histories
 from modelzoo.comparison.model import Basis, Metric, Row, StoredResult
-from modelzoo.comparison.sides import make_side
+from modelzoo.comparison.pairing import make_side
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint

@@ -15,7 +15,7 @@ import common  # noqa: F401 - puts the checkout on the path
 import numpy as np
 from numpy.typing import NDArray
 
-from modelzoo.comparison import basis
+from modelzoo.comparison import levels
 from modelzoo.comparison.estimate import Context, estimate
 from modelzoo.comparison.model import Estimate, Metric, SideSetting
 from modelzoo.frozen import replace
@@ -78,7 +78,7 @@ class Simulator:
         for _ in range(count):
             base, other = (self._levels(generator, sides, count) for count in sides.sessions)
             other = other + math.log(sides.slower)
-            context = Context(True, None, self._history(generator, sides), frozenset(), basis.ASSUMED_SPREAD)
+            context = Context(True, None, self._history(generator, sides), frozenset(), levels.ASSUMED_SPREAD)
             rows = []
             for row in range(sides.rows):
                 first, second = self._side(base[row], sides, 0), self._side(other[row], sides, 1)
@@ -107,12 +107,12 @@ class Simulator:
         timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, StopReason.ITERATIONS)
         return replace(self._template, report=replace(self._report, timing=timing))
 
-    def _history(self, generator: np.random.Generator, sides: Sides) -> basis.Histories:
+    def _history(self, generator: np.random.Generator, sides: Sides) -> levels.Histories:
         if not sides.history:
-            return basis.Histories()
+            return levels.Histories()
         error = math.sqrt(sides.day**2 + SESSION**2 + PROCESS**2 / PROCESSES)
-        levels = np.exp(error * generator.standard_normal(sides.history)).tolist()
-        return basis.Histories({self._machine: [self._kept(day, level) for day, level in enumerate(levels)]})
+        values = np.exp(error * generator.standard_normal(sides.history)).tolist()
+        return levels.Histories({self._machine: [self._kept(day, level) for day, level in enumerate(values)]})
 
     def _kept(self, day: int, level: float) -> SessionLevel:
         """An earlier session as the machine keeps it."""

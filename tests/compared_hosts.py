@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from fake_runs import MACHINE, make, result_of
 
-from modelzoo.fleet.kinds import HostResult
+from modelzoo.fleet.hosts import HostResult
 from modelzoo.frozen import replace
 from modelzoo.records.machine import Machine
 from modelzoo.setting import Setting

@@ -8,7 +8,7 @@ from pathlib import Path
 from fake_runs import result_of
 
 from modelzoo.comparison.model import Basis, Estimate, Measured, Row, Side, SideSetting, Spread, StoredResult
-from modelzoo.comparison.sides import settings_of
+from modelzoo.comparison.pairing import settings_of
 from modelzoo.records.run import Result, Run
 from modelzoo.results.store import read
 from modelzoo.stats import Interval, Outcome

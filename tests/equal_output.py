@@ -154,8 +154,8 @@ def end_sessions(folder: Path) -> int:
     results, out = [read(path) for path in sorted(folder.iterdir())], console()
     found = place("modelzoo.results.sessions:over_sessions")(results)
     show("modelzoo.report.sessions:show_sessions", "modelzoo.report.sessions:document", found, out)
-    named = [place("modelzoo.fleet.kinds:HostResult")(rank, f"host-{rank}", each) for rank, each in enumerate(results)]
-    kinds = place("modelzoo.fleet.kinds:kinds")(named, place("modelzoo.comparison.basis:read_histories")(results))
+    named = [place("modelzoo.fleet.hosts:HostResult")(rank, f"host-{rank}", each) for rank, each in enumerate(results)]
+    kinds = place("modelzoo.fleet.hosts:kinds")(named, place("modelzoo.comparison.levels:read_histories")(results))
     show_comparison(place("modelzoo.records.hosts:FleetComparison")((), kinds), out)
     return 0
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from modelzoo.frozen import replace
+from modelzoo.records.history import MachineNoise, WorkloadNoise
 from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import Cache, CpuUsage, Machine, Threads
-from modelzoo.records.noise import MachineNoise, WorkloadNoise
 from modelzoo.records.profile import Bandwidth, Ceilings, Gemm
 
 SERVER = Machine(

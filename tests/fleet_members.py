@@ -12,7 +12,7 @@ from typing import Callable, Optional
 
 from fake_runs import MACHINE
 
-from modelzoo.fleet.meeting import Times
+from modelzoo.fleet.collector import Times
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.frozen import replace
 from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses

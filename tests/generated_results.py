@@ -39,11 +39,10 @@ from modelzoo.records.design import Design
 from modelzoo.records.doctor import DoctorReport
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
-from modelzoo.records.hosts import FleetComparison
+from modelzoo.records.hosts import FleetComparison, ShardingReport
 from modelzoo.records.load import LoadgenRun, LoadSession, NamedValue, Scenario
 from modelzoo.records.partial import LayerError
 from modelzoo.records.run import Asked, Result, Run, RunReport, ValidityEntry, ValidityReport
-from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.throughput import Soak, SoakPoint
 from modelzoo.records.timing import LATENCY
 from modelzoo.records.validity import Table, TableColumn, ValidityVerdict

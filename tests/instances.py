@@ -10,9 +10,9 @@ from topologies import topology
 
 from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.placement import NodeMemory, Placement
 from modelzoo.records.run import Asked, Result
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt, Throughput
+from modelzoo.records.topology import NodeMemory, Placement
 from modelzoo.results.counting import Series, count
 from modelzoo.setting import Setting
 from modelzoo.throughput.plan import plan

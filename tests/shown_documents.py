@@ -16,23 +16,21 @@ from places import DATA
 from proven_results import BF16, FP32, session_of, side
 from stored_search import TUNING, searched, with_other_weights
 
-from modelzoo.comparison.compare import Comparison, Question
+from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, gate
 from modelzoo.comparison.compare import compare as compared
-from modelzoo.comparison.gate import FailOn, Gate, gate
+from modelzoo.comparison.machines import Price
 from modelzoo.comparison.model import Side
-from modelzoo.comparison.prices import Price
 from modelzoo.document import Block
-from modelzoo.fleet.kinds import kinds
+from modelzoo.fleet.hosts import kinds
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.doctor import AcceleratorReport, DoctorReport
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.hosts import FleetComparison
+from modelzoo.records.hosts import FleetComparison, FleetHost, ShardingReport
 from modelzoo.records.load import GeneratorPlace, LoadgenRun, NamedValue
 from modelzoo.records.pipeline import MODEL, UNDIVIDED
 from modelzoo.records.run import Result
-from modelzoo.records.sharding import FleetHost, ShardingReport
 from modelzoo.records.throughput import Confirmation, MachinePrice, Soak, SoakPoint
 from modelzoo.records.timing import LATENCY
 from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut, Obstacle

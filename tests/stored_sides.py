@@ -9,8 +9,8 @@ from typing import Any, Optional
 from fake_runs import MACHINE, make, result_of
 from kept_sessions import beside, kept
 
-from modelzoo.comparison.basis import Histories
 from modelzoo.comparison.estimate import Context, context
+from modelzoo.comparison.levels import Histories
 from modelzoo.comparison.model import Side, SideSetting, StoredResult
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint

@@ -18,8 +18,7 @@ from modelzoo.cli.values import fraction
 from modelzoo.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from modelzoo.comparison.compare import Comparison, Question
-    from modelzoo.comparison.gate import FailOn, Gate
+    from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question
     from modelzoo.comparison.model import Obstacle, Side, StoredResult
 
 FORMATS = ("terminal", "markdown", "csv", "json", "junit")
@@ -89,9 +88,8 @@ def compare_command(args: argparse.Namespace) -> int:
         UsageError: an option is not valid, or the output cannot be written.
     """
     from modelzoo.cli.prices import read_prices
-    from modelzoo.comparison.compare import compare
-    from modelzoo.comparison.gate import NOTHING, gate
-    from modelzoo.comparison.prices import prices_of
+    from modelzoo.comparison.compare import NOTHING, compare, gate
+    from modelzoo.comparison.machines import prices_of
 
     conditions, prices = fail_on(args.fail_on, args.metric), read_prices(args.price)
     allowed = allowances(args.allow)
@@ -122,7 +120,7 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
         UsageError: two sides were given the same name.
     """
     from modelzoo.comparison.model import StoredResult
-    from modelzoo.comparison.sides import make_side
+    from modelzoo.comparison.pairing import make_side
     from modelzoo.results import store, tuning
 
     named = [_named(text) for text in texts]
@@ -155,8 +153,8 @@ def _named(text: str) -> tuple[str, Path]:
 
 
 def _question(args: argparse.Namespace, allowed: frozenset[Obstacle], sides: Sequence[Side]) -> Question:
-    from modelzoo.comparison.basis import ASSUMED_SPREAD, read_histories
     from modelzoo.comparison.compare import Question
+    from modelzoo.comparison.levels import ASSUMED_SPREAD, read_histories
     from modelzoo.comparison.model import Metric
     from modelzoo.comparison.pairing import parse_pairing
 
@@ -190,7 +188,7 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
     Raises:
         UsageError: there is no such condition, or it does not fit the metric.
     """
-    from modelzoo.comparison.gate import MORE, NAMES, SLOWER, FailOn, fits
+    from modelzoo.comparison.compare import MORE, NAMES, SLOWER, FailOn, fits
     from modelzoo.comparison.model import Metric
 
     found = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from modelzoo.fleet.gathering import Gathering
     from modelzoo.records.fleet import FleetEvent
-    from modelzoo.records.sharding import FleetHost
+    from modelzoo.records.hosts import FleetHost
 
 COMPARISON, HOSTS = "fleet.json", "hosts"
 """In the directory that was named: the file that holds the comparison, and the directory of the hosts' results, which
@@ -53,8 +53,8 @@ def measure_on_all(args: argparse.Namespace, facts: dict[str, str], measure: Cal
         measure: measures, writes the complete result to a file, and returns the exit code for this host.
     """
     from modelzoo.document import terminal
+    from modelzoo.fleet.collector import store_of
     from modelzoo.fleet.gathering import measure_together
-    from modelzoo.fleet.meeting import store_of
     from modelzoo.fleet.membership import membership
     from modelzoo.views.fleet import event_text
 
@@ -153,10 +153,10 @@ def _measure(jobs: Jobs, args: argparse.Namespace, path: Path, out: Console) -> 
 
 def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path, out: Console) -> int:
     """Compare the hosts of each kind, and write and print what was found."""
-    from modelzoo.comparison.basis import read_histories
+    from modelzoo.comparison.levels import read_histories
     from modelzoo.document import terminal
     from modelzoo.files import write_atomically
-    from modelzoo.fleet.kinds import kinds
+    from modelzoo.fleet.hosts import kinds
     from modelzoo.records.codec import encode_json
     from modelzoo.records.hosts import FleetComparison
     from modelzoo.views.fleet import comparison_document, total_line

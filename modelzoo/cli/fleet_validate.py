@@ -19,8 +19,8 @@ from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
 if TYPE_CHECKING:
+    from modelzoo.fleet.member import ShardFiles
     from modelzoo.fleet.membership import Address, Membership
-    from modelzoo.fleet.shard_files import ShardFiles
     from modelzoo.fleet.validation import Judged
     from modelzoo.measure.shard_calls import Shards
     from modelzoo.records.run import ValidityEntry
@@ -34,9 +34,9 @@ def validate_command(args: argparse.Namespace) -> int:
         on the host of the store as ``modelzoo validate``; elsewhere 0 if this member did its part, else 2; 130 if the
         user interrupted it.
     """
-    from modelzoo.fleet.meeting import store_of
+    from modelzoo.fleet.collector import store_of
+    from modelzoo.fleet.member import ShardFiles
     from modelzoo.fleet.membership import membership
-    from modelzoo.fleet.shard_files import ShardFiles
 
     if args.data is None:
         raise UsageError("'modelzoo fleet validate' divides a data set: name it with --data PATH")

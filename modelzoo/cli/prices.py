@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Optional
 
-from modelzoo.comparison.prices import Price, parse_price, parse_price_list
+from modelzoo.comparison.machines import Price, parse_price, parse_price_list
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.throughput import MachinePrice
 

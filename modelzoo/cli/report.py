@@ -115,8 +115,8 @@ def _lines(result: Result) -> list[str]:
 
 
 def _write_page(args: argparse.Namespace) -> int:
-    from modelzoo.comparison.basis import read_histories
     from modelzoo.comparison.compare import Question
+    from modelzoo.comparison.levels import read_histories
     from modelzoo.document.html import html
     from modelzoo.views.page import build
 

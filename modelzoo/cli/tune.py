@@ -161,12 +161,11 @@ def _show(stored: ResultFile, workload: str, script: str, out: Console) -> None:
     from modelzoo.document import terminal
     from modelzoo.results import summary, tuning
     from modelzoo.views import tuning as view
-    from modelzoo.views import tuning_files
 
     out.print()
     terminal.show(view.document(stored.result), out)
     if tuning.of(stored.result).is_complete:
-        for line in tuning_files.write(stored.result, stored.path, workload, script):
+        for line in view.write_files(stored.result, stored.path, workload, script):
             out.print(line, soft_wrap=True, markup=False)
     out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
     part = tuning.confirmation(stored.result)

@@ -1,4 +1,4 @@
-"""A baseline and another side, row by row, with verdicts that hold together. Pure."""
+"""A baseline and another side, row by row, with verdicts that hold together; stages, and what --fail-on makes of it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison import refusals
-from modelzoo.comparison.basis import ASSUMED_SPREAD, Histories
 from modelzoo.comparison.conditions import Conditions, conditions
-from modelzoo.comparison.estimate import Context, context, estimate, mean_ratio, outcomes
+from modelzoo.comparison.estimate import Context, context, estimate, mean_ratio, outcomes, worse_by_more
 from modelzoo.comparison.explanations import Explanation, explanation
-from modelzoo.comparison.levels import interval, session_levels
-from modelzoo.comparison.machines import RowRates, row_rates, same_machine
+from modelzoo.comparison.levels import ASSUMED_SPREAD, Histories, interval, session_levels
+from modelzoo.comparison.machines import Cost, Price, RowRates, costs, reports_of, row_rates, same_machine
 from modelzoo.comparison.model import Metric, NotTimed, Obstacle, Refusal, Row, Side, SideSetting
-from modelzoo.comparison.pairing import Pair, Pairing, pairs
-from modelzoo.comparison.prices import Cost, Price, costs
-from modelzoo.comparison.sides import settings_of
-from modelzoo.comparison.stages import StageRow, stage_rows
+from modelzoo.comparison.pairing import Pair, Pairing, pairs, settings_of
+from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.frozen import replace
 from modelzoo.records.design import Ending
-from modelzoo.records.run import Result
+from modelzoo.records.run import Result, Run
 from modelzoo.stats import Outcome
 
 
@@ -166,3 +163,152 @@ def share_sessions(base: Side, other: Side) -> bool:
 def is_complete(result: Result) -> bool:
     """Whether the call had ended by itself; results of older versions do not say."""
     return all(design.ending not in (None, Ending.INTERRUPTED) for design in result.designs)
+
+
+def stage_rows(rows: Sequence[Row], metric: Metric, common: Context) -> tuple[StageRow, ...]:
+    """Return the stages of every row, in the order in which they run; none if something else than times is compared.
+
+    Ratios are estimated as those of the rows, but not adjusted: how a stage follows the reference load is not known.
+
+    Args:
+        rows: of the comparison.
+        metric: what is compared.
+        common: what the estimates have in common.
+    """
+    if metric is not Metric.LATENCY:
+        return ()
+    unadjusted = replace(common, fit=None)
+    return tuple(each for index, row in enumerate(rows) for each in _stages(index, row, unadjusted))
+
+
+def _stages(index: int, row: Row, common: Context) -> list[StageRow]:
+    names = list(dict.fromkeys(name for side in (row.base, row.other) for name in _names(side)))
+    found = []
+    for name in names:
+        base, other = _of_stage(row.base, name), _of_stage(row.other, name)
+        ratio = None
+        if row.estimate is not None and base is not None and other is not None:
+            compared = estimate(base, other, Metric.LATENCY, common)
+            ratio = compared.ratio if compared is not None else None
+        found.append(StageRow(index, name, _level(base), _level(other), ratio))
+    return found
+
+
+def _names(side: Optional[SideSetting]) -> list[str]:
+    """The stages of a side; none if it timed the model alone."""
+    pipelines = [each.pipeline for each in reports_of(side) if each.pipeline is not None] if side is not None else []
+    return [stage.name for stage in pipelines[0].stages] if pipelines else []
+
+
+def _of_stage(side: Optional[SideSetting], name: str) -> Optional[SideSetting]:
+    """``side`` as if only the stage ``name`` had been timed; ``None`` if it has no such stage."""
+    if side is None or name not in _names(side):
+        return None
+    return replace(side, sessions=tuple(tuple(_watching(run, name) for run in runs) for runs in side.sessions))
+
+
+def _watching(run: Run, name: str) -> Run:
+    """``run`` with the series ``name`` in place of the latency."""
+    report = run.report
+    if report is None or report.timing is None:
+        return run
+    return replace(run, report=replace(report, timing=replace(report.timing, watched=name)))
+
+
+def _level(side: Optional[SideSetting]) -> Optional[stats.Interval]:
+    levels = session_levels(side, Metric.LATENCY) if side is not None else None
+    return interval(levels) if levels is not None else None
+
+
+class StageRow(msgspec.Struct, frozen=True):
+    """One stage of a row's pipelines; ``row`` is the row's index.
+
+    Attributes:
+        name: of the stage.
+        base: the baseline's seconds per batch; ``None`` if it has no such stage.
+        other: the other side's.
+        ratio: how many times faster the other side's is, with an interval as the row's; ``None`` without a comparison.
+    """
+
+    row: int
+    name: str
+    base: Optional[stats.Interval]
+    other: Optional[stats.Interval]
+    ratio: Optional[stats.Interval]
+
+
+SLOWER, MORE, AMBIGUOUS, NOT_COMPARABLE = "slower", "more", "ambiguous", "not-comparable"
+NAMES = (SLOWER, MORE, AMBIGUOUS, NOT_COMPARABLE, *map(str, ALLOWABLE))
+"""What ``--fail-on`` can name; the first two may have a bound."""
+PASSED, FAILED, NOTHING = 0, 1, 2
+"""Exit codes: every row passed, at least one did not, or a comparison has no comparable row at all."""
+
+
+class FailOn(msgspec.Struct, frozen=True):
+    """A condition that no row may meet.
+
+    Attributes:
+        name: one of ``NAMES``.
+        fraction: by how much a row must be worse (slower, or more memory) at least; ``None`` for other conditions.
+    """
+
+    name: str
+    fraction: Optional[float] = None
+
+    def __str__(self) -> str:
+        return self.name if self.fraction is None else f"{self.name}:{100 * self.fraction:g}%"
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """What became of a comparison's rows.
+
+    Attributes:
+        conditions: what no row may meet; empty if nothing was asked for.
+        failures: of each row, the conditions that it meets.
+        exit_code: 0, 1 or 2.
+    """
+
+    conditions: tuple[FailOn, ...]
+    failures: tuple[tuple[FailOn, ...], ...]
+    exit_code: int
+
+
+def gate(comparison: Comparison, conditions: Sequence[FailOn]) -> Gate:
+    """Return which rows meet which of ``conditions``.
+
+    A row is worse by more than a bound if its interval lies wholly beyond the bound at the confidence that Holm's
+    correction gives it (``estimate.worse_by_more``). An AMBIGUOUS row passes unless ``ambiguous`` is a condition.
+    """
+    rows = comparison.rows
+    met: list[list[FailOn]] = [[] for _ in rows]
+    for condition in conditions:
+        for index in _meeting(comparison, condition):
+            met[index].append(condition)
+    code = FAILED if any(met) else PASSED
+    if all(row.estimate is None for row in rows):
+        code = NOTHING
+    return Gate(tuple(conditions), tuple(map(tuple, met)), code)
+
+
+def _meeting(comparison: Comparison, condition: FailOn) -> list[int]:
+    rows = comparison.rows
+    if condition.fraction is not None:
+        compared = [(index, row.estimate) for index, row in enumerate(rows) if row.estimate is not None]
+        worse = worse_by_more([estimate for _, estimate in compared], condition.fraction)
+        return [index for (index, _), is_worse in zip(compared, worse) if is_worse]
+    outcome = {AMBIGUOUS: Outcome.AMBIGUOUS, NOT_COMPARABLE: Outcome.NOT_COMPARABLE}.get(condition.name)
+    if outcome is not None:
+        return [index for index, row in enumerate(rows) if row.outcome is outcome]
+    obstacle = Obstacle(condition.name)
+    return [
+        index
+        for index, row in enumerate(rows)
+        if any(each.obstacle is obstacle for each in (*row.refused, *row.allowed))
+    ]
+
+
+def fits(condition: FailOn, metric: Metric) -> bool:
+    """Whether ``condition`` can be met by a comparison of ``metric``: memory is not slower, and times are not more."""
+    if condition.fraction is None:
+        return True
+    return (condition.name == MORE) == (metric is Metric.MEMORY)

@@ -15,14 +15,17 @@ from typing import Optional
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.basis import Histories, Known, known, machine_of
 from modelzoo.comparison.levels import (
     LEAST_OWN,
     OF_LATENCIES,
+    Histories,
+    Known,
     SessionLevels,
     can_adjust,
     interval,
+    known,
     log_ratio,
+    machine_of,
     session_levels,
 )
 from modelzoo.comparison.model import Basis, Estimate, Measured, Metric, Side, SideSetting, Spread

@@ -1,17 +1,23 @@
-"""Whether two sides ran on one machine, and what a machine, a core and a vCPU achieve. Pure."""
+"""Whether two sides ran on one machine, what a machine, a core and a vCPU achieve, and what that costs. Pure."""
 
 from __future__ import annotations
 
+import csv
 import math
+from collections.abc import Sequence
+from datetime import date
 from typing import Optional, Union
 
 import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.model import Measured, Metric, Row, Side, SideSetting
+from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import RunReport
+from modelzoo.results.cost import per_million
 
 RATED = (Metric.LATENCY, Metric.THROUGHPUT)
 """The metrics that say how many items a machine processes per second."""
@@ -174,3 +180,207 @@ def _physical_cores(machine: Machine) -> tuple[float, Optional[AssumedCores]]:
         return machine.logical / machine.vcpus_per_core, None
     vcpus = VCPUS_PER_CORE.get(machine.architecture, 1)
     return machine.logical / vcpus, AssumedCores(vcpus, machine.architecture)
+
+
+COLUMNS = ("name", "per_hour", "currency", "date")
+"""The columns of a price list, in any order; others are ignored."""
+ROLES = ("BASE", "OTHER")
+"""Names that stand for the baseline, and for the other side if there is only one."""
+
+
+class Price(msgspec.Struct, frozen=True):
+    """What a machine costs.
+
+    Attributes:
+        name: of a side, or of a type of cloud instance.
+        per_hour: for the whole machine.
+        currency: as given; may be empty.
+        date: when the price was valid, ISO 8601; empty if it was given without one.
+        source: where the price is from: ``--price`` or the name of a file.
+    """
+
+    name: str
+    per_hour: float
+    currency: str = ""
+    date: str = ""
+    source: str = "--price"
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What a million inferences cost on both sides of a row, in the currency of the prices, with 95 % intervals.
+
+    Attributes:
+        workload: of the row.
+        label: of the row.
+        unit: what counts as an inference: one item of a batch (``images`` …).
+        base: on the baseline's machine.
+        other: on the other side's.
+        ratio: how many times cheaper the other side is; like the row's ratio, its interval contains what changes
+            between sessions.
+        base_price: of the baseline's machine.
+        other_price: of the other side's.
+        base_extrapolated: what is assumed because the baseline did not use the whole machine; ``None`` if it did.
+        other_extrapolated: likewise.
+    """
+
+    workload: str
+    label: str
+    unit: str
+    base: stats.Interval
+    other: stats.Interval
+    ratio: stats.Interval
+    base_price: Price
+    other_price: Price
+    base_extrapolated: Optional[Extrapolation] = None
+    other_extrapolated: Optional[Extrapolation] = None
+
+
+def parse_price(text: str) -> Price:
+    """Return the price that ``NAME=PRICE`` gives.
+
+    Raises:
+        UsageError: it has another form, or the price is no number over 0.
+    """
+    name, separator, value = text.rpartition("=")
+    per_hour = _number(value)
+    if not separator or not name.strip() or per_hour is None:
+        raise UsageError(f"--price must be NAME=PRICE with a price per hour over 0, or @FILE, not {text!r}")
+    return Price(name.strip(), per_hour)
+
+
+def parse_price_list(text: str, source: str) -> tuple[Price, ...]:
+    """Return the prices of a price list.
+
+    Args:
+        text: the content of the file.
+        source: its name, for messages.
+
+    Raises:
+        UsageError: it is no CSV, a column is missing, a row is incomplete or no price, or a name occurs twice.
+    """
+    kept = [(number, line) for number, line in enumerate(text.splitlines(), 1) if _has_content(line)]
+    try:
+        rows = list(csv.reader([line for _, line in kept], skipinitialspace=True))
+    except csv.Error as error:
+        raise UsageError(f"--price: {source} is no CSV file: {error}") from error
+    titles = [title.strip() for title in rows[0]] if rows else []
+    missing = [name for name in COLUMNS if name not in titles]
+    if missing:
+        raise UsageError(f"--price: {source} has no column {', '.join(missing)}; its first line must name the columns")
+    prices: dict[str, Price] = {}
+    for (number, _), row in zip(kept[1:], rows[1:]):
+        price = _row_price(dict(zip(titles, (cell.strip() for cell in row))), source)
+        if price is None:
+            raise UsageError(
+                f"--price: line {number} of {source} must hold a name, a price per hour over 0, "
+                "a currency and a date such as 2026-11-01"
+            )
+        if price.name in prices:
+            raise UsageError(f"--price: {source} has more than one price for {price.name!r}")
+        prices[price.name] = price
+    return tuple(prices.values())
+
+
+def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ...]:
+    """Return the price of each side, the baseline first.
+
+    A price belongs to a side by the side's name, by ``BASE`` or ``OTHER``, or by the type of cloud instance that the
+    side was measured on, in this order. A price without a currency is taken to be in that of the others.
+
+    Raises:
+        UsageError: a side has no price, a price that was given by itself belongs to no side or was given twice, or the
+            currencies differ.
+    """
+    given = [price.name for price in prices if not price.date]
+    if len(set(given)) < len(given):
+        raise UsageError("--price was given more than once for the same name")
+    found = []
+    for index, side in enumerate(sides):
+        price = _price_of(side, _role(index, len(sides)), prices)
+        if price is None:
+            raise UsageError(f"--price: there is no price for {side.name!r}; add --price '{side.name}=PRICE'")
+        found.append(price)
+    unused = [price for price in prices if not price.date and price not in found]
+    if unused:
+        known = ", ".join(repr(side.name) for side in sides)
+        raise UsageError(f"--price: {unused[0].name!r} is no side of this comparison; its sides are {known}")
+    currencies = sorted({price.currency for price in found if price.currency})
+    if len(currencies) > 1:
+        raise UsageError(f"--price: the prices are in {' and '.join(currencies)}; give them in one currency")
+    return tuple(replace(price, currency="".join(currencies)) for price in found)
+
+
+def costs(rows: Sequence[Row], metric: Metric, base: Price, other: Price) -> tuple[Cost, ...]:
+    """Return what a million inferences cost in each of the rows that were compared.
+
+    Raises:
+        UsageError: ``metric`` says nothing about throughput.
+    """
+    if metric not in RATED:
+        raise UsageError(f"--price needs --metric {' or '.join(map(str, RATED))}, not {metric}")
+    return tuple(cost for row in rows for cost in [_cost(row, metric, base, other)] if cost is not None)
+
+
+def _cost(row: Row, metric: Metric, base: Price, other: Price) -> Optional[Cost]:
+    rates = row_rates(row, metric)
+    if rates is None or row.estimate is None:
+        return None
+    base_cost = per_million(base.per_hour, rates.base.machine)
+    other_cost = per_million(other.per_hour, rates.other.machine)
+    # The interval of the ratio contains what changes between sessions; the costs' own intervals do not.
+    times_cheaper = base_cost.value / other_cost.value / row.estimate.ratio.value
+    return Cost(
+        workload=row.workload,
+        label=row.label,
+        unit=rates.unit,
+        base=base_cost,
+        other=other_cost,
+        ratio=multiplied(row.estimate.ratio, times_cheaper),
+        base_price=base,
+        other_price=other,
+        base_extrapolated=rates.base.extrapolated,
+        other_extrapolated=rates.other.extrapolated,
+    )
+
+
+def _price_of(side: Side, role: str, prices: Sequence[Price]) -> Optional[Price]:
+    reports = (run.report for stored in side.results for run in stored.result.runs)
+    instances = sorted({report.provenance.machine.instance_type or "" for report in reports if report is not None})
+    names = [side.name, role, *(instances if len(instances) == 1 else [])]
+    # What is given by itself replaces what a list says.
+    by_name = {price.name: price for price in sorted(prices, key=lambda price: not price.date)}
+    return next((by_name[name] for name in names if name and name in by_name), None)
+
+
+def _role(index: int, count: int) -> str:
+    if index == 0:
+        return ROLES[0]
+    return ROLES[1] if count == len(ROLES) else ""
+
+
+def _row_price(cells: dict[str, str], source: str) -> Optional[Price]:
+    per_hour = _number(cells.get("per_hour", ""))
+    day = _date(cells.get("date", ""))
+    name, currency = cells.get("name", ""), cells.get("currency", "")
+    if not name or not currency or per_hour is None or day is None:
+        return None
+    return Price(name, per_hour, currency, day.isoformat(), source)
+
+
+def _has_content(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _number(text: str) -> Optional[float]:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < math.inf else None
+
+
+def _date(text: str) -> Optional[date]:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None

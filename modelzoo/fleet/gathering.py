@@ -8,8 +8,8 @@ from typing import Callable, Optional, Union
 
 from modelzoo.errors import EnvironmentProblem, InputError, ModelzooError, UsageError
 from modelzoo.files import write_atomically
-from modelzoo.fleet.kinds import HostResult
-from modelzoo.fleet.meeting import Times, collect, joined
+from modelzoo.fleet.collector import Times, collect, joined
+from modelzoo.fleet.hosts import HostResult
 from modelzoo.fleet.member import INTERRUPTED, Link, facts_differ
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.store import StoreLostError
@@ -27,7 +27,7 @@ from modelzoo.records.fleet import (
     ResultReceived,
     ToMember,
 )
-from modelzoo.records.sharding import FleetHost
+from modelzoo.records.hosts import FleetHost
 from modelzoo.results import store
 
 LOOK_SECONDS = 2.0

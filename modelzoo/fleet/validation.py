@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Callable, Optional
 
 from modelzoo.errors import ModelzooError
-from modelzoo.fleet.meeting import Times, collect, give_up, joined
-from modelzoo.fleet.member import Judging, take_part, usable
+from modelzoo.fleet.collector import Times, collect, give_up, joined
+from modelzoo.fleet.member import Judging, ShardFiles, take_part, usable
 from modelzoo.fleet.membership import Address, Membership
-from modelzoo.fleet.shard_files import ShardFiles
 from modelzoo.fleet.sharding import Sharding
 from modelzoo.measure.shard_calls import Shards
 from modelzoo.records.fleet import CannotJudge, FleetEvent, Joined, ShardsFound
+from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.run import ValidityReport
-from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.shards import JudgedBy
 from modelzoo.records.validity import Validity
 

@@ -7,9 +7,9 @@ from typing import Optional
 import msgspec
 
 from modelzoo.records.accelerator import Accelerator
+from modelzoo.records.history import MachineNoise
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import CpuUsage, Machine
-from modelzoo.records.noise import MachineNoise
 from modelzoo.records.profile import Ceilings
 from modelzoo.warning import WarningMessage
 

@@ -10,8 +10,8 @@ from typing import Any, Optional, Union
 import msgspec
 
 from modelzoo.records.machine import CpuUsage
-from modelzoo.records.placement import Placement
 from modelzoo.records.run_report import Observed, RunReport
+from modelzoo.records.topology import Placement
 
 
 class InstanceReport(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ import msgspec
 
 from modelzoo.frozen import replace
 from modelzoo.records.design import Design
+from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.load import Load
 from modelzoo.records.reference import LoadEvidence, ReferenceTurn
 from modelzoo.records.run_report import EnvironmentChanges as EnvironmentChanges
@@ -18,7 +19,6 @@ from modelzoo.records.run_report import Provenance as Provenance
 from modelzoo.records.run_report import RunReport as RunReport
 from modelzoo.records.run_report import Turn as Turn
 from modelzoo.records.session import Session
-from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity, ValidityVerdict

@@ -11,9 +11,8 @@ from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.machine import CpuUsage, Machine
-from modelzoo.records.placement import Placement
 from modelzoo.records.profile import Ceilings
-from modelzoo.records.topology import Topology
+from modelzoo.records.topology import Placement, Topology
 
 
 class Smt(str, Enum):

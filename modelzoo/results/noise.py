@@ -9,8 +9,7 @@ from statistics import fmean, median, variance
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.records.history import SessionLevel
-from modelzoo.records.noise import MachineNoise, WorkloadNoise
+from modelzoo.records.history import MachineNoise, SessionLevel, WorkloadNoise
 from modelzoo.results.days import days
 
 LEAST_SESSIONS = 3

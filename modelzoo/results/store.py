@@ -18,10 +18,10 @@ from modelzoo.files import write_atomically
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.design import Design
+from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.load import Load
 from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import FORMAT, FORMAT_VERSION, Asked, Result, Run, ValidityEntry
-from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.results.privacy import mask

@@ -9,9 +9,8 @@ from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.conditions import Difference
 from modelzoo.comparison.explanations import Explanation
-from modelzoo.comparison.machines import Extrapolation, Rates, RowRates
+from modelzoo.comparison.machines import Cost, Extrapolation, Price, Rates, RowRates
 from modelzoo.comparison.model import Basis, Metric, Row
-from modelzoo.comparison.prices import Cost, Price
 from modelzoo.document import Column, Tone
 from modelzoo.formatting import MISSING, percent, seconds, significant
 from modelzoo.views.results_table import OUTCOME_TONE, interval, ratio

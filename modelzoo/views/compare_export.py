@@ -12,14 +12,11 @@ from typing import Any, Optional
 from xml.etree import ElementTree
 
 from modelzoo import stats
-from modelzoo.comparison.compare import Comparison
+from modelzoo.comparison.compare import Comparison, Gate, StageRow
 from modelzoo.comparison.conditions import Conditions
 from modelzoo.comparison.explanations import Explanation
-from modelzoo.comparison.gate import Gate
-from modelzoo.comparison.machines import Rates, RowRates
+from modelzoo.comparison.machines import Cost, Rates, RowRates
 from modelzoo.comparison.model import Metric, Obstacle, Row, Side
-from modelzoo.comparison.prices import Cost
-from modelzoo.comparison.stages import StageRow
 from modelzoo.document import Column
 from modelzoo.document.delimited import csv_text
 from modelzoo.formatting import printable

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from modelzoo.document import Block, Column, Command, Notice, Notices, Section, Table, Text, lines
 from modelzoo.formatting import MISSING, percent
 from modelzoo.records.doctor import AcceleratorReport, CeilingSeries, DoctorReport
+from modelzoo.records.history import MachineNoise
 from modelzoo.records.libraries import ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import CpuUsage, Machine, Threads
-from modelzoo.records.noise import MachineNoise
 from modelzoo.records.profile import Ceilings
 from modelzoo.views.accelerators import accelerator_text, lacking
 from modelzoo.warning import rank

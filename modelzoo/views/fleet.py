@@ -16,9 +16,18 @@ from modelzoo.records.fleet import (
     ShardReceived,
     ShardsFound,
 )
-from modelzoo.records.hosts import FleetComparison, HostDifference, HostKind, HostLevel, NotTimed, Uncompared
+from modelzoo.records.hosts import (
+    FleetComparison,
+    FleetHost,
+    HostDifference,
+    HostKind,
+    HostLevel,
+    NotTimed,
+    PrecisionDifference,
+    ShardingReport,
+    Uncompared,
+)
 from modelzoo.records.run import Result
-from modelzoo.records.sharding import FleetHost, PrecisionDifference, ShardingReport
 from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
 from modelzoo.views.compare_columns import values_text
 from modelzoo.views.speed import earlier_text

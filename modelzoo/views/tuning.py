@@ -1,11 +1,15 @@
-"""What a search found: the answer, the steps to the winner, the candidates, and what was left out. Pure."""
+"""What a search found: the answer, the steps to the winner, the candidates, what was left out; the winner's files."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from modelzoo import formatting
 from modelzoo.document import Block, Column, Notices, Table, Text, Tone, named
+from modelzoo.errors import UsageError
+from modelzoo.files import write_atomically
 from modelzoo.formatting import MISSING, duration
 from modelzoo.records.run import Result, RunReport
 from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind, Goal, LeftOut, Obstacle, StageKind
@@ -17,7 +21,7 @@ from modelzoo.results.proof import merged_proof
 from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
-from modelzoo.views import proof
+from modelzoo.views import proof, recipe
 from modelzoo.views.conditions import conditions
 from modelzoo.views.judgement import reason_text
 from modelzoo.views.results_table import interval, ratio
@@ -246,3 +250,36 @@ def speed_sentence(result: Result) -> str:
     low, high = formatting.significant(speed.ratio.low, 3), formatting.significant(speed.ratio.high, 3)
     measured = f"{formatting.significant(speed.ratio.value, 3)} times ({low} to {high})"
     return f"{measured} the {_SPEED_OF[tuning.goal]} of the default, {result.label(0)}"
+
+
+def write_files(result: Result, path: Path, workload: str, script: str) -> list[str]:
+    """Write the files of the setting that is recommended; return lines that say how to use it.
+
+    Args:
+        result: of a complete search.
+        path: the result's file.
+        workload: what the command line calls it.
+        script: how the workload gets a graph (``Workload.script``).
+
+    Raises:
+        UsageError: a file cannot be written.
+    """
+    report = winning_report(result)
+    if report is None:
+        return []
+    said = speed_sentence(result)
+    settings, code = path.with_suffix(".setting"), path.with_suffix(".py")
+    try:
+        write_atomically(settings, recipe.settings_file(report, said))
+        lines = recipe.python(report, said, script)
+        if lines is not None:
+            write_atomically(code, lines)
+    except OSError as error:
+        reason = f"cannot write {settings} or {code}: {error.strerror}"
+        raise UsageError(f"{reason}; name another file with --json FILE") from error
+    command = f"modelzoo run {shlex.quote(workload)} --setting {shlex.quote(recipe.words(recipe.explicit(report)))}"
+    return [
+        f"command line: {command}",
+        f"settings file: {settings}, for --setting {shlex.quote('@' + str(settings))}",
+        f"Python: {code}" if lines is not None else f"Python: see docs/engines.md for {report.setting.engine}",
+    ]

@@ -16,7 +16,7 @@ from stored_results import STORED, name, unpacked
 
 from modelzoo.cli import app
 from modelzoo.cli.compare import FORMATS, fail_on
-from modelzoo.comparison.gate import FailOn
+from modelzoo.comparison.compare import FailOn
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace

@@ -11,8 +11,8 @@ from toy_workloads import numpy_classifier, numpy_setting
 
 from modelzoo.cli.fleet_validate import _Call
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.fleet.meeting import store_of
-from modelzoo.fleet.shard_files import ShardFiles
+from modelzoo.fleet.collector import store_of
+from modelzoo.fleet.member import ShardFiles
 from modelzoo.fleet.validation import judge_together
 from modelzoo.measure import shard_calls
 from modelzoo.results import store

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.cli.prices import machine_price, read_prices
-from modelzoo.comparison.prices import Price
+from modelzoo.comparison.machines import Price
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.throughput import MachinePrice
 

@@ -10,7 +10,7 @@ from fake_runs import MACHINE
 from kept_sessions import kept
 from stored_sides import HERE, history, session, side_setting
 
-from modelzoo.comparison.basis import Histories, known, machine_of, read_histories
+from modelzoo.comparison.levels import Histories, known, machine_of, read_histories
 from modelzoo.frozen import replace
 from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.history import SessionLevel

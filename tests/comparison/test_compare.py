@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from proven_results import BF16, FP32, session, session_of, sessions, side
 
 from modelzoo.comparison.compare import Comparison, Question, compare
+from modelzoo.comparison.machines import Price
 from modelzoo.comparison.model import Basis, Metric, Obstacle
 from modelzoo.comparison.pairing import parse_pairing
-from modelzoo.comparison.prices import Price
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.design import Design, Ending

@@ -9,7 +9,7 @@ from example_machine import BUILD, LIBRARIES, machine_with
 from exported_results import exported
 from fake_runs import evidence, make, result_of
 
-from modelzoo.comparison.facts import IMPORTANCE
+from modelzoo.comparison.conditions import IMPORTANCE
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict

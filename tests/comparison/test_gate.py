@@ -6,8 +6,18 @@ import pytest
 from fake_runs import WEIGHTS, changed
 from proven_results import FP32, session, session_of, sessions, side
 
-from modelzoo.comparison.compare import Comparison, Question, compare
-from modelzoo.comparison.gate import FAILED, NAMES, NOTHING, PASSED, FailOn, fits, gate
+from modelzoo.comparison.compare import (
+    FAILED,
+    NAMES,
+    NOTHING,
+    PASSED,
+    Comparison,
+    FailOn,
+    Question,
+    compare,
+    fits,
+    gate,
+)
 from modelzoo.comparison.model import Metric, Obstacle
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result

@@ -6,8 +6,7 @@ import pytest
 from proven_results import BF16, FP32, session_of, side
 
 from modelzoo.comparison.model import SideSetting
-from modelzoo.comparison.pairing import Pair, Pairing, pairs, parse_pairing, words
-from modelzoo.comparison.sides import settings_of
+from modelzoo.comparison.pairing import Pair, Pairing, pairs, parse_pairing, settings_of, words
 from modelzoo.errors import UsageError
 from modelzoo.setting import Setting
 

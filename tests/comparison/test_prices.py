@@ -11,9 +11,8 @@ from fake_runs import make
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.comparison.machines import IdleCores
+from modelzoo.comparison.machines import Cost, IdleCores, Price, costs, parse_price, parse_price_list, prices_of
 from modelzoo.comparison.model import Metric
-from modelzoo.comparison.prices import Cost, Price, costs, parse_price, parse_price_list, prices_of
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.setting import Setting

@@ -10,9 +10,8 @@ from fake_runs import MACHINE, WEIGHTS, changed, evidence, make, result_of
 from proven_results import BF16, FP32, session, session_of, side
 
 from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal
-from modelzoo.comparison.pairing import Pair, pairs, parse_pairing
+from modelzoo.comparison.pairing import Pair, pairs, parse_pairing, settings_of
 from modelzoo.comparison.refusals import divided, refusals
-from modelzoo.comparison.sides import settings_of
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import ProofVerdict

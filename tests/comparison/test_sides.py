@@ -13,7 +13,7 @@ from load_results import result as load_result
 from proven_results import BF16, FP32, proven, session, session_of, side
 
 from modelzoo.comparison.model import Obstacle, StoredResult
-from modelzoo.comparison.sides import make_side, settings_of
+from modelzoo.comparison.pairing import make_side, settings_of
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry

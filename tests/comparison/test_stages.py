@@ -7,9 +7,8 @@ from fake_runs import result_of
 from pipelines import pipeline_run
 from stored_sides import common, side_setting
 
-from modelzoo.comparison.compare import Question, compare
+from modelzoo.comparison.compare import Question, compare, stage_rows
 from modelzoo.comparison.model import Metric, Obstacle, Side, StoredResult
-from modelzoo.comparison.stages import stage_rows
 from modelzoo.frozen import replace
 from modelzoo.records.pipeline import MODEL
 from modelzoo.records.run import Result

@@ -11,8 +11,8 @@ from fake_runs import make, result_of
 from fleet_members import QUICK, Killed, Outcome, directory, free_port, judged, member, plan, together
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
+from modelzoo.fleet.collector import store_of
 from modelzoo.fleet.gathering import measure_together
-from modelzoo.fleet.meeting import store_of
 from modelzoo.fleet.member import Link
 from modelzoo.fleet.store import Connection
 from modelzoo.frozen import replace

@@ -7,7 +7,7 @@ from fleet_members import judged, plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.fleet.ledger import Ledger, chosen_again, differing
+from modelzoo.fleet.sharding import Ledger, chosen_again, differing
 from modelzoo.frozen import replace
 from modelzoo.records.fleet import Judge, SendShard
 

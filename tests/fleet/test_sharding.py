@@ -23,17 +23,16 @@ from fleet_members import (
 )
 
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.fleet.meeting import Times, store_of
-from modelzoo.fleet.member import Link
-from modelzoo.fleet.shard_files import ShardFiles
+from modelzoo.fleet.collector import Times, store_of
+from modelzoo.fleet.member import Link, ShardFiles
 from modelzoo.fleet.sharding import proven_otherwise
 from modelzoo.fleet.store import Connection, StoreLostError
 from modelzoo.fleet.validation import Judged, cannot_judge, judge_together
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.fleet import Joined
+from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.run import Observed, SideReport
-from modelzoo.records.sharding import ShardingReport
 from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 from modelzoo.validity.judging import merge
 from modelzoo.views.fleet import sharding_notes

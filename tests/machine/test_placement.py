@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.machine.memory import nodes_of, parse_numa_maps, prefer_own_node, read_placement, resident_memory
-from modelzoo.records.placement import NodeMemory
+from modelzoo.records.topology import NodeMemory
 
 # Lines as a server with several nodes prints them (numa(7)), and one of a mapping in explicit huge pages.
 NUMA_MAPS = """\

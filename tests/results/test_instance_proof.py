@@ -5,7 +5,7 @@ from __future__ import annotations
 from instances import configuration, placement, ran, result
 
 from modelzoo.frozen import replace
-from modelzoo.records.placement import Placement
+from modelzoo.records.topology import Placement
 from modelzoo.results import throughput
 from modelzoo.results.instance_proof import kernels_sentence, placement_sentence
 

@@ -6,9 +6,8 @@ from fake_runs import MACHINE
 from printed import headings, sentences
 from proven_results import BF16, FP32, session, session_of, side
 
-from modelzoo.comparison.compare import Comparison, Question, compare
+from modelzoo.comparison.compare import Comparison, FailOn, Question, compare, gate
 from modelzoo.comparison.explanations import Explanation, Part
-from modelzoo.comparison.gate import FailOn, gate
 from modelzoo.comparison.model import Metric, Obstacle, Side
 from modelzoo.document import Block, Line, Lines, Section, Table, Text
 from modelzoo.frozen import replace

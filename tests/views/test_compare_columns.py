@@ -10,9 +10,9 @@ from modelzoo import stats
 from modelzoo.comparison.compare import Comparison, Question, compare
 from modelzoo.comparison.conditions import Difference
 from modelzoo.comparison.explanations import Explanation, Part
+from modelzoo.comparison.machines import Price
 from modelzoo.comparison.model import Metric
 from modelzoo.comparison.pairing import parse_pairing
-from modelzoo.comparison.prices import Price
 from modelzoo.document import Column
 from modelzoo.frozen import replace
 from modelzoo.views import compare_columns

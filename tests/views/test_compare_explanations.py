@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.comparison.explanations import Explanation, Part
-from modelzoo.views.compare_explanations import passes_text
+from modelzoo.views.compare import passes_text
 
 
 def explained(base: float, other: float, *, timed: tuple[float, float] = (1.0, 0.8)) -> str:

@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 from proven_results import BF16, FP32, session_of, side
 
-from modelzoo.comparison.compare import Question, compare
-from modelzoo.comparison.gate import FailOn, gate
+from modelzoo.comparison.compare import FailOn, Question, compare, gate
 from modelzoo.views.compare_export import FORMAT, Judged, csv_export, json_text, junit
 
 HOSTILE = '=cmd|"a"\n\x1b[31m<b>&'

@@ -15,7 +15,7 @@ from modelzoo.engines.openvino.model import compile_options, option_names
 from modelzoo.records.export import Conversion, Export
 from modelzoo.records.run import RunReport
 from modelzoo.setting import ResolvedSetting, Setting
-from modelzoo.views import recipe, recipe_engines
+from modelzoo.views import recipe
 
 ROWS = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
 
@@ -73,4 +73,4 @@ def test_openvino_runs_the_exported_model(tmp_path: Path) -> None:
 
 def test_an_engine_without_a_recipe_has_none(tmp_path: Path) -> None:
     """Jittor runs in an environment of its own."""
-    assert recipe_engines.lines(report("jittor", tmp_path, ())) is None
+    assert recipe.lines(report("jittor", tmp_path, ())) is None

@@ -9,12 +9,12 @@ from stored_search import searched
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.views import tuning_files
+from modelzoo.views import tuning
 
 
 def test_the_winner_is_written_as_a_setting_and_as_python(tmp_path: Path) -> None:
     """Both say how fast it is; the lines say how to use them."""
-    lines = tuning_files.write(searched(), tmp_path / "r.json", "toy", "trace")
+    lines = tuning.write_files(searched(), tmp_path / "r.json", "toy", "trace")
     setting, code = (tmp_path / "r.setting").read_text(), (tmp_path / "r.py").read_text()
     assert setting.startswith("# toy: 2.51 times (")
     assert "mode=compile" in setting
@@ -27,10 +27,10 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     """It says which, and how to name another."""
     (tmp_path / "r.setting").mkdir()
     with pytest.raises(UsageError, match=r"cannot write .*r\.setting or .*; name another file with --json FILE"):
-        tuning_files.write(searched(), tmp_path / "r.json", "toy", "trace")
+        tuning.write_files(searched(), tmp_path / "r.json", "toy", "trace")
 
 
 def test_a_search_that_measured_nothing_recommends_nothing(tmp_path: Path) -> None:
     """There is no process to repeat."""
 
-    assert tuning_files.write(replace(searched(), runs=()), tmp_path / "r.json", "toy", "trace") == []
+    assert tuning.write_files(replace(searched(), runs=()), tmp_path / "r.json", "toy", "trace") == []

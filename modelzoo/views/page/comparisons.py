@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.comparison.compare import Comparison, Question, compare
-from modelzoo.comparison.gate import gate
+from modelzoo.comparison.compare import Comparison, Question, compare, gate
 from modelzoo.comparison.model import Basis, Estimate, Row, StoredResult
-from modelzoo.comparison.sides import make_side
+from modelzoo.comparison.pairing import make_side
 from modelzoo.document import Block, Column, Details, Lines, Section, Table, lines, named
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
