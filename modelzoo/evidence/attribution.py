@@ -331,7 +331,7 @@ def _hidden_blas_calls(audit: Audit, parts: Sequence[AttributedTime], prover: Pr
     Its log is of one further pass; the time of the calls is what MKL reports of the main thread.
     """
     products = [call for call in audit.blas_calls if call.is_product]
-    found = []
+    hidden = []
     for precision in sorted({call.precision for call in products}):
         calls = [call for call in products if call.precision == precision]
         names = [call.function.lower() for call in calls]
@@ -340,7 +340,7 @@ def _hidden_blas_calls(audit: Audit, parts: Sequence[AttributedTime], prover: Pr
         if logged - known <= _NEGLIGIBLE * logged:
             continue
         proof = prover.prove_library_call(precision, "aten::mm", ProofSource.KERNEL_LOG)
-        found.append(
+        hidden.append(
             AttributedTime(
                 operator=f"mkl::{names[0]}",
                 operator_class=OperatorClass.MATMUL,
@@ -353,7 +353,7 @@ def _hidden_blas_calls(audit: Audit, parts: Sequence[AttributedTime], prover: Pr
                 flop=logged - known,
             )
         )
-    return found
+    return hidden
 
 
 _NEGLIGIBLE = 1e-3

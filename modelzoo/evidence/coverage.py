@@ -178,10 +178,10 @@ def _share(parts: Sequence[AttributedTime], iterations: int, counted: Flops | No
 
 def _by_kind(operations: Iterable[tuple[OperatorClass | None, int]]) -> dict[bool, float]:
     """The operations of convolutions (``True``) and of all other products (``False``)."""
-    found: dict[bool, float] = defaultdict(float)
+    sums: dict[bool, float] = defaultdict(float)
     for kind, flop in operations:
-        found[kind is OperatorClass.CONV] += flop
-    return found
+        sums[kind is OperatorClass.CONV] += flop
+    return sums
 
 
 def _uncounted(parts: Sequence[AttributedTime], missing: Sequence[str]) -> tuple[str, ...]:

@@ -269,10 +269,10 @@ def _layer_rows(
 
 def _enclosing_layers(events: Sequence[Event], index: int) -> Iterator[str]:
     """The layers around an event, innermost first; each once, because a module may call itself."""
-    found: set[str] = set()
+    yielded: set[str] = set()
     while index >= 0:
         name = events[index].name
-        if name.startswith(LAYER_PREFIX) and name not in found:
-            found.add(name)
+        if name.startswith(LAYER_PREFIX) and name not in yielded:
+            yielded.add(name)
             yield name
         index = events[index].parent

@@ -1,13 +1,48 @@
-"""Tables of kernels and operator profiles."""
+"""Which kernels and operators took the time, setting by setting: tables of audits and of profiles. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Column, Table, Text
+from modelzoo.document import Block, Column, Details, Table, Text, lines
 from modelzoo.formatting import MISSING
 from modelzoo.records.evidence import Evidence, TimeShare
 from modelzoo.records.profile import LayerRow, OperatorRow, Profile, Shape
+from modelzoo.results.summary import SummaryRow
+from modelzoo.views.differences import short_names
+
+
+def evidence_of(each: SummaryRow) -> Evidence | None:
+    """Return the evidence of the first process of a setting that was audited in full."""
+    return next((report.observed.evidence for report in each.reports if report.observed.evidence is not None), None)
+
+
+def profile_of(each: SummaryRow) -> Profile | None:
+    """Return the profile of the first process of a setting that has one."""
+    return next((report.observed.profile for report in each.reports if report.observed.profile is not None), None)
+
+
+def kernel_details(shown: Sequence[SummaryRow]) -> list[Block]:
+    """Return the tables of the kernels of each setting of one workload that was audited."""
+    blocks: list[Block] = []
+    for name, each in zip(short_names(shown), shown):
+        evidence = evidence_of(each)
+        if evidence is not None:
+            tables = tuple(evidence_tables(evidence))
+            notes = (lines(*problems(evidence)),) if problems(evidence) else ()
+            blocks.append(Details(f"Kernels of {name}, {evidence.iterations} audited passes", (*tables, *notes)))
+    return blocks
+
+
+def operator_details(shown: Sequence[SummaryRow]) -> list[Block]:
+    """Return the profile of each setting of one workload that has one."""
+    blocks: list[Block] = []
+    for name, each in zip(short_names(shown), shown):
+        profile = profile_of(each)
+        if profile is not None:
+            tables = tuple(profile_tables(profile))
+            blocks.append(Details(f"Operators of {name}, {profile.iterations} profiled passes", tables))
+    return blocks
 
 
 def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
@@ -24,13 +59,13 @@ def evidence_tables(evidence: Evidence, operators: int = 12) -> list[Table]:
     passes = max(evidence.iterations, 1)
     used = evidence.blas and any(evidence.blas.split(" ")[0] in row.name for row in evidence.by_implementation)
     blas = f"BLAS: {evidence.blas}" if used else ""
-    found = [
+    tables = [
         _time_table("Kernels, by implementation", evidence.by_implementation, passes, note=blas),
         _time_table("By compute precision", evidence.by_precision, passes, note=unattributed),
         _class_table(evidence, passes),
         _time_table("By operator", evidence.by_operator, passes, limit=operators),
     ]
-    return [table for table in found if table.rows or table.note]
+    return [table for table in tables if table.rows or table.note]
 
 
 def problems(evidence: Evidence) -> list[str]:
@@ -55,17 +90,17 @@ def _time_table(title: str, rows: Sequence[TimeShare], passes: int, limit: int |
 
 
 def _class_table(evidence: Evidence, passes: int) -> Table:
-    found = evidence.classes
+    classes = evidence.classes
     canaries = (
-        f"{each.canary_error:.1e} {each.canary_level}" if each.canary_error is not None else MISSING for each in found
+        f"{each.canary_error:.1e} {each.canary_level}" if each.canary_error is not None else MISSING for each in classes
     )
     columns = (
-        Column("", tuple(str(each.operator_class) for each in found)),
-        Column("ms per pass", tuple(_ms(each.seconds / passes) for each in found), is_number=True),
-        Column("in bf16", tuple(_percent(each.bf16_share) for each in found), is_number=True),
-        Column("precision", tuple(", ".join(each.precisions) for each in found)),
+        Column("", tuple(str(each.operator_class) for each in classes)),
+        Column("ms per pass", tuple(_ms(each.seconds / passes) for each in classes), is_number=True),
+        Column("in bf16", tuple(_percent(each.bf16_share) for each in classes), is_number=True),
+        Column("precision", tuple(", ".join(each.precisions) for each in classes)),
         Column("canary", tuple(canaries), is_number=True),
-        Column("decided by", tuple(", ".join(map(str, each.decided_by)) for each in found)),
+        Column("decided by", tuple(", ".join(map(str, each.decided_by)) for each in classes)),
     )
     return Table("Products", columns)
 

@@ -32,48 +32,48 @@ _VERDICT = {
 }
 
 
-def sentence(found: Proof) -> Optional[Text]:
+def sentence(merged: Proof) -> Optional[Text]:
     """Say what proves the precision of a setting, and whether its processes disagree; ``None`` if nothing is known."""
-    if found.verdict is None and found.ground is None:
-        return Text("no process was audited in full") if found.listed else None
-    said = _ground(found)
-    if len(found.verdicts) > 1:
-        counts = ", ".join(f"{count} × {verdict}" for verdict, count in found.verdicts)
+    if merged.verdict is None and merged.ground is None:
+        return Text("no process was audited in full") if merged.listed else None
+    said = _ground(merged)
+    if len(merged.verdicts) > 1:
+        counts = ", ".join(f"{count} × {verdict}" for verdict, count in merged.verdicts)
         return Text(f"{said}; the processes disagree: {counts}")
-    return Text(f"{said}{_extent(found)}")
+    return Text(f"{said}{_extent(merged)}")
 
 
-def canaries(found: Proof) -> str:
+def canaries(merged: Proof) -> str:
     """``active``; ``active / not active`` if the canaries of the processes disagree."""
-    return " / ".join(map(str, found.canaries))
+    return " / ".join(map(str, merged.canaries))
 
 
-def _ground(found: Proof) -> str:
-    if isinstance(found.ground, Evidence):
-        return str(audit(found.ground))
-    if isinstance(found.ground, OtherKernels):
-        return f"a process that was not audited differs from those that were: {_other_kernels(found.ground)}"
-    return found.ground or NO_EVIDENCE
+def _ground(merged: Proof) -> str:
+    if isinstance(merged.ground, Evidence):
+        return str(audit(merged.ground))
+    if isinstance(merged.ground, OtherKernels):
+        return f"a process that was not audited differs from those that were: {_other_kernels(merged.ground)}"
+    return merged.ground or NO_EVIDENCE
 
 
-def _other_kernels(found: OtherKernels) -> str:
-    if not found.is_listed:
+def _other_kernels(other: OtherKernels) -> str:
+    if not other.is_listed:
         return "the audited process has no list of kernels"
-    if found.kernel is not None:
-        (name, precision), (here, there) = found.kernel, found.calls
+    if other.kernel is not None:
+        (name, precision), (here, there) = other.kernel, other.calls
         return f"{name} ({precision}) was called {here} times, and {there} times there"
-    if found.checks:
-        return f"the precision of the canary's {', '.join(found.checks)}"
+    if other.checks:
+        return f"the precision of the canary's {', '.join(other.checks)}"
     return "the same kernels ran on other shapes"
 
 
-def _extent(found: Proof) -> str:
+def _extent(merged: Proof) -> str:
     """How many processes were audited, if not all were; that all ran the same kernels, or that audited ones did not."""
-    if found.kernel_lists > 1:
+    if merged.kernel_lists > 1:
         return "; not all processes ran the same kernels"
-    if not found.audited or found.audited == found.processes or found.listed < found.processes:
+    if not merged.audited or merged.audited == merged.processes or merged.listed < merged.processes:
         return ""
-    return f"; the same kernels ran in all {found.processes} processes, {found.audited} of them audited in full"
+    return f"; the same kernels ran in all {merged.processes} processes, {merged.audited} of them audited in full"
 
 
 def audit(evidence: Evidence) -> Text:
@@ -93,7 +93,8 @@ def _reason(evidence: Evidence) -> str:
         return _not_used(evidence, against)
     if evidence.verdict is ProofVerdict.FP32:
         log = "no kernel log" if evidence.log_source is LogSource.NONE else "no bf16 kernel in the audit"
-        return f"{log}, canary error {_largest_error(evidence):.0e}"
+        error = _largest_error(evidence)
+        return log if error is None else f"{log}, canary error {error:.0e}"
     if evidence.verdict is ProofVerdict.UNKNOWN:
         return _unknown(evidence)
     if evidence.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
@@ -164,22 +165,22 @@ def _percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def _other_precision(found: OtherPrecision) -> str:
-    classes = " and ".join(map(str, found.classes))
-    return f"{classes} ran in {', '.join(found.precisions)}: {', '.join(found.kernels)}"
+def _other_precision(other: OtherPrecision) -> str:
+    classes = " and ".join(map(str, other.classes))
+    return f"{classes} ran in {', '.join(other.precisions)}: {', '.join(other.kernels)}"
 
 
-def _not_used(evidence: Evidence, found: NotUsed) -> str:
+def _not_used(evidence: Evidence, reason: NotUsed) -> str:
     """Why nothing ran in the precision, from what the log shows was allowed and which kernels ran."""
-    kernels, name, error = ", ".join(found.kernels), evidence.requested, _largest_error(evidence)
+    kernels, name, error = ", ".join(reason.kernels), evidence.requested, _largest_error(evidence)
     canary = "" if error is None else f"; canary error {error:.0e} is fp32's"
     if evidence.bf16_method in ("autocast", "cast"):
-        return f"operands stayed in {found.precision}: {kernels}{canary}"
-    if found.allowed:
-        return f"{found.library} was allowed {name}, yet {kernels} computed in fp32{canary}"
-    if found.allowed is False:
-        return f"{found.library} was never allowed {name}, {kernels} ran{canary}"
-    return f"no product went through {found.library}, {kernels} ran{canary}"
+        return f"operands stayed in {reason.precision}: {kernels}{canary}"
+    if reason.allowed:
+        return f"{reason.library} was allowed {name}, yet {kernels} computed in fp32{canary}"
+    if reason.allowed is False:
+        return f"{reason.library} was never allowed {name}, {kernels} ran{canary}"
+    return f"no product went through {reason.library}, {kernels} ran{canary}"
 
 
 def _largest_error(evidence: Evidence) -> Optional[float]:

@@ -10,9 +10,9 @@ from modelzoo.formatting import MISSING, capitalized, seconds
 from modelzoo.records.run import Result
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import details, stages
+from modelzoo.views import details, kernel_tables, stages
 from modelzoo.views.differences import short_names
-from modelzoo.views.page import kernels, predictions
+from modelzoo.views.page import predictions
 from modelzoo.views.plots import kernels as kernel_plot
 from modelzoo.views.plots import processes, samples
 from modelzoo.views.plots import stages as stage_plot
@@ -59,7 +59,7 @@ def _samples_plot(shown: Sequence[SummaryRow]) -> Plot | None:
 
 
 def _kernels_plot(shown: Sequence[SummaryRow]) -> Plot | None:
-    audits = [(each.label, kernels.evidence_of(each)) for each in shown]
+    audits = [(each.label, kernel_tables.evidence_of(each)) for each in shown]
     found = [kernel_plot.bar(label, evidence) for label, evidence in audits if evidence is not None]
     return kernel_plot.plot(kernel_plot.Kernels(shown[0].workload, tuple(found)))
 
@@ -83,11 +83,11 @@ def _full_sentences(found: Sequence[str]) -> str:
 def _kernels(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
     plot = _kernels_plot(shown)
     shares: list[Block] = [plot.figure(f"{mark}-kernels")] if plot is not None else []
-    shares += kernels.kernel_details(shown)
+    shares += kernel_tables.kernel_details(shown)
     if not shares:
         shares.append(lines("No process was audited, so its kernels are not known (--no-audit?)."))
     found: list[Block] = [Section("Time by kernel and precision", tuple(shares))]
-    operators = kernels.operator_details(shown)
+    operators = kernel_tables.operator_details(shown)
     if not operators:
         operators.append(lines("Operators were not profiled (run --profiling)."))
     return [*found, Section("Operators", tuple(operators))]

@@ -92,12 +92,12 @@ def bar(label: str, evidence: Evidence) -> KernelBar:
 def columns(data: Kernels) -> list[Column]:
     """The kernels as a table: time per audited pass and share of it, for every setting."""
     keys = _ordered(data.bars)
-    found = [Column("kernel", tuple(key[0] for key in keys)), Column("precision", tuple(key[1] for key in keys))]
+    shown = [Column("kernel", tuple(key[0] for key in keys)), Column("precision", tuple(key[1] for key in keys))]
     for one in data.bars:
         times = _by_key(one)
         cells = tuple(_cell(times[key], one.total) if key in times else MISSING for key in keys)
-        found.append(Column(one.label, cells, is_number=True))
-    return found
+        shown.append(Column(one.label, cells, is_number=True))
+    return shown
 
 
 def _cell(spent: float, total: float) -> str:
@@ -124,12 +124,12 @@ def _summed_up(drawn: Sequence[KernelBar]) -> list[KernelBar]:
         return list(drawn)
     longest = {key: max(_by_key(one).get(key, 0.0) for one in drawn) for key in keys}
     kept = set(sorted(keys, key=lambda key: -longest[key])[: MOST_KERNELS - 1])
-    found = []
+    shortened = []
     for one in drawn:
         rest = sum(each.seconds for each in one.times if (each.kernel, each.precision) not in kept)
         times = [each for each in one.times if (each.kernel, each.precision) in kept]
-        found.append(KernelBar(one.label, (*times, KernelTime(OTHERS, NO_PRODUCT, rest))))
-    return found
+        shortened.append(KernelBar(one.label, (*times, KernelTime(OTHERS, NO_PRODUCT, rest))))
+    return shortened
 
 
 def plot(data: Kernels) -> Optional[Plot]:
@@ -151,8 +151,8 @@ def plot(data: Kernels) -> Optional[Plot]:
 
 def _shares(one: KernelBar) -> str:
     """``62 % bf16, 38 % no matrix product``."""
-    found: dict[str, float] = defaultdict(float)
+    shares: dict[str, float] = defaultdict(float)
     for each in one.times:
-        found[each.precision] += each.seconds / one.total
-    ordered = sorted(found.items(), key=lambda part: (part[0] == NO_PRODUCT, -part[1]))
+        shares[each.precision] += each.seconds / one.total
+    ordered = sorted(shares.items(), key=lambda part: (part[0] == NO_PRODUCT, -part[1]))
     return ", ".join(f"{100 * share:.0f} % {precision}" for precision, share in ordered)

@@ -139,19 +139,19 @@ def _roofs(data: Roofline) -> list[_Roof]:
     limits, bandwidth = _axis_limits(data), data.ceilings.gb_per_second()
     peaks = {precision: data.ceilings.gflops(precision) or 0.0 for precision in _COLOURS}
     highest = max(peaks.values())
-    found = []
+    roofs = []
     for precision, peak in peaks.items():
         if peak:
             start = max(limits.left, peak / bandwidth) if bandwidth else limits.left
             line = ((start, peak), (limits.right, peak))
             speed = f"{significant(peak, 3)} GFLOP/s"
             name = f"{precision} matrix product"
-            found.append(_Roof(name, precision, speed, line, _COLOURS[precision], _DASHES[precision]))
+            roofs.append(_Roof(name, precision, speed, line, _COLOURS[precision], _DASHES[precision]))
     if bandwidth and highest:
         line = ((limits.left, limits.left * bandwidth), (highest / bandwidth, highest))
         speed = f"{significant(bandwidth, 3)} GB/s"
-        found.append(_Roof("memory copy", "", speed, line, theme.INK, _MEMORY_DASHES))
-    return found
+        roofs.append(_Roof("memory copy", "", speed, line, theme.INK, _MEMORY_DASHES))
+    return roofs
 
 
 def _axis_limits(data: Roofline) -> _Limits:

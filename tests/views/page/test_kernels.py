@@ -11,7 +11,7 @@ from modelzoo.records.profile import OperatorRow, Profile
 from modelzoo.results import summary
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.views.page import kernels
+from modelzoo.views import kernel_tables
 
 PROOF = replace(
     evidence(ProofVerdict.FP32), by_implementation=(TimeShare("gemm:jit", 1.0, 1.0, 4),), problems=("a problem",)
@@ -31,7 +31,7 @@ def rows() -> list[SummaryRow]:
 
 def test_the_first_audit_of_a_setting_is_shown() -> None:
     """With its problems; a setting without one has none."""
-    [found] = kernels.kernel_details(rows())
+    [found] = kernel_tables.kernel_details(rows())
     assert isinstance(found, Details)
     assert found.summary == "Kernels of fp32, 2 audited passes"
     first = found.blocks[0]
@@ -42,7 +42,7 @@ def test_the_first_audit_of_a_setting_is_shown() -> None:
 
 def test_profiles_are_tables_of_operators() -> None:
     """By shapes."""
-    [found] = kernels.operator_details(rows())
+    [found] = kernel_tables.operator_details(rows())
     assert isinstance(found, Details)
     assert found.summary == "Operators of fp32, 2 profiled passes"
     table = found.blocks[0]
