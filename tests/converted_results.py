@@ -410,8 +410,18 @@ def warnings(data: Any) -> Any:
     return data
 
 
+def random_weights(data: Json) -> Json:
+    """Weights have a problem if they are random because of one, and no other reason."""
+    for each in objects(data):
+        if "sha256" in each and "reason" in each:
+            reason = each.pop("reason")
+            is_error = each["kind"] == "random" and reason != "asked for by --weights random"
+            each["problem"] = reason if is_error else None
+    return data
+
+
 STEPS: list[Callable[[Json], Json]] = [
-    *(format_3, machines, searches, fleets, proof_facts, judgements, nested_records, warnings),
+    *(format_3, machines, searches, fleets, proof_facts, judgements, nested_records, warnings, random_weights),
 ]
 """From a stored result of format 2 to one of this version, in this order."""
 OTHERS: dict[str, list[Callable[[Any], Any]]] = {

@@ -78,4 +78,4 @@ def source_of(workload: Workload, folder: Path, setting: ResolvedSetting) -> Tor
     path = folder / f"{workload.name}.safetensors"
     if not path.exists():
         save_file(workload.build({}).state_dict(), str(path))
-    return TorchSource(workload, setting, Weights(WeightsKind.PATH, path.name, str(path), "0" * 64, "made by a test"))
+    return TorchSource(workload, setting, Weights(WeightsKind.PATH, path.name, str(path), "0" * 64))

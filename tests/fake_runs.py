@@ -35,7 +35,7 @@ from modelzoo.warning import WarningMessage
 T = TypeVar("T")
 STARTED = "2026-01-01T00:00:00+00:00"
 ERRORS = {CanaryLevel.FP32: 2e-7, CanaryLevel.REDUCED: 2e-4, CanaryLevel.BF16: 2.9e-3}
-WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/cache/toy.safetensors", "abc", "asked for by --weights random", 0)
+WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/cache/toy.safetensors", "abc", 0)
 MACHINE = Machine(
     cpu="Neoverse-N2",
     product=None,

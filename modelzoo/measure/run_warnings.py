@@ -35,7 +35,8 @@ def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
 def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:
     if report.prepared.weights.kind is not WeightsKind.RANDOM:
         return
-    yield warning_for(WarningCode.RANDOM_WEIGHTS, reason=report.prepared.weights.reason)
+    reason = report.prepared.weights.problem or "asked for by --weights random"
+    yield warning_for(WarningCode.RANDOM_WEIGHTS, reason=reason)
     for count in report.observed.counts:
         if not count.is_typical:
             yield warning_for(

@@ -2,10 +2,13 @@
 
 A worker that judges shards loads both models once, at its first shard. ``modelzoo.measure.shard_calls`` is the parent's
 side.
+
+A shard counts only where all that its predictions depend on is equal.
 """
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import time
 import uuid
@@ -14,15 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Optional
 
+from msgspec.structs import asdict
+
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine
 from modelzoo.errors import InputError
+from modelzoo.files import file_sha256
 from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.judgement import side_report
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import provenance
-from modelzoo.measure.shard_facts import shard_facts
 from modelzoo.records.machine import Machine
 from modelzoo.records.protocol import (
     Concluded,
@@ -37,16 +42,56 @@ from modelzoo.records.protocol import (
     ShardsPlanned,
     ShardTurn,
 )
+from modelzoo.records.run import Prepared
 from modelzoo.records.shards import JudgedBy, Shard, ShardResult
+from modelzoo.setting import value_text
 from modelzoo.validity import shards
 from modelzoo.validity.judging import bind_task, compare, conclude, merge
 from modelzoo.validity.predictors import Pair, declared, load_pair, task_context
 from modelzoo.validity.protocol import JudgingTask
+from modelzoo.version import __version__
 from modelzoo.workload import Workload
+from modelzoo.workload.checkpoints import REPOSITORY_FILES
 from modelzoo.workload.declaration import make_inputs
 from modelzoo.workload.discovery import load_workload
 
+LOCAL = ("weights", "input", "python", "image")
+"""Fields of a setting that name files of a host; the weights' checksum and the versions say what they are."""
+JUDGING = ("engines", "records", "validity", "workload")
+"""The packages of the suite that decide what a shard holds. A checkout changes while its version stays the same."""
+DIGITS = 12
+"""Hexadecimal digits of a checksum that are shown."""
 Send = Callable[[Message], None]
+
+
+def shard_facts(prepared: Prepared, work: Workload, engine: Engine) -> dict[str, str]:
+    """What all predictions depend on, as text by name. Not the host: its processor is recorded with each shard."""
+    setting, weights = prepared.setting, Path(prepared.weights.path)
+    suite = Path(__file__).parent.parent
+    sources = [path for name in JUDGING for path in (suite / name).rglob("*.py")]
+    found = {
+        "modelzoo": __version__,
+        "source code of modelzoo": _digest(suite, sources),
+        "workload files": _digest(work.directory, work.directory.glob("*.py")),
+        "weights": f"{prepared.weights.name} ({prepared.weights.sha256[:DIGITS]})",
+    }
+    if weights.is_dir():  # the model's layout and its tokenizer
+        beside = [weights / name for name in REPOSITORY_FILES if (weights / name).is_file()]
+        found["files beside the weights"] = _digest(weights, beside)
+    found.update({name: version for name, version in engine.versions().items() if name != "python"})
+    for name, value in asdict(setting).items():
+        if name not in (*LOCAL, "options"):
+            found[name.replace("_", "-")] = value_text(value)
+    found.update({f"option {name}": value_text(value) for name, value in setting.options.items()})
+    return found
+
+
+def _digest(directory: Path, files: Iterable[Path]) -> str:
+    """The checksum of the names and the contents of files."""
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        whole.update(f"{path.relative_to(directory)} {file_sha256(path)}\n".encode())
+    return whole.hexdigest()[:DIGITS]
 
 
 def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> ShardsEnded:

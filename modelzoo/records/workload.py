@@ -28,16 +28,16 @@ class Weights(msgspec.Struct, frozen=True):
         name: name of the checkpoint, or of the file or directory; ``seed N`` for random weights.
         path: absolute path of a weights file or of a checkpoint directory.
         sha256: SHA-256 of the file that holds the tensors, hexadecimal.
-        reason: why these weights were used, as text, for example "found on this machine".
         seed: seed of random weights, ``None`` for the other kinds.
+        problem: the error for which they are random; ``None`` if the user asked for them, or for the other kinds.
     """
 
     kind: WeightsKind
     name: str
     path: str
     sha256: str
-    reason: str
     seed: Optional[int] = None
+    problem: Optional[str] = None
 
 
 class LocalWeights(Weights, frozen=True):

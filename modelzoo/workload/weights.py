@@ -19,6 +19,7 @@ from typing import Any
 
 from modelzoo.errors import DamagedWeightsError, WeightsError
 from modelzoo.files import file_sha256
+from modelzoo.frozen import replace
 from modelzoo.machine.directories import cache_directory, own_temporary_directory
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
 from modelzoo.records.workload import Weights, WeightsKind
@@ -86,13 +87,13 @@ def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str,
     if source not in SOURCES:
         return _named(source)
     if source == "random":
-        return _random(workload, options, seed, "asked for by --weights random")
+        return _random(workload, options, seed)
     checkpoint = workload.checkpoint(options)
     if checkpoint is None:
-        reason = f"no published checkpoint for {workload.name}"
+        missing = WeightsError(f"no published checkpoint for {workload.name}")
         if source == "pretrained":
-            raise WeightsError(f"{reason}; use --weights random or a path")
-        return _random(workload, options, seed, reason)
+            raise WeightsError(f"{missing}; use --weights random or a path")
+        return replace(_random(workload, options, seed), problem=str(missing))
     try:
         return _pretrained(checkpoint)
     except WeightsError as error:
@@ -100,7 +101,7 @@ def resolve_weights(workload: Workload, options: Mapping[str, Any], source: str,
         if source == "pretrained" or isinstance(error, DamagedWeightsError):
             hint = f"set MODELZOO_WEIGHTS=DIR to a directory with {checkpoint.stem}"
             raise type(error)(f"{error}; {hint}") from error
-        return _random(workload, options, seed, str(error))
+        return replace(_random(workload, options, seed), problem=str(error))
 
 
 def _named(source: str) -> Weights:
@@ -109,20 +110,16 @@ def _named(source: str) -> Weights:
     if file is None:
         problem = "holds no weights" if path.exists() else "does not exist"
         raise WeightsError(f"--weights {source}: it {problem}; give {', '.join(SOURCES)}, a file or a directory")
-    return Weights(WeightsKind.PATH, path.name, str(path.resolve()), file_sha256(file), "named by --weights")
+    return Weights(WeightsKind.PATH, path.name, str(path.resolve()), file_sha256(file))
 
 
 def _pretrained(checkpoint: Checkpoint) -> Weights:
-    path = find_checkpoint(checkpoint)
-    reason = "found on this machine"
-    if path is None:
-        path = fetch_checkpoint(checkpoint)
-        reason = "downloaded"
+    path = find_checkpoint(checkpoint) or fetch_checkpoint(checkpoint)
     digest = verify_checkpoint(checkpoint, path).sha256
-    return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), digest, reason)
+    return Weights(WeightsKind.PRETRAINED, checkpoint.name, str(path), digest)
 
 
-def _random(workload: Workload, options: Mapping[str, Any], seed: int, reason: str) -> Weights:
+def _random(workload: Workload, options: Mapping[str, Any], seed: int) -> Weights:
     """Generate weights from the seed once, and keep the file so that every process runs the same ones."""
     # Weights are calibrated on the inputs. Options of the inputs have their defaults here, so that the weights do
     # not depend on them.
@@ -130,7 +127,7 @@ def _random(workload: Workload, options: Mapping[str, Any], seed: int, reason: s
     path = _writable(cache_directory() / "random") / _random_file_name(workload, options, seed)
     if not _is_readable(path):
         save_state_dict(_random_model(workload, options, seed).state_dict(), path)
-    return Weights(WeightsKind.RANDOM, f"seed {seed}", str(path), file_sha256(path), reason, seed)
+    return Weights(WeightsKind.RANDOM, f"seed {seed}", str(path), file_sha256(path), seed)
 
 
 def _random_file_name(workload: Workload, options: Mapping[str, Any], seed: int) -> str:

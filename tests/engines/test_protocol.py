@@ -68,10 +68,10 @@ def prepared(name: str, folder: Path) -> tuple[Engine, Workload, Weights]:
     if name == "torch":
         path = folder / "weights.safetensors"
         save_file({"weight": WEIGHT}, str(path))
-        return engine, torch_workload(), Weights(WeightsKind.PATH, path.name, str(path), "", "named by --weights")
+        return engine, torch_workload(), Weights(WeightsKind.PATH, path.name, str(path), "")
     path = folder / "weights.npz"
     np.savez(path, weight=WEIGHT)
-    return engine, numpy_workload(), Weights(WeightsKind.PATH, path.name, str(path), "", "named by --weights")
+    return engine, numpy_workload(), Weights(WeightsKind.PATH, path.name, str(path), "")
 
 
 @pytest.mark.parametrize("name", ["torch", FAKE])

@@ -37,7 +37,7 @@ SHOWN = ("/home/me/w.pth", "/data/pictures")
 
 def weights(path: str) -> Weights:
     """Weights as a message has them."""
-    return Weights(WeightsKind.PATH, "w.pth", path, "0" * 64, "named by --weights")
+    return Weights(WeightsKind.PATH, "w.pth", path, "0" * 64)
 
 
 def answer(job: PrepareJob = JOB, shown: tuple[str, ...] | None = SHOWN, **fields: Any) -> Preparation:
@@ -84,7 +84,7 @@ def test_weights_that_a_worker_of_this_machine_has_found_are_files_of_it() -> No
 
 def test_weights_that_others_have_found_stay_what_they_were() -> None:
     """A container may use them, and says nothing else about them; those of another image never become local."""
-    mine = LocalWeights(WeightsKind.RANDOM, "seed 0", "/root/w", "1" * 64, "asked for", 0)
+    mine = LocalWeights(WeightsKind.RANDOM, "seed 0", "/root/w", "1" * 64, 0)
     theirs = weights("/modelzoo/cache/w")
     job = replace(JOB, earlier=(Preparation(Prepared(RESOLVED, mine)), Preparation(Prepared(RESOLVED, theirs))))
     assert weights_of(answer(job, (*SHOWN, "/root/w"), weights=weights("/root/w"))) is mine

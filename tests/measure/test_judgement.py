@@ -27,7 +27,7 @@ def job_for(work: Workload, request: ValidityRequest) -> ValidateJob:
     path = str(work.directory / "weights.npz")
     asked = Setting("bf16", weights=path, engine=ENGINE)
     setting = create_engine(ENGINE).resolve(asked, batch=work.batch, threads=2)
-    weights = Weights(WeightsKind.PATH, "weights.npz", path, "0" * 64, "named by --weights")
+    weights = Weights(WeightsKind.PATH, "weights.npz", path, "0" * 64)
     return ValidateJob(
         Assignment(str(work.directory), asked, Prepared(setting, weights), 0),
         request,

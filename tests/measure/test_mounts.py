@@ -45,12 +45,12 @@ def _readable(tmp_path: Path) -> None:
 
 def weights(path: Path) -> LocalWeights:
     """Weights in this file or directory, found on this machine."""
-    return LocalWeights(WeightsKind.PRETRAINED, "w", str(path), "0" * 64, "")
+    return LocalWeights(WeightsKind.PRETRAINED, "w", str(path), "0" * 64)
 
 
 def in_image(path: str) -> Weights:
     """Weights that an image says it has."""
-    return Weights(WeightsKind.RANDOM, "seed 0", path, "0" * 64, "")
+    return Weights(WeightsKind.RANDOM, "seed 0", path, "0" * 64)
 
 
 def measuring(found: Weights, asked: Setting = DEFAULT) -> MeasureJob:

@@ -32,7 +32,7 @@ from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 
-WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/w", "0" * 64, "")
+WEIGHTS = Weights(WeightsKind.RANDOM, "seed 0", "/w", "0" * 64)
 
 
 def silent(event: Event) -> None:

@@ -18,7 +18,7 @@ from modelzoo.records.timing import Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 
-PRETRAINED = Weights(WeightsKind.PRETRAINED, "", "", "", "")
+PRETRAINED = Weights(WeightsKind.PRETRAINED, "", "", "")
 RANDOM = replace(PRETRAINED, kind=WeightsKind.RANDOM)
 IDLE = CpuUsage(10.0, 2.0, 0.0, 0.0, 0.01, 0, 0, 0.0)
 FP32 = ResolvedSetting(threads=1)

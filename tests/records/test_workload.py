@@ -9,7 +9,7 @@ import pytest
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.workload import Count, Weights, WeightsKind
 
-WEIGHTS = Weights(WeightsKind.RANDOM, "seed 3", "/cache/toy.safetensors", "ab12", "asked for by --weights random", 3)
+WEIGHTS = Weights(WeightsKind.RANDOM, "seed 3", "/cache/toy.safetensors", "ab12", 3)
 
 
 def test_weights_survive_json() -> None:

@@ -23,7 +23,7 @@ from modelzoo.workload import Inputs, Workload
 
 # torch's tensors trigger it in numpy 2.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-WEIGHTS = Weights(WeightsKind.PATH, "toy", "toy.npz", "0" * 64, "named by --weights")
+WEIGHTS = Weights(WeightsKind.PATH, "toy", "toy.npz", "0" * 64)
 
 
 def forward(pictures: Any, *, weight: Any) -> Any:

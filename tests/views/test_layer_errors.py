@@ -9,7 +9,7 @@ from PIL import Image
 
 from modelzoo.records.exhibits import LayerErrorPlot
 from modelzoo.records.partial import LayerError
-from modelzoo.views.layer_errors import write_plot
+from modelzoo.views.exhibits import write_plot
 
 
 def layer(name: str, error: float | None) -> LayerError:

@@ -41,7 +41,8 @@ def test_auto_falls_back_to_random_and_says_why(tmp_path: Path) -> None:
     """Without checkpoint and network the weights are random, and the reason is recorded."""
     found = weights.resolve_weights(toy_with(publish(tmp_path)[1]), OPTIONS, "auto", 5)
     assert (found.kind, found.seed) == ("random", 5)
-    assert "toy weights is not cached and MODELZOO_OFFLINE" in found.reason
+    assert found.problem is not None
+    assert "toy weights is not cached and MODELZOO_OFFLINE" in found.problem
 
 
 def test_pretrained_never_falls_back(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_path_is_used_as_it_is(tmp_path: Path) -> None:
     """Path, checksum and name of the user's file are recorded."""
     path, _ = publish(tmp_path / "with space")
     found = weights.resolve_weights(TOY, OPTIONS, str(path), 0)
-    assert (found.kind, found.path, found.reason) == ("path", str(path), "named by --weights")
+    assert (found.kind, found.path, found.problem) == ("path", str(path), None)
     assert weights.load_model(TOY, OPTIONS, found).state_dict()["bias"].equal(STATE["bias"])
 
 
@@ -95,7 +96,7 @@ def test_random_weights_are_made_once_and_are_the_seeds(monkeypatch: pytest.Monk
     first = weights.resolve_weights(TOY, OPTIONS, "random", 0)
     monkeypatch.setattr(weights, "_random_model", lambda *args: pytest.fail("made again"))
     assert weights.resolve_weights(TOY, OPTIONS, "random", 0) == first
-    assert first.reason == "asked for by --weights random"
+    assert first.problem is None
     monkeypatch.undo()
     other = weights.resolve_weights(TOY, OPTIONS, "random", 1)
     wider = weights.resolve_weights(TOY, TOY.option_values({"width": 4}), "random", 0)

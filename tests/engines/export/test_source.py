@@ -55,7 +55,7 @@ def source(folder: Path, module: Callable[[], Any] = Detector, **declared: Any) 
         inputs=lambda request: Inputs(([torch.ones(3, 4, 5), torch.zeros(3, 2, 2)],), ("a", "b")),
         **declared,
     )
-    weights = Weights(WeightsKind.PATH, path.name, str(path), "", "named by --weights")
+    weights = Weights(WeightsKind.PATH, path.name, str(path), "")
     return TorchSource(work, ResolvedSetting(), weights)
 
 

@@ -50,7 +50,7 @@ def source(folder: Path, value: float = 1.0, rows: int = 2, weight: float = 1.0)
         build=lambda options: Layer(3, 2, bias=False),
         inputs=lambda request: Inputs((torch.full((rows, 3), value), 0.5), ("row",) * rows),
     )
-    weights = Weights(WeightsKind.PATH, path.name, str(path), "", "named by --weights")
+    weights = Weights(WeightsKind.PATH, path.name, str(path), "")
     return TorchSource(work, ResolvedSetting(), weights)
 
 

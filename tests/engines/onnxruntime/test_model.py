@@ -71,7 +71,7 @@ def exported(workload: Workload, folder: Path) -> Export:
 def loaded(workload: Workload, export: Export) -> tuple[OnnxRuntimeModel, tuple[Any, ...]]:
     """The model of ``export``, and its batch as the model takes it."""
     inputs = read_inputs(export)
-    weights = Weights(WeightsKind.PATH, "in the export", "", "", "made by a test")
+    weights = Weights(WeightsKind.PATH, "in the export", "", "")
     model = OnnxRuntimeEngine().open(SETTING).load(workload, weights, inputs, export)
     return model, model.prepare(inputs.args)
 

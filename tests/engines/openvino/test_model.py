@@ -31,7 +31,7 @@ from modelzoo.workload import Workload
 openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed")
 
 SETTING = resolved("openvino")
-WEIGHTS = Weights(WeightsKind.PATH, "in the export", "", "", "made by a test")
+WEIGHTS = Weights(WeightsKind.PATH, "in the export", "", "")
 
 
 @pytest.fixture(scope="module")
