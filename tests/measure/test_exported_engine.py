@@ -18,6 +18,8 @@ from modelzoo.measure.request import Request
 from modelzoo.records.run import Asked, Result, Run, RunReport, now
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results import summary
+from modelzoo.results.agreement import OtherOutputs
+from modelzoo.results.comparable import Incomparable
 from modelzoo.setting import Setting
 from modelzoo.stats import Outcome
 from modelzoo.workload import Workload
@@ -85,8 +87,8 @@ def reports(runs: list[Run]) -> list[RunReport]:
     return [run.report for run in runs if run.report is not None]
 
 
-def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[Outcome, str]]:
-    """What the table says of an engine compared with torch."""
+def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[Outcome, Optional[Incomparable]]]:
+    """What is found out about an engine compared with torch."""
     asked = tuple(Asked(run.workload, run.asked) for run in (runs["torch"][0], runs[name][0]))
     both = [*runs["torch"], *runs[name]]
     numbered = tuple(replace(run, group=group) for run, group in zip(both, [0, 0, 1, 1]))
@@ -141,7 +143,7 @@ def test_a_layer_that_is_off_by_one_percent_is_not_comparable(runs: dict[str, li
     outcome = verdict(runs, "PerturbedEngine")
     assert outcome is not None
     assert outcome[0] is Outcome.NOT_COMPARABLE
-    assert outcome[1].startswith("exported does not compute what torch does: mean error ÷ mean |output| ")
+    assert outcome[1] == OtherOutputs("exported", first.observed.agreement)
 
 
 def test_outputs_that_are_not_known_are_not_comparable(runs: dict[str, list[Run]]) -> None:
