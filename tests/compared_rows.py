@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fake_runs import result_of
 
-from modelzoo.comparison.model import Basis, Estimate, Measured, Row, Side, SideSetting, Spread, StoredResult
+from modelzoo.comparison.model import Basis, Estimate, Row, Side, SideLevel, SideSetting, Spread, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.records.run import Result, Run
 from modelzoo.results.store import read
@@ -35,7 +35,7 @@ def row_of(
 ) -> Row:
     """A row that was compared by latency: of ``values`` seconds, each within ``spread`` of its logarithm."""
     levels = [Interval(value, value * math.exp(-spread), value * math.exp(spread)) for value in values]
-    first, second = (Measured(level, 1, 3) for level in levels)
+    first, second = (SideLevel(level, 1, 3) for level in levels)
     ratio = values[0] / values[1]
     interval = Interval(ratio, ratio * math.exp(-2 * spread), ratio * math.exp(2 * spread))
     return Row(

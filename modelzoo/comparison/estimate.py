@@ -28,7 +28,7 @@ from modelzoo.comparison.levels import (
     machine_of,
     session_levels,
 )
-from modelzoo.comparison.model import Basis, Estimate, Measured, Metric, Side, SideSetting, Spread
+from modelzoo.comparison.model import Basis, Estimate, Metric, Side, SideLevel, SideSetting, Spread
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import Fit, fit
 from modelzoo.stats import LogRatio, Outcome, Variance
@@ -166,8 +166,8 @@ def _estimate(
     ]
     ratio, spreads = max(choices, key=lambda choice: choice[0].half_width(stats.VERDICT_CONFIDENCE))
     return Estimate(
-        base=_measured(base),
-        other=_measured(other),
+        base=_side_level(base),
+        other=_side_level(other),
         ratio=ratio.interval(),
         p_value=ratio.p_value,
         spreads=tuple(each.spread for each in spreads),
@@ -236,8 +236,8 @@ def _value(variance: Variance) -> float:
     return variance.value
 
 
-def _measured(levels: SessionLevels) -> Measured:
-    return Measured(interval(levels), levels.session_count, levels.process_count, levels.load is not None)
+def _side_level(levels: SessionLevels) -> SideLevel:
+    return SideLevel(interval(levels), levels.session_count, levels.process_count, levels.load is not None)
 
 
 def _comparison(found: Estimate) -> stats.Comparison:

@@ -11,7 +11,7 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo import stats
-from modelzoo.comparison.model import Measured, Metric, Row, Side, SideSetting
+from modelzoo.comparison.model import Metric, Row, Side, SideLevel, SideSetting
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint
@@ -93,9 +93,9 @@ def machines_of(side: Side) -> frozenset[str]:
 def same_machine(base: Side, other: Side) -> bool:
     """Return whether both sides ran on one machine, as far as what decides its speed says.
 
-    That is ``modelzoo.machine.facts``: processor, cores, caches, memory, frequency limits, governor, and the
-    CPUs and the memory that the processes could use. The current frequency is not part of it. Accelerators that were
-    used must be of the same product.
+    That is ``modelzoo.machine.facts.fingerprint``: processor, cores, caches, memory, frequency limits, governor, and
+    the CPUs and the memory that the processes could use. The current frequency is not part of it. Accelerators that
+    were used must be of the same product.
     """
     machines, accelerators = machines_of(base), _accelerators(base)
     same = accelerators == _accelerators(other) and len(accelerators) <= 1
@@ -122,7 +122,7 @@ def row_rates(row: Row, metric: Metric) -> Optional[RowRates]:
     return None if base is None or other is None else RowRates(row.workload, row.label, unit, base, other)
 
 
-def rates(side: SideSetting, measured: Measured, metric: Metric) -> Optional[Rates]:
+def rates(side: SideSetting, measured: SideLevel, metric: Metric) -> Optional[Rates]:
     """Return what one side achieves; ``None`` if no run of it has a report, or ``metric`` is not one of ``RATED``.
 
     A run that leaves cores idle is extrapolated to the whole machine: as many processes at the same time as its cores

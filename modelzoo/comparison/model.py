@@ -147,7 +147,7 @@ class SideSetting(msgspec.Struct, frozen=True):
     validity: Optional[ValidityEntry] = None
 
 
-class Measured(msgspec.Struct, frozen=True):
+class SideLevel(msgspec.Struct, frozen=True):
     """What one side of a row measured.
 
     Attributes:
@@ -198,8 +198,8 @@ class Estimate(msgspec.Struct, frozen=True):
         freedom: its degrees of freedom; infinite if the variance is assumed.
     """
 
-    base: Measured
-    other: Measured
+    base: SideLevel
+    other: SideLevel
     ratio: stats.Interval
     p_value: float
     spreads: tuple[Spread, ...]

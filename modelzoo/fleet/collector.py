@@ -19,9 +19,9 @@ from modelzoo.records.fleet import (
     Done,
     Finished,
     FleetEvent,
+    HostMeasured,
     Joined,
     Left,
-    Measured,
     MemberEnded,
     MemberJoined,
     Refused,
@@ -50,7 +50,7 @@ class Work(Protocol):
     def join(self, member: int, message: Joined) -> str:
         """A member has come. Return why it cannot take part; empty if it can."""
 
-    def receive(self, member: int, message: Union[Finished, Measured]) -> None:
+    def receive(self, member: int, message: Union[Finished, HostMeasured]) -> None:
         """A member has sent what it found.
 
         Raises:

@@ -18,11 +18,11 @@ from modelzoo.records.fleet import (
     Done,
     Finished,
     FleetEvent,
+    HostMeasured,
     HostReady,
     Joined,
     Left,
     Measure,
-    Measured,
     Refused,
     ResultReceived,
     ToMember,
@@ -68,8 +68,8 @@ class Gathering:
         self._ranks[member] = message
         return ""
 
-    def receive(self, member: int, message: Union[Finished, Measured]) -> None:
-        if not isinstance(message, Measured):
+    def receive(self, member: int, message: Union[Finished, HostMeasured]) -> None:
+        if not isinstance(message, HostMeasured):
             raise InputError("a member sent a shard instead of a measurement")
         who = self._ranks[member]
         path = self._directory / f"host-{who.rank}.json"
@@ -166,7 +166,7 @@ def _take_part(link: Link, joined: Joined, measure: Callable[[], Path]) -> None:
         EnvironmentProblem: the host of the store does not want it.
     """
     _check(link.ask(joined), Measure)
-    _check(link.ask(Measured(measure().read_bytes())), Done)
+    _check(link.ask(HostMeasured(measure().read_bytes())), Done)
     link.say(Left())
 
 

@@ -11,7 +11,7 @@ from modelzoo.fleet.member import ShardFiles, facts_differ
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.fleet import Finished, FleetEvent, Joined, Judge, Measured, SendShard, ShardReceived, ToMember
+from modelzoo.records.fleet import Finished, FleetEvent, HostMeasured, Joined, Judge, SendShard, ShardReceived, ToMember
 from modelzoo.records.hosts import FleetHost, PrecisionDifference, ShardingReport
 from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, DetectedPicture, PartialResult
 from modelzoo.records.run import SideReport
@@ -59,7 +59,7 @@ class Sharding:
         self._ledger.joined(member, message.finished)
         return ""
 
-    def receive(self, member: int, message: Union[Finished, Measured]) -> None:
+    def receive(self, member: int, message: Union[Finished, HostMeasured]) -> None:
         if not isinstance(message, Finished):
             raise InputError("a member sent a measurement instead of a shard")
         result = message.result

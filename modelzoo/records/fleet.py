@@ -39,7 +39,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished"):
     result: ShardResult
 
 
-class Measured(msgspec.Struct, frozen=True, tag="measured"):
+class HostMeasured(msgspec.Struct, frozen=True, tag="measured"):
     """A complete result file of one host, as JSON."""
 
     result: bytes
@@ -78,7 +78,7 @@ class Refused(msgspec.Struct, frozen=True, tag="refused"):
     reason: str
 
 
-ToHost = Union[Joined, Finished, Measured, Left]
+ToHost = Union[Joined, Finished, HostMeasured, Left]
 """What a member sends to the host of the store."""
 ToMember = Union[Judge, SendShard, Measure, Done, Refused]
 """The answer to each message, but for the last."""

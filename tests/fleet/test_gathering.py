@@ -16,7 +16,7 @@ from modelzoo.fleet.gathering import measure_together
 from modelzoo.fleet.member import Link
 from modelzoo.fleet.store import Connection
 from modelzoo.frozen import replace
-from modelzoo.records.fleet import Finished, Joined, Measured, ToHost
+from modelzoo.records.fleet import Finished, HostMeasured, Joined, ToHost
 from modelzoo.results import store
 
 FACTS = {"settings": "toy fp32"}
@@ -121,7 +121,7 @@ def test_a_host_that_sends_no_result_is_named_and_the_others_are_kept(tmp_path: 
 
 @pytest.mark.parametrize(
     "message",
-    [Measured(b"{}"), Joined(rank=7, host="x"), Joined(rank=-1, host="x"), Finished(judged(plan().shards[0], "x"))],
+    [HostMeasured(b"{}"), Joined(rank=7, host="x"), Joined(rank=-1, host="x"), Finished(judged(plan().shards[0], "x"))],
 )
 def test_who_does_not_join_as_a_member_does_is_left_out(tmp_path: Path, message: ToHost) -> None:
     """It has no rank, or none of this fleet; the others are not disturbed."""

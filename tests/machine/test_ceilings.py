@@ -10,9 +10,16 @@ from example_machine import SERVER, TWO_CORES
 
 from modelzoo.frozen import replace
 from modelzoo.machine import ceilings
-from modelzoo.machine.ceilings import ceilings_path, find_ceilings, kept_ceilings, read_ceilings, write_ceilings
+from modelzoo.machine.ceilings import (
+    ceilings_path,
+    find_ceilings,
+    kept_ceilings,
+    read_ceilings,
+    roofline_bound,
+    write_ceilings,
+)
 from modelzoo.records.machine import Machine
-from modelzoo.records.profile import Ceilings
+from modelzoo.records.profile import BoundBy, Ceilings
 
 
 def test_ceilings_survive_json(tmp_path: Path) -> None:
@@ -56,3 +63,30 @@ def test_find_keeps_quiet_figures_only(tmp_path: Path, monkeypatch: pytest.Monke
     assert find_ceilings(SERVER, 2, fresh=True)[1] is False
     assert next(calls) == 3
     assert ceilings_path(SERVER, "2.10.0+cpu", 2) != ceilings_path(SERVER, "2.10.0+cpu", 1)
+
+
+def test_a_run_bound_by_compute() -> None:
+    """Right of the ridge, the matrix product is the limit."""
+    bound = roofline_bound(8.18e9, 2e8, 0.0545, TWO_CORES, "fp32")
+    assert bound.gflops == pytest.approx(150.1, rel=1e-3)
+    assert bound.share_of_ceiling == pytest.approx(0.5, rel=1e-2)
+    assert bound.share_of_roof == pytest.approx(bound.share_of_ceiling)
+    assert bound.ridge == pytest.approx(15.0)
+    assert bound.bound_by == BoundBy.COMPUTE
+
+
+def test_a_run_bound_by_memory() -> None:
+    """Left of the ridge, the limit is intensity × bandwidth."""
+    bound = roofline_bound(1e9, 1e9, 0.1, TWO_CORES, "fp32")
+    assert bound.bound_by == BoundBy.MEMORY
+    assert bound.share_of_roof == pytest.approx(10 / 20)
+    assert bound.share_of_ceiling == pytest.approx(10 / 300)
+
+
+def test_what_was_not_measured_stays_unknown() -> None:
+    """Unknown bytes, thread counts and precisions give None."""
+    assert roofline_bound(1e9, None, 0.1, TWO_CORES, "fp32").bound_by is None
+    assert roofline_bound(1e9, 1e9, 0.1, TWO_CORES, "fp32", threads=7).share_of_ceiling is None
+    assert roofline_bound(1e9, 1e9, 0.1, TWO_CORES, "fp16").share_of_ceiling is None
+    with pytest.raises(ValueError, match="over 0"):
+        roofline_bound(0, 1e9, 0.1, TWO_CORES, "fp32")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from example_machine import CEILINGS, LIBRARIES, OPENMP, QUIET, SERVER, machine_with
 
+from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
+from modelzoo.machine import diagnosis
 from modelzoo.machine.diagnosis import diagnose, usage_warnings
 from modelzoo.records.machine import CpuUsage, Threads
 from modelzoo.records.profile import Gemm
@@ -153,3 +155,21 @@ def test_other_load_is_not_reported_under_an_emulator() -> None:
     emulated = machine_with(emulator="qemu-user")
     assert usage_warnings(busy, emulated) == ()
     assert codes(machine=emulated, usage=busy) == {"EMULATED"}
+
+
+def test_a_torchvision_that_does_not_load_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds of one release from two indexes have matching versions; only loading them shows the problem."""
+    assert diagnosis.probe_torchvision() is None
+
+    def fails() -> None:
+        raise EnvironmentProblem("built for another torch")
+
+    monkeypatch.setattr(diagnosis, "import_torchvision", fails)
+    assert diagnosis.probe_torchvision() == "built for another torch"
+
+
+def test_page_faults_of_this_machine() -> None:
+    """There is at most one fault per page, and some slack for other allocations."""
+    faults = diagnosis.probe_page_faults(mib=8, rounds=2)
+    assert faults is not None
+    assert 0 <= faults < 300

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from modelzoo.errors import EnvironmentProblem, UsageError
+from modelzoo.machine import environment as module
+from modelzoo.machine import memory
 from modelzoo.machine.environment import (
     FAST_MATH_VARIABLES,
     KERNEL_VARIABLES,
+    MATH_MODE_VARIABLE,
+    MATH_MODE_VARIABLES,
     RECORDED_PREFIXES,
     THREAD_VARIABLES,
+    enter,
     fast_math_settings,
+    inherited_math_mode,
+    memory_variables,
     recorded_environment,
+    worker_environment,
 )
+from modelzoo.records.run import EnvironmentChanges
+from modelzoo.setting import Setting
 
 
 def test_recorded_variables_hold_nothing_private() -> None:
@@ -47,3 +60,146 @@ def test_values_that_keep_fp32_are_not_fast_math(value: str, reported: bool) -> 
     """Strict, 0 and empty switch fast math off."""
     environ = {"DNNL_DEFAULT_FPMATH_MODE": value, "OTHER": "1"}
     assert fast_math_settings(environ) == ({"DNNL_DEFAULT_FPMATH_MODE": value} if reported else {})
+
+
+FAST_MATH = {MATH_MODE_VARIABLE: "BF16"}
+
+
+@pytest.mark.parametrize("name", list(FAST_MATH_VARIABLES))
+def test_fast_math_variables_are_removed_and_recorded(name: str) -> None:
+    """Without fast math the worker gets none of them, and the record has each with its value."""
+    variables, changes = worker_environment({name: "BF16", "PATH": "/bin"}, {})
+    assert (variables, changes) == ({"PATH": "/bin"}, EnvironmentChanges({name: "BF16"}, {}))
+
+
+def test_other_variables_are_passed_on() -> None:
+    """Nothing is removed that does not change fp32; of what is set, only fast-math variables are recorded."""
+    variables, changes = worker_environment({"PATH": "/bin", "OMP_NUM_THREADS": "9"}, {"OMP_NUM_THREADS": "2"})
+    assert (variables, changes) == ({"PATH": "/bin", "OMP_NUM_THREADS": "2"}, EnvironmentChanges())
+
+
+@pytest.mark.parametrize("value", ["BF16", "bf16"])
+@pytest.mark.parametrize("name", MATH_MODE_VARIABLES)
+def test_an_inherited_math_mode_that_is_set_anyway_is_not_reported(name: str, value: str) -> None:
+    """``DNNL_DEFAULT_FPMATH_MODE=BF16 performance.py --bf16``: the variable reaches the worker, without a warning."""
+    variables, changes = worker_environment({name: value}, FAST_MATH)
+    assert (variables, changes) == (FAST_MATH, EnvironmentChanges({}, FAST_MATH))
+
+
+def test_another_inherited_math_mode_is_replaced_and_recorded() -> None:
+    """oneDNN reads the variable when it is loaded, so the requested mode must be in it."""
+    variables, changes = worker_environment({MATH_MODE_VARIABLE: "ANY"}, FAST_MATH)
+    assert (variables, changes) == (FAST_MATH, EnvironmentChanges({MATH_MODE_VARIABLE: "ANY"}, FAST_MATH))
+
+
+@pytest.mark.parametrize(
+    ("environ", "mode"),
+    [
+        ({}, ""),
+        ({MATH_MODE_VARIABLE: ""}, ""),
+        ({MATH_MODE_VARIABLE: "BF16"}, "bf16"),
+        ({"ONEDNN_DEFAULT_FPMATH_MODE": "Any"}, "any"),
+        ({MATH_MODE_VARIABLE: "STRICT", "ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}, "strict"),
+    ],
+)
+def test_the_inherited_math_mode(environ: dict[str, str], mode: str) -> None:
+    """The first variable that has a value counts, in any case of letters."""
+    assert inherited_math_mode(environ) == mode
+
+
+def test_a_value_that_onednn_does_not_know_is_an_error() -> None:
+    """oneDNN would ignore it without a message."""
+    with pytest.raises(UsageError, match="DNNL_DEFAULT_FPMATH_MODE=BF17 is unknown to oneDNN; use BF16 or STRICT"):
+        inherited_math_mode({MATH_MODE_VARIABLE: "BF17"})
+
+
+TCMALLOC, JEMALLOC, OPENMP = "/usr/lib/libtcmalloc_minimal.so.4", "/opt/libjemalloc.so.2", "/opt/libiomp5.so"
+
+
+@pytest.mark.parametrize(
+    ("inherited", "wanted", "expected"),
+    [
+        ({}, {}, ({}, {}, {})),
+        # Nothing is said about memory: whatever is inherited stays.
+        ({"LD_PRELOAD": JEMALLOC}, {}, ({"LD_PRELOAD": JEMALLOC}, {}, {})),
+        # An allocator of the setting's own: one that is inherited makes room, other libraries stay.
+        ({}, {"LD_PRELOAD": TCMALLOC}, ({"LD_PRELOAD": TCMALLOC}, {}, {"LD_PRELOAD": TCMALLOC})),
+        (
+            {"LD_PRELOAD": f"{JEMALLOC} {OPENMP}"},
+            {"LD_PRELOAD": TCMALLOC},
+            (
+                {"LD_PRELOAD": f"{TCMALLOC}:{OPENMP}"},
+                {"LD_PRELOAD": f"{JEMALLOC} {OPENMP}"},
+                {"LD_PRELOAD": TCMALLOC},
+            ),
+        ),
+        ({"LD_PRELOAD": TCMALLOC}, {"LD_PRELOAD": TCMALLOC}, ({"LD_PRELOAD": TCMALLOC}, {}, {"LD_PRELOAD": TCMALLOC})),
+        # glibc: no other one.
+        ({"LD_PRELOAD": OPENMP}, {"LD_PRELOAD": ""}, ({"LD_PRELOAD": OPENMP}, {}, {})),
+        ({"LD_PRELOAD": JEMALLOC}, {"LD_PRELOAD": ""}, ({}, {"LD_PRELOAD": JEMALLOC}, {})),
+        ({}, {"LD_PRELOAD": ""}, ({}, {}, {})),
+        # Huge pages: other tunables stay.
+        (
+            {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=2", "MALLOC_CONF": "narenas:1"},
+            {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_CONF": "thp:always"},
+            (
+                {
+                    "GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1",
+                    "MALLOC_CONF": "narenas:1,thp:always",
+                },
+                {"GLIBC_TUNABLES": "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=2"},
+                {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_CONF": "thp:always"},
+            ),
+        ),
+        ({"THP_MEM_ALLOC_ENABLE": "1"}, {"THP_MEM_ALLOC_ENABLE": ""}, ({}, {"THP_MEM_ALLOC_ENABLE": "1"}, {})),
+    ],
+)
+def test_allocator_and_huge_pages_replace_what_is_inherited(
+    inherited: dict[str, str], wanted: dict[str, str], expected: tuple[dict[str, str], ...]
+) -> None:
+    """The variables of the worker, what was removed from the inherited ones, and what was set."""
+    variables, changes = worker_environment(inherited, wanted)
+    assert (variables, changes.removed, changes.applied) == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        (Setting(), {}),
+        (Setting(malloc="glibc"), {"LD_PRELOAD": ""}),
+        (Setting(malloc="tcmalloc"), {"LD_PRELOAD": "/lib/tcmalloc.so"}),
+        (Setting(malloc="jemalloc", thp="on"), {"LD_PRELOAD": "/lib/jemalloc.so", **memory.REQUESTS}),
+        (Setting(thp="on"), dict(memory.REQUESTS)),
+        (Setting(thp="off"), {"THP_MEM_ALLOC_ENABLE": ""}),
+    ],
+)
+def test_the_variables_of_a_setting(
+    setting: Setting, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an allocator or huge pages of its own, a setting leaves everything as it is."""
+    monkeypatch.setattr(module, "find_library", lambda name: Path(f"/lib/{name}.so"))
+    monkeypatch.setattr(memory, "system_mode", lambda: "always")
+    assert memory_variables(setting) == expected
+
+
+def test_huge_pages_that_the_system_refuses_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a run that has none."""
+    monkeypatch.setattr(memory, "system_mode", lambda: "never")
+    with pytest.raises(EnvironmentProblem, match="thp=on: transparent huge pages are off"):
+        memory_variables(Setting(thp="on"))
+
+
+@pytest.mark.parametrize(("thp", "calls"), [("default", []), ("off", [False]), ("on", [True])])
+def test_a_worker_switches_its_huge_pages(thp: str, calls: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it has those of the system."""
+    seen: list[bool] = []
+    monkeypatch.setattr(memory, "set_allowed", seen.append)
+    enter(Setting(thp=thp))
+    assert seen == calls
+
+
+def test_a_worker_without_its_allocator_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preload that had no effect must not be measured as if it had one."""
+    monkeypatch.setattr("modelzoo.machine.memory.current_allocator", lambda: "glibc")
+    with pytest.raises(EnvironmentProblem, match="malloc=jemalloc"):
+        enter(Setting(malloc="jemalloc"))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import plant
+from planted import CGROUP_V1_CPU_MOUNT, CGROUP_V2_MOUNT, plant
 
 from modelzoo.machine import linux
+from modelzoo.machine.linux import CgroupLimits, read_cgroup_limits, read_throttled_seconds
 from modelzoo.records.machine import ClockFrequency
 
 
@@ -47,3 +48,52 @@ def test_the_selected_word_is_read(tmp_path: Path) -> None:
     root = plant(tmp_path, {"enabled": "always [madvise] never", "empty": ""})
     assert linux.read_selected(root / "enabled") == "madvise"
     assert linux.read_selected(root / "empty") is None
+
+
+def test_cgroup_version_1(tmp_path: Path) -> None:
+    """Version 1 has other files; a huge number means no limit, and -1 no quota."""
+    root = plant(
+        tmp_path,
+        {
+            "proc/self/cgroup": "5:cpu,cpuacct:/docker/abc\n4:memory:/docker/abc",
+            "proc/self/mountinfo": CGROUP_V1_CPU_MOUNT
+            + "\n33 31 0:30 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory",
+            "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "200000",
+            "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_period_us": "100000",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1",
+            "sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.stat": "nr_throttled 3\nthrottled_time 2500000000",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712",
+        },
+    )
+    assert read_cgroup_limits(root) == CgroupLimits(cpus=2.0, memory=None)
+    assert read_throttled_seconds(root) == 2.5
+
+
+def test_a_path_outside_the_container_falls_back_to_the_mount(tmp_path: Path) -> None:
+    """Without a cgroup namespace the path names a group that the container cannot see."""
+    root = plant(
+        tmp_path,
+        {
+            "proc/self/cgroup": "0::/../../system.slice/docker-1.scope",
+            "proc/self/mountinfo": CGROUP_V2_MOUNT,
+            "sys/fs/cgroup/cpu.max": "100000 100000",
+        },
+    )
+    assert read_cgroup_limits(root).cpus == 1.0
+
+
+def test_throttled_time_of_version_2(tmp_path: Path) -> None:
+    """The time is read for a group with a quota; without one it is unknown, not 0."""
+    files = {
+        "proc/self/cgroup": "0::/app",
+        "proc/self/mountinfo": CGROUP_V2_MOUNT,
+        "sys/fs/cgroup/app/cpu.max": "200000 100000",
+        "sys/fs/cgroup/app/cpu.stat": "usage_usec 9\nthrottled_usec 1500000",
+    }
+    assert read_throttled_seconds(plant(tmp_path, files)) == 1.5
+    assert read_throttled_seconds(plant(tmp_path, {**files, "sys/fs/cgroup/app/cpu.max": "max 100000"})) is None
+
+
+def test_without_control_groups_there_is_no_limit(tmp_path: Path) -> None:
+    """Other systems have no such files."""
+    assert read_cgroup_limits(tmp_path) == CgroupLimits(cpus=None, memory=None)

@@ -1,11 +1,30 @@
-"""Picking the winner: the simplest of those that cannot be told from the best."""
+"""Picking the winner: the simplest of those that cannot be told from the best, and none that must not win."""
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from fake_runs import WEIGHTS, evidence, make
+
+from modelzoo.errors import WorkerError
+from modelzoo.frozen import replace
+from modelzoo.records.agreement import OutputAgreement, OutputError
+from modelzoo.records.canary import CanaryLevel
+from modelzoo.records.evidence import (
+    KernelCalls,
+    KernelDigest,
+    OperatorClass,
+    OperatorUse,
+    ProofSource,
+    ProofVerdict,
+)
+from modelzoo.records.run import Run, RunReport, ValidityEntry
+from modelzoo.records.tuning import Exclusion, ExclusionKind
+from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import Setting
 from modelzoo.tuning import choice
+from modelzoo.tuning import choice as exclusions
 from modelzoo.tuning.choice import Pick
 
 STEADY = {0: 0.40, 1: 0.41, 2: 0.39, 3: 0.40}
@@ -88,3 +107,91 @@ def test_a_true_improvement_of_half_the_time_always_wins(count: int) -> None:
     """Whatever the number of rounds."""
     logs = {number: 0.69 + 0.05 * (number % 3) for number in range(count)}
     assert choice.pick({1: logs}, {1: 3}).winner == 1
+
+
+FP32 = evidence(ProofVerdict.FP32)
+BASE = [make([1.0], evidence=FP32)]
+
+
+def process(**changes: Any) -> Run:
+    """A process of a candidate that is fit."""
+    return make([0.5], setting=Setting(mode="compile"), group=1, **{"evidence": FP32, **changes})
+
+
+def report(**changes: Any) -> RunReport:
+    """The report of the default's first process."""
+    found = make([1.0], **{"evidence": FP32, **changes}).report
+    assert found is not None
+    return found
+
+
+def test_a_proven_candidate_with_the_same_outputs_is_fit() -> None:
+    """Nothing is against it."""
+    same = OutputAgreement((OutputError("0", 1, 1e-7, 1.0, 1e-7),), True)
+    assert exclusions.unfit(1, [process(agreement=same)], BASE) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"error": "no compiler", "kind": "EnvironmentProblem"}, ExclusionKind.FAILED),
+        ({"evidence": evidence(ProofVerdict.NOT_FP32)}, ExclusionKind.UNPROVEN),
+        ({"evidence": None}, ExclusionKind.UNPROVEN),
+        ({"agreement": OutputAgreement((OutputError("0", 1, 1e-2, 1.0, 1.0),), True)}, ExclusionKind.WRONG_OUTPUTS),
+    ],
+)
+def test_what_is_not_proven_or_not_right_is_out(changes: dict[str, Any], kind: ExclusionKind) -> None:
+    """By what the process reported."""
+    assert exclusions.unfit(1, [process(**changes)], BASE) == Exclusion(1, kind)
+
+
+def test_bf16_must_be_active() -> None:
+    """A setting that asks for bf16 and does not get it is not what it says."""
+    setting = Setting("bf16", "autocast")
+    partly = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.PARTLY))
+    assert exclusions.unfit(1, [partly], BASE) == Exclusion(1, ExclusionKind.UNPROVEN)
+    active = make([0.5], setting=setting, group=1, evidence=evidence(ProofVerdict.ACTIVE))
+    assert exclusions.unfit(1, [active], BASE) is None
+
+
+def test_channels_last_needs_a_convolution() -> None:
+    """As the audit of the default shows; without an audit nothing is known."""
+    conv = OperatorUse("conv", OperatorClass.CONV, (), "jit", "fp32", ProofSource.BOTH, 1, 1.0, 1.0)
+    changes = {"channels_last"}
+    assert exclusions.pointless(1, changes, report()) == Exclusion(1, ExclusionKind.NO_CONVOLUTION)
+    assert exclusions.pointless(1, changes, report(evidence=replace(FP32, operators=(conv,)))) is None
+    assert exclusions.pointless(1, changes, report(evidence=None)) is None
+
+
+def test_a_larger_cache_of_primitives_needs_many_of_them() -> None:
+    """A pass that calls few kernels cannot fill oneDNN's own cache."""
+    few, many = (KernelDigest("0", (KernelCalls("jit", "fp32", count),)) for count in (53, 2000))
+    found = exclusions.pointless(1, {"primitive_cache"}, report(kernels=few))
+    assert found == Exclusion(1, ExclusionKind.FEW_PRIMITIVES)
+    assert exclusions.pointless(1, {"primitive_cache"}, report(kernels=many)) is None
+
+
+def test_a_default_that_is_not_fp32_compares_with_nothing() -> None:
+    """By the canary, or by its kernels."""
+    exclusions.check_default(report())
+    with pytest.raises(WorkerError, match="the default setting is not fp32 according to the canary: matmul bf16"):
+        exclusions.check_default(report(level=CanaryLevel.BF16))
+    with pytest.raises(WorkerError, match="according to its kernels, which ran in bf16; nothing can be compared"):
+        exclusions.check_default(report(evidence=evidence(ProofVerdict.NOT_FP32)))
+
+
+def test_predictions_need_trained_weights_and_a_judge() -> None:
+    """Otherwise bf16 cannot be judged."""
+    trained = report(weights=replace(WEIGHTS, kind=WeightsKind.PRETRAINED))
+    assert exclusions.unjudgeable(trained, has_judge=True) is None
+    assert exclusions.unjudgeable(trained, has_judge=False) is ExclusionKind.NO_JUDGE
+    assert exclusions.unjudgeable(report(), has_judge=True) is ExclusionKind.RANDOM_WEIGHTS
+
+
+def test_what_cannot_be_judged_is_out_unless_it_is_allowed() -> None:
+    """A failed judgement is no judgement."""
+    entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
+    found = exclusions.not_valid(1, entry, allow_unjudged=False)
+    assert found is not None
+    assert found.kind is ExclusionKind.NOT_JUDGED
+    assert exclusions.not_valid(1, entry, allow_unjudged=True) is None

@@ -1,14 +1,19 @@
-"""How time is divided among the stages of a search."""
+"""What processes cost, and how time is divided among the stages of a search."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
+from fake_runs import make
 
 from modelzoo.errors import UsageError
+from modelzoo.frozen import replace
+from modelzoo.records.run import Run
+from modelzoo.setting import Setting
 from modelzoo.tuning import halving
-from modelzoo.tuning.halving import Time
+from modelzoo.tuning.halving import COMPILED, Costs, Time
 
 
 @pytest.mark.parametrize("count", range(1, 40))
@@ -55,3 +60,45 @@ def test_candidates_are_ranked_by_their_mean() -> None:
     logs = {1: {0: 0.1, 1: 0.1}, 2: {0: 0.5}, 3: {}, 4: {0: -0.2}}
     assert halving.ranked(logs) == [2, 1, 4]
     assert halving.speed(logs[1]) == pytest.approx(math.exp(0.1))
+
+
+EAGER, COMPILE = Setting(), Setting(mode="compile")
+
+
+def run(group: int, number: int, seconds: int, setting: Setting = EAGER, **changes: Any) -> Run:
+    """A process that begins at midnight and takes ``seconds``."""
+    made = make([0.1], setting=setting, group=group, round=number, **changes)
+    return replace(made, ended=f"2026-01-01T00:00:{seconds:02d}+00:00")
+
+
+def test_the_wall_time_of_a_round_is_divided_among_its_processes() -> None:
+    """Everyone bears its own compiling; what is left is shared."""
+    runs = [run(0, 0, 10), run(1, 0, 30, COMPILE, compile_seconds=20.0)]
+    found = Costs.read(runs, [EAGER, COMPILE])
+    assert found.of(0) == pytest.approx(5.0)
+    assert found.of(1) == pytest.approx(25.0)
+
+
+def test_the_latest_process_counts() -> None:
+    """What the first one compiled is in a cache."""
+    runs = [run(0, 0, 40), run(0, 1, 10)]
+    assert Costs.read(runs, [EAGER]).of(0) == pytest.approx(10.0)
+
+
+def test_a_setting_that_has_not_run_is_taken_to_cost_as_much_as_similar_ones() -> None:
+    """Those of its mode; without any, a multiple of the default's."""
+    settings = [EAGER, EAGER.replace(threads=2), COMPILE, COMPILE.replace(channels_last=True)]
+    runs = [run(0, 0, 10)]
+    assert [Costs.read(runs, settings).of(group) for group in range(4)] == [
+        10.0,
+        10.0,
+        10.0 * COMPILED,
+        10.0 * COMPILED,
+    ]
+    runs.append(run(2, 1, 30, COMPILE))
+    assert Costs.read(runs, settings).of(3) == pytest.approx(30.0)
+
+
+def test_nothing_is_known_before_anything_has_run() -> None:
+    """Nothing is refused for what it may cost."""
+    assert Costs.read([], [EAGER]).of(0) == 0.0

@@ -1,0 +1,302 @@
+"""Which allocator a process has, its huge pages, and where its memory is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine import memory
+from modelzoo.machine.memory import (
+    find_library,
+    identify_allocator,
+    malloc_address,
+    nodes_of,
+    parse_numa_maps,
+    prefer_own_node,
+    read_placement,
+    replacement_name,
+    resident_memory,
+)
+from modelzoo.records.topology import NodeMemory
+
+SMAPS_ROLLUP = """\
+5570dbe60000-7fff34b3d000 ---p 00000000 00:00 0                          [rollup]
+Rss:              842180 kB
+Pss:              806553 kB
+Anonymous:        532096 kB
+LazyFree:              0 kB
+AnonHugePages:    405504 kB
+ShmemPmdMapped:        0 kB
+FilePmdMapped:         0 kB
+"""
+"""Of a process with torch on Linux 6.18, shortened."""
+GLIBC = ("glibc", "2.36")
+
+
+def test_the_system_mode_is_the_selected_word(tmp_path: Path) -> None:
+    """A kernel without huge pages lacks the file."""
+    assert memory.system_mode(tmp_path) is None
+    file = tmp_path / "sys/kernel/mm/transparent_hugepage/enabled"
+    file.parent.mkdir(parents=True)
+    file.write_text("always [madvise] never\n")
+    assert memory.system_mode(tmp_path) == "madvise"
+
+
+@pytest.mark.parametrize(
+    ("mode", "allocator", "libc"),
+    [
+        ("madvise", "glibc", GLIBC),
+        ("madvise", "jemalloc", ("glibc", "2.31")),
+        ("madvise", "tcmalloc", ("glibc", "2.31")),
+        ("always", "glibc", ("glibc", "2.31")),
+        ("always", None, ("", "")),
+    ],
+)
+def test_huge_pages_that_can_be_had(mode: str, allocator: str, libc: tuple[str, str]) -> None:
+    """With ``always`` nobody needs to ask for them; with ``madvise``, an old glibc cannot."""
+    memory.require_huge_pages(mode, allocator, libc)
+
+
+@pytest.mark.parametrize(
+    ("mode", "libc", "message"),
+    [
+        ("never", GLIBC, "thp=on: transparent huge pages are off on this machine; an administrator"),
+        (None, GLIBC, "thp=on: transparent huge pages are not supported by this kernel"),
+        ("madvise", ("glibc", "2.31"), "thp=on: this machine has glibc 2.31, which cannot request huge pages"),
+    ],
+)
+def test_huge_pages_that_cannot_be_had(mode: str | None, libc: tuple[str, str], message: str) -> None:
+    """The reason says what to do."""
+    with pytest.raises(EnvironmentProblem, match=message):
+        memory.require_huge_pages(mode, "glibc", libc)
+
+
+def test_memory_in_huge_pages_is_counted(tmp_path: Path) -> None:
+    """In bytes; kernels before 4.14 do not say."""
+    assert memory.huge_page_bytes(tmp_path) is None
+    file = tmp_path / "proc/self/smaps_rollup"
+    file.parent.mkdir(parents=True)
+    file.write_text(SMAPS_ROLLUP)
+    assert memory.huge_page_bytes(tmp_path) == 405504 * 1024
+
+
+ASK = """
+import mmap, sys
+from modelzoo.machine import memory
+memory.set_allowed(sys.argv[1] == "on")
+block = mmap.mmap(-1, 32 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+if hasattr(block, "madvise"):
+    block.madvise(mmap.MADV_HUGEPAGE)
+for page in range(0, 32 << 20, 4096):
+    block[page] = 1
+print(memory.huge_page_bytes())
+"""
+
+
+@pytest.mark.skipif(memory.system_mode() not in ("always", "madvise"), reason="this system has no huge pages")
+def test_one_process_can_be_without_huge_pages() -> None:
+    """The same memory is in huge pages in one process and not in the other, whatever the system's setting."""
+    sizes = [
+        int(subprocess.run([sys.executable, "-c", ASK, word], capture_output=True, check=True).stdout)
+        for word in ("on", "off")
+    ]
+    assert sizes[0] >= 2 << 20
+    assert sizes[1] == 0
+
+
+def test_a_system_without_the_switch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Setting it and reading it back must agree."""
+    monkeypatch.setattr(memory, "_prctl", lambda operation, value: -1)
+    with pytest.raises(EnvironmentProblem, match="thp=off: this system has no switch"):
+        memory.set_allowed(False)
+
+
+# Lines as a server with several nodes prints them (numa(7)), and one of a mapping in explicit huge pages.
+NUMA_MAPS = """\
+00400000 default file=/usr/bin/python3.11 mapped=50 mapmax=2 N0=50 kernelpagesize_kB=4
+01362000 default heap anon=300 dirty=300 N1=290 N3=10 kernelpagesize_kB=4
+7f0000000000 prefer:1 anon=1024 dirty=1024 N1=1024 kernelpagesize_kB=4
+7f1000000000 default huge anon=2 dirty=2 N1=2 kernelpagesize_kB=2048
+7f2000000000 default file=/lib/libtorch.so anon=4 dirty=4 mapped=104 N0=80 N12=24 kernelpagesize_kB=4
+7ffd00000000 default stack anon=3 dirty=3 N1=3 kernelpagesize_kB=4
+7ffd00002000 default
+"""
+
+
+def tree(root: Path, nodes: dict[int, str], numa_maps: str | None = NUMA_MAPS) -> Path:
+    """The files of a machine with these nodes."""
+    for node, cpus in nodes.items():
+        folder = root / f"sys/devices/system/node/node{node}"
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(f"{cpus}\n")
+    if numa_maps is not None:
+        (root / "proc/self").mkdir(parents=True)
+        (root / "proc/self/numa_maps").write_text(numa_maps)
+    return root
+
+
+def test_memory_is_added_up_by_node() -> None:
+    """Private pages apart from those of files, huge pages by their size, node numbers of any length."""
+    assert parse_numa_maps(NUMA_MAPS) == (
+        NodeMemory(0, 0, 130 * 4096),
+        NodeMemory(1, (290 + 1024 + 3) * 4096 + 2 * 2048 * 1024, 0),
+        NodeMemory(3, 10 * 4096, 0),
+        NodeMemory(12, 0, 24 * 4096),
+    )
+
+
+def test_a_process_whose_memory_is_on_its_own_node_is_proven(tmp_path: Path) -> None:
+    """The libraries that it shares with others may be anywhere."""
+    root = tree(tmp_path, {0: "0-3", 1: "4-7", 3: "12-15", 12: ""})
+    found = read_placement(frozenset({4, 5}), root=root)
+    assert (found.cpus, found.nodes, found.problem) == ((4, 5), (1,), None)
+    assert found.local_share == pytest.approx(1 - 40960 / sum(each.private for each in found.memory))
+    assert found.is_proven
+    elsewhere = read_placement(frozenset({0, 1}), root=root)
+    assert elsewhere.local_share == 0
+    assert not elsewhere.is_proven
+    both = read_placement(frozenset({3, 4}), root=root)
+    assert both.nodes == (0, 1)
+    assert not both.is_proven, "on two nodes no memory is near to all CPUs"
+
+
+def test_what_cannot_be_read_leaves_the_placement_unproven(tmp_path: Path) -> None:
+    """With the reason; kernels without NUMA have no such file."""
+    found = read_placement(frozenset({0}), root=tree(tmp_path / "a", {0: "0-3"}, numa_maps=None))
+    assert found.problem == "/proc/self/numa_maps cannot be read: No such file or directory"
+    assert found.local_share is None
+    assert not found.is_proven
+    found = read_placement(frozenset({0}), root=tree(tmp_path / "b", {}))
+    assert (found.problem, found.nodes, found.local_share) == (None, (), None)
+    found = read_placement(frozenset({0}), root=tree(tmp_path / "c", {0: "0"}, numa_maps="00400000 default\n"))
+    assert (found.problem, found.nodes, found.memory, found.local_share) == (None, (0,), (), None)
+
+
+def test_the_policy_holds_in_the_process_that_sets_it() -> None:
+    """What is allocated afterwards has it, or the system's reason is given; in a process of its own."""
+    cpus = frozenset(os.sched_getaffinity(0))
+    if len(nodes_of(cpus)) != 1:
+        pytest.skip("the CPUs of this process are on several NUMA nodes, or the system names none")
+    code = (
+        "import os, mmap\n"
+        "from modelzoo.machine.memory import prefer_own_node\n"
+        "print(*prefer_own_node(frozenset(os.sched_getaffinity(0))), sep='|')\n"
+        "block = mmap.mmap(-1, 1 << 24); block.write(b'x' * (1 << 24))\n"
+        "print('prefer' in open('/proc/self/numa_maps').read())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    policy, seen = done.stdout.splitlines()
+    if policy.startswith("None"):
+        pytest.skip(f"this system refuses the policy: {policy}")
+    assert policy == f"{nodes_of(cpus)[0]}|None"
+    assert seen == "True"
+
+
+def test_no_policy_is_set_for_an_unknown_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of the system call differs between architectures."""
+    monkeypatch.setattr("platform.machine", lambda: "vax")
+    assert prefer_own_node(frozenset({0})) == (None, None)
+
+
+def test_resident_memory_is_read_in_bytes(tmp_path: Path) -> None:
+    """The second number of statm is in pages."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/statm").write_text("1000 25 10 1 0 50 0\n")
+    assert resident_memory(tmp_path) == 25 * os.sysconf("SC_PAGE_SIZE")
+    assert resident_memory(tmp_path / "nothing") is None
+
+
+MAPS = """\
+7f0000000000-7f0000100000 r-xp 00000000 fe:00 11 /usr/lib/x86_64-linux-gnu/libc.so.6
+7f0000200000-7f0000300000 r-xp 00000000 fe:00 12 /usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4
+7f0000400000-7f0000500000 rw-p 00000000 00:00 0
+7f0000600000-7f0000700000 r-xp 00000000 fe:00 13 /opt/my dir/libjemalloc.so.2
+"""
+
+
+def test_allocator() -> None:
+    """The mapping that holds malloc decides; a mapped replacement alone need not be in use."""
+    assert identify_allocator(MAPS) == "tcmalloc"
+    assert identify_allocator(MAPS, 0x7F0000000010) == "glibc"
+    assert identify_allocator(MAPS, 0x7F0000600010) == "jemalloc"
+    assert identify_allocator("") is None
+    assert identify_allocator("1-2 r-xp 0 0:0 1 /lib/ld-musl-aarch64.so.1") == "musl"
+
+
+def test_the_address_of_malloc_is_known() -> None:
+    """It can be determined on Linux."""
+    assert malloc_address()
+
+
+LDCONFIG = """\
+3 libs found in cache `/etc/ld.so.cache'
+\tlibtcmalloc_minimal_debug.so.4 (libc6,x86-64) => {root}/debug/libtcmalloc_minimal_debug.so.4
+\tlibtcmalloc_minimal.so.4 (libc6) => {root}/i386/libtcmalloc_minimal.so.4
+\tlibtcmalloc_minimal.so.4 (libc6,x86-64) => {root}/own/libtcmalloc_minimal.so.4
+"""
+
+
+def library(path: Path, machine: bytes | None = None) -> Path:
+    """A file that begins like a library for this machine, or for another ``machine`` of elf(5)."""
+    header = Path("/proc/self/exe").read_bytes()[:20]
+    path.parent.mkdir(parents=True)
+    path.write_bytes(header if machine is None else header[:18] + machine)
+    return path
+
+
+def test_the_library_of_this_architecture_is_found_through_ldconfig(tmp_path: Path) -> None:
+    """A machine may have libraries of several architectures, and the debugging variant is another library."""
+    library(tmp_path / "debug/libtcmalloc_minimal_debug.so.4")
+    library(tmp_path / "i386/libtcmalloc_minimal.so.4", machine=b"\x03\x00")
+    own = library(tmp_path / "own/libtcmalloc_minimal.so.4")
+    assert find_library("tcmalloc", tmp_path, LDCONFIG.format(root=tmp_path)) == own
+
+
+@pytest.mark.parametrize("folder", ["usr/lib/aarch64-linux-gnu", "usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"])
+def test_without_ldconfig_the_usual_directories_are_searched(folder: str, tmp_path: Path) -> None:
+    """Small images have no ldconfig."""
+    own = library(tmp_path / folder / "libjemalloc.so.2")
+    assert find_library("jemalloc", tmp_path, "") == own
+
+
+@pytest.mark.parametrize(("name", "package"), [("tcmalloc", "libtcmalloc-minimal4"), ("jemalloc", "libjemalloc2")])
+def test_a_library_that_is_missing_is_named_with_its_package(name: str, package: str, tmp_path: Path) -> None:
+    """A file that is no library does not count."""
+    (tmp_path / "usr/lib").mkdir(parents=True)
+    (tmp_path / "usr/lib" / memory.LIBRARIES[name].files[0]).write_text("")
+    with pytest.raises(EnvironmentProblem, match=f"malloc={name}: .* was not found on this machine; .*{package}"):
+        find_library(name, tmp_path, "")
+
+
+def test_libraries_that_replace_malloc_are_recognised_by_name() -> None:
+    """In whatever directory; an OpenMP runtime is not one."""
+    assert replacement_name("/opt/my dir/libjemalloc.so.2") == "jemalloc"
+    assert replacement_name("libtcmalloc.so.4") == "tcmalloc"
+    assert replacement_name("/opt/tcmalloc/libiomp5.so") is None
+
+
+def test_a_process_with_another_allocator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default is whatever is in use."""
+    monkeypatch.setattr(memory, "current_allocator", lambda: "glibc")
+    for wanted in ("default", "glibc"):
+        memory.require_allocator(wanted)
+    with pytest.raises(EnvironmentProblem, match="malloc=tcmalloc: the process that was to use it uses glibc"):
+        memory.require_allocator("tcmalloc")
+
+
+@pytest.mark.parametrize("name", memory.LIBRARIES)
+def test_a_preloaded_library_is_the_allocator(name: str) -> None:
+    """Found in its own process, by the address of malloc."""
+    try:
+        preload = find_library(name)
+    except EnvironmentProblem as problem:
+        pytest.skip(str(problem))
+    ask = "from modelzoo.machine.memory import current_allocator; print(current_allocator())"
+    environment = {**os.environ, "LD_PRELOAD": str(preload)}
+    done = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == name
