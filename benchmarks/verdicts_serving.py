@@ -250,7 +250,7 @@ def replay_valid(
     hits = 0
     for _ in range(repetitions):
         run = load_run(latencies(queue, count, rng).tolist())
-        hits += not load_results.reasons(run, bound, 1000, is_search=is_search)
+        hits += not load_results.reasons(run, bound, is_search=is_search)
     return Counted(hits, repetitions)
 
 
@@ -281,7 +281,7 @@ def searched(first: float, passes: Callable[[float], tuple[Reason, ...]], repeat
 
 
 def _is_under(limit: float, rate: float) -> tuple[Reason, ...]:
-    return () if rate <= limit else (Reason(Flaw.BOUND, ""),)
+    return () if rate <= limit else (Reason(Flaw.BOUND),)
 
 
 def replay_find(rng: np.random.Generator, repetitions: int, *, repeats: int, spread: float, is_bias: bool) -> Counted:
@@ -312,7 +312,7 @@ def _passes(seed: int, service: float, rate: float) -> tuple[Reason, ...]:
     """Why a run at ``rate`` fails; arrivals are those of the seed, stretched."""
     arrivals = poisson(rate, REQUESTS, 0.0, (seed,))
     run = load_run((lindley(arrivals, np.full(arrivals.size, service)) + service).tolist(), rate)
-    return load_results.reasons(run, BOUND, 1000, is_search=True)
+    return load_results.reasons(run, BOUND, is_search=True)
 
 
 @lru_cache(maxsize=1)

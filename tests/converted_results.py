@@ -52,7 +52,8 @@ def machines(data: Any) -> Any:
             each["acl"] = found if each["acl"] else None
         if "policy_problem" in each:
             policy = each.pop("policy")
-            each.update(preferred_node=int(policy.split(" ")[-1]) if policy else None)
+            number = (policy or "").split(" ")[-1]
+            each.update(preferred_node=int(number) if number.isdigit() else None)
     return data
 
 
@@ -420,8 +421,75 @@ def random_weights(data: Json) -> Json:
     return data
 
 
+def serving(data: Json) -> Json:
+    """Sentences about instances and about runs under load are facts."""
+    for run in (data.get("load") or {}).get("runs", ()):
+        run["reasons"] = [_reason(each) for each in run["reasons"]]
+    for check in [(data.get("load") or {}).get("loadgen")]:
+        if check:
+            check["run"]["reasons"] = [_reason(each) for each in check["run"]["reasons"]]
+    for session in (data.get("load") or {}).get("sessions", ()):
+        session["generator"].pop("problem", None)
+        session["reports"] = [_served(each) for each in session["reports"]]
+    found = data.get("throughput") or {}
+    names = [_configuration_name(each) for each in found.get("configurations", ())]
+    for each in found.get("dropped", ()):
+        each["reason"] = _dropped(each["reason"], names)
+        each.pop("is_slower", None)
+    return data
+
+
+def _reason(old: Json) -> Json:
+    text = old["text"]
+
+    def number(pattern: str) -> Optional[int]:
+        match = re.search(pattern, text)
+        return int(match[1].replace(",", "")) if match else None
+
+    dependence = re.search(r"queue, so (\S+) of them", text)
+    is_bound = "rejected: the queue" not in text
+    return {
+        "flaw": old["flaw"],
+        "instance": number(r"^instance (\d+) died"),
+        "over": number(r"([\d,]+) of (?:the first )?[\d,]+ requests took") if is_bound else None,
+        "allowed": number(r"confidence, ([\d,]+) may"),
+        "dependence": float(dependence[1]) if dependence else None,
+        "needed": number(r"(?:it takes|about) ([\d,]+)"),
+    }
+
+
+def _served(report: Json) -> Json:
+    """What an instance reported."""
+    _moved(report, "observed", OBSERVED)
+    if report.get("context"):
+        for key, names in (("prepared", PREPARED), ("provenance", PROVENANCE), ("observed", OBSERVED)):
+            _moved(report["context"], key, names)
+    for each in (report, report.get("context")):
+        _evidence(each["observed"].get("evidence") if each else None)
+    return report
+
+
+def _configuration_name(found: Json) -> str:
+    smt = " with SMT" if found["smt"] == "on" else ""
+    plural = "s" if found["cores"] != 1 else ""
+    return f"{found['instances']} × {found['cores']} core{plural}{smt}, batch {found['batch']}"
+
+
+def _dropped(text: str, names: list[str]) -> Json:
+    if slower := re.match(r"slower: (\S+)× the throughput of (.+)$", text):
+        return {"type": "slower", "share": float(slower[1]), "than": names.index(slower[2])}
+    if large := re.match(r"it would need (\S+) GB of memory, and (\S+) GB", text):
+        return {"type": "too large", "needed": int(1e9 * float(large[1])), "available": int(1e9 * float(large[2]))}
+    if over := re.match(r"p\S+ is (\S+) ms, over the bound", text):
+        return {"type": "over bound", "latency": float(over[1]) / 1e3}
+    if text.startswith("too many batches took longer"):
+        return {"type": "over bound", "latency": None}
+    return {"type": "cannot run", "problem": text}
+
+
 STEPS: list[Callable[[Json], Json]] = [
     *(format_3, machines, searches, fleets, proof_facts, judgements, nested_records, warnings, random_weights),
+    serving,
 ]
 """From a stored result of format 2 to one of this version, in this order."""
 OTHERS: dict[str, list[Callable[[Any], Any]]] = {

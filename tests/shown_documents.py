@@ -164,9 +164,7 @@ def load_with_loadgen() -> list[Block]:
         found,
         loadgen=LoadgenRun("6.0", False, "Reduce target QPS", values, found.runs[0]),
         runs=(*found.runs, replace(found.runs[0], replayed=True)),
-        sessions=tuple(
-            replace(each, generator=GeneratorPlace((0, 1), False, "no core is free")) for each in found.sessions
-        ),
+        sessions=tuple(replace(each, generator=GeneratorPlace((0, 1), False)) for each in found.sessions),
     )
     return load.document(found)
 

@@ -157,4 +157,4 @@ def record(
         ),
         given_up=served.given_up,
     )
-    return replace(run, reasons=reasons(run, plan.bound, plan.queue, is_search=plan.is_search))
+    return replace(run, reasons=reasons(run, plan.bound, is_search=plan.is_search))

@@ -29,8 +29,7 @@ def generator_place(topology: Topology, places: Sequence[InstancePlace], allowed
     if free:
         # The highest core is the farthest from CPU 0, which handles most interrupts.
         return GeneratorPlace(max(free, key=lambda core: core.cpus).cpus, True)
-    shared = f"the instances use all {len(topology.cores)} cores, so the generator takes time from them"
-    return GeneratorPlace(tuple(sorted(allowed)), False, f"{shared}; leave a core free for it")
+    return GeneratorPlace(tuple(sorted(allowed)), False)
 
 
 @contextmanager

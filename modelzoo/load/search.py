@@ -54,9 +54,9 @@ def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], Non
             on_session(opened.session)
             for run in _repeat(load, opened, repeat):
                 yield run
-                died = next((reason.text for reason in run.reasons if reason.flaw is Flaw.DIED), None)
-                if died is not None:
-                    raise WorkerError(died)
+                for number, use in enumerate(run.uses):
+                    if use.error is not None:
+                        raise WorkerError(f"instance {number} died: {use.error}")
 
 
 def _repeat(load: Load, opened: Opened, repeat: int) -> Iterator[LoadRun]:

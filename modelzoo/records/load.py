@@ -54,15 +54,21 @@ class Reason(msgspec.Struct, frozen=True):
     """One reason why a run is INVALID.
 
     Attributes:
-        flaw: its kind.
-        text: the same in a sentence with the figures.
-        more: if there were too few requests, about how many more would show the bound, should as large a share of them
-            be over it; ``None`` if that cannot be said.
+        flaw: its kind; the run has most of the figures.
+        instance: the one that died.
+        over: requests that took longer than the bound, or were rejected; ``None`` if they are not the reason.
+        allowed: of a search, how many may take longer, for the run to show the bound.
+        dependence: so many neighbours count as one, because they wait in the same queue.
+        needed: about how many requests would show the bound, should as large a share of them be over it; ``None`` if
+            that cannot be said.
     """
 
     flaw: Flaw
-    text: str
-    more: Optional[int] = None
+    instance: Optional[int] = None
+    over: Optional[int] = None
+    allowed: Optional[int] = None
+    dependence: Optional[float] = None
+    needed: Optional[int] = None
 
 
 class LoadPlan(msgspec.Struct, frozen=True):
@@ -105,14 +111,12 @@ class GeneratorPlace(msgspec.Struct, frozen=True):
 
     Attributes:
         cpus: the logical CPUs of the generator's process.
-        is_own: whether no instance uses the cores of these CPUs.
-        problem: why it has no core of its own; ``None`` if it has.
+        is_own: whether no instance uses the cores of these CPUs; otherwise the instances use all cores.
         nice: its niceness; negative if the system lets it go before other programs.
     """
 
     cpus: tuple[int, ...]
     is_own: bool
-    problem: Optional[str] = None
     nice: int = 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Optional
+from typing import Optional, Union
 
 import msgspec
 
@@ -130,18 +130,42 @@ class ConfigurationRun(msgspec.Struct, frozen=True):
         return max(starts) - min(starts) if starts else None
 
 
+class CannotRun(msgspec.Struct, frozen=True, tag="cannot run"):
+    """The error of its setting or of an instance."""
+
+    problem: str
+
+
+class TooLarge(msgspec.Struct, frozen=True, tag="too large"):
+    """The bytes of memory that its instances would need, and those that are available."""
+
+    needed: int
+    available: int
+
+
+class OverBound(msgspec.Struct, frozen=True, tag="over bound"):
+    """The percentile of the bound, in seconds; ``None``: too few batches for it, most of which took longer."""
+
+    latency: Optional[float]
+
+
+class Slower(msgspec.Struct, frozen=True, tag="slower"):
+    """Its share of the throughput of the configuration ``than``."""
+
+    share: float
+    than: int
+
+
 class Dropped(msgspec.Struct, frozen=True):
     """A configuration that is measured no further.
 
     Attributes:
         configuration: its index.
-        reason: in one line.
-        is_slower: others were faster; otherwise it could not run, or it does not meet the bound.
+        reason: why.
     """
 
     configuration: int
-    reason: str
-    is_slower: bool = False
+    reason: Union[CannotRun, TooLarge, OverBound, Slower]
 
 
 class Confirmation(msgspec.Struct, frozen=True):

@@ -23,6 +23,8 @@ STRAGGLER = 0.9
 """An instance is a straggler if it completed less than this share of the median instance's batches …"""
 STRAGGLER_BATCHES = 2
 """… and is behind by more batches than counting can be off by."""
+NO_WINDOW = "a batch took as long as the whole run, so nothing could be counted; give --seconds a larger value"
+"""Why a round failed in which nothing went wrong."""
 
 
 @dataclass(frozen=True)
@@ -89,3 +91,28 @@ def stragglers(run: ConfigurationRun) -> dict[int, float]:
         for number, value in enumerate(counts)
         if value < STRAGGLER * middle and middle - value > STRAGGLER_BATCHES
     }
+
+
+@dataclass(frozen=True)
+class RoundError:
+    """What went wrong in rounds.
+
+    Attributes:
+        problem: the error of instances; ``None``: nothing could be counted, see ``NO_WINDOW``.
+        places: the rounds in which it did, from 0, with the number of the instance that it ended.
+    """
+
+    problem: Optional[str]
+    places: tuple[tuple[int, Optional[int]], ...]
+
+
+def round_errors(runs: Sequence[ConfigurationRun]) -> tuple[RoundError, ...]:
+    """Each error once, with the instances that it ended."""
+    places: dict[Optional[str], list[tuple[int, Optional[int]]]] = {}
+    for run in runs:
+        if not run.window and all(each.error is None for each in run.instances):
+            places.setdefault(None, []).append((run.round, None))
+        for number, each in enumerate(run.instances):
+            if each.error is not None:
+                places.setdefault(each.error, []).append((run.round, number))
+    return tuple(RoundError(problem, tuple(where)) for problem, where in places.items())

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Optional
 
-from modelzoo.formatting import seconds as time_text
-from modelzoo.formatting import significant
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import OVERLOAD, Flaw, Lateness, Load, LoadRun, Reason, Scenario
 from modelzoo.records.run import Result
@@ -65,74 +63,54 @@ def lateness(values: Sequence[float], batch_seconds: float) -> Lateness:
     return Lateness(median(ordered), p99, ordered[-1], max(LATE, LATE_SHARE * batch_seconds))
 
 
-def reasons(run: LoadRun, bound: Optional[LatencyBound], queue: int, *, is_search: bool = False) -> tuple[Reason, ...]:
-    """Say why a run is INVALID; nothing if it is VALID.
+def reasons(run: LoadRun, bound: Optional[LatencyBound], *, is_search: bool = False) -> tuple[Reason, ...]:
+    """Return why a run is INVALID; nothing if it is VALID.
 
     Args:
         run: whatever its ``reasons`` are.
         bound: the bound on its latency, if there is one.
-        queue: most requests that could wait.
         is_search: whether it is a short run of a search, which passes or fails by MLPerf's rule: its requests count as
             independent. A search compares rates; what a rate really meets is for a longer run to show.
     """
-    found = [
-        Reason(Flaw.DIED, f"instance {number} died: {use.error}")
-        for number, use in enumerate(run.uses)
-        if use.error is not None
-    ]
-    if run.rejected:
-        full = f"the queue of {queue:,} was full"
-        found.append(Reason(Flaw.REJECTED, f"{run.rejected:,} of {run.requests:,} requests were rejected: {full}"))
-    if run.lateness.p99 > run.lateness.limit:
-        late = f"p99 of its lateness is {time_text(run.lateness.p99)}, over {time_text(run.lateness.limit)}"
-        found.append(Reason(Flaw.LATE, f"the generator was late: {late}"))
-    if bound is not None and not any(each.flaw is Flaw.DIED for each in found):
-        found += _bound_reasons(run, bound, is_search=is_search)
-    return tuple(found)
+    dead = [Reason(Flaw.DIED, instance=number) for number, use in enumerate(run.uses) if use.error is not None]
+    rejected = [Reason(Flaw.REJECTED)] if run.rejected else []
+    late = [Reason(Flaw.LATE)] if run.lateness.p99 > run.lateness.limit else []
+    unmet = _bound_reason(run, bound, is_search=is_search) if bound is not None and not dead else None
+    return (*dead, *rejected, *late, *([unmet] if unmet is not None else []))
 
 
-def _bound_reasons(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> list[Reason]:
+def _bound_reason(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> Optional[Reason]:
     """As LoadGen: the percentile itself must meet the bound, and the run must show it (early stopping)."""
-    limit, fraction, count = time_text(bound.seconds), bound.percentile / 100, len(run.latencies)
+    fraction, count = bound.percentile / 100, len(run.latencies)
     over = sum(latency > bound.seconds for latency in run.latencies)
     if run.given_up:
-        rejected = " or were rejected" if run.rejected else ""
-        over, first = over + run.rejected, count + run.rejected
-        many = f"{over:,} of the first {first:,} requests took longer than {limit}{rejected}"
-        return [Reason(Flaw.BOUND, f"{many}, too many for {bound.text}")]
-    many = f"{over:,} of {count:,} requests took longer than {limit}"
+        return Reason(Flaw.BOUND, over=over + run.rejected)
     if over > (1 - fraction) * count:
-        return [Reason(Flaw.BOUND, f"{bound.text} is not met: {many}")]
+        return Reason(Flaw.BOUND, over=over)
     if not is_search:
-        return _not_shown(run, bound, over, many)
+        return _not_shown(run, bound, over)
     if shows(count, over, fraction):
-        return []
+        return None
     allowed = most_over(count, fraction)
     if allowed is None:
-        needed = f"it takes {queries_for(0, fraction):,}; raise --queries"
-        return [Reason(Flaw.TOO_FEW, f"{count:,} requests cannot show {bound.text}: {needed}")]
-    return [Reason(Flaw.BOUND, f"{many}; to show {bound.text} with 99 % confidence, {allowed:,} may")]
+        return Reason(Flaw.TOO_FEW, needed=queries_for(0, fraction))
+    return Reason(Flaw.BOUND, over=over, allowed=allowed)
 
 
-def _not_shown(run: LoadRun, bound: LatencyBound, over: int, many: str) -> list[Reason]:
-    """Why a run does not show that the bound is met, and what would; nothing if it does."""
+def _not_shown(run: LoadRun, bound: LatencyBound, over: int) -> Optional[Reason]:
+    """Why a run does not show that the bound is met, and what would; ``None`` if it does."""
     fraction, count = bound.percentile / 100, len(run.latencies)
     together = dependence(run.latencies, fraction)
     if together is None:
-        least = max(2 * BATCHES, queries_for(0, fraction))
-        said = f"{count:,} requests cannot show {bound.text}: it takes {least:,} or more; raise --queries"
-        return [Reason(Flaw.TOO_FEW, said, least - count)]
+        return Reason(Flaw.TOO_FEW, needed=max(2 * BATCHES, queries_for(0, fraction)))
     if shows(count, over, fraction, dependence=together):
-        return []
-    said = f"{many}, which does not show {bound.text} with 99 % confidence: neighbours wait in the same queue, so "
-    said += f"{significant(together, 2)} of them count as one"
+        return None
     wanted = queries_to_show(over / count, fraction, together)
-    if wanted is None:
-        return [Reason(Flaw.TOO_FEW, f"{said}; this is too close to the bound to say how many requests would")]
-    # An estimate that is known to two digits at most.
-    rounded_up = 10 ** max(0, len(str(wanted)) - 2)
-    wanted = -(-max(wanted, count + 1) // rounded_up) * rounded_up
-    return [Reason(Flaw.TOO_FEW, f"{said}; about {wanted:,} would show it (--queries)", wanted - count)]
+    if wanted is not None:
+        # An estimate that is known to two digits at most.
+        rounded_up = 10 ** max(0, len(str(wanted)) - 2)
+        wanted = -(-max(wanted, count + 1) // rounded_up) * rounded_up
+    return Reason(Flaw.TOO_FEW, over=over, dependence=together, needed=wanted)
 
 
 def achieved(run: LoadRun) -> float:

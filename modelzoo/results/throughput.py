@@ -19,13 +19,10 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result, RunReport
-from modelzoo.records.throughput import Configuration, ConfigurationRun, Throughput
+from modelzoo.records.throughput import Configuration, ConfigurationRun, Dropped, Throughput
 from modelzoo.results.cost import per_million
-from modelzoo.results.counting import LEAST, rate, stragglers, uncertainty
+from modelzoo.results.counting import LEAST, RoundError, rate, round_errors, stragglers, uncertainty
 from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
-
-NO_WINDOW = "a batch took as long as the whole run, so nothing could be counted; give --seconds a larger value"
-"""Why a round failed in which nothing went wrong."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +53,8 @@ class Row:
         bandwidth: share of the measured memory bandwidth that the operations need at least; likewise.
         stragglers: of each straggling instance, its share of the median, averaged over the rounds that it straggled
             in, and the number of those rounds.
-        errors: what went wrong, each once, with the instances' numbers.
-        dropped: why it was measured no further; empty if it was not dropped.
+        errors: what went wrong, each once.
+        dropped: why it was measured no further; ``None`` if it was not dropped.
         is_final: whether it was still in at the end.
     """
 
@@ -81,8 +78,8 @@ class Row:
     compute: Optional[float]
     bandwidth: Optional[float]
     stragglers: dict[int, tuple[float, int]]
-    errors: tuple[str, ...]
-    dropped: str
+    errors: tuple[RoundError, ...]
+    dropped: Optional[Dropped]
     is_final: bool
 
     @property
@@ -197,7 +194,7 @@ def _row(
     scaling = None if reference is None else _scaling(rates, by_round[reference])
     alike = reference is not None and found.configurations[reference].cores == own.cores
     compute, bandwidth = _shares(result, found, own, throughput)
-    dropped = next((each.reason for each in found.dropped if each.configuration == index), "")
+    dropped = next((each for each in found.dropped if each.configuration == index), None)
     return Row(
         index=index,
         configuration=own,
@@ -219,9 +216,9 @@ def _row(
         compute=compute,
         bandwidth=bandwidth,
         stragglers=_stragglers(complete),
-        errors=_errors(runs),
+        errors=round_errors(runs),
         dropped=dropped,
-        is_final=not dropped,
+        is_final=dropped is None,
     )
 
 
@@ -265,19 +262,6 @@ def _stragglers(runs: Sequence[ConfigurationRun]) -> dict[int, tuple[float, int]
         for number, share in stragglers(run).items():
             found.setdefault(number, []).append(share)
     return {number: (sum(shares) / len(shares), len(shares)) for number, shares in sorted(found.items())}
-
-
-def _errors(runs: Sequence[ConfigurationRun]) -> tuple[str, ...]:
-    """Each error once, with the instances that it ended."""
-    found: dict[str, list[str]] = {}
-    for run in runs:
-        if not run.window and all(each.error is None for each in run.instances):
-            found.setdefault(NO_WINDOW, []).append(f"round {run.round + 1}")
-        for number, each in enumerate(run.instances):
-            if each.error is not None:
-                name = f"instance {number} in round {run.round + 1}"
-                found.setdefault(each.error, []).append(name)
-    return tuple(f"{', '.join(names[:4])}{' …' if len(names) > 4 else ''}: {error}" for error, names in found.items())
 
 
 def context(result: Result, group: int) -> Optional[RunReport]:

@@ -18,9 +18,20 @@ from modelzoo.measure.jobs import required
 from modelzoo.measure.request import OnEvent, Request
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run, RunReport
-from modelzoo.records.throughput import ConfigurationRun, Confirmation, Dropped, InstanceRun, Soak, Throughput
+from modelzoo.records.throughput import (
+    CannotRun,
+    ConfigurationRun,
+    Confirmation,
+    Dropped,
+    InstanceRun,
+    OverBound,
+    Slower,
+    Soak,
+    Throughput,
+    TooLarge,
+)
 from modelzoo.results import throughput as results
-from modelzoo.results.counting import rate
+from modelzoo.results.counting import NO_WINDOW, rate
 from modelzoo.results.store import ResultFile
 from modelzoo.throughput.round import Outcome, Task, run_configuration, worker_problem
 from modelzoo.throughput.soak import soak
@@ -91,7 +102,7 @@ class Search:
         for index, each in enumerate(self.found.configurations):
             prepared = self._prepared[each.group]
             if prepared.error is not None:
-                self._drop(Dropped(index, prepared.error))
+                self._drop(Dropped(index, CannotRun(prepared.error)))
         if not self.found.open():
             first = self._prepared[self.found.configurations[0].group]
             required(first)
@@ -121,16 +132,10 @@ class Search:
         for place, row in enumerate(order):
             if place < size or row.index in reference:
                 continue
-            bound = self.found.bound
-            if row.is_over and bound is not None:
-                over = f"too many batches took longer than {1e3 * bound.seconds:.4g} ms"
-                if row.bounded is not None:
-                    over = f"{bound.name} is {1e3 * row.bounded:.4g} ms, over the bound"
-                self._drop(Dropped(row.index, over))
+            if row.is_over:
+                self._drop(Dropped(row.index, OverBound(row.bounded)))
             else:
-                fastest = _value(order[0])
-                share = f"{_value(row) / fastest:.2f}× the throughput of {order[0].configuration.name}"
-                self._drop(Dropped(row.index, f"slower: {share}", is_slower=True))
+                self._drop(Dropped(row.index, Slower(_value(row) / _value(order[0]), order[0].index)))
 
     def _measure(self, rounds: int) -> None:
         """Run every configuration that is open in so many rounds, in alternating order."""
@@ -160,9 +165,9 @@ class Search:
             self._round([best.index] if baseline is None else [baseline, best.index])
 
     def _run_once(self, index: int) -> None:
-        reason = self._too_large(index)
-        if reason:
-            self._drop(Dropped(index, reason))
+        too_large = self._too_large(index)
+        if too_large is not None:
+            self._drop(Dropped(index, too_large))
             return
         configuration = self.found.configurations[index]
         run = self.runner or run_configuration
@@ -172,7 +177,7 @@ class Search:
             self._store_context(index, outcome)
         problem = worker_problem(outcome.run)
         if problem is not None:
-            self._drop(Dropped(index, problem))
+            self._drop(Dropped(index, CannotRun(problem)))
         self.on_run(outcome.run)
 
     def _task(self, index: int, extras: bool) -> Task:
@@ -199,8 +204,8 @@ class Search:
             )
         )
 
-    def _too_large(self, index: int) -> str:
-        """Why the instances would not fit into memory, by what those of other rounds occupied; empty if they do."""
+    def _too_large(self, index: int) -> Optional[TooLarge]:
+        """How much memory the instances lack, by what those of other rounds occupied; ``None`` if they fit."""
         found, own = self.found, self.found.configurations[index]
         known = [
             size
@@ -210,11 +215,9 @@ class Search:
             if (size := _private_memory(each)) is not None
         ]
         if not known:
-            return ""
-        wanted, available = own.instances * max(known), self.memory()
-        if wanted <= available:
-            return ""
-        return f"it would need {wanted / 1e9:.1f} GB of memory, and {available / 1e9:.1f} GB are available"
+            return None
+        needed, available = own.instances * max(known), self.memory()
+        return TooLarge(needed, available) if needed > available else None
 
     def _drop(self, dropped: Dropped) -> None:
         self.stored.set_throughput(self.found.dropping(dropped))
@@ -247,6 +250,7 @@ def failure(stored: ResultFile) -> Optional[ModelzooError]:
     errors = [each for run in found.runs for each in run.instances if each.error is not None]
     if errors:
         return KINDS.get(errors[0].error_kind or "", ModelzooError)(errors[0].error)
-    if found.dropped:
-        return ModelzooError(found.dropped[0].reason)
-    return UsageError(results.NO_WINDOW) if found.runs else None
+    for each in found.dropped:
+        if isinstance(each.reason, CannotRun):
+            return ModelzooError(each.reason.problem)
+    return UsageError(NO_WINDOW) if found.runs else None

@@ -10,7 +10,7 @@ from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, lines, named
 from modelzoo.formatting import MISSING, rounded, rounded_down, seconds, significant
-from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadgenRun, LoadRun, LoadSession, Scenario
+from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadgenRun, LoadRun, LoadSession, Reason, Scenario
 from modelzoo.records.run import Result
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
@@ -63,7 +63,7 @@ def session_lines(session: LoadSession, load: Load) -> list[str]:
     if session.repeat == 0:
         cpus = ", ".join(map(str, session.generator.cpus))
         where = f"generator: on CPU {cpus}, which no instance uses"
-        lines.append(where if session.generator.is_own else f"generator: {_shared(session.generator)}")
+        lines.append(where if session.generator.is_own else f"generator: {_shared(session.generator, load)}")
         if load.fixed_size is not None and load.fixed_size > 1:
             lines.append(
                 f"padding: this engine or mode has fixed shapes, so each batch is computed as one of {load.fixed_size}"
@@ -71,10 +71,11 @@ def session_lines(session: LoadSession, load: Load) -> list[str]:
     return lines
 
 
-def _shared(place: GeneratorPlace) -> str:
+def _shared(place: GeneratorPlace, load: Load) -> str:
     """Why the generator has no core of its own, and what helps."""
     first = f" (niceness {place.nice}, so that it does not wait for them)" if place.nice < 0 else ""
-    return f"{place.problem}{first}"
+    cores = f"the instances use all {len(load.topology.cores)} cores, so the generator takes time from them"
+    return f"{cores}; leave a core free for it{first}"
 
 
 def run_line(run: LoadRun, load: Load) -> str:
@@ -257,7 +258,7 @@ def notes(load: Load) -> list[str]:
     found = [
         how(load),
         _of_runs(load),
-        f"generator: {_shared(place)}" if place is not None and not place.is_own else None,
+        f"generator: {_shared(place, load)}" if place is not None and not place.is_own else None,
         padding if padded else None,
     ]
     return [each for each in found if each is not None]
@@ -276,8 +277,43 @@ def reason_lines(load: Load) -> list[str]:
             continue
         for reason in run.reasons:
             where = "" if run.rate is None else f" at {significant(run.rate, 3)} requests/s"
-            groups.setdefault(str(reason.flaw), []).append(f"{reason.text}{where if load.plan.is_search else ''}")
+            groups.setdefault(str(reason.flaw), []).append(
+                f"{reason_text(reason, run, load)}{where if load.plan.is_search else ''}"
+            )
     return [texts[0] + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else "") for texts in groups.values()]
+
+
+def reason_text(reason: Reason, run: LoadRun, load: Load) -> str:
+    """One reason why a run is INVALID or failed, with the figures, and what would help."""
+    if reason.instance is not None:
+        return f"instance {reason.instance} died: {run.uses[reason.instance].error}"
+    if reason.flaw is Flaw.REJECTED:
+        full = f"the queue of {load.plan.queue:,} was full"
+        return f"{run.rejected:,} of {run.requests:,} requests were rejected: {full}"
+    if reason.flaw is Flaw.LATE:
+        late = f"p99 of its lateness is {seconds(run.lateness.p99)}, over {seconds(run.lateness.limit)}"
+        return f"the generator was late: {late}"
+    bound, count = load.plan.bound, len(run.latencies)
+    if bound is None:
+        return str(reason.flaw)
+    if reason.over is None:
+        more = "" if load.plan.is_search else " or more"
+        return f"{count:,} requests cannot show {bound.text}: it takes {reason.needed:,}{more}; raise --queries"
+    limit = seconds(bound.seconds)
+    if run.given_up:
+        rejected = " or were rejected" if run.rejected else ""
+        first = f"{reason.over:,} of the first {count + run.rejected:,} requests took longer than {limit}{rejected}"
+        return f"{first}, too many for {bound.text}"
+    many = f"{reason.over:,} of {count:,} requests took longer than {limit}"
+    if reason.dependence is None:
+        if reason.allowed is None:
+            return f"{bound.text} is not met: {many}"
+        return f"{many}; to show {bound.text} with 99 % confidence, {reason.allowed:,} may"
+    said = f"{many}, which does not show {bound.text} with 99 % confidence: neighbours wait in the same queue, so "
+    said += f"{significant(reason.dependence, 2)} of them count as one"
+    if reason.needed is None:
+        return f"{said}; this is too close to the bound to say how many requests would"
+    return f"{said}; about {reason.needed:,} would show it (--queries)"
 
 
 def command(result: Result) -> Optional[str]:

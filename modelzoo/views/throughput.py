@@ -12,10 +12,11 @@ from modelzoo.document import Block, Column, Section, Table, Text, Tone, lines, 
 from modelzoo.formatting import MISSING, rounded, seconds, significant
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Smt, Throughput
+from modelzoo.records.throughput import CannotRun, Dropped, InstancePlace, Slower, Smt, Throughput, TooLarge
+from modelzoo.results import instance_proof
 from modelzoo.results import throughput as results
-from modelzoo.results.counting import LEAST
-from modelzoo.results.instance_proof import kernels_sentence, placement_sentence
+from modelzoo.results.counting import LEAST, NO_WINDOW, RoundError
+from modelzoo.results.instance_proof import InstanceKernels, InstancePlacement
 from modelzoo.results.throughput import Backing, Recommendation, Row
 from modelzoo.stats.latency_bound import BoundOutcome
 from modelzoo.views import soak
@@ -252,14 +253,16 @@ def notes(result: Result, rows: Sequence[Row]) -> list[str]:
         if row.rounds == 1:
             said.append(f"{name}: one round, so there is no interval")
         said += [f"{name}: {text}" for text in _straggler_lines(row)]
-        said += [f"{name}: failed: {error}" for error in row.errors]
-        if row.dropped:
-            said.append(f"{name}: {row.dropped}")
+        said += [f"{name}: failed: {_error(error)}" for error in row.errors]
+        if row.dropped is not None:
+            said.append(f"{name}: {_dropped(row.dropped, found)}")
         elif row.judged is not None and row.judged.outcome is BoundOutcome.UNDECIDED and row.rounds:
             said.append(f"{name}: whether it meets the bound cannot be said with 99 % confidence{_wanting(row)}")
-    said += [f"{row.configuration.name}, measured again: failed: {error}" for row in again for error in row.errors]
-    said += _per_row(rows, [kernels_sentence(result, row) for row in rows], "every configuration")
-    said += _per_row(rows, [placement_sentence(found, row) for row in rows], "every configuration")
+    said += [
+        f"{row.configuration.name}, measured again: failed: {_error(error)}" for row in again for error in row.errors
+    ]
+    said += _kernel_lines(rows, [instance_proof.kernels(result, row) for row in rows])
+    said += _per_row(rows, [_placement(instance_proof.placement(found, row)) for row in rows])
     said += _usage_lines(found)
     return said
 
@@ -277,16 +280,83 @@ def _straggler_lines(row: Row) -> list[str]:
     return [*lines, f"and {more} more stragglers"] if more > 0 else lines
 
 
-def _per_row(rows: Sequence[Row], sentences: Sequence[str], everywhere: str) -> list[str]:
-    """One line if all rows say the same, apart from numbers of instances; else one for each."""
-    said = [(row, text) for row, text in zip(rows, sentences) if text]
-    kinds = {"".join(c for c in text if not c.isdigit()) for _, text in said}
-    if len(kinds) == 1 and len(said) > 1 and ("in all " in said[0][1] or len({text for _, text in said}) == 1):
-        text = said[0][1]
-        if len({each for _, each in said}) > 1:
-            text = text.replace(text.partition("in all ")[2].partition(" ")[0] + " ", "", 1)
-        return [f"{everywhere}: {text}"]
-    return [f"{row.configuration.name}: {text}" for row, text in said]
+def _error(error: RoundError) -> str:
+    """An error, with the first instances that it ended."""
+    places = [
+        f"round {number + 1}" if instance is None else f"instance {instance} in round {number + 1}"
+        for number, instance in error.places
+    ]
+    where = f"{', '.join(places[:_NAMED])}{' …' if len(places) > _NAMED else ''}"
+    return f"{where}: {NO_WINDOW if error.problem is None else error.problem}"
+
+
+def _dropped(dropped: Dropped, found: Throughput) -> str:
+    """Why a configuration was measured no further."""
+    reason, bound = dropped.reason, found.bound
+    if isinstance(reason, CannotRun):
+        return reason.problem
+    if isinstance(reason, TooLarge):
+        gigabytes = f"it would need {reason.needed / 1e9:.1f} GB of memory, and {reason.available / 1e9:.1f} GB"
+        return f"{gigabytes} are available"
+    if isinstance(reason, Slower):
+        return f"slower: {reason.share:.2f}× the throughput of {found.configurations[reason.than].name}"
+    if reason.latency is None or bound is None:
+        limit = f"{1e3 * bound.seconds:.4g} ms" if bound is not None else "the bound"
+        return f"too many batches took longer than {limit}"
+    return f"{bound.name} is {1e3 * reason.latency:.4g} ms, over the bound"
+
+
+def _kernel_lines(rows: Sequence[Row], kernels: Sequence[Optional[InstanceKernels]]) -> list[str]:
+    """Whether the instances ran the same kernels; what all configurations have in common is said once."""
+    known = [each for each in kernels if each is not None]
+    if len({each.instances for each in known}) > 1 and all(each.are_same for each in known):
+        return ["every configuration: the same kernels ran in all instances"]
+    return _per_row(rows, [_kernels(each) for each in kernels])
+
+
+def _kernels(found: Optional[InstanceKernels]) -> str:
+    if found is None:
+        return ""
+    if not found.is_known:
+        return "it is not known which kernels the instances ran"
+    if found.unlike:
+        first = ", ".join(_cpus(each) for each in found.unlike[:_NAMED])
+        return f"{len(found.unlike)} of {found.instances} instances ran other kernels than the audited one ({first})"
+    if found.unknown:
+        return f"the kernels of {found.unknown} of {found.instances} instances are not known"
+    return f"the same kernels ran in all {found.instances} instances"
+
+
+def _cpus(place: InstancePlace) -> str:
+    return f"CPUs {'+'.join(map(str, place.cpus[:4]))}{'…' if len(place.cpus) > 4 else ''}"
+
+
+def _placement(found: Optional[InstancePlacement]) -> str:
+    """Whether the instances ran on their CPUs with their memory beside them."""
+    if found is None:
+        return ""
+    if found.elsewhere:
+        return f"{found.elsewhere} of {found.instances} instances did not run on the CPUs that they were given"
+    if not found.unproven:
+        return "every instance ran on its own cores of one NUMA node, with its memory there (proven by numa_maps)"
+    first = found.unproven[0]
+    if first.problem is not None:
+        reason = first.problem
+    elif not first.nodes:
+        reason = "the system does not say which NUMA nodes the CPUs belong to"
+    elif not first.memory:
+        reason = "/proc/self/numa_maps names no node"
+    else:
+        reason = "unknown" if first.local_share is None else f"{first.local_share:.0%} of its memory was on its node"
+    return f"placement unproven for {len(found.unproven)} of {found.instances} instances: {reason}"
+
+
+def _per_row(rows: Sequence[Row], texts: Sequence[str]) -> list[str]:
+    """One line if all configurations have the same text; else one for each that has any."""
+    said = [(row.configuration.name, text) for row, text in zip(rows, texts) if text]
+    if len(said) > 1 and len({text for _, text in said}) == 1:
+        return [f"every configuration: {said[0][1]}"]
+    return [f"{name}: {text}" for name, text in said]
 
 
 def _usage_lines(found: Throughput) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from instances import configuration, placement, ran, result
+import pytest
+from instances import configuration, ran, result
+from instances import placement as placed
 
 from modelzoo.frozen import replace
 from modelzoo.records.topology import Placement
 from modelzoo.results import throughput
-from modelzoo.results.instance_proof import kernels_sentence, placement_sentence
+from modelzoo.results.instance_proof import InstanceKernels, kernels, placement
 
 
 def test_the_proof_is_of_every_instance() -> None:
@@ -16,15 +18,18 @@ def test_the_proof_is_of_every_instance() -> None:
     run = ran(0, own, 0, [0.1, 0.1])
     found = result([own], [run])
     (row,) = throughput.rows(found)
-    assert kernels_sentence(found, row) == "it is not known which kernels the instances ran"
-    assert placement_sentence(throughput.of(found), row).endswith("with its memory there (proven by numa_maps)")
+    assert kernels(found, row) == InstanceKernels(2, False)
+    proven = placement(throughput.of(found), row)
+    assert proven is not None
+    assert (proven.instances, proven.elsewhere, proven.unproven) == (2, 0, ())
     first, second = run.instances
-    far = replace(second, placement=placement(second.place, elsewhere=400_000))
+    far = replace(second, placement=placed(second.place, elsewhere=400_000))
     found = result([own], [replace(run, instances=(first, far))])
-    assert (
-        placement_sentence(throughput.of(found), row)
-        == "placement unproven for 1 of 2 instances: 60% of its memory was on its node"
-    )
+    unproven = placement(throughput.of(found), row)
+    assert unproven is not None
+    assert [each.local_share for each in unproven.unproven] == [pytest.approx(0.6)]
     lost = replace(second, placement=Placement((3,), (0,)))
     found = result([own], [replace(run, instances=(first, lost))])
-    assert placement_sentence(throughput.of(found), row).startswith("1 of 2 instances did not run on the CPUs")
+    elsewhere = placement(throughput.of(found), row)
+    assert elsewhere is not None
+    assert elsewhere.elsewhere == 1

@@ -11,7 +11,7 @@ from load_results import BOUND, load, measured, result
 
 from modelzoo.frozen import replace
 from modelzoo.load.bracket import Bracket
-from modelzoo.records.load import Flaw, InstanceUse, LoadRun, Scenario
+from modelzoo.records.load import Flaw, InstanceUse, LoadRun, Reason, Scenario
 from modelzoo.records.run import Result
 from modelzoo.results import load as results
 from modelzoo.results.load import lateness, reasons
@@ -38,7 +38,7 @@ def run(*latencies: float, **changes: object) -> LoadRun:
 
 def flaws(found: LoadRun) -> list[Flaw]:
     """Why it fails as a run of a search, in which requests count as independent."""
-    return [reason.flaw for reason in reasons(found, BOUND, 1000, is_search=True)]
+    return [reason.flaw for reason in reasons(found, BOUND, is_search=True)]
 
 
 @pytest.mark.parametrize(
@@ -61,44 +61,38 @@ def test_a_bound_must_be_met_and_shown(count: int, over: int, expected: list[Fla
 
 def test_the_reasons_give_the_figures() -> None:
     """What was seen, and what would do."""
-    (text,) = (each.text for each in reasons(run(*[0.01] * 997, *[0.06] * 4), BOUND, 1000, is_search=True))
-    assert text == "4 of 1,001 requests took longer than 50.00 ms; to show p99=50ms with 99 % confidence, 3 may"
-    (text,) = (each.text for each in reasons(run(*[0.01] * 100), BOUND, 1000, is_search=True))
-    assert text == "100 requests cannot show p99=50ms: it takes 459; raise --queries"
+    assert reasons(run(*[0.01] * 997, *[0.06] * 4), BOUND, is_search=True) == (Reason(Flaw.BOUND, over=4, allowed=3),)
+    assert reasons(run(*[0.01] * 100), BOUND, is_search=True) == (Reason(Flaw.TOO_FEW, needed=459),)
 
 
 def test_requests_that_wait_together_show_less() -> None:
     """60 of 10,000 over p99 are few, but not if the latency changes in spells of 500 requests."""
     draw = random.Random(2)
     alone = [0.06 if number % 167 == 0 else 0.03 + 0.01 * draw.random() for number in range(10_000)]
-    assert reasons(run(*alone), BOUND, 1000) == ()
+    assert reasons(run(*alone), BOUND) == ()
     levels = [draw.random() for _ in range(20)]
     together = [0.03 + 0.01 * levels[number // 500] + 0.001 * draw.random() for number in range(10_000)]
     together[:60] = [0.06] * 60
-    assert reasons(run(*together), BOUND, 1000, is_search=True) == ()
-    (reason,) = reasons(run(*together), BOUND, 1000)
+    assert reasons(run(*together), BOUND, is_search=True) == ()
+    (reason,) = reasons(run(*together), BOUND)
     assert reason.flaw is Flaw.TOO_FEW
-    assert reason.more is not None
-    assert reason.more > 90_000
-    assert reason.text.startswith("60 of 10,000 requests took longer than 50.00 ms, which does not show p99=50ms with")
+    assert reason.over == 60
+    assert reason.dependence is not None
+    assert reason.needed is not None
+    assert reason.needed > 100_000
 
 
 def test_too_few_requests_say_how_many_more_it_takes() -> None:
     """Unless the percentile is too close to the bound."""
-    (reason,) = reasons(run(*[0.01] * 60), BOUND, 1000)
-    assert reason.text == "60 requests cannot show p99=50ms: it takes 459 or more; raise --queries"
-    assert reason.more == 399
-    (reason,) = reasons(run(*([0.01] * 990 + [0.06] * 10)), BOUND, 1000)
-    assert reason.text.endswith("this is too close to the bound to say how many requests would")
-    assert reason.more is None
+    assert reasons(run(*[0.01] * 60), BOUND) == (Reason(Flaw.TOO_FEW, needed=459),)
+    (reason,) = reasons(run(*([0.01] * 990 + [0.06] * 10)), BOUND)
+    assert (reason.over, reason.needed) == (10, None)
 
 
 def test_rejections_may_end_a_run_early() -> None:
     """They count as over the bound, and are named."""
     ended = run(*[0.01] * 90, *[0.06] * 2, rejected=8, requests=1001, given_up=True)
-    assert [each.text for each in reasons(ended, BOUND, 10)][1] == (
-        "10 of the first 100 requests took longer than 50.00 ms or were rejected, too many for p99=50ms"
-    )
+    assert reasons(ended, BOUND)[1] == Reason(Flaw.BOUND, over=10)
 
 
 def test_rejections_lateness_and_deaths_make_a_run_invalid() -> None:
@@ -108,7 +102,7 @@ def test_rejections_lateness_and_deaths_make_a_run_invalid() -> None:
     late = replace(good, lateness=lateness([0.0] * 90 + [2e-3] * 10, 0.01))
     died = replace(good, uses=(InstanceUse(3, 1.0, "ended by SIGKILL"),))
     assert [flaws(each) for each in (rejected, late, died)] == [[Flaw.REJECTED], [Flaw.LATE], [Flaw.DIED]]
-    judged = [replace(each, reasons=reasons(each, BOUND, 1000)) for each in (good, rejected, late, died)]
+    judged = [replace(each, reasons=reasons(each, BOUND)) for each in (good, rejected, late, died)]
     assert [each.is_valid for each in judged] == [True, False, False, False]
     assert [each.is_overload for each in judged] == [False, True, False, False]
 
@@ -152,7 +146,7 @@ def test_a_search_that_failed_in_one_repeat_has_no_answer() -> None:
     """Its level would be that of the others only."""
     found = measured(load(is_search=True, rate=None, queries=662))
     assert results.is_valid(found)
-    failed = replace(found.runs[0], repeat=1, reasons=reasons(run(*[0.1] * 500), BOUND, 1000))
+    failed = replace(found.runs[0], repeat=1, reasons=reasons(run(*[0.1] * 500), BOUND))
     assert results.answer(found.plus(failed)) is None
     assert not results.is_valid(found.plus(failed))
 

@@ -8,9 +8,9 @@ from instances import FOUR, configuration, ran, result
 from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice, Throughput
+from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice, Slower, Throughput
 from modelzoo.results import throughput as results
-from modelzoo.results.counting import LEAST
+from modelzoo.results.counting import LEAST, RoundError
 from modelzoo.setting import Setting
 
 
@@ -20,7 +20,7 @@ def test_a_round_in_which_an_instance_died_counts_for_nothing() -> None:
     died = ran(0, own, 1, [0.1, 0.1], errors={1: "the worker process was ended by SIGKILL"})
     (row,) = results.rows(result([own], [ran(0, own, 0, [0.1, 0.1]), died, ran(0, own, 2, [0.1, 0.1])]))
     assert (row.rounds, row.failed) == (2, 1)
-    assert row.errors == ("instance 1 in round 2: the worker process was ended by SIGKILL",)
+    assert row.errors == (RoundError("the worker process was ended by SIGKILL", ((1, 1),)),)
     assert row.throughput is not None
     assert row.throughput.value == pytest.approx(20, rel=0.02)
 
@@ -138,13 +138,13 @@ def test_of_a_search_only_the_last_stage_counts_for_what_was_in_it() -> None:
     """The rounds before decided that it was; what was dropped there keeps its own."""
     own = [configuration(2), configuration(4)]
     runs = [ran(0, own[0], 0, [0.05] * 2), ran(1, own[1], 0, [0.2] * 4), ran(0, own[0], 1, [0.1] * 2)]
-    dropped = (Dropped(1, "slower", is_slower=True),)
+    dropped = (Dropped(1, Slower(0.5, 0)),)
     found = result(own, runs, is_search=True, final_round=1, dropped=dropped)
     rows = results.rows(found)
     assert rows[0].rounds == 1
     assert rows[0].throughput.value == pytest.approx(20, rel=0.02)  # type: ignore[union-attr]
     assert rows[1].rounds == 1
-    assert (rows[1].is_final, rows[1].dropped) == (False, "slower")
+    assert (rows[1].is_final, rows[1].dropped) == (False, dropped[0])
 
 
 def test_the_cost_follows_from_the_price() -> None:

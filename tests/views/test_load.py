@@ -101,8 +101,9 @@ def test_lines_while_it_runs() -> None:
     assert lines[0].startswith("repeat 1 of 1: a request takes 10.")
     assert lines[1] == "generator: on CPU 3, which no instance uses"
     assert "each batch is computed as one of 4" in lines[2]
-    shared = replace(found.sessions[0], generator=GeneratorPlace((0, 1), False, "no core is free"))
-    assert report.session_lines(shared, found)[1] == "generator: no core is free"
+    shared = replace(found.sessions[0], generator=GeneratorPlace((0, 1), False))
+    said = f"generator: the instances use all {len(found.topology.cores)} cores, so the generator takes time from them"
+    assert report.session_lines(shared, found)[1] == f"{said}; leave a core free for it"
     assert report.run_line(found.runs[0], found).startswith("  50.0 requests/s: 662 requests in ")
     assert "in batches" not in report.caption(found)
     assert "scenario server, queue of 1,000, bound p99=50ms, seed 0" in report.caption(found)

@@ -12,8 +12,9 @@ from modelzoo.cli.parser import Parser, explicit_bf16
 from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
-from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice
+from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice, Slower
 from modelzoo.results import throughput as results
+from modelzoo.results.counting import NO_WINDOW
 from modelzoo.views import throughput
 
 ONE, FOUR = configuration(1), configuration(4)
@@ -167,7 +168,7 @@ def test_a_run_that_was_too_short_to_count_says_so() -> None:
     found = result([ONE], [ran(0, ONE, 0, [20.0], duration=10.0)])
     (row,) = results.rows(found)
     assert (row.rounds, row.failed) == (0, 1)
-    assert f"1 × 1 core, batch 1: failed: round 1: {results.NO_WINDOW}" in throughput.notes(found, [row])
+    assert f"1 × 1 core, batch 1: failed: round 1: {NO_WINDOW}" in throughput.notes(found, [row])
 
 
 def test_notes_name_stragglers_the_dead_and_the_short() -> None:
@@ -177,13 +178,13 @@ def test_notes_name_stragglers_the_dead_and_the_short() -> None:
         ran(1, FOUR, 0, [0.1, 0.1, 0.1, 0.15]),
         ran(1, FOUR, 1, [0.1] * 4, errors={2: "the worker process was ended by SIGKILL"}),
     ]
-    found = result([ONE, FOUR], runs, dropped=(Dropped(0, "slower: 0.1×", is_slower=True),))
+    found = result([ONE, FOUR], runs, dropped=(Dropped(0, Slower(0.1, 1)),))
     said = throughput.notes(found, results.rows(found))
     assert "1 × 1 core, batch 1: one round, so there is no interval" in said
     assert any("completed only 20 batches inside the window, fewer than 50" in each for each in said)
     assert any("instance 3 on CPU 3 completed 67% of the median instance's batches in 1 of 1" in each for each in said)
     assert "4 × 1 core, batch 1: failed: instance 2 in round 2: the worker process was ended by SIGKILL" in said
-    assert "1 × 1 core, batch 1: slower: 0.1×" in said
+    assert "1 × 1 core, batch 1: slower: 0.10× the throughput of 4 × 1 core, batch 1" in said
 
 
 def test_what_holds_everywhere_is_said_once() -> None:
