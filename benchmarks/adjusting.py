@@ -18,7 +18,7 @@ from recordings import Process, Recording, settings
 
 from modelzoo import stats
 from modelzoo.results.adjustment import Fit, fit_groups
-from modelzoo.results.session_levels import LEAST_PROCESSES
+from modelzoo.results.sessions import LEAST_PROCESSES
 
 UNSTEADY = stats.EQUIVALENCE
 """A machine is called unsteady in a session if the standard deviation of the reference load's log times between

@@ -37,7 +37,7 @@ from modelzoo.plan import Plan
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.workload import Weights
 from modelzoo.setting import Setting
-from modelzoo.stats.distribution import student_t
+from modelzoo.stats.intervals import student_t
 from modelzoo.workload import Workload, discovery
 
 WIDEST = 2.0

@@ -42,8 +42,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.results import store
-from modelzoo.results.days import days
-from modelzoo.results.session_levels import session_levels
+from modelzoo.results.sessions import days, session_levels
 from modelzoo.stats import Outcome
 
 CALLED = (Outcome.FASTER, Outcome.SLOWER, Outcome.LESS, Outcome.MORE)

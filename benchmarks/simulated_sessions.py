@@ -24,7 +24,7 @@ from modelzoo.records.history import SessionLevel
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
 from modelzoo.results import store
-from modelzoo.results.session_levels import work_key
+from modelzoo.results.sessions import work_key
 from modelzoo.workload.discovery import CHECKOUT
 
 Array = NDArray[np.float64]

@@ -164,7 +164,7 @@ def remember(path: Path) -> int:
     """Keep what a result says of its machine, as ``run`` does; ``compare`` and ``doctor`` use it."""
     result = read(path)
     machine = next(run.report.machine for run in result.runs if run.report is not None)
-    kept = place("modelzoo.results.session_levels:session_levels")(result)
+    kept = place("modelzoo.results.sessions:session_levels")(result)
     print(len(kept))
     place("modelzoo.machine.history:add_to_history")(kept, place("modelzoo.machine.history:history_path")(machine))
     return 0

@@ -16,7 +16,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.run import Result
-from modelzoo.results.session_levels import work_key
+from modelzoo.results.sessions import work_key
 
 HERE = fingerprint(MACHINE)
 """The machine of made-up runs."""

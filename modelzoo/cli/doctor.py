@@ -71,7 +71,7 @@ def examine(out: Console, *, fresh: bool = False) -> DoctorReport:
     from modelzoo.machine.libraries import read_libraries
     from modelzoo.machine.usage import CpuUsageMonitor
     from modelzoo.records.doctor import DoctorReport
-    from modelzoo.results.noise import machine_noise
+    from modelzoo.results.sessions import machine_noise
     from modelzoo.views.doctor import progress_text
 
     machine = read_machine()

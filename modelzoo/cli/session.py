@@ -50,7 +50,7 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
     from modelzoo.machine.facts import read_machine
     from modelzoo.machine.sensors import locked_clocks
     from modelzoo.measure import reference_load, schedule
-    from modelzoo.results.session_levels import priors, session_levels
+    from modelzoo.results.sessions import priors, session_levels
 
     judging = {work.name: options.make_judging(args, work) for work, _ in jobs if args.validate}
     effort, machine = options.make_effort(args), read_machine()

@@ -1,4 +1,4 @@
-"""The ratio of two stored measurements, and the verdicts of a table of them. The unit is the day (``results.days``).
+"""The ratio of two stored measurements, and the verdicts of a table of them. The unit is the day (``days``).
 
 Sides that were stored did not run in the same rounds, so their ratio contains what changed between their sessions. On
 one machine the reference load removes a part of it (``results.adjustment``). What remains is a variance between

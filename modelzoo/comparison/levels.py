@@ -18,9 +18,7 @@ from modelzoo.records.history import EarlierSessions, HistoryScope, SessionLevel
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.results.adjustment import Fit, is_paired, pair
-from modelzoo.results.days import days
-from modelzoo.results.noise import session_spread
-from modelzoo.results.session_levels import work_key
+from modelzoo.results.sessions import days, session_spread, work_key
 from modelzoo.stats import Variance
 
 OF_LATENCIES = (Metric.LATENCY, Metric.THROUGHPUT)
@@ -34,7 +32,7 @@ class SessionLevels(msgspec.Struct, frozen=True):
 
     Attributes:
         processes: per session, the log of each process's value in the metric's unit; sessions without any are left out.
-        days: the day of each of these sessions, see ``results.days``.
+        days: the day of each of these sessions, see ``results.sessions.days``.
         load: mean log time of the reference load beside them; ``None`` if the values are not adjusted.
     """
 
@@ -224,7 +222,7 @@ class Known(msgspec.Struct, frozen=True):
 def known(side: SideSetting, history: Sequence[SessionLevel], slope: Optional[float] = None) -> Optional[Known]:
     """Return what a machine's earlier sessions say; ``None`` if there are not enough.
 
-    Sessions count if they are of different days (``results.noise.session_spread``). Those of the same work by the same
+    Sessions count if they are of different days (``sessions.session_spread``). Those of the same work by the same
     software are used if there are at least ``LEAST_STORED``; else those of
     the workload in all settings, and else all of the machine's, each work about its own mean. A session that is slow is
     slow in all of its settings, so the degrees of freedom are never more than the sessions less one.

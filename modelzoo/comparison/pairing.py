@@ -18,7 +18,7 @@ from modelzoo.comparison.model import Obstacle, Side, SideSetting, StoredResult
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result, Run, ValidityEntry
-from modelzoo.results.session_levels import work_key
+from modelzoo.results.sessions import work_key
 from modelzoo.setting import CONVERTING, SHOWN, OptionValue, Setting, labels, option_name, parse_words, value_text
 
 Words = Mapping[str, str]

@@ -15,8 +15,7 @@ from modelzoo.comparison.pairing import Pair
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import RunReport
 from modelzoo.records.validity import ValidityVerdict
-from modelzoo.results.agreement import agreement_of, other_outputs
-from modelzoo.results.comparable import not_fp32, other_weights, other_work
+from modelzoo.results.comparable import agreement_of, not_fp32, other_outputs, other_weights, other_work
 from modelzoo.results.proof import merged_proof
 
 ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)

@@ -2,19 +2,23 @@
 
 Whatever happens to the next run, the file on disk is complete. docs/results.md describes the format; the JSON schema
 is generated from the records by ``modelzoo.results.schema``.
+
+Stored results do not reveal who measured them: private names are masked in every string.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional
 
 import msgspec
 
 from modelzoo.errors import InputError, ModelzooError, UsageError
-from modelzoo.files import write_atomically
+from modelzoo.files import private_path, write_atomically
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.design import Design
@@ -24,7 +28,6 @@ from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import FORMAT, FORMAT_VERSION, Asked, Result, Run, ValidityEntry
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
-from modelzoo.results.privacy import mask
 from modelzoo.setting import Setting
 
 _FORMAT = re.compile(r"modelzoo-result/(\d{1,9})(?:\.(\d{1,9}))?")
@@ -263,3 +266,22 @@ def _check_numbers(data: Any) -> None:
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 200 else text[:200] + "…"
+
+
+def mask(data: Any, environ: Mapping[str, str] = os.environ) -> Any:
+    """Return a copy of JSON data with home directories and user names masked in every string.
+
+    Keys and bytes stay as they are.
+
+    Args:
+        data: dicts, lists, tuples, strings, bytes and numbers.
+        environ: the variables that give the home directory and the user's name; see ``private_path``.
+    """
+    if isinstance(data, dict):
+        return {key: mask(value, environ) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [mask(value, environ) for value in data]
+    # Most strings contain no path.
+    if isinstance(data, str) and ("/" in data or "\\" in data):
+        return private_path(data, environ)
+    return data

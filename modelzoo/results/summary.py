@@ -10,18 +10,59 @@ from typing import Optional
 
 from modelzoo import stats
 from modelzoo.formatting import significant
+from modelzoo.records.accelerator import bound_by_launching
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.design import Ending
-from modelzoo.records.evidence import REFERENCE_SHARE, ProofVerdict
+from modelzoo.records.evidence import REFERENCE_SHARE, LogSource, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
+from modelzoo.records.timing import DEVICE, ISSUE
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.adjustment import adjustment
-from modelzoo.results.agreement import agreement_of
+from modelzoo.results.comparable import agreement_of
 from modelzoo.results.proof import Proof, merged_proof
-from modelzoo.results.spans import Spans, spans_of
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.setting import Setting, labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Times of one call beside its latency, each the geometric mean of the processes' medians, in seconds.
+
+    Attributes:
+        issue: in which the host issued the work.
+        device: between the events around it; ``None`` if the device's events tell no time.
+        bound_by_launching: whether the call spends its time issuing kernels rather than running them.
+    """
+
+    issue: float
+    device: Optional[float]
+    bound_by_launching: bool
+
+
+def spans_of(runs: Sequence[Run]) -> Optional[Spans]:
+    """The spans of the processes of one setting; ``None`` if they ran on a CPU, or nothing was timed."""
+    issue, device = _level(runs, ISSUE), _level(runs, DEVICE)
+    if issue is None:
+        return None
+    bound = device is not None and bound_by_launching(issue, device, _kernel_seconds(runs))
+    return Spans(issue, device, bound)
+
+
+def _level(runs: Sequence[Run], name: str) -> Optional[float]:
+    timings = [run.report.timing for run in runs if run.report is not None and run.report.timing is not None]
+    medians = [statistics.median(timing.values(name)) for timing in timings if timing.values(name)]
+    return stats.geometric_mean(medians) if medians else None
+
+
+def _kernel_seconds(runs: Sequence[Run]) -> Optional[float]:
+    """Seconds of the kernels of one pass, as the profiler saw them on the device."""
+    for run in runs:
+        evidence = run.report.observed.evidence if run.report is not None else None
+        if evidence is not None and evidence.log_source is LogSource.PROFILER and evidence.iterations:
+            return evidence.seconds / evidence.iterations
+    return None
+
 
 SPREAD = 0.1
 """Processes whose medians spread over more than this fraction of their median cause a warning; the same limit at

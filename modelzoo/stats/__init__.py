@@ -28,26 +28,31 @@ from modelzoo.stats.control import USE_FROM, Control, Sums, adjusted, fit_contro
 from modelzoo.stats.design import (
     Components,
     Costs,
+    Look,
+    Looks,
     components,
     detectable,
+    planned_looks,
     pooled,
     processes_needed,
     rounds_to_tell,
     seconds_per_process,
+    spending,
 )
-from modelzoo.stats.distribution import student_t
 from modelzoo.stats.intervals import (
     CONFIDENCE,
     Interval,
+    LogRatio,
+    Variance,
     geometric_mean,
     level_interval,
     odd_process,
     process_interval,
     scaled,
     setting_interval,
+    student_t,
+    total,
 )
-from modelzoo.stats.log_ratio import LogRatio, Variance, total
-from modelzoo.stats.looks import Look, Looks, planned_looks, spending
 from modelzoo.stats.samples import is_settled, outliers, percentile, percentiles
 
 __all__ = [

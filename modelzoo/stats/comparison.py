@@ -2,7 +2,7 @@
 
 The unit is the process. If both sides ran in the same rounds, it is the round: its log ratio is free of whatever slowed
 down both sides. The verdicts of a table share one error, 1 - ``VERDICT_CONFIDENCE``. Each comparison has a repeated
-confidence interval, which widens with the share of the error that a look may spend (``modelzoo.stats.looks``) and
+confidence interval, which widens with the share of the error that a look may spend (``modelzoo.stats.design``) and
 therefore holds at all looks together (Jennison and Turnbull, "Interim analyses: the repeated confidence interval
 approach", JRSS B 51, 1989). FASTER and SLOWER mean that it excludes equal times, SAME that it excludes differences that
 matter. ``corrected`` divides the error among the comparisons of a table.
@@ -17,9 +17,8 @@ from enum import Enum
 from statistics import fmean, median
 from typing import Optional
 
-from modelzoo.stats.intervals import CONFIDENCE, Interval
-from modelzoo.stats.log_ratio import LogRatio, Variance, total
-from modelzoo.stats.looks import Look, Looks
+from modelzoo.stats.design import Look, Looks
+from modelzoo.stats.intervals import CONFIDENCE, Interval, LogRatio, Variance, total
 
 VERDICT_CONFIDENCE = 0.98
 """At most 1 - this of all tables contain a verdict that is wrong: FASTER or SLOWER of equals, SAME of settings that

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from statistics import fmean, variance
 from typing import Optional
 
-from modelzoo.stats.distribution import incomplete_beta
+from modelzoo.stats.intervals import incomplete_beta
 
 CONFIDENCE = 0.99
 """Of the criterion. With the dependence, which is estimated, a bound that is not met is shown in at most 2 % of the

@@ -20,8 +20,8 @@ from enum import Enum
 from statistics import fmean, stdev
 from typing import Optional
 
-from modelzoo.stats.distribution import student_t
 from modelzoo.stats.early_stopping import BATCHES, clustering
+from modelzoo.stats.intervals import student_t
 
 CONFIDENCE = 0.99
 """One-sided, of "met" and of "not met". If the percentile is exactly the bound, each of them is wrong in at most 1 % of

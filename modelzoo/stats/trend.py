@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Optional
 
-from modelzoo.stats.distribution import student_t
-from modelzoo.stats.intervals import CONFIDENCE
+from modelzoo.stats.intervals import CONFIDENCE, student_t
 
 FEWEST = 8
 """Values below which no trend is computed: with so few, the correlation of neighbours cannot be estimated."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from modelzoo.document import Notice, Text
 from modelzoo.formatting import Merged
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views.agreement import agreement_text
 from modelzoo.views.differences import by_workload, short_names
+from modelzoo.views.proof import agreement_text
 from modelzoo.warning import Severity, WarningCode, WarningMessage, rank
 
 NAMED_SETTINGS = 4

@@ -11,7 +11,7 @@ from modelzoo.records.history import MachineNoise
 from modelzoo.records.libraries import ComputeLibrary, Libraries, Library
 from modelzoo.records.machine import CpuUsage, Machine, Threads
 from modelzoo.records.profile import Ceilings
-from modelzoo.views.accelerators import accelerator_text, lacking
+from modelzoo.views.details import accelerator_text, lacking
 from modelzoo.warning import rank
 
 

@@ -18,7 +18,7 @@ from modelzoo import stats
 from modelzoo.comparison import levels
 from modelzoo.comparison.model import Basis
 from modelzoo.results import speed
-from modelzoo.stats.looks import Look, Looks
+from modelzoo.stats.design import Look, Looks
 
 
 def replayed(replay: Any, repetitions: int, promised: float = 0.02) -> Replayed:

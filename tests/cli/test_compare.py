@@ -24,7 +24,7 @@ from modelzoo.machine.history import add_to_history, history_path
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.results import store
-from modelzoo.results.session_levels import session_levels
+from modelzoo.results.sessions import session_levels
 
 MLP = DATA / "results" / "mlp.json"
 

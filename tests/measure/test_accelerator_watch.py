@@ -19,7 +19,7 @@ from modelzoo.measure.request import Request
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Phase, Reading
 from modelzoo.records.run import Run
-from modelzoo.results.spans import spans_of
+from modelzoo.results.summary import spans_of
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 

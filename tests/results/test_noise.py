@@ -9,7 +9,7 @@ import pytest
 from kept_sessions import kept
 
 from modelzoo import stats
-from modelzoo.results.noise import machine_noise, session_spread
+from modelzoo.results.sessions import machine_noise, session_spread
 
 
 def test_no_sessions_say_nothing() -> None:

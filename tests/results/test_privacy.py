@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.results.privacy import mask
+from modelzoo.results.store import mask
 
 ALICE = {"HOME": "/home/alice", "USER": "alice"}
 

@@ -14,7 +14,7 @@ from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.run import Result, Run, RunReport
-from modelzoo.results.session_levels import priors, session_levels, work_key
+from modelzoo.results.sessions import priors, session_levels, work_key
 from modelzoo.setting import Setting
 
 BF16 = Setting("bf16")

@@ -9,7 +9,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.timing import DEVICE, ISSUE, SECONDS, Role, Series
-from modelzoo.results.spans import spans_of
+from modelzoo.results.summary import spans_of
 
 
 def on_device(issue: float, device: float | None, kernels: float | None = None) -> Run:

@@ -27,7 +27,7 @@ from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import FORMAT, Asked, Result, Thumbnail, ValidityEntry
 from modelzoo.records.tuning import Exclusion, ExclusionKind, Goal, Tuning
 from modelzoo.results import store, summary
-from modelzoo.results.privacy import mask
+from modelzoo.results.store import mask
 from modelzoo.setting import Setting
 from modelzoo.stats import Sums
 from modelzoo.views.run import objections

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.stats.distribution import student_t, two_sided_p
+from modelzoo.stats.intervals import student_t, two_sided_p
 
 
 @pytest.mark.parametrize(

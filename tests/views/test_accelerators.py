@@ -12,7 +12,7 @@ from modelzoo.records.timing import DEVICE, ISSUE, SECONDS, Role, Series
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views import findings, results_table
-from modelzoo.views.accelerators import accelerator_lines, accelerator_text, lacking
+from modelzoo.views.details import accelerator_lines, accelerator_text, lacking
 
 GPU = Accelerator("cuda", 1, "NVIDIA H100", "9.0", "550.54.15", "CUDA 12.8, cuDNN 9.10.2", 80 << 30, "torch.cuda")
 USE = AcceleratorUse(

@@ -9,8 +9,8 @@ from exported_results import DETECTS_SAME, OTHER, SAME
 
 from modelzoo.frozen import replace
 from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
-from modelzoo.results.agreement import OtherOutputs
-from modelzoo.views.agreement import agreement_text, bounds_text, other_outputs_text
+from modelzoo.results.comparable import OtherOutputs
+from modelzoo.views.proof import agreement_text, bounds_text, other_outputs_text
 
 
 def error(relative: Optional[float], name: str = "0", sensitivity: Optional[float] = None) -> OutputError:
