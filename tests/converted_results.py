@@ -297,7 +297,7 @@ def own_table(old: Json) -> Json:
     """A column is one of numbers if most of its cells begin with a digit."""
     columns = []
     for index, title in enumerate(old["columns"]):
-        cells = [row[index] for row in old["rows"]]
+        cells = ["".join(row[index : index + 1]) for row in old["rows"]]
         known = [cell.lstrip("≥≤<>+-−±≈ ")[:1] for cell in cells if cell not in ("", "–")]
         numbers = 2 * sum(first.isdigit() for first in known) > len(known)
         is_number = index > 0 and numbers and not any("\n" in cell for cell in cells)
