@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -42,17 +41,6 @@ FIRST_SHOWN = 10
 CHANGED_SHOWN = 20
 
 
-@dataclass(frozen=True)
-class LogitDifference:
-    """Differences between two finite logit vectors; the fields are those of ``ClassifiedPicture``."""
-
-    kl: float
-    probability_change: float
-    logit_error: float
-    margin: float
-    near_tie: bool
-
-
 def compare_logits(
     index: int, name: str, logits: tuple[Any, Any], label: Optional[int], bits: Optional[int] = None
 ) -> ClassifiedPicture:
@@ -65,30 +53,15 @@ def compare_logits(
         empty = (TopClasses((), (), finite[0]), TopClasses((), (), finite[1]))
         return ClassifiedPicture(index, name, label, *empty, None, None, None, 0.0, False)
     tops = (top_classes(p), top_classes(q))
-    found = _difference(p, q, tops, bits)
+    first, other = tops[0].classes[0], tops[1].classes[0]
+    margin = float(p[first] - p[other])
+    centred = p - p.mean()
+    size = float(np.linalg.norm(centred))
     return ClassifiedPicture(
         index,
         name,
         label,
         *tops,
-        kl=found.kl,
-        probability_change=found.probability_change,
-        logit_error=found.logit_error,
-        margin=found.margin,
-        near_tie=found.near_tie,
-    )
-
-
-def _difference(
-    p: NDArray[Any], q: NDArray[Any], tops: tuple[TopClasses, TopClasses], bits: Optional[int]
-) -> LogitDifference:
-    import numpy as np
-
-    first, other = tops[0].classes[0], tops[1].classes[0]
-    margin = float(p[first] - p[other])
-    centred = p - p.mean()
-    size = float(np.linalg.norm(centred))
-    return LogitDifference(
         kl=kl_divergence(p, q),
         probability_change=float(np.abs(softmax(p) - softmax(q)).max()),
         logit_error=float(np.linalg.norm((q - q.mean()) - centred)) / size if size else 0.0,

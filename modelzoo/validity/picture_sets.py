@@ -13,7 +13,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import PictureSource
 from modelzoo.records.partial import PictureNote
-from modelzoo.workload.inputs import Picture, photograph, photograph_crops, read_picture
+from modelzoo.workload.inputs import Picture, photograph, read_picture
 
 T = TypeVar("T")
 
@@ -92,14 +92,21 @@ def sampled(items: Sequence[T], limit: Optional[int], seed: int) -> Sequence[T]:
 
 
 def builtin_crops(count: int, seed: int, min_scale: float) -> list[PictureItem]:
-    """Different crops of the built-in photograph; see ``photograph_crops``."""
-    width, height = photograph().size
+    """Different crops of the built-in photograph, every second one mirrored; the first is the whole photograph.
+
+    Args:
+        count: number of crops.
+        seed: seed of their positions and sizes.
+        min_scale: smallest side of a crop, relative to that of the photograph.
+    """
+    (width, height), generator = photograph().size, random.Random(seed)
     items = []
-    for crop in photograph_crops(count, seed, min_scale):
-        size = (round(width * crop.scale), round(height * crop.scale))
-        left, top = round((width - size[0]) * crop.offset[0]), round((height - size[1]) * crop.offset[1])
-        box = (left, top, left + size[0], top + size[1])
-        items.append(PictureItem(crop.name, PictureSource(crop=box, mirrored=crop.is_mirrored)))
+    for index in range(count):
+        scale = 1.0 if index == 0 else min_scale + (1 - min_scale) * generator.random()
+        size = (round(width * scale), round(height * scale))
+        left, top = (round((whole - part) * generator.random()) for whole, part in zip((width, height), size))
+        source = PictureSource(crop=(left, top, left + size[0], top + size[1]), mirrored=index % 2 == 1)
+        items.append(PictureItem(f"crop_{index:02d}", source))
     return items
 
 

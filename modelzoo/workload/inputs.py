@@ -1,9 +1,10 @@
 """Pictures and texts to run on: the user's own, or the photograph that matplotlib ships.
 
-There are two ways to crop the photograph, ``pictures`` for timing and ``photograph_crops`` for judging. They stay
-apart because stored results name the crops of each, and because they serve different ends: a timed batch needs
-pictures that are different and hold a whole scene, of whatever picture the user gives. A judged set must be more
-varied than that, so its crops are smaller and every second one is mirrored.
+There are two ways to crop the photograph, ``pictures`` for timing and ``builtin_crops`` (in
+``modelzoo.validity.picture_sets``) for judging. They stay apart because stored results name the crops of each, and
+because they serve different ends: a timed batch needs pictures that are different and hold a whole scene, of whatever
+picture the user gives. A judged set must be more varied than that, so its crops are smaller and every second one is
+mirrored.
 
 Pillow reads every picture, of any common kind, as RGB. Large JPEGs are decoded at reduced scale (Pillow's ``draft``),
 so that a picture of 100 megapixels takes no more memory than one from a usual camera.
@@ -299,53 +300,6 @@ def _crop(size: tuple[int, int], name: str, generator: random.Random) -> tuple[t
     left = generator.randint(0, size[0] - width)
     top = generator.randint(0, size[1] - height)
     return (left, top, left + width, top + height), f"{name}[{left},{top},{width}x{height}]"
-
-
-@dataclass(frozen=True)
-class PhotographCrop:
-    """A crop of the photograph, cut when it is called.
-
-    Attributes:
-        name: ``crop_00``, ``crop_01`` and so on.
-        scale: width and height of the crop, relative to those of the photograph.
-        offset: position of its left and top edge, from 0 to 1 of the space that is left.
-        is_mirrored: whether left and right are swapped.
-    """
-
-    name: str
-    scale: float
-    offset: tuple[float, float]
-    is_mirrored: bool
-
-    def __call__(self) -> Picture:
-        """Return the crop."""
-        from PIL import ImageOps
-
-        whole = photograph()
-        width, height = (round(side * self.scale) for side in whole.size)
-        left = round((whole.width - width) * self.offset[0])
-        top = round((whole.height - height) * self.offset[1])
-        crop = whole.crop((left, top, left + width, top + height))
-        if self.is_mirrored:
-            crop = ImageOps.mirror(crop)
-        return Picture(self.name, crop, crop.size)
-
-
-def photograph_crops(count: int, seed: int, min_scale: float) -> list[PhotographCrop]:
-    """Return different crops of the photograph, every second one mirrored; the first is the whole photograph.
-
-    Args:
-        count: number of crops.
-        seed: seed of their positions and sizes.
-        min_scale: smallest side of a crop, relative to that of the photograph.
-    """
-    generator = random.Random(seed)
-    crops = []
-    for index in range(count):
-        scale = 1.0 if index == 0 else min_scale + (1 - min_scale) * generator.random()
-        offset = (generator.random(), generator.random())
-        crops.append(PhotographCrop(f"crop_{index:02d}", scale, offset, is_mirrored=index % 2 == 1))
-    return crops
 
 
 def read_text(path: Path) -> str:

@@ -14,6 +14,7 @@ from PIL import Image
 from places import ROOT
 
 from modelzoo.errors import InputError
+from modelzoo.validity.picture_sets import builtin_crops
 from modelzoo.workload import InputRequest, discovery, inputs
 
 TIMED_NAMES = ["grace_hopper.jpg", "grace_hopper.jpg[48,53,458x537]", "grace_hopper.jpg[130,124,314x368]"]
@@ -119,8 +120,8 @@ def test_the_recorded_crops_are_these_pixels() -> None:
     """Stored results name the crops that were timed and judged, so a name must always mean the same pixels."""
     timed = inputs.pictures(3, 0, None)
     assert [name for _, name in timed] == TIMED_NAMES
-    judged = [crop() for crop in inputs.photograph_crops(3, 0, 0.5)]
-    assert [(crop.name, crop.size) for crop in judged] == JUDGED
+    judged = [crop.read() for crop in builtin_crops(3, 0, 0.5)]
+    assert [crop.size for crop in judged] == [size for _, size in JUDGED]
     # The decoder may round pixels by one unit, so that a thumbnail is compared and not a checksum.
     grey = [list(picture.convert("L").resize((3, 3)).tobytes()) for picture in [timed[1][0], judged[1].image]]
     assert np.abs(np.array(grey) - np.array(GREY)).max() <= 2
@@ -128,11 +129,11 @@ def test_the_recorded_crops_are_these_pixels() -> None:
 
 def test_judged_crops_are_distinct_and_reproducible() -> None:
     """No two crops are the same picture; the seed decides which they are."""
-    first, again, other = (inputs.photograph_crops(12, seed, 0.5) for seed in (0, 0, 1))
+    first, again, other = (builtin_crops(12, seed, 0.5) for seed in (0, 0, 1))
     assert first == again != other
-    pixels = [crop().image.tobytes() for crop in first]
+    pixels = [crop.read().image.tobytes() for crop in first]
     assert len(set(pixels)) == 12
-    assert other[3]().image.tobytes() != pixels[3]
+    assert other[3].read().image.tobytes() != pixels[3]
 
 
 def test_pictures_that_cannot_be_read_are_named(tmp_path: Path, picture: Path) -> None:
