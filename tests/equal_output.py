@@ -163,7 +163,8 @@ def end_sessions(folder: Path) -> int:
 def remember(path: Path) -> int:
     """Keep what a result says of its machine, as ``run`` does; ``compare`` and ``doctor`` use it."""
     result = read(path)
-    machine = next(run.report.machine for run in result.runs if run.report is not None)
+    report = next(run.report for run in result.runs if run.report is not None)
+    machine = getattr(report, "provenance", report).machine  # earlier checkouts have no provenance
     kept = place("modelzoo.results.sessions:session_levels")(result)
     print(len(kept))
     place("modelzoo.machine.history:add_to_history")(kept, place("modelzoo.machine.history:history_path")(machine))
