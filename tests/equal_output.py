@@ -154,8 +154,10 @@ def end_sessions(folder: Path) -> int:
     results, out = [read(path) for path in sorted(folder.iterdir())], console()
     found = place("modelzoo.results.sessions:over_sessions")(results)
     show("modelzoo.report.sessions:show_sessions", "modelzoo.report.sessions:document", found, out)
-    named = [place("modelzoo.fleet.hosts:HostResult")(rank, f"host-{rank}", each) for rank, each in enumerate(results)]
-    kinds = place("modelzoo.fleet.hosts:kinds")(named, place("modelzoo.comparison.levels:read_histories")(results))
+    host_result = place("modelzoo.fleet.kinds:HostResult", "modelzoo.fleet.hosts:HostResult")
+    histories = place("modelzoo.comparison.basis:read_histories", "modelzoo.comparison.levels:read_histories")
+    named = [host_result(rank, f"host-{rank}", each) for rank, each in enumerate(results)]
+    kinds = place("modelzoo.fleet.kinds:kinds", "modelzoo.fleet.hosts:kinds")(named, histories(results))
     show_comparison(place("modelzoo.records.hosts:FleetComparison")((), kinds), out)
     return 0
 
@@ -165,7 +167,7 @@ def remember(path: Path) -> int:
     result = read(path)
     report = next(run.report for run in result.runs if run.report is not None)
     machine = getattr(report, "provenance", report).machine  # earlier checkouts have no provenance
-    kept = place("modelzoo.results.sessions:session_levels")(result)
+    kept = place("modelzoo.results.session_levels:session_levels", "modelzoo.results.sessions:session_levels")(result)
     print(len(kept))
     place("modelzoo.machine.history:add_to_history")(kept, place("modelzoo.machine.history:history_path")(machine))
     return 0

@@ -48,15 +48,23 @@ FORWARD = "one forward batch"
 
 def table(shown: Sequence[SummaryRow]) -> Table:
     """Return the table; its caption is what all rows share."""
-    return Table(", ".join(differences.shared(shown)), tuple(_columns(shown)), _corrected(shown), is_brief=True)
+    first = [*_name_columns(shown), *_time_columns(shown)]
+    return _table(shown, [*first, *_speed_columns(shown), *_evidence_columns(shown)])
 
 
-def _columns(rows: Sequence[SummaryRow]) -> list[Column]:
-    """All columns that have something to say about these rows."""
-    found = _name_columns(rows)
-    found.append(
-        Column("latency", tuple(map(_latency, rows)), True, tones=tuple(map(_latency_tone, rows)), meaning=_timed(rows))
-    )
+def page_table(shown: Sequence[SummaryRow]) -> Table:
+    """Return the table of a page, where the names and the verdict come first: a phone shows them without scrolling."""
+    first = [*_name_columns(shown, is_once=False), *_speed_columns(shown, baseline="baseline")[::-1]]
+    return _table(shown, [*first, *_time_columns(shown), *_evidence_columns(shown)])
+
+
+def _table(shown: Sequence[SummaryRow], columns: Sequence[Column]) -> Table:
+    return Table(", ".join(differences.shared(shown)), tuple(columns), _corrected(shown), is_brief=True)
+
+
+def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
+    tones = tuple(map(_latency_tone, rows))
+    found = [Column("latency", tuple(map(_latency, rows)), True, tones=tones, meaning=_timed(rows))]
     spans = [row.spans for row in rows]
     if any(spans):
         found.append(Column("issue", tuple(formatting.seconds(each.issue if each else None) for each in spans), True))
@@ -65,19 +73,37 @@ def _columns(rows: Sequence[SummaryRow]) -> list[Column]:
     if any(row.adjusted for row in rows):
         usual = Text("adjusted: the latency at this machine's usual speed")
         found.append(_column("adjusted", rows, lambda row: interval(row.adjusted), order=3, meaning=usual))
-    batches = {row.batch for row in rows if row.batch}
-    units = {row.unit for row in rows if row.unit}
-    title = f"{units.pop()}/s" if len(units) == 1 else "items/s"
     # For one batch size, the latency says the same.
-    order = 0 if len(batches) == 1 else None
-    found.append(_column(title, rows, _throughput, order))
-    speeds = [row.speed for row in rows]
-    if any(speeds):
-        compared = "speedup" if len(batches) <= 1 else f"speedup in {title}"
-        found.append(_column(compared, rows, lambda row: ratio(row.speed.ratio) if row.speed else ""))
-        verdicts = [speed.verdict.outcome if speed else None for speed in speeds]
-        tones = tuple(OUTCOME_TONE[each] if each else Tone.PLAIN for each in verdicts)
-        found.append(Column("verdict", tuple(str(each or "") for each in verdicts), tones=tones))
+    return [*found, _column(_rate(rows), rows, _throughput, None if _batches(rows) != 1 else 0)]
+
+
+def _rate(rows: Sequence[SummaryRow]) -> str:
+    units = {row.unit for row in rows if row.unit}
+    return f"{units.pop()}/s" if len(units) == 1 else "items/s"
+
+
+def _batches(rows: Sequence[SummaryRow]) -> int:
+    """Number of different batch sizes."""
+    return len({row.batch for row in rows if row.batch})
+
+
+def _speed_columns(rows: Sequence[SummaryRow], baseline: str = "") -> list[Column]:
+    """The speedup and the verdict, that of a baseline being ``baseline``; none if nothing is compared."""
+    if not any(row.speed for row in rows):
+        return []
+    compared = "speedup" if _batches(rows) <= 1 else f"speedup in {_rate(rows)}"
+    verdicts = [row.speed.verdict.outcome if row.speed else None for row in rows]
+    tones = tuple(OUTCOME_TONE[each] if each else Tone.PLAIN for each in verdicts)
+    words = tuple(baseline if row.is_baseline else str(each or "") for row, each in zip(rows, verdicts))
+    return [
+        _column(compared, rows, lambda row: ratio(row.speed.ratio) if row.speed else ""),
+        Column("verdict", words, tones=tones),
+    ]
+
+
+def _evidence_columns(rows: Sequence[SummaryRow]) -> list[Column]:
+    """What the audit shows unless all rows are proven, and what is known of outputs and predictions."""
+    found = []
     if not all(row.is_proven for row in rows):
         tones = tuple(Tone.PLAIN if row.is_proven else Tone.BAD for row in rows)
         found.append(Column("ran in", tuple(map(ran_in, rows)), order=2, tones=tones))
@@ -93,13 +119,13 @@ def _columns(rows: Sequence[SummaryRow]) -> list[Column]:
     return found
 
 
-def _name_columns(shown: Sequence[SummaryRow]) -> list[Column]:
-    """The workload, named in its first row only, and what differs between the settings."""
+def _name_columns(shown: Sequence[SummaryRow], *, is_once: bool = True) -> list[Column]:
+    """The workload, named in its first row only if ``is_once``, and what differs between the settings."""
     names = [each.workload for each in shown]
     found = []
     if len(set(names)) > 1:
-        first = tuple("" if index and names[index - 1] == name else name for index, name in enumerate(names))
-        found.append(Column("workload", first))
+        is_named = [not (is_once and before == name) for before, name in zip(["", *names], names)]
+        found.append(Column("workload", tuple(name if said else "" for said, name in zip(is_named, names))))
     texts = differences.texts(shown)
     for name in differences.varied(shown):
         cells = [values.get(name, UNKNOWN) or MISSING for values in texts]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Block, Column, Notices, Table, lines, named
-from modelzoo.frozen import replace
+from modelzoo.document import Block, Notices, lines, named
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.summary import SummaryRow
@@ -27,7 +26,7 @@ def answer(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
     if serious:
         found.append(Notices(tuple(serious)))
     if shown:
-        found.append(verdicts(shown))
+        found.append(results_table.page_table(shown))
     others = len(conditions(shown)) - len(serious)
     if others:
         several = "conditions may" if others > 1 else "condition may"
@@ -35,20 +34,6 @@ def answer(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
     if not found:
         found.append(lines("This result is empty: nothing was measured or judged."))
     return found
-
-
-def verdicts(shown: Sequence[SummaryRow]) -> Table:
-    """Return the table of the call as printed."""
-    table = results_table.table(shown)
-    found = table.columns
-    # On a phone the first columns are seen without scrolling: which setting it is, and the verdict.
-    first = next(index for index, column in enumerate(found) if column.title == "latency")
-    ordered = [*found[:first], *sorted(found[first:], key=_rank)]
-    return replace(table, columns=tuple(_named(column, shown) for column in ordered))
-
-
-def _rank(column: Column) -> int:
-    return 0 if column.title == "verdict" else 1 if column.title.startswith("speedup") else 2
 
 
 def _judged_only(result: Result, shown: Sequence[SummaryRow]) -> list[tuple[str, str]]:
@@ -64,13 +49,3 @@ def _judged_only(result: Result, shown: Sequence[SummaryRow]) -> list[tuple[str,
             judged = f"{validity_text(entry)} ({validity_detail(entry)})"
             found.append((entry.workload, f"predictions of {result.label(entry.group)} {judged}"))
     return found
-
-
-def _named(column: Column, shown: Sequence[SummaryRow]) -> Column:
-    """A column of the table; every row has the name of its workload, and the baseline has no empty cell."""
-    if column.title == "workload":
-        return replace(column, cells=tuple(row.workload for row in shown))
-    if column.title == "verdict":
-        cells = zip(shown, column.cells)
-        return replace(column, cells=tuple("baseline" if row.is_baseline else cell for row, cell in cells))
-    return column

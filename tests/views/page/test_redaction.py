@@ -35,9 +35,7 @@ def private() -> Result:
         [0.1, 0.1, 0.1],
         setting=setting,
         machine=machine,
-        weights=replace(
-            WEIGHTS, kind=WeightsKind.PATH, name="secret-model.pt", path="/srv/acme/secret-model.pt", reason="as asked"
-        ),
+        weights=replace(WEIGHTS, kind=WeightsKind.PATH, name="secret-model.pt", path="/srv/acme/secret-model.pt"),
         items=("cat.jpg",),
         environment=EnvironmentChanges({"TOKEN_X": "secret"}, {"MODELZOO_X": "/srv/acme"}),
         warnings=(warning("X", "LD_PRELOAD=/opt/acme/lib.so is set; see ~/joe/notes.txt", "ask joe@acme.example"),),
