@@ -36,16 +36,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from claims import Claim, conclude, percent, some_of, table
 from queueing import late_latencies, lindley, m_d_1_wait
 
-from modelzoo.load.dispatcher import Batching
-from modelzoo.load.loop import Served, serve
-from modelzoo.load.place import generator_place, settled
-from modelzoo.load.schedule import poisson
-from modelzoo.load.server import Reply
-from modelzoo.load.virtual import VirtualServer
 from modelzoo.machine.cpu import read_topology
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.results.load import LATE_SHARE
+from modelzoo.serve.generator import Batching, Served, poisson, serve
+from modelzoo.serve.places import generator_place, settled
+from modelzoo.serve.servers import Reply, VirtualServer
 
 ROWS = ("speed", "waits", "theory", "late")
 LOADS = (0.5, 0.8, 0.9)

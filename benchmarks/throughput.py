@@ -40,9 +40,9 @@ from modelzoo.records.instance import Ready, RunUntil, Window
 from modelzoo.records.run_report import Turn
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
 from modelzoo.results.counting import Series, count
+from modelzoo.serve.places import most_cores, plan
+from modelzoo.serve.round import Task, run_configuration
 from modelzoo.setting import Setting
-from modelzoo.throughput.plan import most_cores, plan
-from modelzoo.throughput.round import Task, run_configuration
 from modelzoo.workload.discovery import find_workload, load_workload
 
 SPREAD_SECONDS = 0.005

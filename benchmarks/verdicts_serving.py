@@ -22,8 +22,6 @@ from queueing import lindley
 from modelzoo import stats
 from modelzoo.fleet.hosts import host_ratios
 from modelzoo.frozen import replace
-from modelzoo.load.bracket import Bracket
-from modelzoo.load.schedule import poisson
 from modelzoo.machine.facts import read_machine
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import Flaw, Lateness, Load, LoadPlan, LoadRun, Reason, Scenario
@@ -41,6 +39,8 @@ from modelzoo.records.throughput import (
 from modelzoo.records.topology import Core, Topology
 from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
+from modelzoo.serve.generator import poisson
+from modelzoo.serve.search import Bracket
 from modelzoo.setting import Setting
 from modelzoo.stats import change_points, latency_bound
 from modelzoo.stats.trend import linear_trend

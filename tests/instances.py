@@ -14,8 +14,8 @@ from modelzoo.records.run import Asked, Result
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt, Throughput
 from modelzoo.records.topology import NodeMemory, Placement
 from modelzoo.results.counting import Series, count
+from modelzoo.serve.places import plan
 from modelzoo.setting import Setting
-from modelzoo.throughput.plan import plan
 
 CREATED = "2026-01-01T00:00:00+00:00"
 FOUR = topology(4)

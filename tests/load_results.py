@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from fake_runs import MACHINE
 
 from modelzoo.frozen import replace
-from modelzoo.load import search
-from modelzoo.load.measuring import calibrate
-from modelzoo.load.search import Opened
-from modelzoo.load.virtual import VirtualServer
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
 from modelzoo.records.run import Asked, Result
 from modelzoo.records.topology import Core, Topology
+from modelzoo.serve import search
+from modelzoo.serve.runs import calibrate
+from modelzoo.serve.search import Opened
+from modelzoo.serve.servers import VirtualServer
 from modelzoo.setting import Setting
 
 BOUND = LatencyBound(99.0, 0.05)

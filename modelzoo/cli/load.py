@@ -21,9 +21,9 @@ from modelzoo.records.load import Load, LoadPlan, LoadRun, LoadSession, Scenario
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.load.search import Opened
-    from modelzoo.load.session import Site
     from modelzoo.results.store import ResultFile
+    from modelzoo.serve.search import Opened
+    from modelzoo.serve.session import Site
 
 REPEATS = 3
 """How often a search is repeated with new instances, unless another number is given."""
@@ -160,7 +160,7 @@ def _check_numbers(args: argparse.Namespace) -> None:
 
 
 def _check_loadgen(args: argparse.Namespace) -> None:
-    from modelzoo.load.loadgen import MISSING, installed
+    from modelzoo.serve.loadgen import MISSING, installed
 
     if args.find:
         raise UsageError("--loadgen checks one rate; use --find first, then --rate with what it found")
@@ -170,14 +170,14 @@ def _check_loadgen(args: argparse.Namespace) -> None:
 
 def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
     """Plan everything, resolve the setting, and write the file of the result."""
-    from modelzoo.load.place import generator_place
-    from modelzoo.load.session import Site, fixed_size
     from modelzoo.machine.linux import allowed_cpus
     from modelzoo.measure import calls
     from modelzoo.measure.jobs import required
     from modelzoo.measure.request import Request
     from modelzoo.results.store import ResultFile
-    from modelzoo.throughput import plan as planning
+    from modelzoo.serve import places as planning
+    from modelzoo.serve.places import generator_place
+    from modelzoo.serve.session import Site, fixed_size
 
     machine, topology = serving.read_host()
     instances = args.instances or 1
@@ -212,9 +212,9 @@ def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
 
 def _measure(args: argparse.Namespace, site: Site, stored: ResultFile, out: Console) -> None:
     """Run everything, and store each run as it ends."""
-    from modelzoo.load import search
-    from modelzoo.load.session import open_session
     from modelzoo.results import load as results
+    from modelzoo.serve import search
+    from modelzoo.serve.session import open_session
     from modelzoo.views import load as report
 
     def keep(found: Load) -> None:
@@ -239,7 +239,7 @@ def _measure(args: argparse.Namespace, site: Site, stored: ResultFile, out: Cons
     for run in search.runs(results.of(stored.result), opened, on_session):
         on_run(run)
     if args.loadgen:
-        from modelzoo.load import loadgen
+        from modelzoo.serve import loadgen
 
         out.print("MLPerf LoadGen drives the same kind of instances:", markup=False)
         checked = loadgen.check(site, results.of(stored.result))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from modelzoo.records.topology import Topology
     from modelzoo.results.store import ResultFile
-    from modelzoo.throughput.search import Search
+    from modelzoo.serve.configurations import Search
     from modelzoo.views.progress import LiveProgress
 
 ROUNDS = 4
@@ -126,7 +126,7 @@ def throughput(args: argparse.Namespace) -> int:
     """
     from modelzoo.document import terminal
     from modelzoo.measure.request import Request
-    from modelzoo.throughput.search import Search, failure
+    from modelzoo.serve.configurations import Search, failure
     from modelzoo.views.progress import LiveProgress
 
     _check(args)
@@ -198,7 +198,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
     """
     from modelzoo.machine.ceilings import kept_ceilings
     from modelzoo.results.store import ResultFile
-    from modelzoo.throughput.plan import plan
+    from modelzoo.serve.places import plan
 
     machine, topology = serving.read_host()
     batches: Sequence[Optional[int]] = args.batch or (None,)
@@ -237,7 +237,7 @@ def splits(args: argparse.Namespace, topology: Topology, batches: Sequence[int])
     Raises:
         UsageError: they do not fit, or are too many.
     """
-    from modelzoo.throughput import plan
+    from modelzoo.serve import places as plan
 
     pairs: list[tuple[int, int]] = []
     if args.instances is None and args.cores_per_instance is None:

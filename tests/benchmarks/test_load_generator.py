@@ -6,7 +6,7 @@ import load_generator
 import pytest
 from load_generator import TimedServer, late, quantile, theory, waits_of
 
-from modelzoo.load.loop import serve
+from modelzoo.serve.generator import serve
 
 
 def test_the_server_takes_its_time() -> None:

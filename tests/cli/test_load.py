@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modelzoo.cli.app import main
-from modelzoo.load import loadgen
+from modelzoo.serve import loadgen
 
 
 @pytest.mark.parametrize(

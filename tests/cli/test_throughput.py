@@ -21,8 +21,8 @@ from modelzoo.records.protocol import Preparation
 from modelzoo.records.throughput import ConfigurationRun
 from modelzoo.results import store
 from modelzoo.results import throughput as results
-from modelzoo.throughput import search
-from modelzoo.throughput.round import Outcome, Task
+from modelzoo.serve import configurations as search
+from modelzoo.serve.round import Outcome, Task
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 from load_results import BOUND, load, measured, result
 
 from modelzoo.frozen import replace
-from modelzoo.load.bracket import Bracket
 from modelzoo.records.load import Flaw, InstanceUse, LoadRun, Reason, Scenario
 from modelzoo.records.run import Result
 from modelzoo.results import load as results
 from modelzoo.results.load import lateness, reasons
+from modelzoo.serve.search import Bracket
 
 
 def run(*latencies: float, **changes: object) -> LoadRun:

@@ -1,0 +1,321 @@
+"""Measure configurations in interleaved rounds; of many, keep the faster half after each stage; measure the best again.
+
+All that is known stands in the stored result, which is written after every configuration.
+
+A configuration under full load for a long time: does its latency or its memory drift?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from statistics import median
+from time import monotonic
+from typing import Callable, Optional
+
+from modelzoo.errors import KINDS, ModelzooError, UsageError
+from modelzoo.frozen import replace
+from modelzoo.machine.cpu import available_memory
+from modelzoo.machine.facts import fingerprint
+from modelzoo.measure.calls import prepare
+from modelzoo.measure.jobs import required
+from modelzoo.measure.request import OnEvent, Request
+from modelzoo.records.instance import Window
+from modelzoo.records.protocol import Preparation
+from modelzoo.records.run import Run, RunReport
+from modelzoo.records.throughput import (
+    CannotRun,
+    ConfigurationRun,
+    Confirmation,
+    Dropped,
+    InstanceRun,
+    OverBound,
+    Slower,
+    Soak,
+    SoakPoint,
+    Throughput,
+    TooLarge,
+)
+from modelzoo.results import throughput as results
+from modelzoo.results.counting import NO_WINDOW, Series, count, rate
+from modelzoo.results.store import ResultFile
+from modelzoo.serve.round import Crew, Outcome, Task, run_configuration, worker_problem
+from modelzoo.stats import percentile
+from modelzoo.tuning import halving
+
+POINTS = 60
+"""Stretches that a test is divided into …"""
+SHORTEST = 5.0
+"""… but none is shorter than this, in seconds. Between two of them the instances answer, which takes milliseconds."""
+
+
+def soak(task: Task, seconds: float, on_event: OnEvent, on_point: Callable[[Soak], None]) -> Soak:
+    """Keep all instances of a configuration busy for ``seconds``.
+
+    Args:
+        task: the configuration.
+        seconds: how long.
+        on_event: called with progress.
+        on_point: called with the test so far, after each stretch.
+    """
+    found = Soak(task.index, seconds)
+    with ExitStack() as stack:
+        crew = Crew(task, on_event, stack)
+        begun, stretch = monotonic(), max(SHORTEST, seconds / POINTS)
+        while crew.is_whole and (left := begun + seconds - monotonic()) > 0:
+            before = monotonic() - begun
+            windows = crew.together(min(stretch, left), f"soak, {len(found.points)} of {round(seconds / stretch)}")
+            if not crew.is_whole:
+                break
+            point = soak_point([windows[number] for number in sorted(windows)], before, monotonic() - begun)
+            if point is not None:
+                found = replace(found, points=(*found.points, point))
+                on_point(found)
+        if not crew.is_whole:
+            found = replace(found, error=crew.problem() or "not all instances could be started")
+            on_point(found)
+    return found
+
+
+def soak_point(windows: Sequence[Window], begun: float, ended: float) -> SoakPoint | None:
+    """Return what the instances did in one stretch; ``None`` if it is too short for a counted window.
+
+    Args:
+        windows: of all instances.
+        begun: when the stretch began, in seconds since the beginning of the test.
+        ended: when it ended.
+    """
+    counted = count([Series(each.started, each.ended) for each in windows])
+    if counted is None:
+        return None
+    latencies = [value for each in counted.latencies for value in each]
+    memory = [each.memory for each in windows]
+    known = [each for each in memory if each is not None]
+    return SoakPoint(
+        at=(begun + ended) / 2,
+        seconds=counted.seconds,
+        batches=sum(counted.counts),
+        latency=median(latencies),
+        tail=percentile(latencies, 99),
+        memory=sum(known) if len(known) == len(memory) else None,
+    )
+
+
+Runner = Callable[[Task, OnEvent], Outcome]
+
+
+@dataclass
+class Search:
+    """The measurement of all configurations of one workload.
+
+    Attributes:
+        request: the workload and the distinct settings of its configurations.
+        stored: the result so far, which holds the configurations.
+        seconds: length of a counted run; ``None``: as long as enough batches take.
+        on_event: called with the progress of instances.
+        on_run: called with each round of a configuration that has ended.
+        runner: runs a configuration once, in place of real instances.
+        memory: bytes of memory that new processes may use.
+    """
+
+    request: Request
+    stored: ResultFile
+    seconds: Optional[float]
+    on_event: OnEvent
+    on_run: Callable[[ConfigurationRun], None] = lambda run: None
+    runner: Optional[Runner] = None
+    memory: Callable[[], int] = available_memory
+    _prepared: tuple[Preparation, ...] = ()
+    _rounds: int = field(default=0)
+
+    @property
+    def found(self) -> Throughput:
+        """What is known so far."""
+        return results.of(self.stored.result)
+
+    def run(self) -> None:
+        """Measure to the end.
+
+        Raises:
+            ModelzooError: no setting can run.
+            UsageError: the result cannot be written.
+        """
+        self._prepare()
+        if self.found.is_search:
+            self._search()
+        else:
+            self._measure(self.found.rounds)
+        self._confirm()
+        self.stored.set_throughput(replace(self.found, is_complete=True))
+
+    def soak(self, index: int, seconds: float) -> None:
+        """Keep a configuration busy for ``seconds``, and store each stretch."""
+
+        def store(so_far: Soak) -> None:
+            self.stored.set_throughput(replace(self.found, soak=so_far))
+
+        store(soak(self._task(index, extras=False), seconds, self.on_event, store))
+
+    def _prepare(self) -> None:
+        """Resolve the settings; a configuration whose setting cannot run is dropped.
+
+        Raises:
+            ModelzooError: none can.
+        """
+        self._prepared = prepare(self.request, self.on_event)
+        for index, each in enumerate(self.found.configurations):
+            prepared = self._prepared[each.group]
+            if prepared.error is not None:
+                self._drop(Dropped(index, CannotRun(prepared.error)))
+        if not self.found.open():
+            first = self._prepared[self.found.configurations[0].group]
+            required(first)
+
+    # Rounds
+
+    def _search(self) -> None:
+        """Halve the configurations until few are left, which are then measured in all rounds."""
+        sizes = halving.sizes(len(self.found.open()))
+        for number, size in enumerate(sizes):
+            is_last = number == len(sizes) - 1
+            self._keep(size)
+            if is_last:
+                self.stored.set_throughput(replace(self.found, final_round=self._rounds))
+            self._measure(self.found.rounds if is_last else number + 1)
+
+    def _keep(self, size: int) -> None:
+        """Drop all but ``size`` configurations: first what does not meet the bound, then the slower ones.
+
+        The single instance that others are compared with stays, but is measured in the last stage only with them.
+        """
+        if not self._rounds:
+            return
+        rows = [row for row in results.rows(self.stored.result) if row.is_final and row.throughput is not None]
+        reference = {results.single(self.found, row.index) for row in rows}
+        order = sorted(rows, key=lambda row: (not row.is_over, _value(row)), reverse=True)
+        for place, row in enumerate(order):
+            if place < size or row.index in reference:
+                continue
+            if row.is_over:
+                self._drop(Dropped(row.index, OverBound(row.bounded)))
+            else:
+                self._drop(Dropped(row.index, Slower(_value(row) / _value(order[0]), order[0].index)))
+
+    def _measure(self, rounds: int) -> None:
+        """Run every configuration that is open in so many rounds, in alternating order."""
+        for _ in range(rounds):
+            self._round(self.found.open())
+
+    def _round(self, order: Sequence[int]) -> None:
+        for index in order if self._rounds % 2 == 0 else reversed(order):
+            self._run_once(index)
+        self._rounds += 1
+
+    def _confirm(self) -> None:
+        """Measure the best configuration in as many rounds again, beside the single instance that it is compared with.
+
+        The choice took the luckiest of several, so its own rounds flatter it. The number of rounds is fixed before the
+        first of them, so the data cannot decide when to stop.
+        """
+        rows = results.rows(self.stored.result)
+        best = results.best(rows, self.found.bound)
+        if best is None or not results.is_choice(rows):
+            return
+        single = results.single(self.found, best.index)
+        baseline = single if single is not None and rows[single].throughput is not None else None
+        planned = Confirmation(best.index, baseline, self._rounds, self.found.rounds)
+        self.stored.set_throughput(replace(self.found, confirmation=planned))
+        for _ in range(planned.rounds):
+            self._round([best.index] if baseline is None else [baseline, best.index])
+
+    def _run_once(self, index: int) -> None:
+        too_large = self._too_large(index)
+        if too_large is not None:
+            self._drop(Dropped(index, too_large))
+            return
+        configuration = self.found.configurations[index]
+        run = self.runner or run_configuration
+        outcome = run(self._task(index, self._needs_context(configuration.group)), self.on_event)
+        self.stored.set_throughput(self.found.plus(outcome.run))
+        if outcome.context is not None:
+            self._store_context(index, outcome)
+        problem = worker_problem(outcome.run)
+        if problem is not None:
+            self._drop(Dropped(index, CannotRun(problem)))
+        self.on_run(outcome.run)
+
+    def _task(self, index: int, extras: bool) -> Task:
+        configuration = self.found.configurations[index]
+        return Task(
+            self.request, self._prepared, configuration, index, self._rounds, self.seconds, extras, self.found.bound
+        )
+
+    def _needs_context(self, group: int) -> bool:
+        return results.context(self.stored.result, group) is None
+
+    def _store_context(self, index: int, outcome: Outcome) -> None:
+        configuration = self.found.configurations[index]
+        asked = self.stored.result.asked[configuration.group]
+        self.stored.add_run(
+            Run(
+                workload=asked.workload,
+                group=configuration.group,
+                asked=asked.setting,
+                round=self._rounds,
+                started=outcome.run.started,
+                ended=outcome.run.ended,
+                report=None if outcome.context is None else _of_whole_machine(outcome.context, self.found),
+            )
+        )
+
+    def _too_large(self, index: int) -> Optional[TooLarge]:
+        """How much memory the instances lack, by what those of other rounds occupied; ``None`` if they fit."""
+        found, own = self.found, self.found.configurations[index]
+        known = [
+            size
+            for run in found.runs
+            if found.configurations[run.configuration].batch == own.batch
+            for each in run.instances
+            if (size := _private_memory(each)) is not None
+        ]
+        if not known:
+            return None
+        needed, available = own.instances * max(known), self.memory()
+        return TooLarge(needed, available) if needed > available else None
+
+    def _drop(self, dropped: Dropped) -> None:
+        self.stored.set_throughput(self.found.dropping(dropped))
+
+
+def _value(row: results.Row) -> float:
+    return row.throughput.value if row.throughput is not None else 0.0
+
+
+def _of_whole_machine(report: RunReport, found: Throughput) -> RunReport:
+    """The report of an instance, which sees its own CPUs only, with what the whole machine may use."""
+    whole = found.machine
+    machine = replace(report.provenance.machine, threads=whole.threads, numa_allowed=whole.numa_allowed)
+    provenance = replace(report.provenance, machine=machine, fingerprint=fingerprint(machine))
+    return replace(report, provenance=provenance, ceilings=found.ceilings)
+
+
+def _private_memory(each: InstanceRun) -> Optional[int]:
+    """The bytes that only this instance occupied; all of them if those that it shared are not known."""
+    if each.placement is not None and each.placement.memory:
+        return sum(node.private for node in each.placement.memory)
+    return each.peak_memory
+
+
+def failure(stored: ResultFile) -> Optional[ModelzooError]:
+    """The error of a measurement in which nothing ran; ``None`` if anything did."""
+    found = results.of(stored.result)
+    if any(rate(run, found.configurations[run.configuration].batch) is not None for run in found.runs):
+        return None
+    errors = [each for run in found.runs for each in run.instances if each.error is not None]
+    if errors:
+        return KINDS.get(errors[0].error_kind or "", ModelzooError)(errors[0].error)
+    for each in found.dropped:
+        if isinstance(each.reason, CannotRun):
+            return ModelzooError(each.reason.problem)
+    return UsageError(NO_WINDOW) if found.runs else None

@@ -1,0 +1,320 @@
+"""The generator: one single-threaded loop in which requests arrive, wait, are dispatched and answered.
+
+Arrivals come from a schedule that is complete before the first of them, and never depend on replies. The latency of a
+request counts from its *scheduled* arrival to the moment at which the loop has its reply, so a loop that is late makes
+latencies longer, never shorter. This is the definition of MLPerf: "Latency is defined as the time from when the LoadGen
+was scheduled to pass a query to the SUT, to the time it receives a reply" (``inference_rules.adoc``, "LoadGen
+Operation", https://github.com/mlcommons/inference_policies).
+
+When requests arrive: a whole schedule, made before the first of them is due.
+
+A bounded queue in front of idle instances, with dynamic batching.
+
+A batch is dispatched to an idle instance as soon as enough requests wait for a full one, or the oldest has waited for
+the longest permitted time. Requests are taken in the order of their arrival, and the instance that has been idle for
+the longest time gets them. This is the dynamic batcher of inference servers, with a maximum size and a maximum delay of
+the queue (Triton Inference Server, "Dynamic Batcher", https://docs.nvidia.com/deeplearning/triton-inference-server,
+user_guide/model_configuration).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Optional
+
+from modelzoo.measure.garbage import without_collection
+from modelzoo.serve.servers import Reply, Server
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def poisson(rate: float, queries: int, seconds: float, seed: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return the arrivals of a Poisson process as seconds from the start of the run, ascending.
+
+    The gaps are exponential with mean 1 / ``rate``. There are at least ``queries`` arrivals, and the last one is not
+    before ``seconds``: a run ends when both minima are met, as in LoadGen (``TestSettings`` in ``test_settings.h``,
+    "Test duration", https://github.com/mlcommons/inference/tree/master/loadgen). Nothing that happens during the run
+    changes the schedule, so a slow server cannot slow down its own load.
+
+    Args:
+        rate: mean number of arrivals per second.
+        queries: minimum number of arrivals, at least 1.
+        seconds: minimum time of the last arrival.
+        seed: one or more integers; equal ones give equal schedules.
+    """
+    import numpy as np
+
+    draw = np.random.default_rng(seed)
+    chunk = max(queries, round(rate * seconds))
+    arrivals = draw.exponential(1 / rate, chunk).cumsum()
+    while arrivals[-1] < seconds:
+        more = arrivals[-1] + draw.exponential(1 / rate, max(16, chunk // 16)).cumsum()
+        arrivals = np.concatenate([arrivals, more])
+    # Both minima are met by the first arrival at or after ``seconds``.
+    enough = max(queries, int(np.searchsorted(arrivals, seconds)) + 1)
+    return arrivals[:enough]
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How requests wait.
+
+    Attributes:
+        size: most requests of a batch.
+        wait: seconds that a request may wait for others while an instance is idle, counted from its scheduled arrival.
+        capacity: most requests in the queue; a further one is rejected.
+    """
+
+    size: int
+    wait: float
+    capacity: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch that has been given to an instance.
+
+    Attributes:
+        requests: their numbers.
+        dispatched: when, in seconds of the server's clock.
+    """
+
+    requests: tuple[int, ...]
+    dispatched: float
+
+
+@dataclass
+class Dispatcher:
+    """The queue, and the instances that are idle or busy.
+
+    Attributes:
+        server: what answers.
+        batching: how requests wait.
+        sizes: number of batches by their number of requests.
+        padded: items that were computed only to fill batches up to the server's fixed size.
+        busy_seconds: per instance, from the beginning to the end of its batches by its own account.
+        batches: per instance, how many it has answered.
+        errors: why instances have died, by their numbers.
+    """
+
+    server: Server
+    batching: Batching
+    sizes: Counter[int] = field(default_factory=Counter)
+    padded: int = 0
+    busy_seconds: list[float] = field(init=False)
+    batches: list[int] = field(init=False)
+    errors: dict[int, str] = field(default_factory=dict)
+    _queue: deque[tuple[int, float]] = field(default_factory=deque)
+    _idle: deque[int] = field(init=False)
+    _running: dict[int, Batch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        count = self.server.instances
+        self.busy_seconds, self.batches = [0.0] * count, [0] * count
+        self._idle = deque(range(count))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether requests wait or run, and there is an instance that will answer them."""
+        return bool(self._running) or bool(self._queue and self._idle)
+
+    def offer(self, request: int, arrival: float) -> bool:
+        """Put a request into the queue; ``False``: the queue is full, so it is rejected."""
+        if len(self._queue) >= self.batching.capacity:
+            return False
+        self._queue.append((request, arrival))
+        return True
+
+    def drop(self) -> None:
+        """Forget the requests that wait."""
+        self._queue.clear()
+
+    def deadline(self) -> float:
+        """When a batch is to be dispatched although it is not full; infinite if none waits for that alone."""
+        return self._queue[0][1] + self.batching.wait if self._queue and self._idle else math.inf
+
+    def dispatch(self, now: float) -> None:
+        """Give idle instances what is ready."""
+        queue, size, fixed = self._queue, self.batching.size, self.server.fixed_size
+        while self._idle and queue and (len(queue) >= size or now >= queue[0][1] + self.batching.wait):
+            requests = tuple(queue.popleft()[0] for _ in range(min(size, len(queue))))
+            instance = self._idle.popleft()
+            self._running[instance] = Batch(requests, now)
+            self.sizes[len(requests)] += 1
+            self.padded += 0 if fixed is None else fixed - len(requests)
+            self.server.start(instance, len(requests) if fixed is None else fixed)
+
+    def finished(self, replies: Sequence[Reply]) -> list[Batch]:
+        """Make the instances idle again, and return the batches that were answered."""
+        found = []
+        for reply in replies:
+            batch = self._running.pop(reply.instance, None)
+            if reply.error is not None:
+                self.errors[reply.instance] = reply.error
+                if reply.instance in self._idle:
+                    self._idle.remove(reply.instance)
+                continue
+            self._idle.append(reply.instance)
+            self.busy_seconds[reply.instance] += reply.ended - reply.started
+            self.batches[reply.instance] += 1
+            if batch is not None:
+                found.append(batch)
+        return found
+
+
+LEAD = 0.02
+"""Seconds from the call to the start of the schedule, so that the first arrival is not late."""
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """When a run cannot meet its bound any more, whatever else happens.
+
+    Attributes:
+        seconds: the bound.
+        over: most requests that may take longer or be rejected.
+    """
+
+    seconds: float
+    over: int
+
+
+@dataclass
+class Served:
+    """What happened to each request. Times are in seconds of the server's clock, and NaN for what did not happen.
+
+    Attributes:
+        due: scheduled arrivals.
+        admitted: when the loop took them.
+        dispatched: when they were given to an instance.
+        replied: when the loop had the reply.
+        rejected: how many found the queue full.
+        dispatcher: the queue after the run, with its counters.
+        begun: when the schedule began.
+        ended: the last reply.
+        given_up: whether the run ended early, because it could not meet its bound any more.
+    """
+
+    due: list[float]
+    admitted: list[float]
+    dispatched: list[float]
+    replied: list[float]
+    rejected: int
+    dispatcher: Dispatcher
+    begun: float
+    ended: float
+    given_up: bool
+
+    def latencies(self) -> list[float]:
+        """Seconds from scheduled arrival to reply of the requests that were answered, in the order of arrival."""
+        return [reply - due for due, reply in zip(self.due, self.replied) if reply == reply]
+
+    def lateness(self) -> list[float]:
+        """Seconds from scheduled arrival until the loop took the request, of all that it took."""
+        return [taken - due for due, taken in zip(self.due, self.admitted) if taken == taken]
+
+
+def serve(
+    server: Server, arrivals: Sequence[float], batching: Batching, give_up: Optional[GiveUp] = None, lead: float = LEAD
+) -> Served:
+    """Let requests arrive at ``arrivals`` (seconds from the start, ascending), and wait for all replies.
+
+    Args:
+        server: its instances are idle.
+        arrivals: one per request.
+        batching: how they wait.
+        give_up: end early if this happens.
+        lead: seconds until the schedule starts.
+    """
+    with without_collection():  # its pauses would make the loop late
+        return _Run(server, arrivals, batching, give_up, lead).run()
+
+
+def stream(server: Server, queries: int, seconds: float) -> Served:
+    """Send the next request as soon as the reply to the last one is there.
+
+    A run ends when there were ``queries`` requests and ``seconds`` have passed. This is MLPerf's SingleStream
+    (``TestScenario`` in ``test_settings.h``: "The next query is only issued once the previous one has completed"; "a
+    percentile of the latency" is its result).
+    """
+    with without_collection():  # its pauses would make the loop late
+        dispatcher = Dispatcher(server, Batching(1, 0.0, 1))
+        found = Served([], [], [], [], 0, dispatcher, server.now(), server.now(), False)
+        while (len(found.due) < queries or found.ended - found.begun < seconds) and not dispatcher.errors:
+            now = server.now()
+            found.due.append(now)
+            found.admitted.append(now)
+            found.dispatched.append(now)
+            found.replied.append(math.nan)
+            dispatcher.offer(len(found.due) - 1, now)
+            dispatcher.dispatch(now)
+            while dispatcher.is_busy and not dispatcher.errors:
+                if dispatcher.finished(server.wait(math.inf)):
+                    found.ended = found.replied[-1] = server.now()
+        return found
+
+
+class _Run:
+    """One run of ``serve``."""
+
+    def __init__(
+        self, server: Server, arrivals: Sequence[float], batching: Batching, give_up: Optional[GiveUp], lead: float
+    ) -> None:
+        begun = server.now() + lead
+        due = [begun + float(each) for each in arrivals]
+        nothing = [math.nan] * len(due)
+        self._server, self._give_up, self._over = server, give_up, 0
+        self._found = Served(
+            due, [*nothing], [*nothing], [*nothing], 0, Dispatcher(server, batching), begun, begun, False
+        )
+
+    def run(self) -> Served:
+        server, found, dispatcher = self._server, self._found, self._found.dispatcher
+        due, count, following = found.due, len(found.due), 0
+        while following < count or dispatcher.is_busy:
+            now = server.now()
+            while following < count and due[following] <= now:
+                found.admitted[following] = now
+                if not self._admit(following, now):
+                    found.rejected += 1
+                    self._over += 1
+                following += 1
+            dispatcher.dispatch(now)
+            until = min(due[following] if following < count else math.inf, dispatcher.deadline())
+            replies = server.wait(until)
+            if replies:
+                self._take(dispatcher.finished(replies), server.now())
+                if self._is_over():
+                    following = count
+        return found
+
+    def _admit(self, request: int, now: float) -> bool:
+        """Put a request into the queue; of several that are due at once, idle instances make room for the next."""
+        dispatcher, arrival = self._found.dispatcher, self._found.due[request]
+        if dispatcher.offer(request, arrival):
+            return True
+        dispatcher.dispatch(now)
+        return dispatcher.offer(request, arrival)
+
+    def _take(self, batches: Sequence[Batch], now: float) -> None:
+        found = self._found
+        for batch in batches:
+            for request in batch.requests:
+                found.dispatched[request], found.replied[request] = batch.dispatched, now
+                if self._give_up is not None and now - found.due[request] > self._give_up.seconds:
+                    self._over += 1
+            found.ended = now
+
+    def _is_over(self) -> bool:
+        """Whether to end here: the bound cannot be met any more, or an instance has died."""
+        found = self._found
+        found.given_up = found.given_up or (self._give_up is not None and self._over > self._give_up.over)
+        if found.given_up or found.dispatcher.errors:
+            found.dispatcher.drop()
+            return True
+        return False

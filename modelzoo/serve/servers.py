@@ -1,0 +1,156 @@
+"""What the load is put on: instances in processes of their own, or in virtual time with known service times."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import select
+import time
+from collections.abc import Sequence
+from typing import Callable, NamedTuple, Optional, Protocol
+
+from modelzoo.errors import ModelzooError
+from modelzoo.measure.instances import Instance
+from modelzoo.records.instance import BatchDone, RunBatch
+
+
+class Reply(NamedTuple):
+    """One instance has finished its batch.
+
+    Attributes:
+        instance: its number, from 0.
+        started: when it began, in seconds of the server's clock.
+        ended: when it had finished.
+        error: why it has died instead; it takes no more batches.
+    """
+
+    instance: int
+    started: float
+    ended: float
+    error: Optional[str] = None
+
+
+class Server(Protocol):
+    """Instances of one model. What drives them is the same for processes, for virtual time and for benchmarks."""
+
+    @property
+    def instances(self) -> int:
+        """Their number."""
+
+    @property
+    def fixed_size(self) -> Optional[int]:
+        """The only batch size that they can run, to which smaller batches are padded; ``None``: they run any."""
+
+    def now(self) -> float:
+        """Seconds of the clock that all times are given in."""
+
+    def start(self, instance: int, size: int) -> None:
+        """Give an idle instance a batch of ``size`` requests, without waiting for it."""
+
+    def wait(self, until: float) -> Sequence[Reply]:
+        """Wait until ``until``, or until there are replies; return the replies, which may be none."""
+
+
+class ProcessServer:
+    """Running instances that are ready. It neither starts nor ends them.
+
+    Args:
+        instances: by their numbers.
+        fixed_size: as in ``Server``.
+        polls: never sleep. That is for a loop that has a core of its own: a virtual CPU that has gone to sleep wakes up
+            milliseconds late, and so would the loop and any other thread on it.
+        wake: a file descriptor that also ends ``wait`` when it is readable; the caller reads it.
+    """
+
+    def __init__(
+        self,
+        instances: Sequence[Instance],
+        fixed_size: Optional[int],
+        *,
+        polls: bool,
+        wake: Optional[int] = None,
+    ) -> None:
+        self._instances, self._fixed_size, self._polls = tuple(instances), fixed_size, polls
+        self._by_descriptor = {each.fileno(): number for number, each in enumerate(instances)}
+        self._wake = () if wake is None else (wake,)
+        self._watched = [*self._by_descriptor, *self._wake]
+
+    @property
+    def instances(self) -> int:
+        return len(self._instances)
+
+    @property
+    def fixed_size(self) -> Optional[int]:
+        return self._fixed_size
+
+    def now(self) -> float:
+        return time.monotonic()
+
+    def start(self, instance: int, size: int) -> None:
+        self._instances[instance].send(RunBatch(size))
+
+    def wait(self, until: float) -> Sequence[Reply]:
+        while True:
+            left = until - time.monotonic()
+            timeout = 0.0 if self._polls else None if math.isinf(left) else max(0.0, left)
+            ready = select.select(self._watched, (), (), timeout)[0]
+            if ready:
+                return [reply for each in ready if each in self._by_descriptor for reply in self._read(each)]
+            if time.monotonic() >= until:
+                return ()
+
+    def _read(self, descriptor: int) -> list[Reply]:
+        number = self._by_descriptor[descriptor]
+        try:
+            replies = self._instances[number].replies()
+        except ModelzooError as error:
+            self._watched.remove(descriptor)
+            return [Reply(number, 0.0, 0.0, str(error))]
+        return [Reply(number, each.started, each.ended) for each in replies if isinstance(each, BatchDone)]
+
+
+class VirtualServer:
+    """Instances that take a known time for each batch. Its clock stands still except in ``wait``.
+
+    Args:
+        instances: their number.
+        service: the seconds that the next batch takes, given its size.
+        fixed_size: as in ``Server``.
+    """
+
+    def __init__(self, instances: int, service: Callable[[int], float], fixed_size: Optional[int] = None) -> None:
+        self._instances, self._service, self._fixed_size = instances, service, fixed_size
+        self._now = 0.0
+        self._running: list[tuple[float, int, float]] = []
+
+    @property
+    def instances(self) -> int:
+        return self._instances
+
+    @property
+    def fixed_size(self) -> Optional[int]:
+        return self._fixed_size
+
+    def now(self) -> float:
+        return self._now
+
+    def start(self, instance: int, size: int) -> None:
+        heapq.heappush(self._running, (self._now + self._service(size), instance, self._now))
+
+    def wait(self, until: float) -> Sequence[Reply]:
+        """Move the clock to the next reply or to ``until``.
+
+        Raises:
+            RuntimeError: nothing runs and nothing is due, so that this would wait for ever.
+        """
+        if not self._running or self._running[0][0] > until:
+            if math.isinf(until):
+                raise RuntimeError("nothing runs, and nothing is due")
+            self._now = max(self._now, until)
+            return ()
+        self._now = max(self._now, self._running[0][0])
+        found = []
+        while self._running and self._running[0][0] <= self._now:
+            ended, instance, started = heapq.heappop(self._running)
+            found.append(Reply(instance, started, ended))
+        return found

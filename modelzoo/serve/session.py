@@ -1,0 +1,108 @@
+"""The instances of one repeat: started, calibrated, given to the generator, and asked what they ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+from modelzoo.frozen import replace
+from modelzoo.measure.instances import Instance, start_instance
+from modelzoo.measure.request import OnEvent, Request
+from modelzoo.records.instance import Finish, Ready, Served
+from modelzoo.records.load import GeneratorPlace, Load, LoadSession
+from modelzoo.records.protocol import Preparation
+from modelzoo.records.run import now
+from modelzoo.records.throughput import InstancePlace
+from modelzoo.serve.places import settled
+from modelzoo.serve.runs import calibrate
+from modelzoo.serve.search import Opened
+from modelzoo.serve.servers import ProcessServer
+from modelzoo.setting import ResolvedSetting
+
+
+@dataclass(frozen=True)
+class Site:
+    """What is run, and where.
+
+    Attributes:
+        request: the workload with its only setting.
+        prepared: the setting as resolved.
+        places: the CPUs of each instance.
+        generator: those of the generator.
+        on_event: called with the progress of the first instance.
+        wake: a file descriptor that also ends the waits of the server; ``None``: none does.
+    """
+
+    request: Request
+    prepared: Preparation
+    places: tuple[InstancePlace, ...]
+    generator: GeneratorPlace
+    on_event: OnEvent
+    wake: Optional[int] = None
+
+
+def fixed_size(setting: ResolvedSetting) -> Optional[int]:
+    """The only batch size that an instance of ``setting`` can run; ``None``: it runs any.
+
+    A torch module in eager mode runs whatever it is given. What was compiled, traced, captured or exported has the
+    shapes of the setting's batch, so smaller batches are padded to it.
+    """
+    return None if setting.engine == "torch" and setting.mode == "eager" else setting.batch
+
+
+@contextmanager
+def open_session(
+    site: Site, load: Load, repeat: int, on_end: Callable[[LoadSession], None], *, extras: bool
+) -> Iterator[Opened]:
+    """Start all instances, calibrate them, and yield them; when the block ends, they report and end.
+
+    Args:
+        site: what is run, and where.
+        load: what was asked for.
+        repeat: its number.
+        on_end: called with the reports of the instances; not if the block failed.
+        extras: have the first instance audit itself in full and report everything.
+
+    Raises:
+        ModelzooError: an instance cannot be started.
+        WorkerError: one died.
+    """
+    batch = load.plan.batch
+    sizes = tuple(range(1, batch)) if load.fixed_size is None else ()
+    with ExitStack() as stack:
+        instances = [
+            stack.enter_context(_start(site, number, repeat, sizes, extras=extras))
+            for number in range(len(site.places))
+        ]
+        started = now()
+        ready = [each.wait(Ready) for each in instances]
+        place = stack.enter_context(settled(site.generator))
+        server = ProcessServer(instances, load.fixed_size, polls=site.generator.is_own, wake=site.wake)
+        calibration = calibrate(server, batch)
+        cpus = tuple(place.cpus for place in site.places)
+        session = LoadSession(repeat, started, cpus, place, calibration)
+        alone = {each.size: each.seconds for each in ready[0].times}
+        yield Opened(server, session, alone)
+        on_end(replace(session, reports=tuple(each.report for each in _finish(instances))))
+
+
+def _start(site: Site, number: int, repeat: int, sizes: tuple[int, ...], *, extras: bool) -> Instance:
+    return start_instance(
+        site.request,
+        0,
+        site.prepared,
+        frozenset(site.places[number].cpus),
+        site.on_event if number == 0 else lambda event: None,
+        round_number=repeat,
+        sizes=sizes,
+        full_audit=extras and number == 0,
+        extras=extras and number == 0,
+    )
+
+
+def _finish(instances: Sequence[Instance]) -> list[Served]:
+    for each in instances:
+        each.send(Finish())
+    return [each.wait(Served) for each in instances]

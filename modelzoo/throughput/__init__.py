@@ -1,1 +1,0 @@
-"""Many instances on one host: how many, on how many cores each, with which batch."""

@@ -1,0 +1,125 @@
+"""The generator in virtual time: waits, batches, rejections and early ends are exactly those of theory."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from statistics import fmean
+
+import pytest
+
+from modelzoo.serve.generator import Batching, GiveUp, poisson, serve, stream
+from modelzoo.serve.servers import Reply, VirtualServer
+
+ONE = Batching(1, 0.0, 10**9)
+
+
+def lindley(arrivals: Sequence[float], services: Sequence[float]) -> list[float]:
+    """Waits in a FIFO queue with one server: W(n + 1) = max(0, W(n) + S(n) - A(n + 1)) (Lindley 1952)."""
+    waits = [0.0]
+    for number in range(1, len(arrivals)):
+        gap = arrivals[number] - arrivals[number - 1]
+        waits.append(max(0.0, waits[-1] + services[number - 1] - gap))
+    return waits
+
+
+@pytest.mark.parametrize("load", [0.5, 0.9, 1.2])
+def test_waits_follow_lindleys_recursion(load: float) -> None:
+    """Request by request, with service times that vary, below and above the capacity."""
+    draw = random.Random(3)
+    services = [draw.expovariate(1.0) for _ in range(2000)]
+    arrivals = poisson(load, len(services), 0.0, (7,)).tolist()
+    order = iter(services)
+    found = serve(VirtualServer(1, lambda _: next(order)), arrivals, ONE, lead=0.0)
+    waits = [start - due for start, due in zip(found.dispatched, found.due)]
+    assert waits == pytest.approx(lindley(arrivals, services), abs=1e-6)
+    assert found.latencies() == pytest.approx([a + b for a, b in zip(waits, services)])
+
+
+def test_the_mean_wait_is_that_of_an_m_d_1_queue() -> None:
+    """Pollaczek and Khinchine: load / (2 (1 - load)) service times, here one at a load of 2/3."""
+    arrivals = poisson(2 / 3, 40_000, 0.0, (1,)).tolist()
+    found = serve(VirtualServer(1, lambda _: 1.0), arrivals, ONE, lead=0.0)
+    assert fmean(start - due for start, due in zip(found.dispatched, found.due)) == pytest.approx(1.0, rel=0.1)
+
+
+def test_arrivals_do_not_depend_on_replies() -> None:
+    """A slow server changes latencies, not the schedule, and latencies count from the schedule."""
+    arrivals = [0.0, 1.0, 2.0]
+    slow = serve(VirtualServer(1, lambda _: 10.0), arrivals, ONE, lead=0.0)
+    assert slow.due == arrivals
+    assert slow.admitted == arrivals
+    assert slow.latencies() == [10.0, 19.0, 28.0]
+
+
+def test_batches_grow_with_the_load() -> None:
+    """Requests that come while the instance is busy share the next batch, without waiting for more."""
+    arrivals = poisson(3.0, 3000, 0.0, (2,)).tolist()
+    found = serve(VirtualServer(1, lambda size: 0.9 + 0.1 * size), arrivals, Batching(8, 0.0, 10**6), lead=0.0)
+    assert len(found.latencies()) == 3000
+    assert sum(size * count for size, count in found.dispatcher.sizes.items()) == 3000
+    assert max(found.dispatcher.sizes) == 8
+    assert fmean(found.latencies()) < 5.0
+
+
+def test_an_overload_is_rejected_and_counted() -> None:
+    """Twice the capacity: half of the requests are rejected, and the others wait in a full queue."""
+    arrivals = [float(number) for number in range(1000)]
+    found = serve(VirtualServer(1, lambda _: 2.0), arrivals, Batching(1, 0.0, 10), lead=0.0)
+    assert found.rejected == pytest.approx(490, abs=10)
+    assert len(found.latencies()) + found.rejected == 1000
+    assert max(found.latencies()) <= 22.0
+
+
+def test_a_small_queue_does_not_reject_what_an_idle_instance_could_take() -> None:
+    """Two requests that are due at once, two idle instances, and a queue with room for one."""
+    found = serve(VirtualServer(2, lambda _: 2.0), [0.0, 0.0, 0.0, 0.0], Batching(1, 0.0, 1), lead=0.0)
+    assert (found.rejected, len(found.latencies())) == (1, 3)
+
+
+def test_a_run_that_cannot_meet_its_bound_ends_early() -> None:
+    """After one request more than may be over it; what waits is dropped."""
+    arrivals = [float(number) for number in range(1000)]
+    found = serve(VirtualServer(1, lambda _: 2.0), arrivals, ONE, GiveUp(5.0, 3), lead=0.0)
+    assert found.given_up
+    assert sum(latency > 5.0 for latency in found.latencies()) == 4
+    assert found.ended < 20.0
+
+
+def test_offline_runs_everything_in_full_batches() -> None:
+    """All requests are there at the start; three instances share them."""
+    found = serve(VirtualServer(3, lambda size: float(size)), [0.0] * 26, Batching(4, 0.0, 26), lead=0.0)
+    assert found.dispatcher.sizes == {4: 6, 2: 1}
+    assert found.ended == 10.0
+    assert not found.rejected
+
+
+def test_single_stream_has_one_request_at_a_time() -> None:
+    """Each is due when the reply to the last one came; both minima are met."""
+    found = stream(VirtualServer(2, lambda _: 0.5), 3, 4.0)
+    assert found.latencies() == [0.5] * 8
+    assert found.due == [0.5 * number for number in range(8)]
+    assert found.dispatcher.batches == [4, 4]
+
+
+class Dying(VirtualServer):
+    """Its first instance dies with its third batch."""
+
+    count = 0
+
+    def wait(self, until: float) -> Sequence[Reply]:
+        replies = []
+        for reply in super().wait(until):
+            self.count += 1
+            replies.append(reply._replace(error="killed") if self.count == 3 else reply)
+        return replies
+
+
+def test_the_death_of_an_instance_ends_the_run() -> None:
+    """What was answered before is kept; its own requests are not answered."""
+    found = serve(Dying(1, lambda _: 1.0), [float(number) for number in range(100)], ONE, lead=0.0)
+    assert found.dispatcher.errors == {0: "killed"}
+    assert len(found.latencies()) == 2
+    assert math.isnan(found.replied[2])
+    assert len(stream(Dying(1, lambda _: 1.0), 10, 0.0).latencies()) == 2

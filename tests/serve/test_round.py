@@ -1,0 +1,89 @@
+"""One configuration in real processes: the barrier, the window, instances that die."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
+
+from modelzoo.machine.cpu import read_topology
+from modelzoo.measure.calls import prepare
+from modelzoo.measure.request import Event, Request
+from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt
+from modelzoo.serve import round as rounds
+from modelzoo.serve.places import plan
+from modelzoo.serve.round import Task, run_configuration, worker_problem
+from modelzoo.workload import Workload
+
+pytestmark = pytest.mark.usefixtures("numpy_engine")
+CPUS = len(os.sched_getaffinity(0))
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let instances run together for a moment only."""
+    monkeypatch.setattr(rounds, "SETTLING_SECONDS", 0.05)
+
+
+def task(work: Workload, instances: int = 1, seconds: float = 0.2) -> tuple[Task, list[Event]]:
+    """Instances of one core each."""
+    seen: list[Event] = []
+    request = Request(work, (numpy_setting(work),), SHORT, audit=False)
+    places = plan(read_topology(), instances, 1)
+    own = Configuration(0, instances, 1, work.batch, Smt.OFF, places)
+    return Task(request, prepare(request, seen.append), own, 0, 0, seconds, extras=True), seen
+
+
+@pytest.mark.skipif(CPUS < 2, reason="one CPU only")
+def test_all_instances_run_at_the_same_time_on_their_own_cpus(tmp_path: Path) -> None:
+    """Each is counted, was placed where it was told to, and the first one reports the machine."""
+    wanted, _ = task(numpy_classifier(tmp_path), 2)
+    outcome = run_configuration(wanted, lambda event: None)
+    run = outcome.run
+    assert [each.error for each in run.instances] == [None, None]
+    assert run.window is not None
+    assert run.seconds is not None
+    assert run.window <= run.seconds
+    for each in run.instances:
+        assert each.placement is not None
+        assert each.placement.cpus == each.place.cpus
+        assert 0 < each.counted < each.batches
+        assert len(each.latencies) == each.counted
+        assert each.peak_memory
+    assert run.start_spread is not None
+    assert outcome.context is not None
+    assert outcome.context.timing is None
+    assert outcome.context.workload == "linear"
+
+
+def test_an_instance_that_cannot_load_its_model_ends_the_round(tmp_path: Path) -> None:
+    """The others are not waited for; the reason is that of the instance."""
+    work = odd_numpy(tmp_path / "odd", build="raise ArithmeticError('seven is not eight')")
+    wanted, _ = task(work)
+    run = run_configuration(wanted, lambda event: None).run
+    assert run.window is None
+    (each,) = run.instances
+    assert each.error == "the worker process ended with code 1: ArithmeticError: seven is not eight"
+    assert each.error_kind == "WorkerError"
+    assert worker_problem(run) is None, "a process that died may run in another round"
+
+
+def test_an_instance_that_dies_on_the_way_is_named(tmp_path: Path) -> None:
+    """Nothing counts in a round in which not all ran."""
+    build = "calls = []\n    return lambda rows, weight: (calls.append(1), len(calls) > 12 and os.kill(os.getpid(), 9))"
+    wanted, seen = task(odd_numpy(tmp_path / "odd", build=build))
+    run = run_configuration(wanted, seen.append).run
+    assert run.window is None
+    assert run.instances[0].error is not None
+    assert run.instances[0].error.startswith("the worker process was ended by SIGKILL")
+    assert any("settling" in event.message.phase for event in seen)
+
+
+def test_an_error_that_the_user_can_act_on_is_no_accident() -> None:
+    """It would come again in every round."""
+    failed = InstanceRun(InstancePlace((0,), 0), error="no such mode", error_kind="UsageError")
+    run = ConfigurationRun(0, 0, "", "", (failed,))
+    assert worker_problem(run) == "no such mode"
+    assert worker_problem(ConfigurationRun(0, 0, "", "", (InstanceRun(InstancePlace((0,), 0)),))) is None

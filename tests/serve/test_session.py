@@ -1,0 +1,50 @@
+"""Instances of the example workload under load: started, calibrated, used and ended."""
+
+from __future__ import annotations
+
+import os
+
+from load_results import load
+
+from modelzoo.frozen import replace
+from modelzoo.machine.cpu import read_topology
+from modelzoo.measure import calls
+from modelzoo.measure.request import Request
+from modelzoo.plan import Plan
+from modelzoo.records.load import LoadSession
+from modelzoo.records.throughput import InstancePlace
+from modelzoo.serve.places import generator_place
+from modelzoo.serve.runs import measure
+from modelzoo.serve.session import Site, fixed_size, open_session
+from modelzoo.setting import ResolvedSetting, Setting
+from modelzoo.workload.discovery import CHECKOUT, load_workload
+
+
+def test_only_eager_torch_runs_any_size() -> None:
+    """What was compiled, traced or exported has fixed shapes."""
+    assert fixed_size(ResolvedSetting(batch=4)) is None
+    assert fixed_size(ResolvedSetting(batch=4, mode="compile")) == 4
+    assert fixed_size(ResolvedSetting(batch=4, engine="onnxruntime")) == 4
+
+
+def test_an_instance_answers_a_load_and_reports_at_its_end() -> None:
+    """Batches of every size up to the maximum; where it ran is in its report."""
+    work = load_workload(CHECKOUT / "examples" / "mlp")
+    setting = Setting(batch=2, threads=1, options=work.option_values({"depth": "2", "width": "8"}))
+    request = Request(work, (setting,), Plan(warmup=2), audit=False)
+    (prepared,) = calls.prepare(request, lambda event: None)
+    cpu = min(os.sched_getaffinity(0))
+    places = (InstancePlace((cpu,), 0),)
+    topology = read_topology()
+    place = generator_place(topology, places, frozenset(os.sched_getaffinity(0)))
+    asked = replace(load(batch=2, queries=40, bound=None, rate=200.0), fixed_size=None)
+    ended: list[LoadSession] = []
+    site = Site(request, prepared, places, place, lambda event: None)
+    with open_session(site, asked, 0, ended.append, extras=False) as opened:
+        assert opened.session.calibration.size == 2
+        assert set(opened.alone) == {1, 2}
+        run = measure(opened.server, asked.plan, 200.0, 0, 0, opened.session.calibration)
+    assert len(run.latencies) == 40
+    assert sum(each.size * each.count for each in run.batches) == 40
+    (session,) = ended
+    assert session.reports[0].placement.cpus == (cpu,)
