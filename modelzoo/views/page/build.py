@@ -7,25 +7,27 @@ from dataclasses import dataclass
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Block, Lines, Notices, Page, Section, lines
+from modelzoo.document import Block, Lines, Notices, Page, Section, lines, named
 from modelzoo.records.run import Result
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
+from modelzoo.results.adjustment import adjustment
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import differences
+from modelzoo.views import differences, findings, results_table
 from modelzoo.views.conditions import conditions
+from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.page import (
     circumstances,
     comparisons,
     history,
     load,
     predictions,
-    summary,
     throughput,
     tuning,
     workloads,
 )
 from modelzoo.views.plots import ratios, roofline
+from modelzoo.warning import Severity
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -126,7 +128,7 @@ def _which(given: Given) -> Lines:
 
 def _parts(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
     """The answer, then the sections that explain it."""
-    found = summary.answer(result, shown)
+    found = answer(result, shown)
     drawn = ratios.plot(ratios.of_result(result))
     if drawn is not None:
         found.append(Section("Ratios", (drawn.figure(f"{mark}-forest"),), f"{mark}-ratios"))
@@ -166,3 +168,40 @@ def _subtitle(given: Sequence[Given], shown: Sequence[Sequence[SummaryRow]]) -> 
     days = sorted({session.result.created[:10] for each in given for session in each.sessions})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return "; ".join([*machines, when])
+
+
+def answer(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
+    """Return the answer: a sentence for each workload, the verdicts, and what failed or invalidates a number."""
+    found: list[Block] = []
+    said = [*findings.sentences(shown).items(), *_judged_only(result, shown)]
+    steadiness = findings.steadiness(adjustment(result)) if shown else ""
+    said += [("this machine", steadiness)] if steadiness else []
+    if said:
+        found.append(named(said, stands_out=True))
+    serious = [each for each in conditions(shown) if each.severity is Severity.INVALIDATES]
+    if serious:
+        found.append(Notices(tuple(serious)))
+    if shown:
+        found.append(results_table.page_table(shown))
+    others = len(conditions(shown)) - len(serious)
+    if others:
+        several = "conditions may" if others > 1 else "condition may"
+        found.append(lines(f"{others} {several} matter for these numbers; see Conditions."))
+    if not found:
+        found.append(lines("This result is empty: nothing was measured or judged."))
+    return found
+
+
+def _judged_only(result: Result, shown: Sequence[SummaryRow]) -> list[tuple[str, str]]:
+    """The judgements of workloads that were not timed."""
+    timed = {each.workload for each in shown}
+    found = []
+    for entry in result.validity:
+        if entry.workload in timed:
+            continue
+        if entry.report is None:
+            found.append((entry.workload, f"predictions could not be judged: {entry.error or 'no reason is known'}"))
+        else:
+            judged = f"{validity_text(entry)} ({validity_detail(entry)})"
+            found.append((entry.workload, f"predictions of {result.label(entry.group)} {judged}"))
+    return found

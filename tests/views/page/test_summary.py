@@ -12,13 +12,13 @@ from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY
 from modelzoo.results import summary as rows_of
 from modelzoo.setting import Setting
-from modelzoo.views.page import summary
+from modelzoo.views.page import build
 from modelzoo.warning import Severity
 
 
 def answer(result: Result) -> list[object]:
     """The first screen of a result."""
-    return list(summary.answer(result, rows_of.rows(result)))
+    return list(build.answer(result, rows_of.rows(result)))
 
 
 def runs(*values: float, setting: Setting, **changes: object) -> list[object]:
