@@ -20,7 +20,6 @@ from modelzoo.comparison.compare import Question
 from modelzoo.document import Block, Column, Page, Section, Table
 from modelzoo.document.html import html
 from modelzoo.document.markdown import markdown
-from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.results import store
 from modelzoo.views import compare, load, results_table, throughput, tuning
@@ -62,13 +61,12 @@ def test_a_new_column_of_a_run_is_printed_and_in_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The page orders the columns anew, and keeps them all."""
-    original = results_table.table
+    original = results_table._evidence_columns
 
-    def wider(shown: Sequence[Any]) -> Table:
-        found = original(shown)
-        return replace(found, columns=(*found.columns, Column("new", tuple("a new cell" for _ in shown))))
+    def wider(shown: Sequence[Any]) -> list[Column]:
+        return [*original(shown), Column("new", tuple("a new cell" for _ in shown))]
 
-    monkeypatch.setattr(results_table, "table", wider)
+    monkeypatch.setattr(results_table, "_evidence_columns", wider)
     path, page = tmp_path / "r.json", tmp_path / "page.html"
     store.write(several_workloads(), path)
     assert app.main(["report", str(path)]) == 0

@@ -86,7 +86,7 @@ def test_a_whole_call(tmp_path: Path) -> None:
     assert [len(run.steady) for run in runs] == [6] * 4
     audited = [run["report"]["observed"]["evidence"] is not None for run in data["runs"]]
     assert audited == [True, True, False, False], "one process of each setting is audited in full"
-    assert all(run["report"]["kernels"] for run in data["runs"])
+    assert all(run["report"]["observed"]["kernels"] for run in data["runs"])
     assert [run.group for run in runs] == [0, 1, 1, 0]
     assert f"result: {path}" in done.stderr
     for words in ("latency", "speedup", "Within this session:", "warning:", "mlp fp32, process 1 of 2: cold"):
@@ -471,7 +471,7 @@ def test_the_variable_route(tmp_path: Path) -> None:
     assert TARGET.fullmatch(done.stdout.strip())
     report = valid(path)["runs"][0]["report"]
     assert report["prepared"]["setting"]["bf16_method"] == "fastmath"
-    assert report["environment"]["applied"] == {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
+    assert report["provenance"]["environment"]["applied"] == {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}
     assert "bf16 by fastmath" in done.stderr
 
 

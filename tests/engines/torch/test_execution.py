@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.library import Library
+from torch.library import _scoped_library
 
 from modelzoo.engines.torch import execution, switches
 from modelzoo.engines.torch.execution import Executable
@@ -192,13 +192,13 @@ def old() -> Any:
         only_fp32(features, boxes)
         return features * size
 
-    library = Library("modelzoo_old_vision", "DEF")
-    library.define("nms(Tensor boxes, Tensor scores, float threshold) -> Tensor")
-    library.define("roi_align(Tensor features, Tensor boxes, int size) -> Tensor")
-    library.impl("nms", nms, "CPU")
-    library.impl("roi_align", roi_align, "CPU")
-    yield torch.ops.modelzoo_old_vision
-    del library
+    # Scoped, because torch.onnx stops at an operator whose library is gone.
+    with _scoped_library("modelzoo_old_vision", "DEF") as library:
+        library.define("nms(Tensor boxes, Tensor scores, float threshold) -> Tensor")
+        library.define("roi_align(Tensor features, Tensor boxes, int size) -> Tensor")
+        library.impl("nms", nms, "CPU")
+        library.impl("roi_align", roi_align, "CPU")
+        yield torch.ops.modelzoo_old_vision
 
 
 def test_they_compute_in_fp32_under_autocast(old: Any) -> None:
