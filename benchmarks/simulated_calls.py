@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from modelzoo import stats
 from modelzoo.measure.budget import MINIMUM
 from modelzoo.records.design import Design, Ending
-from modelzoo.records.run import Result
+from modelzoo.records.run import Latency, Result
 from modelzoo.results.speed import looks
 from modelzoo.stats import Comparison, Interval, Looks, Outcome, Verdict
 
@@ -128,7 +128,7 @@ def _ended(times: Array, planned: tuple[int, ...], stop: int, *, interrupted: bo
 def _looks(planned: tuple[int, ...], ending: Ending | None) -> Looks:
     """The looks of a call that ended in this way, or that still runs."""
     design = Design("simulated", 0.05, looks=planned, maximum=planned[-1], ending=ending)
-    found = looks(Result((), "").plus_design(design), design.workload)
+    found = looks(Result((), "", payload=Latency((design,))), design.workload)
     assert found is not None
     return found
 

@@ -74,13 +74,13 @@ def recommended(logs: Floats, again: Floats) -> throughput_results.Recommendatio
     own = tuple(Configuration(0, index + 1, 1, 1, Smt.OFF, (PLACE,) * (index + 1)) for index in range(count))
     runs = [_round(index, number, logs[index, number]) for number in range(rounds) for index in range(count)]
     found = Throughput("simulated", "items", machine(), TOPOLOGY, own, rounds, tuple(runs))
-    result = Result((), WHEN, (Asked("simulated", Setting(batch=1, threads=1)),), throughput=found)
+    result = Result((), WHEN, (Asked("simulated", Setting(batch=1, threads=1)),), payload=found)
     best = throughput_results.best(throughput_results.rows(result), None)
     assert best is not None
     confirmation = Confirmation(best.index, None, rounds, again.size)
     runs += [_round(best.index, rounds + number, value) for number, value in enumerate(again)]
     found = replace(found, runs=tuple(runs), confirmation=confirmation)
-    recommendation = throughput_results.recommendation(replace(result, throughput=found))
+    recommendation = throughput_results.recommendation(replace(result, payload=found))
     assert recommendation is not None
     return recommendation
 

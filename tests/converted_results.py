@@ -487,9 +487,24 @@ def _dropped(text: str, names: list[str]) -> Json:
     return {"type": "cannot run", "problem": text}
 
 
+def payload(data: Json) -> Json:
+    """What only one kind of call measures is one field, with its kind."""
+    latency = {name: data.pop(name) for name in ("designs", *_REFERENCE) if name in data}
+    kinds = {kind: data.pop(kind, None) for kind in ("tuning", "throughput", "load")}
+    found = [{"type": kind, **each} for kind, each in kinds.items() if each]
+    before = {name: value for name, value in data.items() if name not in _BEHIND}
+    behind = {name: value for name, value in data.items() if name in _BEHIND}
+    return {**before, "payload": (found or [{"type": "latency", **latency}])[0], **behind}
+
+
+_REFERENCE = ("reference_seconds", "reference_load", "load_evidence")
+_BEHIND = ("session", "sharding", "version", "commit", "format")
+
+
 STEPS: list[Callable[[Json], Json]] = [
     *(format_3, machines, searches, fleets, proof_facts, judgements, nested_records, warnings, random_weights),
     serving,
+    payload,
 ]
 """From a stored result of format 2 to one of this version, in this order."""
 OTHERS: dict[str, list[Callable[[Any], Any]]] = {

@@ -134,7 +134,7 @@ def end_throughput(path: Path) -> int:
 def end_load(path: Path) -> int:
     """What ``load`` prints while it runs and at its end."""
     file, out = stored(path), console()
-    load = file.result.load
+    load = getattr(file.result, "load", None) or file.result.payload
     report = Namespace(
         **{name: place(f"modelzoo.report.load:{name}") for name in ("session_lines", "run_line", "command")}
     )
@@ -144,8 +144,15 @@ def end_load(path: Path) -> int:
         out.print(report.run_line(run, load), soft_wrap=True, markup=False)
     name = "modelzoo.report.terminal:show_load"
     show(name, "modelzoo.report.load:document", load if former(name) is None else file.result, out)
-    place("modelzoo.cli.serving:end")(None, file, place("modelzoo.report.plots.load:write_file"), out)
-    out.print(f"command: {report.command(file.result)}", soft_wrap=True, markup=False)
+    drawn = former("modelzoo.report.plots.load:write_file")
+    if drawn is None:
+        data = place("modelzoo.views.plots.load:of_load")(load)
+        drawn = place("modelzoo.views.plots.load:plot")(data) if data is not None else None
+        command = report.command(file.result.command, load)
+    else:
+        command = report.command(file.result)
+    place("modelzoo.cli.serving:end")(None, file, drawn, out)
+    out.print(f"command: {command}", soft_wrap=True, markup=False)
     return 0 if place("modelzoo.results.load:is_valid")(load) else 1
 
 

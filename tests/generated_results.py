@@ -42,7 +42,7 @@ from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections
 from modelzoo.records.hosts import FleetComparison, ShardingReport
 from modelzoo.records.load import LoadgenRun, LoadSession, NamedValue, Scenario
 from modelzoo.records.partial import LayerError
-from modelzoo.records.run import Asked, Result, Run, RunReport, ValidityEntry, ValidityReport
+from modelzoo.records.run import Asked, Latency, Result, Run, RunReport, ValidityEntry, ValidityReport
 from modelzoo.records.throughput import Soak, SoakPoint
 from modelzoo.records.timing import LATENCY
 from modelzoo.records.validity import Table, TableColumn, ValidityVerdict
@@ -206,8 +206,9 @@ def runs(draw: Draw, factor: float) -> Result:
         draw.record(Design, workload=each, looks=(2, 4), maximum=draw.choice((None, 4, 9)))
         for each in dict.fromkeys(each.workload for each in asked)
     )
-    more = draw.extras(Result, "session", "commit", "reference_load", "reference_seconds")
-    return replace(result, designs=designs, validity=tuple(entries), **more)
+    more = draw.extras(Result, "session", "commit")
+    payload = Latency(designs, **draw.extras(Latency, "reference_load", "reference_seconds"))
+    return replace(result, payload=payload, validity=tuple(entries), **more)
 
 
 def group_changes(draw: Draw, setting: Setting, tidy: bool) -> dict[str, Any]:
@@ -267,11 +268,11 @@ def pipelines(draw: Draw, factor: float) -> Result:
 
 def search(draw: Draw, factor: float) -> Result:
     """What ``tune`` stores, at its end or before."""
-    tuning = searched().tuning
+    tuning = searched().payload
     fields = ("left_out", "excluded", "goal", "budget", "spent", "is_complete", "allow_unjudged", "varied")
     found = searched(**draw.extras(type(tuning), *fields, probability=0.3))
     if draw.chance(0.2):
-        found = searched(choice=None, is_complete=False, stages=found.tuning.stages[:2])
+        found = searched(choice=None, is_complete=False, stages=found.payload.stages[:2])
     changes = group_changes(draw, Setting(), draw.chance(0.7))
     engine = draw.choice(("torch", "torch", "onnxruntime", "openvino"))
     asked = tuple(replace(each, setting=each.setting.replace(engine=engine)) for each in found.asked)
@@ -306,7 +307,7 @@ def instances(draw: Draw, factor: float) -> Result:
             made.append(ran(index, each, number, times, duration=draw.choice((4.0, 20.0)), errors=errors))
     bound = draw.choice((None, LatencyBound(90, level * 1.1), LatencyBound(99, level), LatencyBound(99.9, 5.0)))
     result = throughput_result(asked, made, bound)
-    more = draw.extras(type(result.throughput), "price", "ceilings", "is_complete", "dropped", "is_search")
+    more = draw.extras(type(result.payload), "price", "ceilings", "is_complete", "dropped", "is_search")
     if draw.chance(0.5):
         more["soak"] = draw.record(Soak, configuration=0, points=soak_points(draw, level))
     more["dropped"] = tuple(replace(each, configuration=len(asked) - 1) for each in more.get("dropped", ())[:1])
@@ -314,7 +315,7 @@ def instances(draw: Draw, factor: float) -> Result:
         make(None, setting=each.setting, group=group, **group_changes(draw, each.setting, draw.chance(0.7)))
         for group, each in enumerate(result.asked)
     )
-    return replace(result, runs=firsts, throughput=replace(result.throughput, rounds=rounds, **more))
+    return replace(result, runs=firsts, payload=replace(result.payload, rounds=rounds, **more))
 
 
 def soak_points(draw: Draw, level: float) -> tuple[SoakPoint, ...]:

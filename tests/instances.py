@@ -82,4 +82,4 @@ def result(
     asked = tuple(Asked("toy", Setting(batch=1, threads=group + 1)) for group in range(groups))
     found = Throughput("toy", "rows", SERVER, FOUR, tuple(configurations), 2, tuple(runs), bound=bound)
     stored = replace(found, **changes)  # type: ignore[arg-type]
-    return Result(("modelzoo", "throughput", "toy"), CREATED, asked, throughput=stored)
+    return Result(("modelzoo", "throughput", "toy"), CREATED, asked, payload=stored)

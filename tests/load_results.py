@@ -68,7 +68,7 @@ def measured(found: Load, **how: float) -> Load:
     return replace(done[0], is_complete=True)
 
 
-def result(found: Load, *words: str) -> Result:
+def result(found: Load) -> Result:
     """A stored result that holds it."""
-    command = ("/bin/modelzoo", "load", "toy", *words)
-    return Result(command, "2026-11-22T20:00:00+00:00", (Asked("toy", Setting(batch=1, threads=2)),), load=found)
+    command = ("/bin/modelzoo", "load", "toy")
+    return Result(command, "2026-11-22T20:00:00+00:00", (Asked("toy", Setting(batch=1, threads=2)),), payload=found)

@@ -47,7 +47,7 @@ def searched(**changes: object) -> Result:
         runs += [process(0, number, 1.0), process(1, number, 0.5 * factor), process(2, number, 0.4 / factor)]
     asked = tuple(Asked("toy", setting) for setting in SETTINGS)
     return Result(
-        ("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", asked, tuple(runs), tuning=replace(TUNING, **changes)
+        ("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", asked, tuple(runs), payload=replace(TUNING, **changes)
     )
 
 

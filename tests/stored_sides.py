@@ -15,7 +15,7 @@ from modelzoo.comparison.model import Side, SideSetting, StoredResult
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
-from modelzoo.records.run import Result
+from modelzoo.records.run import Latency, Result
 from modelzoo.results.sessions import work_key
 
 HERE = fingerprint(MACHINE)
@@ -33,7 +33,11 @@ def session(
     """
     runs = [make([seconds] * 3, round=number, **changes) for number, seconds in enumerate(processes)]
     runs = [beside(run, load, load, load) for run, load in zip(runs, loads)] if loads else runs
-    return replace(result_of(*runs), created=f"2026-07-{day:02}T00:00:00+00:00", reference_load=name if loads else "")
+    return replace(
+        result_of(*runs),
+        created=f"2026-07-{day:02}T00:00:00+00:00",
+        payload=Latency(reference_load=name if loads else ""),
+    )
 
 
 def side_setting(*results: Result) -> SideSetting:

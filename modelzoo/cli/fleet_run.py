@@ -159,6 +159,7 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
     from modelzoo.fleet.hosts import kinds
     from modelzoo.records.codec import encode_json
     from modelzoo.records.hosts import FleetComparison
+    from modelzoo.records.throughput import Throughput
     from modelzoo.views.fleet import comparison_document, total_line
 
     results = [gathered.results[rank] for rank in sorted(gathered.results)]
@@ -170,7 +171,7 @@ def _compare(gathered: Gathering, hosts: tuple[FleetHost, ...], directory: Path,
         raise ModelzooError(f"cannot write {path}: {error.strerror}") from error
     out.print()
     terminal.show(comparison_document(found), out)
-    instances = [each.result for each in results if each.result.throughput is not None]
+    instances = [each.result for each in results if isinstance(each.result.payload, Throughput)]
     if instances:
         out.print(total_line(instances), soft_wrap=True, markup=False, highlight=False)
     out.print(f"results: {directory / HOSTS}, comparison: {path}", soft_wrap=True, markup=False, highlight=False)

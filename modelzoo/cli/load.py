@@ -115,12 +115,12 @@ def load(args: argparse.Namespace) -> int:
         if found.runs:
             out.print()
             terminal.show(report.document(found), out)
-            data = plots.of_result(stored.result)
+            data = plots.of_load(found)
             serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
     if interrupted:
         print(f"modelzoo: interrupted; {len(found.runs)} finished runs are stored in {stored.path}", file=sys.stderr)
         return INTERRUPTED
-    line = report.command(stored.result)
+    line = report.command(stored.result.command, found)
     if line is not None:
         out.print(f"command: {line}", soft_wrap=True, markup=False)
     return 0 if results.is_valid(found) else 1
@@ -204,7 +204,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
         seed=args.seed,
     )
     found = Load(work.name, work.unit, machine, topology, plan, fixed_size(resolved))
-    result = replace(new_result([(work, (setting,))]), load=found)
+    result = replace(new_result([(work, (setting,))]), payload=found)
     stored = ResultFile(result_path(args.json, result.created), result)
     place = generator_place(topology, places, allowed_cpus())
     return Site(request, prepared, places, place, lambda event: None), stored
@@ -218,7 +218,7 @@ def _measure(args: argparse.Namespace, site: Site, stored: ResultFile, out: Cons
     from modelzoo.views import load as report
 
     def keep(found: Load) -> None:
-        stored.set_load(found)
+        stored.set_payload(found)
 
     def on_session(session: LoadSession) -> None:
         keep(results.of(stored.result).plus_session(session))

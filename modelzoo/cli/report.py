@@ -12,6 +12,9 @@ from modelzoo.cli.output import add_details, print_lines, result_lines, write_ou
 from modelzoo.cli.result_files import read_all, result_files, short_names
 from modelzoo.errors import UsageError
 from modelzoo.formatting import printable
+from modelzoo.records.load import Load
+from modelzoo.records.throughput import Throughput
+from modelzoo.records.tuning import Tuning
 
 if TYPE_CHECKING:
     from modelzoo.document import Block
@@ -83,17 +86,16 @@ def _print(args: argparse.Namespace) -> int:
 
 def _blocks(result: Result, args: argparse.Namespace) -> list[Block]:
     """What the command that measured ``result`` printed."""
-    from modelzoo.results import load as results_load
     from modelzoo.results import summary
     from modelzoo.results import tuning as results_tuning
     from modelzoo.views import load, run, throughput, tuning, validity
 
-    if result.throughput is not None:
+    if isinstance(result.payload, Throughput):
         # Its runs tell what the instances were, without timing.
         return throughput.document(result)
-    if result.load is not None:
-        return load.document(results_load.of(result))
-    blocks = tuning.document(result) if result.tuning is not None else []
+    if isinstance(result.payload, Load):
+        return load.document(result.payload)
+    blocks = tuning.document(result) if isinstance(result.payload, Tuning) else []
     result = results_tuning.measured(result)
     rows = summary.rows(result)
     if rows:
@@ -108,7 +110,7 @@ def _lines(result: Result) -> list[str]:
     """The lines for stdout; instances are not timed one by one."""
     from modelzoo.results import summary, tuning
 
-    if result.throughput is not None or result.load is not None:
+    if isinstance(result.payload, (Throughput, Load)):
         return []
     result = tuning.measured(result)
     return result_lines(result, summary.rows(result))

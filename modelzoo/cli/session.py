@@ -17,6 +17,7 @@ from modelzoo.formatting import duration
 from modelzoo.frozen import replace
 from modelzoo.plan import Effort
 from modelzoo.records.design import Design, Ending
+from modelzoo.records.run import Latency
 from modelzoo.setting import Setting
 
 if TYPE_CHECKING:
@@ -68,13 +69,17 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
         if reference is not None:
             load = history.reference_name(reference_load.VERSION, reference.threads)
             evidence = history.load_evidence(known, load, [work.name for work, _ in jobs])
-            stored.set_reference(load, history.reference_speed(known, load), evidence)
+            stored.set_payload(
+                Latency(
+                    reference_seconds=history.reference_speed(known, load), reference_load=load, load_evidence=evidence
+                )
+            )
         try:
             spent = _judge(to_be_judged, effort, stored, progress)
             progress.begin(schedule.budget(requests, effort), effort.processes, spent)
             for outcome in schedule.measure(requests, effort, progress.update, reference, priors(known), spent):
                 if isinstance(outcome, Design):
-                    stored.add_design(outcome)
+                    stored.set_payload(stored.result.latency.plus(outcome))
                 else:
                     stored.add_run(outcome)
                     progress.finished(outcome)
@@ -176,7 +181,7 @@ def _reference(requests: Sequence[Request], *, wanted: bool) -> Iterator[Optiona
 
 def _end(stored: ResultFile) -> None:
     """Say in the designs that have not ended that they were interrupted, at least in memory."""
-    for design in stored.result.designs:
+    for design in stored.result.latency.designs:
         if design.ending is None:
             with suppress(UsageError):  # the disk may be full
-                stored.add_design(replace(design, ending=Ending.INTERRUPTED))
+                stored.set_payload(stored.result.latency.plus(replace(design, ending=Ending.INTERRUPTED)))

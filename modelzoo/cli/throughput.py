@@ -227,7 +227,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
         ceilings=kept_ceilings(machine),
         price=None if args.price is None else machine_price(args.price, machine.instance_type),
     )
-    result = replace(new_result([(work, tuple(settings))]), throughput=found)
+    result = replace(new_result([(work, tuple(settings))]), payload=found)
     return work, ResultFile(result_path(args.json, result.created), result)
 
 

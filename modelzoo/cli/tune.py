@@ -22,7 +22,7 @@ from modelzoo.workload import Workload
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.records.run import Result, Run, ValidityEntry
+    from modelzoo.records.run import Run, ValidityEntry
     from modelzoo.results.store import ResultFile
 
 BUDGET = 20 * 60.0
@@ -69,6 +69,7 @@ def tune(args: argparse.Namespace) -> int:
         ModelzooError: the command line is not valid, or the default setting cannot run.
     """
     from modelzoo.document import terminal
+    from modelzoo.results import tuning
     from modelzoo.tuning.search import Search
     from modelzoo.views.progress import LiveProgress
 
@@ -78,7 +79,7 @@ def tune(args: argparse.Namespace) -> int:
     out = terminal.console()
     interrupted = False
     with LiveProgress(out, stored.result) as progress:
-        progress.begin(_left(stored.result))
+        progress.begin(_left(tuning.of(stored.result)))
 
         def judge(setting: Setting, group: int) -> ValidityEntry:
             return judge_setting(work, setting, group, judging, progress.judging)
@@ -117,7 +118,7 @@ def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
     budget = BUDGET if args.budget is None else args.budget
     halving.check(budget, len(found.settings))
     tuning = Tuning(work.name, goal, budget, len(found.settings), found.left_out, args.allow_unjudged, tuple(args.vary))
-    result = replace(new_result([(work, found.settings)]), tuning=tuning)
+    result = replace(new_result([(work, found.settings)]), payload=tuning)
     return ResultFile(result_path(args.json, result.created), result)
 
 
@@ -132,9 +133,9 @@ def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultF
 
     path = Path(args.resume)
     result = store.read(path)
-    tuning = result.tuning
-    if tuning is None or tuning.is_complete:
-        what = "a search that is complete" if tuning is not None else "no search"
+    tuning = result.payload
+    if not isinstance(tuning, Tuning) or tuning.is_complete:
+        what = "a search that is complete" if isinstance(tuning, Tuning) else "no search"
         raise UsageError(f"--resume {path}: it holds {what}; leave --resume out to begin a new one")
     # Private parts of paths are masked in a stored result.
     paths = {name: getattr(base, name) for name in ("weights", "input", "python")}
@@ -148,12 +149,11 @@ def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultF
     if machines - {None, fingerprint(read_machine())}:
         raise UsageError(f"--resume {path}: it was measured on another machine, or this one has changed; begin anew")
     tuning = tuning if args.budget is None else replace(tuning, budget=args.budget)
-    return store.ResultFile(path, replace(result, asked=asked, tuning=tuning))
+    return store.ResultFile(path, replace(result, asked=asked, payload=tuning))
 
 
-def _left(result: Result) -> float:
-    tuning = result.tuning
-    return max(0.0, tuning.budget - tuning.spent) if tuning is not None else 0.0
+def _left(tuning: Tuning) -> float:
+    return max(0.0, tuning.budget - tuning.spent)
 
 
 def _show(stored: ResultFile, workload: str, script: str, out: Console) -> None:

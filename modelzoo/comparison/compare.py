@@ -162,7 +162,7 @@ def share_sessions(base: Side, other: Side) -> bool:
 
 def is_complete(result: Result) -> bool:
     """Whether the call had ended by itself; results of older versions do not say."""
-    return all(design.ending not in (None, Ending.INTERRUPTED) for design in result.designs)
+    return all(design.ending not in (None, Ending.INTERRUPTED) for design in result.latency.designs)
 
 
 def stage_rows(rows: Sequence[Row], metric: Metric, common: Context) -> tuple[StageRow, ...]:

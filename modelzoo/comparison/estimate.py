@@ -266,4 +266,5 @@ def _load(result: Result) -> tuple[str, frozenset[int], frozenset[int]]:
     """
     versions = frozenset(turn.version for run in result.runs for turn in run.reference)
     threads = frozenset(run.report.setting.threads for run in result.runs if run.report is not None)
-    return result.reference_load, versions, frozenset() if result.reference_load else threads
+    load = result.latency.reference_load
+    return load, versions, frozenset() if load else threads

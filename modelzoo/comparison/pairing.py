@@ -17,7 +17,9 @@ from modelzoo.comparison.machines import machines_of
 from modelzoo.comparison.model import Obstacle, Side, SideSetting, StoredResult
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
+from modelzoo.records.load import Load
 from modelzoo.records.run import Result, Run, ValidityEntry
+from modelzoo.records.throughput import Throughput
 from modelzoo.results.sessions import work_key
 from modelzoo.setting import CONVERTING, SHOWN, OptionValue, Setting, labels, option_name, parse_words, value_text
 
@@ -250,9 +252,9 @@ def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Ob
 
 def _check_timed_alone(name: str, stored: StoredResult) -> None:
     """Refuse what instances measured together: their runs tell what they were, without timing."""
-    if stored.result.throughput is not None:
+    if isinstance(stored.result.payload, Throughput):
         command, hint = "throughput", "; for the cost per million, give --price to 'modelzoo throughput'"
-    elif stored.result.load is not None:
+    elif isinstance(stored.result.payload, Load):
         command, hint = "load", ""
     else:
         return

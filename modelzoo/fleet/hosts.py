@@ -25,6 +25,7 @@ from modelzoo.machine.facts import fingerprint
 from modelzoo.records.hosts import HostDifference, HostKind, HostLevel, NotTimed, Uncompared
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import Result
+from modelzoo.records.throughput import Throughput
 from modelzoo.results.throughput import rows
 from modelzoo.stats import VERDICT_CONFIDENCE, Interval, LogRatio, Outcome, Variance, holm
 
@@ -185,8 +186,8 @@ def installed(memory: int) -> int:
 
 def machine_in(result: Result) -> Optional[Machine]:
     """The machine that a result was measured on; ``None`` if nothing was."""
-    if result.throughput is not None:  # its runs see the CPUs of one instance only
-        return result.throughput.machine
+    if isinstance(result.payload, Throughput):  # its runs see the CPUs of one instance only
+        return result.payload.machine
     return next((run.report.provenance.machine for run in result.runs if run.report is not None), None)
 
 
@@ -271,7 +272,7 @@ class _Subject:
 def _subjects(host: str, result: Result) -> dict[str, _Subject]:
     """What a host was timed in: settings, or configurations of instances."""
     sides = settings_of(Side(host, (StoredResult("", result),)))
-    if result.throughput is not None:
+    if isinstance(result.payload, Throughput):
         of_group = {each.groups[0]: each for each in sides}
         return {
             " ".join(filter(None, (row.setting, row.configuration.name))): _Subject(

@@ -265,7 +265,7 @@ class LoadgenRun(msgspec.Struct, frozen=True):
     run: LoadRun
 
 
-class Load(msgspec.Struct, frozen=True):
+class Load(msgspec.Struct, frozen=True, tag="load"):
     """A measurement under load, as far as it has come.
 
     Attributes:

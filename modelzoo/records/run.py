@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Optional
+from typing import Optional, Union
 
 import msgspec
 
@@ -159,6 +159,34 @@ class ValidityEntry(msgspec.Struct, frozen=True):
         return self.report.validity.verdict if self.report is not None else ValidityVerdict.CANNOT_JUDGE
 
 
+class Latency(msgspec.Struct, frozen=True, tag="latency"):
+    """Beside which plans and which reference load latencies were measured; empty if predictions were judged alone.
+
+    Attributes:
+        designs: how the rounds of each workload were planned, by the order of the workloads.
+        reference_seconds: time of the reference load at this machine's reference speed, the median of the earlier
+            sessions on it; ``None`` if there were none.
+        reference_load: what ran as the reference load: its version, its threads, and numpy, whose BLAS it runs; only
+            times of the same load can be compared. Empty if none ran or it was not recorded.
+        load_evidence: what earlier sessions on this machine showed of each workload that was asked for and this load,
+            when this session began. It takes part in deciding which latencies are adjusted.
+    """
+
+    designs: tuple[Design, ...] = ()
+    reference_seconds: Optional[float] = None
+    reference_load: str = ""
+    load_evidence: tuple[LoadEvidence, ...] = ()
+
+    def plus(self, design: Design) -> Latency:
+        """Return a copy with ``design`` in place of an earlier one of its workload."""
+        kept = [each for each in self.designs if each.workload != design.workload]
+        return replace(self, designs=(*kept, design))
+
+
+Payload = Union[Latency, Tuning, Throughput, Load]
+"""What only one kind of call measures."""
+
+
 class Result(msgspec.Struct, frozen=True):
     """Everything that one call of the suite measured and judged, with the call itself.
 
@@ -169,18 +197,10 @@ class Result(msgspec.Struct, frozen=True):
         runs: in the order in which they ended.
         validity: in the order in which they were judged.
         version: version of the suite.
-        designs: how the rounds of each workload were planned, by the order of the workloads.
-        reference_seconds: time of the reference load at this machine's reference speed, the median of the earlier
-            sessions on it; ``None`` if there were none.
-        reference_load: what ran as the reference load: its version, its threads, and numpy, whose BLAS it runs; only
-            times of the same load can be compared. Empty if none ran or it was not recorded.
-        load_evidence: what earlier sessions on this machine showed of each workload that was asked for and this load,
-            when this session began. It takes part in deciding which latencies are adjusted.
+        payload: what the call measured beside its runs, by the kind of the call: latencies, a search (``modelzoo
+            tune``), what many instances achieved together (``modelzoo throughput``), or what was measured under load
+            (``modelzoo load``). The runs of the last two tell what the instances were, without timing.
         session: which of several sessions this is; ``None`` if there was only one.
-        tuning: the search that the runs belong to; ``None`` if they are no search.
-        throughput: what many instances achieved together; ``None`` unless the call was ``modelzoo throughput``. Its
-            runs tell what the first instance of each setting was, without timing.
-        load: what was measured under load; ``None`` unless the call was ``modelzoo load``.
         sharding: of each judgement by several hosts, how the data set was divided among them.
         commit: the suite's git commit if it ran from a checkout, with ``+`` if files had been changed.
         format: name and version of the format.
@@ -191,14 +211,8 @@ class Result(msgspec.Struct, frozen=True):
     asked: tuple[Asked, ...] = ()
     runs: tuple[Run, ...] = ()
     validity: tuple[ValidityEntry, ...] = ()
-    designs: tuple[Design, ...] = ()
-    reference_seconds: Optional[float] = None
-    reference_load: str = ""
-    load_evidence: tuple[LoadEvidence, ...] = ()
+    payload: Payload = Latency()
     session: Optional[Session] = None
-    tuning: Optional[Tuning] = None
-    throughput: Optional[Throughput] = None
-    load: Optional[Load] = None
     sharding: tuple[ShardingReport, ...] = ()
     version: str = __version__
     commit: Optional[str] = None
@@ -208,14 +222,14 @@ class Result(msgspec.Struct, frozen=True):
         """Return a copy with ``run`` appended."""
         return replace(self, runs=(*self.runs, run))
 
-    def plus_design(self, design: Design) -> Result:
-        """Return a copy with ``design`` in place of an earlier one of its workload."""
-        kept = [each for each in self.designs if each.workload != design.workload]
-        return replace(self, designs=(*kept, design))
+    @property
+    def latency(self) -> Latency:
+        """The plans and the reference load; none if latencies are not what the call measured."""
+        return self.payload if isinstance(self.payload, Latency) else Latency()
 
     def design(self, workload: str) -> Optional[Design]:
         """How the rounds of ``workload`` were planned; ``None`` if that was not recorded."""
-        return next((each for each in self.designs if each.workload == workload), None)
+        return next((each for each in self.latency.designs if each.workload == workload), None)
 
     def plus_validity(self, entry: ValidityEntry) -> Result:
         """Return a copy with ``entry`` appended."""

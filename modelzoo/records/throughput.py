@@ -236,7 +236,7 @@ class MachinePrice(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class Throughput(msgspec.Struct, frozen=True):
+class Throughput(msgspec.Struct, frozen=True, tag="throughput"):
     """What ``modelzoo throughput`` measured of one workload.
 
     Attributes:

@@ -124,7 +124,7 @@ class Choice(msgspec.Struct, frozen=True):
     steps: tuple[int, ...] = ()
 
 
-class Tuning(msgspec.Struct, frozen=True):
+class Tuning(msgspec.Struct, frozen=True, tag="tuning"):
     """A search, as far as it has come.
 
     Attributes:

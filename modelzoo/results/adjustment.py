@@ -59,7 +59,7 @@ def adjustment(result: Result) -> Adjustment:
 
     The first session on a machine has no reference speed to go by but its own.
     """
-    return adjustments([result], result.reference_seconds)[0]
+    return adjustments([result], result.latency.reference_seconds)[0]
 
 
 def adjustments(results: Sequence[Result], reference: Optional[float] = None) -> list[Adjustment]:
@@ -75,7 +75,7 @@ def adjustments(results: Sequence[Result], reference: Optional[float] = None) ->
 
 
 def _without_load(result: Result) -> int:
-    return sum(1 for run in result.runs if run.steady and not run.reference) if result.reference_load else 0
+    return sum(1 for run in result.runs if run.steady and not run.reference) if result.latency.reference_load else 0
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Adjustment:
 def fit(results: Sequence[Result], reference: Optional[float] = None) -> Optional[Fit]:
     """Fit one slope to the processes of ``results``; ``None`` if no reference load ran.
 
-    What sessions before the first of these showed counts, too (``Result.load_evidence``).
+    What sessions before the first of these showed counts, too (``Latency.load_evidence``).
 
     Args:
         results: of sessions on one machine, with the same load. They may have run different settings.
@@ -164,7 +164,7 @@ def fit(results: Sequence[Result], reference: Optional[float] = None) -> Optiona
     if not loads:
         return None
     first = min(results, key=lambda result: result.created)  # the others have counted its processes as earlier ones
-    earlier = {each.workload: each.sums for each in first.load_evidence}
+    earlier = {each.workload: each.sums for each in first.latency.load_evidence}
     return fit_groups(groups, math.log(reference) if reference is not None else median(loads), earlier)
 
 

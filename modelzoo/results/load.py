@@ -245,9 +245,9 @@ def of(result: Result) -> Load:
     Raises:
         ValueError: it holds none.
     """
-    if result.load is None:
+    if not isinstance(result.payload, Load):
         raise ValueError("the result holds no measurement under load")
-    return result.load
+    return result.payload
 
 
 def is_valid(load: Load) -> bool:

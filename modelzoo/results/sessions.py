@@ -98,7 +98,7 @@ def session_levels(result: Result) -> tuple[SessionLevel, ...]:
             cost=max(0.0, _seconds_per_process(result, report.workload) - sampled),
             ratio_spread=_ratio_spread(groups.get(first, []), timed) if group != first else None,
             reference=reference,
-            reference_load=result.reference_load if reference is not None else "",
+            reference_load=result.latency.reference_load if reference is not None else "",
             sums=_sums(timed),
         )
         levels.append(level)

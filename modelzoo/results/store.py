@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import msgspec
 
@@ -21,11 +21,9 @@ from modelzoo.errors import InputError, ModelzooError, UsageError
 from modelzoo.files import private_path, write_atomically
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
-from modelzoo.records.design import Design
 from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.load import Load
-from modelzoo.records.reference import LoadEvidence
-from modelzoo.records.run import FORMAT, FORMAT_VERSION, Asked, Result, Run, ValidityEntry
+from modelzoo.records.run import FORMAT, FORMAT_VERSION, Asked, Latency, Payload, Result, Run, ValidityEntry
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.setting import Setting
@@ -52,20 +50,6 @@ class ResultFile:
         """Append a run."""
         self._store(self.result.plus(run))
 
-    def add_design(self, design: Design) -> None:
-        """Add how a workload's rounds were planned, in place of what was known before."""
-        self._store(self.result.plus_design(design))
-
-    def set_reference(self, load: str, seconds: Optional[float], evidence: tuple[LoadEvidence, ...]) -> None:
-        """Set what runs as the reference load, and what earlier sessions on this machine showed of it.
-
-        Args:
-            load: see ``Result.reference_load``.
-            seconds: its time at this machine's reference speed, if that is known.
-            evidence: how workloads followed it.
-        """
-        self._store(replace(self.result, reference_load=load, reference_seconds=seconds, load_evidence=evidence))
-
     def add_validity(self, entry: ValidityEntry) -> None:
         """Append a judgement."""
         self._store(self.result.plus_validity(entry))
@@ -74,17 +58,9 @@ class ResultFile:
         """Append how a data set was divided among hosts."""
         self._store(replace(self.result, sharding=(*self.result.sharding, report)))
 
-    def set_tuning(self, tuning: Tuning) -> None:
-        """Set how far a search has come."""
-        self._store(replace(self.result, tuning=tuning))
-
-    def set_load(self, load: Load) -> None:
-        """Set how far a measurement under load has come."""
-        self._store(replace(self.result, load=load))
-
-    def set_throughput(self, throughput: Throughput) -> None:
-        """Set what is known of many instances."""
-        self._store(replace(self.result, throughput=throughput))
+    def set_payload(self, payload: Payload) -> None:
+        """Set how far the measurement has come."""
+        self._store(replace(self.result, payload=payload))
 
     def group_of(self, workload: str, setting: Setting) -> int:
         """Return the index of what was asked for; if it was not, it is appended."""
@@ -192,36 +168,39 @@ def _check(result: Result) -> None:
     for run in result.runs:
         if not all(_SHORTEST < value < _LONGEST for value in (*run.steady, *(turn.seconds for turn in run.reference))):
             raise ValueError(f"{run.workload} has a time that is not possible")
-    if result.reference_seconds is not None and not _SHORTEST < result.reference_seconds < _LONGEST:
+    if isinstance(result.payload, Latency):
+        _check_latency(result.payload)
+    elif isinstance(result.payload, Tuning):
+        _check_tuning(result.payload, len(result.asked))
+    elif isinstance(result.payload, Throughput):
+        _check_throughput(result.payload, len(result.asked))
+    else:
+        _check_load(result.payload)
+
+
+def _check_latency(found: Latency) -> None:
+    """Raises ``ValueError`` if a plan, or what is known of the reference load, is not possible."""
+    if found.reference_seconds is not None and not _SHORTEST < found.reference_seconds < _LONGEST:
         raise ValueError("the reference load has a time that is not possible")
-    if any(not each.sums.is_possible for each in result.load_evidence):
+    if any(not each.sums.is_possible for each in found.load_evidence):
         raise ValueError("the evidence of earlier sessions has sums that are not possible")
-    _check_tuning(result)
-    _check_throughput(result)
-    _check_load(result)
-    for design in result.designs:
+    for design in found.designs:
         if any(a >= b for a, b in zip((0, *design.looks), (*design.looks, (design.maximum or math.inf) + 1))):
             raise ValueError(f"the looks of {design.workload} do not ascend from 1 to their maximum")
 
 
-def _check_tuning(result: Result) -> None:
+def _check_tuning(tuning: Tuning, settings: int) -> None:
     """Raises ``ValueError`` if a search names a setting that was not asked for."""
-    tuning = result.tuning
-    if tuning is None:
-        return
     groups = [group for stage in tuning.stages for group in stage.groups]
     groups += [tuning.candidates - 1, *(each.group for each in tuning.excluded)]
     if tuning.choice is not None:
         groups += [tuning.choice.winner, tuning.choice.best, *tuning.choice.ties, *tuning.choice.steps]
-    if not all(0 <= group < len(result.asked) for group in groups):
-        raise ValueError(f"the search names a setting that is none of the {len(result.asked)}")
+    if not all(0 <= group < settings for group in groups):
+        raise ValueError(f"the search names a setting that is none of the {settings}")
 
 
-def _check_load(result: Result) -> None:
+def _check_load(found: Load) -> None:
     """Raises ``ValueError`` if a measurement under load has a time or a rate that is not possible."""
-    found = result.load
-    if found is None:
-        return
     for run in found.runs:
         if not all(
             0 <= value < _LONGEST for value in (run.seconds, *run.latencies, *(u.busy_seconds for u in run.uses))
@@ -233,12 +212,9 @@ def _check_load(result: Result) -> None:
         raise ValueError("instances under load were not calibrated")
 
 
-def _check_throughput(result: Result) -> None:
+def _check_throughput(found: Throughput, settings: int) -> None:
     """Raises ``ValueError`` if a configuration or a setting is named that does not exist, or a time is not possible."""
-    found = result.throughput
-    if found is None:
-        return
-    if not all(0 <= each.group < len(result.asked) for each in found.configurations):
+    if not all(0 <= each.group < settings for each in found.configurations):
         raise ValueError("a configuration has a setting that was not asked for")
     named = [run.configuration for run in found.runs] + [each.configuration for each in found.dropped]
     named += [found.soak.configuration] if found.soak is not None else []

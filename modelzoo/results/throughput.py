@@ -102,9 +102,9 @@ class Row:
 
 def of(result: Result) -> Throughput:
     """Return what a result of ``modelzoo throughput`` holds; raises ``ValueError`` for any other."""
-    if result.throughput is None:
+    if not isinstance(result.payload, Throughput):
         raise ValueError("the result holds no throughput of instances")
-    return result.throughput
+    return result.payload
 
 
 def rows(result: Result) -> list[Row]:

@@ -12,7 +12,7 @@ from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.plan import MARGIN
 from modelzoo.records.design import Design, Ending
-from modelzoo.records.run import Asked, Result, Run
+from modelzoo.records.run import Asked, Latency, Result, Run
 from modelzoo.records.tuning import Exclusion, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.stats import Outcome
@@ -77,9 +77,9 @@ def of(result: Result) -> Tuning:
     Raises:
         ValueError: it holds none.
     """
-    if result.tuning is None:
+    if not isinstance(result.payload, Tuning):
         raise ValueError("the result holds no search")
-    return result.tuning
+    return result.payload
 
 
 def runs_of(result: Result, stage: Stage) -> list[Run]:
@@ -146,7 +146,7 @@ def confirmation(result: Result) -> Optional[Result]:
         return part
     count = stage.rounds
     planned = Design(tuning.workload, MARGIN, tuning.budget, count, (count,), count, ending=Ending.INTERRUPTED)
-    return part.plus_design(planned)
+    return replace(part, payload=Latency((planned,)))
 
 
 def measured(result: Result) -> Result:
@@ -155,13 +155,13 @@ def measured(result: Result) -> Result:
     Of a search that is the confirmation, or else what was measured of the default: the other candidates were looked at
     in order to pick the best, which flatters it. Any other result is returned as it is.
     """
-    if result.tuning is None:
+    if not isinstance(result.payload, Tuning):
         return result
     found = confirmation(result)
     if found is not None:
         return found
     default = tuple(run for run in result.runs if run.group == 0)
-    return replace(result, asked=result.asked[:1], runs=default, validity=(), tuning=None)
+    return replace(result, asked=result.asked[:1], runs=default, validity=(), payload=Latency())
 
 
 def _part(result: Result, stage: Stage, groups: Sequence[int]) -> Result:
@@ -169,7 +169,7 @@ def _part(result: Result, stage: Stage, groups: Sequence[int]) -> Result:
     runs = tuple(replace(run, group=place[run.group]) for run in runs_of(result, stage) if run.group in place)
     asked: tuple[Asked, ...] = tuple(result.asked[group] for group in groups)
     judged = tuple(replace(each, group=place[each.group]) for each in result.validity if each.group in place)
-    return replace(result, asked=asked, runs=runs, validity=judged, tuning=None)
+    return replace(result, asked=asked, runs=runs, validity=judged, payload=Latency())
 
 
 def confirmed(result: Result) -> Optional[Speed]:

@@ -147,13 +147,13 @@ class Search:
         else:
             self._measure(self.found.rounds)
         self._confirm()
-        self.stored.set_throughput(replace(self.found, is_complete=True))
+        self.stored.set_payload(replace(self.found, is_complete=True))
 
     def soak(self, index: int, seconds: float) -> None:
         """Keep a configuration busy for ``seconds``, and store each stretch."""
 
         def store(so_far: Soak) -> None:
-            self.stored.set_throughput(replace(self.found, soak=so_far))
+            self.stored.set_payload(replace(self.found, soak=so_far))
 
         store(soak(self._task(index, extras=False), seconds, self.on_event, store))
 
@@ -181,7 +181,7 @@ class Search:
             is_last = number == len(sizes) - 1
             self._keep(size)
             if is_last:
-                self.stored.set_throughput(replace(self.found, final_round=self._rounds))
+                self.stored.set_payload(replace(self.found, final_round=self._rounds))
             self._measure(self.found.rounds if is_last else number + 1)
 
     def _keep(self, size: int) -> None:
@@ -225,7 +225,7 @@ class Search:
         single = results.single(self.found, best.index)
         baseline = single if single is not None and rows[single].throughput is not None else None
         planned = Confirmation(best.index, baseline, self._rounds, self.found.rounds)
-        self.stored.set_throughput(replace(self.found, confirmation=planned))
+        self.stored.set_payload(replace(self.found, confirmation=planned))
         for _ in range(planned.rounds):
             self._round([best.index] if baseline is None else [baseline, best.index])
 
@@ -237,7 +237,7 @@ class Search:
         configuration = self.found.configurations[index]
         run = self.runner or run_configuration
         outcome = run(self._task(index, self._needs_context(configuration.group)), self.on_event)
-        self.stored.set_throughput(self.found.plus(outcome.run))
+        self.stored.set_payload(self.found.plus(outcome.run))
         if outcome.context is not None:
             self._store_context(index, outcome)
         problem = worker_problem(outcome.run)
@@ -285,7 +285,7 @@ class Search:
         return TooLarge(needed, available) if needed > available else None
 
     def _drop(self, dropped: Dropped) -> None:
-        self.stored.set_throughput(self.found.dropping(dropped))
+        self.stored.set_payload(self.found.dropping(dropped))
 
 
 def _value(row: results.Row) -> float:

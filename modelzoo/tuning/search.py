@@ -82,7 +82,7 @@ class Search:
             self._confirm()
             self._update(replace(self.tuning, is_complete=True))
         finally:
-            self.stored.set_tuning(replace(self.tuning, spent=self._spent()))
+            self.stored.set_payload(replace(self.tuning, spent=self._spent()))
 
     # Stages
 
@@ -296,4 +296,4 @@ class Search:
 
     def _update(self, tuning: Tuning) -> None:
         if tuning != self.tuning:
-            self.stored.set_tuning(tuning)
+            self.stored.set_payload(tuning)

@@ -11,7 +11,6 @@ from typing import Optional
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, lines, named
 from modelzoo.formatting import MISSING, rounded, rounded_down, seconds, significant
 from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadgenRun, LoadRun, LoadSession, Reason, Scenario
-from modelzoo.records.run import Result
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
@@ -316,13 +315,18 @@ def reason_text(reason: Reason, run: LoadRun, load: Load) -> str:
     return f"{said}; about {reason.needed:,} would show it (--queries)"
 
 
-def command(result: Result) -> Optional[str]:
-    """The command line that repeats what a search found, at its rate; ``None`` if it found nothing."""
-    found = results.answer(results.of(result))
+def command(words: Sequence[str], load: Load) -> Optional[str]:
+    """The command line that repeats what a search found, at its rate; ``None`` if it found nothing.
+
+    Args:
+        words: the command line of the search.
+        load: what it measured.
+    """
+    found = results.answer(load)
     if found is None:
         return None
     kept: list[str] = []
-    given = iter(result.command[1:])
+    given = iter(words[1:])
     for word in given:
         if word in _OF_A_SEARCH:
             next(given, None)

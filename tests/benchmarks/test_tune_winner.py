@@ -23,7 +23,7 @@ def found() -> Result:
     result = searched()
     asked = tuple(Asked("mlp", each.setting) for each in result.asked)
     runs = tuple(replace(run, workload="mlp") for run in result.runs)
-    return replace(result, asked=asked, runs=runs, tuning=replace(TUNING, workload="examples/mlp"))
+    return replace(result, asked=asked, runs=runs, payload=replace(TUNING, workload="examples/mlp"))
 
 
 def main(path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine, *words: str) -> int:
@@ -65,13 +65,13 @@ def test_candidates_that_must_not_win_take_no_part() -> None:
     wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS)
     result = found()
     assert tune_winner.eligible(result) == [1, 2, 3]
-    assert tune_winner.eligible(replace(result, tuning=replace(TUNING, excluded=(wrong,)))) == [2, 3]
+    assert tune_winner.eligible(replace(result, payload=replace(TUNING, excluded=(wrong,)))) == [2, 3]
 
 
 def test_a_search_without_a_winner_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to measure again."""
     path = tmp_path / "none.json"
-    store.write(replace(found(), tuning=replace(TUNING, choice=None)), path)
+    store.write(replace(found(), payload=replace(TUNING, choice=None)), path)
     monkeypatch.setattr(sys, "argv", ["tune_winner.py", str(path)])
     with pytest.raises(SystemExit, match="the search has no winner"):
         tune_winner.main()

@@ -94,7 +94,7 @@ def test_runs_and_designs_are_stored_as_they_come(simulated: Simulate, tmp_path:
     assert run(tmp_path / "r.json") == 0
     result = store.read(tmp_path / "r.json")
     assert len(result.runs) == 16
-    assert result.designs == (ended,)
+    assert result.latency.designs == (ended,)
 
 
 def test_an_interrupted_session_says_so_in_its_designs(
@@ -105,7 +105,7 @@ def test_an_interrupted_session_says_so_in_its_designs(
     assert run(tmp_path / "r.json") == 130
     result = store.read(tmp_path / "r.json")
     assert len(result.runs) == 18
-    assert [design.ending for design in result.designs] == [Ending.INTERRUPTED]
+    assert [design.ending for design in result.latency.designs] == [Ending.INTERRUPTED]
     captured = capsys.readouterr()
     assert f"modelzoo: interrupted; 18 finished runs are in {tmp_path / 'r.json'}" in captured.err
     assert "SLOWER" in captured.err
@@ -128,7 +128,7 @@ def test_an_ended_workload_was_not_interrupted(simulated: Simulate, tmp_path: Pa
     ended = replace(PLANNED, workload="done", ending=Ending.FIXED)
     simulated([ended, *rounds(1), KeyboardInterrupt()])
     assert run(tmp_path / "r.json") == 130
-    found = {each.workload: each.ending for each in store.read(tmp_path / "r.json").designs}
+    found = {each.workload: each.ending for each in store.read(tmp_path / "r.json").latency.designs}
     assert found == {"done": Ending.FIXED, "mlp": Ending.INTERRUPTED}
 
 
@@ -211,8 +211,10 @@ def test_earlier_sessions_say_how_fast_the_machine_is_and_how_processes_vary(
     asked = simulated(rounds(1))
     run(tmp_path / "r.json")
     result = store.read(tmp_path / "r.json")
-    assert (result.reference_seconds, result.reference_load) == (0.002, load)
-    assert [(each.workload, each.sessions, each.sums.pairs) for each in result.load_evidence] == [("mlp", 3, 12)]
+    assert (result.latency.reference_seconds, result.latency.reference_load) == (0.002, load)
+    assert [(each.workload, each.sessions, each.sums.pairs) for each in result.latency.load_evidence] == [
+        ("mlp", 3, 12)
+    ]
     priors = asked[0][4]
     assert set(priors) == {"mlp", "toy"}
     assert priors["mlp"].between == pytest.approx(levels[0].between)
@@ -228,7 +230,7 @@ def test_nothing_is_kept_under_an_emulator(
     asked = simulated(untimed)
     run(tmp_path / "r.json", "--processes", "5")
     assert (asked[0][1], asked[0][3]) == (Effort(processes=1), None)
-    assert store.read(tmp_path / "r.json").reference_load == ""
+    assert store.read(tmp_path / "r.json").latency.reference_load == ""
     assert read_history(history_path(emulated)) == ()
 
 

@@ -17,7 +17,7 @@ from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.design import Design, Ending
-from modelzoo.records.run import Result
+from modelzoo.records.run import Latency, Result
 from modelzoo.stats import Outcome
 from modelzoo.views.compare import notes
 from modelzoo.views.speed import row_reason
@@ -184,7 +184,7 @@ def test_settings_that_differ_can_be_compared_on_purpose() -> None:
 )
 def test_a_session_that_has_not_ended_is_noted(ending: Ending | None, is_noted: bool) -> None:
     """It holds what was stored before."""
-    other = replace(session(day=2), designs=(Design("toy", 0.05, ending=ending),))
+    other = replace(session(day=2), payload=Latency((Design("toy", 0.05, ending=ending),)))
     said = notes(compared([session()], [other]))
     assert ("new: new/1.json was stored before the call had ended." in said) == is_noted
 

@@ -101,12 +101,12 @@ def test_instances_of_hosts_are_compared_and_added_up() -> None:
 def test_the_sum_is_that_of_the_confirmations() -> None:
     """If every host has measured the same configuration again: 100 rows/s in place of 300."""
     found = instances_of(0, wobble(0, 0.01)).result
-    assert found.throughput is not None
-    own, rounds = found.throughput.configurations, {run.round for run in found.throughput.runs}
+    measured = of(found)
+    own, rounds = measured.configurations, {run.round for run in measured.runs}
     again = [instances.ran(1, own[1], max(rounds) + 1 + number, [0.04] * 4) for number in range(2)]
     planned = Confirmation(1, None, max(rounds) + 1, 2)
-    runs = (*found.throughput.runs, *again)
-    both = [replace(found, throughput=replace(found.throughput, runs=runs, confirmation=planned))] * 2
+    runs = (*measured.runs, *again)
+    both = [replace(found, payload=replace(measured, runs=runs, confirmation=planned))] * 2
     assert total_line(both) == "2 hosts together: 200.0 rows/s, the sum of 4 × 1 core, batch 1 on each."
 
 
@@ -201,5 +201,5 @@ def test_a_configuration_that_may_miss_the_bound_is_not_added_up() -> None:
     results = [instances_of(rank, 0.01).result for rank in range(3)]
     bounds = {LatencyBound(99.0, 1.0): True, LatencyBound(99.0, 0.001): False, LatencyBound(99.999, 1.0): False}
     for bound, is_met in bounds.items():
-        bounded = [replace(each, throughput=replace(of(each), bound=bound)) for each in results]
+        bounded = [replace(each, payload=replace(of(each), bound=bound)) for each in results]
         assert total_line(bounded).startswith("3 hosts together: ") == is_met

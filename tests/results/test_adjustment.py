@@ -13,7 +13,7 @@ from simulated import binomial_error
 
 from modelzoo.frozen import replace
 from modelzoo.records.reference import LoadEvidence
-from modelzoo.records.run import Result, Run
+from modelzoo.records.run import Latency, Result, Run
 from modelzoo.results.adjustment import Adjustment, Unadjusted, adjustment, adjustments, fit_groups, reference_seconds
 from modelzoo.setting import Setting
 from modelzoo.stats import Sums
@@ -36,7 +36,7 @@ def session(
             own = noise[2 * number + group] if noise else 1.0
             run = make([level * slow**follows * own] * 3, setting=setting, group=group, round=number)
             runs.append(beside(run, 0.9 * LOAD * slow, LOAD * slow, 1.3 * LOAD * slow))
-    return replace(result_of(*runs), reference_seconds=speed)
+    return replace(result_of(*runs), payload=Latency(reference_seconds=speed))
 
 
 UNSTEADY = (1.0, 1.2, 1.05, 1.3, 1.1, 1.0, 1.25, 1.15)
@@ -77,7 +77,7 @@ def test_a_workload_that_does_not_follow_the_load_is_left_out() -> None:
         beside(make([0.3 * wobble] * 3, workload="steady", round=number), LOAD * slow, LOAD * slow, LOAD * slow)
         for number, (slow, wobble) in enumerate(zip(UNSTEADY, (1.0, 0.98, 1.02, 1.0, 0.99, 1.01, 0.98, 1.02)))
     ]
-    found = adjustment(replace(result_of(*session(UNSTEADY).runs, *steady), reference_seconds=LOAD))
+    found = adjustment(replace(result_of(*session(UNSTEADY).runs, *steady), payload=Latency(reference_seconds=LOAD)))
     assert found.left_out == ("steady",)
     assert set(found.latencies) == {0, 1}
     assert found.fit is not None
@@ -109,9 +109,9 @@ def test_earlier_sessions_decide_whether_a_workload_is_adjusted() -> None:
     for latencies, loads in ((ODD, QUIET_LOAD), (UNSTEADY, UNSTEADY)):
         alone = workload_alone("odd", latencies, loads)
         for known, left_out in ((0.9, ()), (0.2, ("odd",))):
-            found = adjustment(replace(result_of(*follows, *alone), load_evidence=evidence(known)))
+            found = adjustment(replace(result_of(*follows, *alone), payload=Latency(load_evidence=evidence(known))))
             assert found.left_out == left_out
-            found = adjustment(replace(result_of(*alone), load_evidence=evidence(known)))
+            found = adjustment(replace(result_of(*alone), payload=Latency(load_evidence=evidence(known))))
             assert (found.refused is Unadjusted.UNPREDICTED) is bool(left_out)
 
 
@@ -126,12 +126,12 @@ def test_earlier_sessions_make_up_for_few_processes() -> None:
     """Their processes count for the slope and for whether there are enough; those of other workloads do not."""
     short = session(UNSTEADY[:3], follows=0.6)
     assert refusal(adjustment(short)) is Unadjusted.FEW_PROCESSES
-    found = adjustment(replace(short, load_evidence=evidence(0.9, workload="toy")))
+    found = adjustment(replace(short, payload=Latency(load_evidence=evidence(0.9, workload="toy"))))
     assert found.refused is None
     assert found.fit is not None
     assert found.fit.control.blocks == 6 + 32
-    assert adjustment(replace(short, load_evidence=evidence(0.9))) == adjustment(short)
-    few = replace(short, load_evidence=evidence(0.9, freedom=4, workload="toy"))
+    assert adjustment(replace(short, payload=Latency(load_evidence=evidence(0.9)))) == adjustment(short)
+    few = replace(short, payload=Latency(load_evidence=evidence(0.9, freedom=4, workload="toy")))
     found = adjustment(few)
     assert refusal(found) is Unadjusted.FEW_PROCESSES
     assert found.fit is not None
@@ -142,8 +142,8 @@ def test_sessions_of_one_call_do_not_count_twice() -> None:
     """The second one knows the first one as an earlier session, which is among those that are adjusted."""
     first, second = (replace(session(UNSTEADY), created=f"2026-01-0{day}T00:00:00+00:00") for day in (1, 2))
     both = adjustments([first, second])
-    assert adjustments([first, replace(second, load_evidence=evidence(0.1, workload="toy"))]) == both
-    assert adjustments([replace(first, load_evidence=evidence(0.9, workload="toy")), second]) != both
+    assert adjustments([first, replace(second, payload=Latency(load_evidence=evidence(0.1, workload="toy")))]) == both
+    assert adjustments([replace(first, payload=Latency(load_evidence=evidence(0.9, workload="toy"))), second]) != both
 
 
 def test_a_workload_that_follows_the_load_with_another_slope_is_left_out() -> None:
@@ -221,11 +221,11 @@ def test_processes_without_a_load_are_left_out() -> None:
 
 def test_processes_after_the_end_of_the_load_are_counted() -> None:
     """Only if the call had one: without a reference load nothing has ended."""
-    complete = replace(session(UNSTEADY), reference_load="version 1")
+    complete = replace(session(UNSTEADY), payload=Latency(reference_load="version 1"))
     died = replace(complete, runs=(*complete.runs[:-3], *(replace(run, reference=()) for run in complete.runs[-3:])))
     assert adjustment(complete).without_load == 0
     assert adjustment(died).without_load == 3
-    assert adjustment(replace(died, reference_load="")).without_load == 0
+    assert adjustment(replace(died, payload=Latency(reference_load=""))).without_load == 0
 
 
 def test_the_interval_covers_the_latency_at_the_reference_speed() -> None:

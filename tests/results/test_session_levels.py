@@ -13,7 +13,7 @@ from kept_sessions import beside, kept
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
-from modelzoo.records.run import Result, Run, RunReport
+from modelzoo.records.run import Latency, Result, Run, RunReport
 from modelzoo.results.sessions import priors, session_levels, work_key
 from modelzoo.setting import Setting
 
@@ -42,7 +42,7 @@ FP32, BOTH = [0.1, 0.12, 0.11], [0.2, 0.25, 0.21]
 
 def test_each_setting_is_kept_with_its_level_and_variances() -> None:
     """The geometric mean of the process medians, and the components of the nested design."""
-    first, second = session_levels(replace(session(FP32, BOTH), reference_load="the load"))
+    first, second = session_levels(replace(session(FP32, BOTH), payload=Latency(reference_load="the load")))
     assert (first.workload, first.label, second.label) == ("toy", "fp32", "bf16=autocast")
     assert first.level == pytest.approx(math.prod(FP32) ** (1 / 3))
     assert first.processes == 3
@@ -160,7 +160,7 @@ def test_how_the_latency_followed_the_load_is_kept() -> None:
 def test_without_a_load_none_is_named() -> None:
     """An emulator, or the load has died."""
     without = result_of(*(make([0.1, 0.1], round=number) for number in range(3)))
-    level, *_ = session_levels(replace(without, reference_load="the load"))
+    level, *_ = session_levels(replace(without, payload=Latency(reference_load="the load")))
     assert (level.reference, level.reference_load) == (None, "")
 
 

@@ -13,7 +13,7 @@ from simulated import binomial_error
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.records.design import Design, Ending
-from modelzoo.records.run import Asked, Result, Run
+from modelzoo.records.run import Asked, Latency, Result, Run
 from modelzoo.results.speed import looks, seconds_per_round, speeds
 from modelzoo.setting import Setting
 from modelzoo.stats import Looks, Outcome
@@ -34,9 +34,14 @@ def baseline(rounds: int = 8, workload: str = "toy") -> list[Run]:
     return side(Setting(), rounds=rounds, spread=0.0, workload=workload)
 
 
+def planned_by(design: Design, *runs: Run) -> Result:
+    """A result with this design."""
+    return replace(result_of(*runs), payload=Latency((design,)))
+
+
 def designed(runs: Sequence[Run], planned: tuple[int, ...], maximum: int, ending: Ending | None) -> Result:
     """A result with the design of its workload."""
-    return result_of(*runs).plus_design(Design("toy", 0.05, looks=planned, maximum=maximum, ending=ending))
+    return planned_by(Design("toy", 0.05, looks=planned, maximum=maximum, ending=ending), *runs)
 
 
 def test_only_settings_that_are_not_the_baseline_have_a_speed() -> None:
@@ -92,9 +97,7 @@ def test_results_without_a_design_were_looked_at_once() -> None:
     """Results of earlier versions, and calls whose time was up before looks were planned."""
     assert looks(result_of(*baseline()), "toy") is None
     assert looks(designed(baseline(), (), 16, Ending.BUDGET), "toy") is None
-    assert (
-        looks(result_of(*baseline()).plus_design(Design("toy", 0.05, looks=(8,), ending=Ending.FIXED)), "toy") is None
-    )
+    assert looks(planned_by(Design("toy", 0.05, looks=(8,), ending=Ending.FIXED), *baseline()), "toy") is None
 
 
 @pytest.mark.parametrize("ending", [None, Ending.INTERRUPTED])
@@ -116,7 +119,7 @@ def test_stopping_at_the_first_significant_round_is_no_way_to_a_verdict() -> Non
         design = Design(
             "toy", 0.05, looks=planned, maximum=64, ending=Ending.INTERRUPTED if end < 64 else Ending.BUDGET
         )
-        looked = looks(result_of(*baseline(1)).plus_design(design), "toy")
+        looked = looks(planned_by(design, *baseline(1)), "toy")
         sides = [[1.0]] * end, [[math.exp(log)] for log in logs[:end]]
         verdict = stats.compare(*sides, paired=True, looks=looked)[1]
         wrong += verdict.outcome in (Outcome.FASTER, Outcome.SLOWER)

@@ -23,8 +23,10 @@ from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.design import Design, Ending
+from modelzoo.records.load import Load
 from modelzoo.records.reference import LoadEvidence
-from modelzoo.records.run import FORMAT, Asked, Result, Thumbnail, ValidityEntry
+from modelzoo.records.run import FORMAT, Asked, Latency, Result, Thumbnail, ValidityEntry
+from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Exclusion, ExclusionKind, Goal, Tuning
 from modelzoo.results import store, summary
 from modelzoo.results.store import mask
@@ -49,8 +51,8 @@ def planned_result() -> Result:
             run = make([0.1 * (1 + group) * slow] * 3, setting=setting, group=group, round=number)
             runs.append(beside(run, 0.0021 * slow, 0.002 * slow, 0.002 * slow))
     design = Design("toy", 0.05, 600.0, looks=(4, 8), maximum=8, seconds=(1.0,) * 8, ending=Ending.BUDGET)
-    result = replace(result_of(*runs), designs=(design,), reference_seconds=0.002, reference_load="a load")
-    return replace(result, load_evidence=(LoadEvidence("toy", 3, Sums(24, 18, 0.2, 0.1, 0.12)),))
+    evidence = (LoadEvidence("toy", 3, Sums(24, 18, 0.2, 0.1, 0.12)),)
+    return replace(result_of(*runs), payload=Latency((design,), 0.002, "a load", evidence))
 
 
 def written(result: Result, directory: Path) -> Any:
@@ -91,13 +93,13 @@ def test_a_search_is_stored_as_it_goes_on(tmp_path: Path) -> None:
     tuning = Tuning("toy", Goal.LATENCY, 60.0, 2)
     asked = (Asked("toy", Setting()), Asked("toy", Setting(mode="compile")))
     stored = store.ResultFile(tmp_path / "r.json", Result(("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", asked))
-    stored.set_tuning(tuning)
+    stored.set_payload(tuning)
     assert stored.group_of("toy", Setting(mode="compile")) == 1
     assert [stored.group_of("toy", Setting(mode="script")) for _ in range(2)] == [2, 2]
     found = store.read(tmp_path / "r.json")
-    assert found.tuning == tuning
+    assert found.payload == tuning
     assert len(found.asked) == 3
-    stored.set_tuning(tuning.excluding(Exclusion(3, ExclusionKind.SLOWER)))
+    stored.set_payload(tuning.excluding(Exclusion(3, ExclusionKind.SLOWER)))
     with pytest.raises(InputError, match="the search names a setting that is none of the 3"):
         store.read(tmp_path / "r.json")
 
@@ -349,7 +351,8 @@ def test_impossible_times_are_refused(value: Any, tmp_path: Path) -> None:
 )
 def test_impossible_designs_and_speeds_are_damage(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     """Whoever summarises a result relies on them."""
-    data = {**written(some_result(), tmp_path), **changes}
+    data = written(some_result(), tmp_path)
+    data["payload"].update(changes)
     with pytest.raises(InputError, match=f"is damaged .*{message}"):
         read_data(data, tmp_path)
 
@@ -399,8 +402,8 @@ def test_a_value_replaced_by_anything_is_read_or_refused(stored: Path, data: st.
 def test_a_value_of_the_design_replaced_by_anything_is_read_or_refused(data: st.DataObject) -> None:
     """In a result that is planned, adjusted and compared."""
     content = encode(planned_result())
-    key = data.draw(st.sampled_from(["designs", "reference_seconds", "load_evidence", "runs"]))
-    replace_anything(content, data, key)
+    designed = [("payload", key) for key in ("designs", "reference_seconds", "load_evidence")]
+    replace_anything(content, data, *data.draw(st.sampled_from([*designed, ("runs",), ("payload",)])))
 
 
 def replace_anything(content: Any, data: st.DataObject, *places: Any) -> None:
@@ -439,9 +442,9 @@ def test_the_rounds_of_instances_are_stored_and_checked(tmp_path: Path) -> None:
     own = [configuration(1), configuration(4)]
     measured = instances_result(own, [ran(1, own[1], 0, [0.1] * 4)])
     stored = store.ResultFile(tmp_path / "r.json", measured)
-    assert store.read(stored.path).throughput == measured.throughput
-    found = measured.throughput
-    assert found is not None
+    assert store.read(stored.path).payload == measured.payload
+    found = measured.payload
+    assert isinstance(found, Throughput)
     (run,) = found.runs
     late = replace(run.instances[0], latencies=(1e12,))
     for wrong, error in (
@@ -449,7 +452,7 @@ def test_the_rounds_of_instances_are_stored_and_checked(tmp_path: Path) -> None:
         (replace(found, configurations=(replace(own[0], group=3), own[1])), "a setting that was not asked for"),
         (replace(found, runs=(replace(run, instances=(late,)),)), "a time that is not possible"),
     ):
-        stored.set_throughput(wrong)
+        stored.set_payload(wrong)
         with pytest.raises(InputError, match=error):
             store.read(stored.path)
 
@@ -462,7 +465,7 @@ def test_impossible_loads_are_refused(field: str, value: object, tmp_path: Path)
     from load_results import load, measured, result
 
     data = written(result(measured(load(queries=20, bound=None))), tmp_path)
-    assert read_data(data, tmp_path).load is not None
-    data["load"]["runs"][0][field] = value
+    assert isinstance(read_data(data, tmp_path).payload, Load)
+    data["payload"]["runs"][0][field] = value
     with pytest.raises(InputError, match="under load has a (time|rate) that is not possible"):
         read_data(data, tmp_path)

@@ -13,7 +13,7 @@ from modelzoo.records.canary import CanaryLevel, CanaryVerdict
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.profile import Bound, BoundBy, Flops
-from modelzoo.records.run import Asked, Run, ValidityEntry
+from modelzoo.records.run import Asked, Latency, Run, ValidityEntry
 from modelzoo.records.workload import Count, WeightsKind
 from modelzoo.results import summary
 from modelzoo.results.comparable import Different, OtherWork
@@ -73,7 +73,7 @@ def test_an_interval_that_ended_the_sampling_is_widened() -> None:
     result = result_of(*(make([1 + 0.01 * i] * 5, round=i) for i in range(8)))
     widths = []
     for ending in (Ending.BUDGET, Ending.PRECISE):
-        (row,) = summary.rows(result.plus_design(Design("toy", 0.05, ending=ending)))
+        (row,) = summary.rows(replace(result, payload=Latency((Design("toy", 0.05, ending=ending),))))
         assert row.latency is not None
         widths.append(math.log(row.latency.high / row.latency.value))
     assert widths[1] / widths[0] == pytest.approx(1 + 0.75 / 8)

@@ -108,7 +108,7 @@ def test_what_is_recommended_is_what_was_measured_again() -> None:
 
 def test_what_was_not_measured_again_is_not_confirmed() -> None:
     """Because the call was interrupted before; a single configuration needs no confirmation."""
-    for found in (again(), replace(again(), throughput=replace(results.of(again()), confirmation=None))):
+    for found in (again(), replace(again(), payload=replace(results.of(again()), confirmation=None))):
         recommended = results.recommendation(found)
         assert recommended is not None
         assert recommended.backing is results.Backing.UNCONFIRMED

@@ -6,6 +6,7 @@ import pytest
 from stored_search import SETTINGS, STAGES, TUNING, process, searched
 
 from modelzoo.frozen import replace
+from modelzoo.records.run import Latency
 from modelzoo.records.tuning import Choice
 from modelzoo.results import tuning
 from modelzoo.stats import Doubt
@@ -43,7 +44,7 @@ def test_an_interrupted_confirmation_is_judged_only_if_all_of_its_rounds_ended()
     speed = tuning.confirmed(three)
     assert speed is not None
     assert (speed.verdict.doubt, speed.verdict.rounds) == (Doubt.FEW_ROUNDS, 3)
-    assert tuning.is_faster(replace(three, tuning=TUNING))
+    assert tuning.is_faster(replace(three, payload=TUNING))
 
 
 def test_the_ladder_has_the_gain_of_each_step() -> None:
@@ -61,7 +62,7 @@ def test_another_batch_size_is_compared_per_item() -> None:
     """The latency of the ladder is that of the batch."""
     runs = [process(0, 3, 1.0), process(1, 3, 4.0, batch=8)]
     chosen = replace(TUNING, choice=Choice(1, 1, (), (1,)))
-    found = replace(searched(), runs=(*searched().runs[:8], *runs), tuning=chosen)
+    found = replace(searched(), runs=(*searched().runs[:8], *runs), payload=chosen)
     assert tuning.steps(found)[1].speed is not None
     assert tuning.steps(found)[1].speed.value == pytest.approx(2.0)  # type: ignore[union-attr]
     assert tuning.steps(found)[1].latency.value == pytest.approx(4.0)
@@ -78,4 +79,4 @@ def test_a_search_without_a_confirmation_confirms_nothing() -> None:
 def test_an_ordinary_result_holds_no_search() -> None:
     """It is a mistake of the caller."""
     with pytest.raises(ValueError, match="holds no search"):
-        tuning.of(replace(searched(), tuning=None))
+        tuning.of(replace(searched(), payload=Latency()))

@@ -30,7 +30,7 @@ def begin(path: Path, *settings: Setting, budget: float = 3600.0, **changes: Any
     """A search that has not begun."""
     found = Tuning("mlp", Goal.LATENCY, budget, len(settings), **changes)
     asked = tuple(Asked("mlp", setting) for setting in settings)
-    return store.ResultFile(path, Result(("modelzoo", "tune"), BEGIN.isoformat(), asked, tuning=found))
+    return store.ResultFile(path, Result(("modelzoo", "tune"), BEGIN.isoformat(), asked, payload=found))
 
 
 def no_judge(setting: Setting, group: int) -> ValidityEntry:

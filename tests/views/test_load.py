@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from load_results import load, measured, result
+from load_results import load, measured
 
 from modelzoo.frozen import replace
 from modelzoo.records.load import BatchCount, GeneratorPlace, Load, LoadgenRun, NamedValue, Scenario
@@ -54,7 +54,7 @@ def test_a_search_is_answered_in_a_sentence_and_as_a_command(search: Load) -> No
     )
     assert "Student's t on the logarithms of what 2 repeats found" in report.notes(search)[0]
     words = ("--find", "--slo", "p99=50ms", "--repeats", "2", "--json=x.json", "--batch", "1")
-    line = report.command(result(search, *words))
+    line = report.command(("modelzoo", "load", "toy", *words), search)
     assert line is not None
     assert line.startswith("modelzoo load toy --slo p99=50ms --batch 1 --rate ")
     assert report.reason_lines(search) == []
@@ -64,7 +64,7 @@ def test_a_search_without_an_answer_says_so() -> None:
     """Interrupted, or because nothing meets the bound."""
     asked = load(is_search=True, rate=None)
     assert "interrupted" in report.headline(asked)
-    assert report.command(result(asked)) is None
+    assert report.command(("modelzoo", "load", "toy"), asked) is None
     assert "no rate was found that passes p99=50ms, in 1 of 1 repeats" in report.headline(measured(asked, seconds=0.2))
 
 

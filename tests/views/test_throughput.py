@@ -81,11 +81,10 @@ def test_the_answer_says_what_its_figure_rests_on() -> None:
     chosen = measured()
     said = throughput.answer(chosen)
     assert "rows/s, which is not confirmed: it comes from the rounds that chose it" in said
-    assert chosen.throughput is not None
     again = [ran(1, FOUR, 3 + number, [0.13] * 4) for number in range(2)]
     planned = Confirmation(1, 0, 3, 2)
-    runs = (*chosen.throughput.runs, *again, ran(0, ONE, 3, [0.1], errors={0: "ended by SIGKILL"}))
-    found = replace(chosen, throughput=replace(chosen.throughput, runs=runs, confirmation=planned))
+    runs = (*chosen.payload.runs, *again, ran(0, ONE, 3, [0.1], errors={0: "ended by SIGKILL"}))
+    found = replace(chosen, payload=replace(chosen.payload, runs=runs, confirmation=planned))
     said = throughput.answer(found)
     assert said.startswith("4 × 1 core, batch 1 has the highest throughput: 30.")
     assert " rows/s, measured again in 2 rounds after the choice, with a median latency of 130 ms" in said

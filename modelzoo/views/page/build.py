@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Block, Lines, Notices, Page, Section, lines, named
+from modelzoo.records.load import Load
 from modelzoo.records.run import Result
+from modelzoo.records.throughput import Throughput
+from modelzoo.records.tuning import Tuning
 from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.adjustment import adjustment
@@ -91,34 +94,32 @@ def _joined(given: Sequence[Given]) -> Given:
 
 def _single(given: Given, shown: Sequence[SummaryRow], pictures: int) -> list[Section]:
     """The sections of a page about one result: the answer first, everything else below it."""
-    parts = _parts(given.latest, shown, "r", pictures)
+    parts = _of_kind(given, shown, "r", pictures)
     answer: list[Block] = [block for block in parts if not isinstance(block, Section)]
-    search = given.sessions[-1].result
-    if search.tuning is not None:
-        parts.insert(0, tuning.section(search, "r-search"))
-    if search.throughput is not None:
-        # Its runs were not timed; they tell what the instances were.
-        answer = list(throughput.blocks(search, "r-instances"))
-    if search.load is not None:
-        parts.insert(0, load.section(search, "r-load"))
     if given.is_directory:
         answer.insert(0, _which(given))
     return [Section("Results", tuple(answer), "results"), *(block for block in parts if isinstance(block, Section))]
 
 
 def _several(given: Given, shown: Sequence[SummaryRow], number: int, pictures: int) -> Section:
-    parts = _parts(given.latest, shown, f"r{number}", pictures)
-    search = given.sessions[-1].result
-    if search.tuning is not None:
-        parts.insert(0, tuning.section(search, f"r{number}-search"))
-    if search.throughput is not None:
-        own = throughput.blocks(search, f"r{number}-instances")
-        parts = [*own, *(block for block in parts if isinstance(block, Section))]
-    if search.load is not None:
-        parts.insert(0, load.section(search, f"r{number}-load"))
+    parts = _of_kind(given, shown, f"r{number}", pictures)
     if given.is_directory:
         parts.insert(0, _which(given))
     return Section(given.name, tuple(parts), f"r{number}")
+
+
+def _of_kind(given: Given, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
+    """The answer and the sections that explain it, with what only this kind of call measures."""
+    parts, result = _parts(given.latest, shown, mark, pictures), given.sessions[-1].result
+    if isinstance(result.payload, Throughput):
+        # Its runs were not timed; they tell what the instances were.
+        own = throughput.blocks(result, f"{mark}-instances")
+        return [*own, *(block for block in parts if isinstance(block, Section))]
+    if isinstance(result.payload, Tuning):
+        return [tuning.section(result, f"{mark}-search"), *parts]
+    if isinstance(result.payload, Load):
+        return [load.section(result.payload, f"{mark}-load"), *parts]
+    return parts
 
 
 def _which(given: Given) -> Lines:

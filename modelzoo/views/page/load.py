@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from modelzoo.document import Section
-from modelzoo.records.run import Result
-from modelzoo.results import load as results
-from modelzoo.views import load
+from modelzoo.records.load import Load
+from modelzoo.views import load as view
 from modelzoo.views.plots import load as plots
 
 
-def section(result: Result, mark: str) -> Section:
-    """Return the section of what ``result`` holds of a load.
+def section(load: Load, mark: str) -> Section:
+    """Return the section of a measurement under load.
 
     Args:
-        result: of ``modelzoo load``.
+        load: what ``modelzoo load`` measured.
         mark: id of the section.
     """
-    answer, *rest = load.document(results.of(result))
-    data = plots.of_result(result)
+    answer, *rest = view.document(load)
+    data = plots.of_load(load)
     figure = (plots.plot(data).figure(f"{mark}-curve"),) if data is not None else ()
     return Section("Under load", (answer, *figure, *rest), mark)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Optional
 from modelzoo.document import Column, Text, theme
 from modelzoo.formatting import MISSING, rounded_down, seconds, significant
 from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.run import Result
+from modelzoo.records.load import Load
 from modelzoo.results import load as results
 from modelzoo.stats import percentile
 from modelzoo.views.plots.plot import Plot, add_legend, log_scale, time_unit
@@ -66,9 +66,8 @@ class LoadCurve:
         return f"p{self.percent:g}"
 
 
-def of_result(result: Result) -> Optional[LoadCurve]:
+def of_load(load: Load) -> Optional[LoadCurve]:
     """Return what is drawn of a search; ``None`` unless there are runs at two rates or more."""
-    load = results.of(result)
     percent = results.shown_percent(load)
     points = [
         LoadPoint(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from drawn import check, svg, texts
-from load_results import load, measured, result
+from load_results import load, measured
 
 from modelzoo.views.plots import load as plot
 
@@ -13,7 +13,7 @@ from modelzoo.views.plots import load as plot
 def test_the_runs_of_a_search_are_drawn(tmp_path: Path) -> None:
     """Two marks each, the bound, and the answer; the table has every run."""
     found = measured(load(is_search=True, rate=None, repeats=2, queries=662))
-    data = plot.of_result(result(found))
+    data = plot.of_load(found)
     assert data is not None
     assert [each.rate for each in data.points] == sorted(each.rate for each in data.points)
     assert data.found is not None
@@ -27,4 +27,4 @@ def test_the_runs_of_a_search_are_drawn(tmp_path: Path) -> None:
 
 def test_a_single_rate_has_no_plot() -> None:
     """There is no curve to see."""
-    assert plot.of_result(result(measured(load(queries=300)))) is None
+    assert plot.of_load(measured(load(queries=300))) is None
