@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 from places import ROOT
 
 PACKAGE = ROOT / "modelzoo"
@@ -12,3 +16,29 @@ def test_few_modules_lie_directly_in_the_package_and_none_is_long() -> None:
     assert len([path for path in PACKAGE.glob("*.py") if path.name != "__init__.py"]) <= 12
     long = [str(path) for path in PACKAGE.rglob("*.py") if len(path.read_text(encoding="utf-8").splitlines()) > 400]
     assert long == []
+
+
+def test_no_sentence_is_built_where_facts_are() -> None:
+    """Sentences are built in views, from facts; elsewhere only errors have text; a label with a name is none."""
+    rooms = ("records", "results", "stats", "comparison")
+    built = [
+        f"{path.relative_to(PACKAGE)}: {text}"
+        for room in rooms
+        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for text in built_sentences(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert built == ["comparison/explanations.py: {}: reorders and set-up"]
+
+
+def built_sentences(tree: ast.Module) -> Iterator[str]:
+    """F-strings with at least three words that are not part of an error that is raised."""
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            above: ast.AST | None = node
+            while above is not None and not isinstance(above, ast.Raise):
+                above = parents.get(above)
+            parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+            text = "".join(map(str, parts))
+            if above is None and len(re.findall("[A-Za-z]{2,}", text)) >= 3:
+                yield text
