@@ -34,7 +34,7 @@ from common import MLP
 
 from modelzoo import stats
 from modelzoo.files import write_atomically
-from modelzoo.measure.request import Request
+from modelzoo.measure.jobs import Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.plan import Plan
 from modelzoo.setting import Setting

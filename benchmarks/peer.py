@@ -42,11 +42,8 @@ from claims import Claim, conclude, percent, table
 from modelzoo import stats
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
-from modelzoo.measure.calls import prepare
-from modelzoo.measure.jobs import job_environment
-from modelzoo.measure.reference import Reference
-from modelzoo.measure.request import Request
-from modelzoo.measure.rounds import Rounds
+from modelzoo.measure.jobs import Request, job_environment, prepare
+from modelzoo.measure.rounds import Reference, Rounds
 from modelzoo.measure.schedule import FIRST_SECONDS, PRIOR, SECONDS
 from modelzoo.plan import Plan
 from modelzoo.setting import Setting

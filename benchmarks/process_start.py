@@ -29,9 +29,8 @@ from claims import Claim, conclude, percent
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.measure.calls import prepare
+from modelzoo.measure.jobs import Request, prepare
 from modelzoo.measure.launcher import LocalLauncher
-from modelzoo.measure.request import Request
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.plan import Plan
 from modelzoo.records.protocol import Preparation

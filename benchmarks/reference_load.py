@@ -22,10 +22,8 @@ from claims import Claim, conclude
 
 from modelzoo import stats
 from modelzoo.machine.cpu import usable_threads
-from modelzoo.measure.calls import prepare
-from modelzoo.measure.reference import Reference
-from modelzoo.measure.request import Request
-from modelzoo.measure.rounds import WorkerRun
+from modelzoo.measure.jobs import Request, prepare
+from modelzoo.measure.rounds import Reference, WorkerRun
 from modelzoo.plan import Plan
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run

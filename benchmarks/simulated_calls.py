@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modelzoo import stats
-from modelzoo.measure.budget import MINIMUM
+from modelzoo.measure.schedule import MINIMUM
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Latency, Result
 from modelzoo.results.speed import looks

@@ -31,9 +31,8 @@ from claims import Claim, conclude, some_of
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import read_topology
-from modelzoo.measure.calls import prepare
 from modelzoo.measure.instances import start_instance
-from modelzoo.measure.request import Request
+from modelzoo.measure.jobs import Request, prepare
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.plan import Plan
 from modelzoo.records.instance import Ready, RunUntil, Window

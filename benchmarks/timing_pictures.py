@@ -24,8 +24,7 @@ from simulated_device import SimulatedDevice  # type: ignore[import-not-found]  
 from timeline import Bar, Lanes, write
 
 from modelzoo.measure import clock, pipeline
-from modelzoo.measure.in_flight import InFlight
-from modelzoo.measure.pipeline import Marks, Step, begin, steps_of, wait
+from modelzoo.measure.pipeline import InFlight, Marks, Step, begin, steps_of, wait
 from modelzoo.measure.pipeline_clock import run_all
 from modelzoo.records.pipeline import MODEL, Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages

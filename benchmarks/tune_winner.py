@@ -26,7 +26,7 @@ from claims import Claim, conclude, table
 from modelzoo import stats
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
-from modelzoo.measure.request import Request
+from modelzoo.measure.jobs import Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.plan import Plan
 from modelzoo.records.run import Result, Run

@@ -52,13 +52,13 @@ def shared() -> Path:
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDocker]:
     """Return a fake ``docker`` that is first on the PATH and has no images yet."""
-    from modelzoo.measure import docker
+    from modelzoo.measure import container
 
     found = install(tmp_path / "engine")
     monkeypatch.setenv("PATH", f"{found.home}{os.pathsep}{os.environ['PATH']}")
-    docker.read_image.cache_clear()
+    container.read_image.cache_clear()
     yield found
-    docker.read_image.cache_clear()
+    container.read_image.cache_clear()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from places import ROOT
 from toy_workloads import SHORT, mlp, odd, runs_of
 
-from modelzoo.measure.request import Request
+from modelzoo.measure.jobs import Request
 from modelzoo.setting import Setting
 
 pytestmark = pytest.mark.docker

@@ -22,7 +22,7 @@ import pytest
 from places import ROOT
 
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.measure import docker as engine
+from modelzoo.measure import container as engine
 
 IMAGE = os.environ.get("MODELZOO_TEST_IMAGE", "modelzoo:torch2.10.0_x86_modelzoo")
 SHORT = ["run", "examples/mlp", "--processes", "1", "--warmup", "1", "--iterations", "3", "--no-audit"]

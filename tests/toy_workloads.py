@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from modelzoo.measure import schedule
-from modelzoo.measure.request import OnEvent, Request
+from modelzoo.measure.jobs import OnEvent, Request
 from modelzoo.plan import Effort, Plan
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting

@@ -91,7 +91,7 @@ class _Call:
         from modelzoo.document import terminal
         from modelzoo.fleet.store import StoreLostError
         from modelzoo.fleet.validation import cannot_judge, judge_together
-        from modelzoo.measure.request import Request
+        from modelzoo.measure.jobs import Request
         from modelzoo.measure.shard_calls import Shards
         from modelzoo.records.run import ValidityEntry, now
         from modelzoo.views import fleet

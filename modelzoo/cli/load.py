@@ -171,9 +171,8 @@ def _check_loadgen(args: argparse.Namespace) -> None:
 def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
     """Plan everything, resolve the setting, and write the file of the result."""
     from modelzoo.machine.linux import allowed_cpus
-    from modelzoo.measure import calls
-    from modelzoo.measure.jobs import required
-    from modelzoo.measure.request import Request
+    from modelzoo.measure import jobs
+    from modelzoo.measure.jobs import Request, required
     from modelzoo.results.store import ResultFile
     from modelzoo.serve import places as planning
     from modelzoo.serve.places import generator_place
@@ -186,7 +185,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
     batch = 1 if Scenario(args.scenario) is Scenario.SINGLE_STREAM else args.batch
     work, (setting,) = select_one(args, batch=batch, threads=len(places[0].cpus))
     request = Request(work, (setting,), Plan(args.warmup), audit=not args.no_audit)
-    (prepared,) = calls.prepare(request, lambda event: None)
+    (prepared,) = jobs.prepare(request, lambda event: None)
     resolved = required(prepared).setting
     plan = LoadPlan(
         scenario=Scenario(args.scenario),

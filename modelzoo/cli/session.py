@@ -21,8 +21,8 @@ from modelzoo.records.run import Latency
 from modelzoo.setting import Setting
 
 if TYPE_CHECKING:
-    from modelzoo.measure.reference import Reference
-    from modelzoo.measure.request import Request
+    from modelzoo.measure.jobs import Request
+    from modelzoo.measure.rounds import Reference
     from modelzoo.results.store import ResultFile
     from modelzoo.views.progress import LiveProgress
 
@@ -132,7 +132,7 @@ def to_judge(settings: Sequence[Setting], args: argparse.Namespace) -> list[int]
 
 
 def _requests(jobs: Jobs, args: argparse.Namespace) -> list[Request]:
-    from modelzoo.measure.request import Request
+    from modelzoo.measure.jobs import Request
 
     plan = options.make_plan(args)
     devices = {setting.device.partition(":")[0] for _, settings in jobs for setting in settings}
@@ -168,7 +168,7 @@ def _trace_file(named: Optional[str], workload: str) -> Optional[str]:
 def _reference(requests: Sequence[Request], *, wanted: bool) -> Iterator[Optional[Reference]]:
     """The reference load, with as many threads as most of the settings have."""
     from modelzoo.machine.cpu import usable_threads
-    from modelzoo.measure.reference import Reference
+    from modelzoo.measure.rounds import Reference
 
     if not wanted:
         yield None

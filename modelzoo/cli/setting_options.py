@@ -174,7 +174,7 @@ def _python(name: str | None) -> str | None:
     """The path of another interpreter; ``None`` for the one that runs the suite."""
     if name in (None, DEFAULT):
         return None
-    from modelzoo.measure.interpreter import find_interpreter
+    from modelzoo.measure.launcher import find_interpreter
 
     return find_interpreter(name)
 
@@ -183,7 +183,7 @@ def _image(name: str | None) -> str | None:
     """The name of an image that is on this machine; ``None`` for none."""
     if name in (None, DEFAULT):
         return None
-    from modelzoo.measure.docker import read_image
+    from modelzoo.measure.container import read_image
 
     return read_image(name).name
 
@@ -203,7 +203,7 @@ def _backend_variable(image: str | None) -> str:
     """The default backend, which an image names in MODELZOO_BACKEND."""
     environ: Mapping[str, str] = os.environ
     if image is not None:
-        from modelzoo.measure.docker import read_image
+        from modelzoo.measure.container import read_image
 
         environ = read_image(image).environment
     value = environ.get(settings.BACKEND_VARIABLE) or "auto"

@@ -125,7 +125,7 @@ def throughput(args: argparse.Namespace) -> int:
             could be soaked.
     """
     from modelzoo.document import terminal
-    from modelzoo.measure.request import Request
+    from modelzoo.measure.jobs import Request
     from modelzoo.serve.configurations import Search, failure
     from modelzoo.views.progress import LiveProgress
 

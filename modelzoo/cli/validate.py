@@ -17,7 +17,7 @@ from modelzoo.workload import Workload
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.measure.request import OnEvent
+    from modelzoo.measure.jobs import OnEvent
     from modelzoo.records.run import ValidityEntry
 
 
@@ -86,15 +86,15 @@ def judge_setting(
 
     If it fails, the entry holds the error.
     """
-    from modelzoo.measure import calls
-    from modelzoo.measure.request import Request
+    from modelzoo.measure import jobs
+    from modelzoo.measure.jobs import Request
     from modelzoo.records.run import ValidityEntry, now
     from modelzoo.views.exhibits import ExhibitWriter
 
     started = now()
     writer = ExhibitWriter(judging.output, work.name)
     try:
-        report = calls.validate(Request(work, (setting,), Plan()), judging.request, on_event, writer.write)
+        report = jobs.validate(Request(work, (setting,), Plan()), judging.request, on_event, writer.write)
     except ModelzooError as error:
         return ValidityEntry(work.name, group, setting, exit_code=2, error=str(error), started=started, ended=now())
     return ValidityEntry(

@@ -1,20 +1,36 @@
-"""Time one call, on the host and on an accelerator.
+"""Time one call, on the host and on an accelerator, and watch the accelerator between calls.
 
 On a CPU, a call has completed when it returns. On an accelerator it has only been issued. With A = the host starts,
 B = the host has issued everything, C = the host has synchronized, and D, E = device events around the work: C - A is
 the latency on the host, E - D the time on the device, and B - A the issue time, which is never a latency. The first
 synchronization comes before A, so that A does not count earlier work; the last one comes between B and C. Events are
 read only after C, when both have completed.
+
+An accelerator's sensors are read between timed calls, at most every ``INTERVAL`` seconds: after a clock has taken its
+last time stamp and before the next call's first one. At that moment the device has just finished, so it still shows the
+clock, the power and the throttling of the work. A thread would read them during calls, where it competes with the
+host's issuing of kernels for Python's interpreter lock and for locks of the driver.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from time import perf_counter_ns
-from typing import Any, Callable, Protocol
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from time import perf_counter, perf_counter_ns
+from typing import Any, Callable, Optional, Protocol
 
-from modelzoo.engines.protocol import AsynchronousDevice
-from modelzoo.records.timing import DEVICE, ISSUE, LATENCY
+from modelzoo.engines.protocol import Accelerator, AsynchronousDevice, Model
+from modelzoo.errors import EnvironmentProblem
+from modelzoo.machine.sensors import Sensors, npu_sensors, nvml_sensors
+from modelzoo.records.accelerator import AcceleratorUse, Copies, Phase, Reading
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Timing
+
+INTERVAL = 0.25
+"""Seconds between readings: two in a turn of half a second. A reading by NVML takes well under a millisecond."""
+COPIES = 10
+"""How often copying a batch is timed, after the samples."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +43,12 @@ class Sample:
 
     def values(self) -> dict[str, float]:
         """What was timed, by the name of its series."""
-        found = {LATENCY: self.latency}
+        series = {LATENCY: self.latency}
         if self.issue is not None:
-            found[ISSUE] = self.issue
+            series[ISSUE] = self.issue
         if self.device is not None:
-            found[DEVICE] = self.device
-        return found
+            series[DEVICE] = self.device
+        return series
 
 
 class Timed(Protocol):
@@ -104,3 +120,159 @@ def clock_for(device: AsynchronousDevice | None) -> Clock:
     if device is None:
         return HostClock()
     return DeviceClock(device) if device.timed_events else SynchronizingClock(device)
+
+
+class Watch:
+    """Watches one accelerator, from its creation to ``result``; it is the clock, too.
+
+    Args:
+        device: what is watched.
+        clock: what times each call.
+        sensors: what is read; ``None``: nothing.
+        problems: why there are no sensors.
+        locked_mhz: the frequency that the clocks are locked at.
+    """
+
+    def __init__(
+        self,
+        device: Accelerator,
+        clock: Clock,
+        sensors: Optional[Sensors],
+        problems: Sequence[str] = (),
+        locked_mhz: Optional[int] = None,
+    ) -> None:
+        self._device, self._clock, self._sensors = device, clock, sensors
+        self._problems, self._locked_mhz = tuple(problems), locked_mhz
+        self._readings: list[Reading] = []
+        self._calls = 0
+        self._phase = Phase.WARM_UP
+        self._begins_turn = False
+        self._due = 0.0
+        device.reset_peak_memory()
+        self._read(Phase.BEFORE)
+
+    def time(self, call: Callable[[], Any]) -> Timed:
+        """Time a call as ``clock`` does; read the sensors before the first call of a turn, and after it if due."""
+        if self._begins_turn:
+            self._device.synchronize()  # the turn may have begun with a call that is not timed
+            self._read(self._phase, begins_turn=True)
+            self._begins_turn = False
+        sample = self._clock.time(call)
+        self._calls += 1
+        if perf_counter() >= self._due and self._is_fast:
+            self._read(self._phase)
+        return sample
+
+    def before_turns(self, pause: Callable[[int], None]) -> Callable[[int], None]:
+        """``pause``, which waits for the next turn, with the readings that a turn begins with."""
+
+        def wait(samples: int) -> None:
+            pause(samples)
+            self._phase = Phase.STEADY
+            self._begins_turn = self._is_fast
+
+        return wait
+
+    def result(self, timing: Optional[Timing], copies: Optional[Copies]) -> AcceleratorUse:
+        """What was seen; ``timing`` is what was timed meanwhile."""
+        peak = self._device.peak_memory()
+        self._read(Phase.AFTER)
+        readings = tuple(self._readings)
+        untimed = 1 + len(timing.warmup) if timing is not None else 0
+        return AcceleratorUse(
+            device=self._device.describe(),
+            peak_memory=peak,
+            copies=copies,
+            sensors=self._sensors.source if self._sensors is not None else "",
+            readings=readings,
+            throttled_samples=throttled_samples(readings, untimed),
+            joules_per_call=joules_per_call(readings),
+            locked_mhz=self._locked_mhz,
+            problems=self._problems,
+        )
+
+    @property
+    def _is_fast(self) -> bool:
+        return self._sensors is not None and self._sensors.is_fast
+
+    def _read(self, phase: Phase, *, begins_turn: bool = False) -> None:
+        if self._sensors is None:
+            return
+        values = asdict(self._sensors.read())
+        self._readings.append(Reading(phase, self._calls, **values, begins_turn=begins_turn))
+        self._due = perf_counter() + INTERVAL
+
+
+def watch(device: Accelerator, clock: Clock, locked_mhz: Optional[int] = None) -> Watch:
+    """Begin to watch ``device``; sensors that cannot be read are named in the record."""
+    try:
+        return Watch(device, clock, _sensors(device), locked_mhz=locked_mhz)
+    except EnvironmentProblem as problem:
+        return Watch(device, clock, None, (str(problem),), locked_mhz)
+
+
+def _sensors(device: Accelerator) -> Sensors:
+    if device.kind == "cuda":
+        return nvml_sensors(device.identifier(), device.index, os.environ)
+    if device.kind == "npu":
+        return npu_sensors(device.index)
+    raise EnvironmentProblem(f"there is no tool to read the sensors of {device.kind} devices")
+
+
+def throttled_samples(readings: Sequence[Reading], untimed: int) -> tuple[int, ...]:
+    """Indices of the samples between a reading that shows throttling and the reading before it.
+
+    Args:
+        readings: in their order.
+        untimed: number of calls before the first sample.
+    """
+    indices: set[int] = set()
+    for before, after in zip(readings, readings[1:]):
+        if after.throttled and after.phase is Phase.STEADY and not after.begins_turn:
+            indices.update(range(max(0, before.calls - untimed), after.calls - untimed))
+    return tuple(sorted(indices))
+
+
+def joules_per_call(readings: Sequence[Reading]) -> Optional[float]:
+    """Energy of one call: the counter's differences between the readings of a turn, over the calls between them."""
+    joules, calls = 0.0, 0
+    for before, after in zip(readings, readings[1:]):
+        if after.phase is not Phase.STEADY or after.begins_turn or before.joules is None or after.joules is None:
+            continue
+        joules += after.joules - before.joules
+        calls += after.calls - before.calls
+    return joules / calls if calls else None
+
+
+def time_copies(model: Model, args: tuple[Any, ...], device: Accelerator, *, included: bool) -> Copies:
+    """Time copying a batch to the device and its outputs back, each with nothing else going on.
+
+    Args:
+        args: the batch as the workload made it.
+        included: whether the latency has them in it.
+    """
+    to_device, to_host = [], []
+    for _ in range(COPIES):
+        device.synchronize()
+        started = perf_counter()
+        prepared = model.prepare(args)
+        device.synchronize()
+        copied = perf_counter()
+        outputs = model.call(*prepared)
+        device.synchronize()
+        called = perf_counter()
+        on_host(outputs)
+        to_device.append(copied - started)
+        to_host.append(perf_counter() - called)
+    return Copies(statistics.median(to_device), statistics.median(to_host), included)
+
+
+def on_host(value: Any) -> Any:
+    """The tensors in ``value`` (nested lists, tuples and dicts) on the host; copying them waits for the device."""
+    if hasattr(value, "cpu"):
+        return value.cpu()
+    if isinstance(value, (list, tuple)):
+        return [on_host(item) for item in value]
+    if isinstance(value, dict):
+        return {key: on_host(item) for key, item in value.items()}
+    return value

@@ -1,7 +1,13 @@
-"""Workers in containers: ``docker run``, with the CPUs, the memory and the files that a worker on this machine has."""
+"""Workers in containers: ``docker run``, with the CPUs, the memory and the files that a worker on this machine has.
+
+A worker ends when the calling process does, but not while its container is paused: containers whose calling process was
+killed (SIGKILL) are left over, and the next call removes them. The label of each names the process that started it.
+"""
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import signal
 import subprocess
@@ -9,15 +15,14 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Optional
 
-from modelzoo.errors import EnvironmentProblem, ModelzooError
+from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
 from modelzoo.machine.linux import allowed_cpus, format_cpu_list, read_cgroup_limits
-from modelzoo.measure import docker
 from modelzoo.measure.answers import accepted
 from modelzoo.measure.launcher import WORKER, explain_end
-from modelzoo.measure.leftovers import PREFIX, caller_label, remove_leftovers
 from modelzoo.measure.mounts import USER, inside, mount_options, named_files, outside, own_weights, place
 from modelzoo.records.protocol import Job, Message, PrepareJob, ReferenceJob, decode_message
 
@@ -36,6 +41,12 @@ _ENDED = ("is not running", "no such container")
 """What docker reports of a container that has ended meanwhile."""
 _NO_START, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
 """Exit codes of ``docker run`` (source: its reference, "Exit status")."""
+_DOCKER_SECONDS = 60
+_LOCAL_ENGINES = ("unix://", "npipe://", "fd://")
+CALLER_LABEL = "modelzoo.caller"
+PREFIX = "modelzoo-"
+"""The beginning of the name of each container that the suite starts."""
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,7 @@ class ContainerLauncher:
 
         Variables that name a path of this machine stay here.
         """
-        image = docker.read_image(self.image)
+        image = read_image(self.image)
         passed = {
             name: value
             for name, value in recorded_environment(os.environ).items()
@@ -103,7 +114,7 @@ class ContainerLauncher:
             *_gpus(job),
         ]
         options += mount_options(job, os.environ)
-        image = docker.read_image(self.image)
+        image = read_image(self.image)
         changed = [f"{name}={value}" for name, value in environment.items() if image.environment.get(name) != value]
         removed = [name for name in image.environment if name not in environment]
         # A name without a value stands for the value that docker's program has, and removes the variable without one.
@@ -126,7 +137,7 @@ class ContainerLauncher:
     def explain(self, job: Job, code: int, output: str) -> ModelzooError:
         output = outside(output.encode(), named_files(job, os.environ)).decode()
         if code == _NO_START:
-            return EnvironmentProblem(f"docker cannot start {self.name}: {docker.problem_line(output)}")
+            return EnvironmentProblem(f"docker cannot start {self.name}: {problem_line(output)}")
         hint = "give an image of the suite; scripts/build-images makes them, and their names end in _modelzoo"
         if code in (_NOT_EXECUTABLE, _NOT_FOUND):
             return EnvironmentProblem(f"{self.name} has no {self.python}: {hint}")
@@ -155,10 +166,10 @@ class Container:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-            docker.run("rm", "--force", "--volumes", self.name)
+            run_docker("rm", "--force", "--volumes", self.name)
 
     def _control(self, command: str) -> None:
-        code, _, problem = docker.run(command, self.name)
+        code, _, problem = run_docker(command, self.name)
         if code and not any(text in problem.lower() for text in _ENDED):
             raise EnvironmentProblem(f"'docker {command}' failed, so processes would disturb each other: {problem}")
 
@@ -188,3 +199,119 @@ def _network(job: Job) -> list[str]:
     offline = any(os.environ.get(name, "0") not in ("", "0") for name in OFFLINE)
     downloads = isinstance(job, PrepareJob) and any(each.weights in ("auto", "pretrained") for each in job.settings)
     return [] if downloads and not offline else ["--network=none"]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A container image on this machine.
+
+    Attributes:
+        name: as it was given.
+        digest: its id, the SHA-256 of its configuration, which names its content: ``sha256:…``.
+        environment: the variables that it sets.
+    """
+
+    name: str
+    digest: str
+    environment: Mapping[str, str]
+
+
+@functools.cache
+def read_image(name: str) -> Image:
+    """Return what the engine knows about an image; nothing is pulled.
+
+    Raises:
+        UsageError: there is no such image, or the engine runs on another machine.
+        EnvironmentProblem: there is no program ``docker``, or no engine answers.
+    """
+    _require_local_engine(name)
+    code, output, problem = run_docker("image", "inspect", "--format", "{{json .}}", name)
+    if code:
+        if "no such image" in problem.lower() or "invalid reference" in problem.lower():
+            raise UsageError(
+                f"image={name} is not on this machine; fetch it with 'docker pull {name}', or build it with "
+                "scripts/build-images"
+            )
+        raise _unusable(name, problem)
+    description = json.loads(output)
+    pairs = (text.partition("=") for text in description["Config"].get("Env") or ())
+    return Image(name, description["Id"], {key: value for key, _, value in pairs})
+
+
+def _require_local_engine(name: str) -> None:
+    """The reference load, the CPUs and the memory are those of this machine, so the containers must be, too."""
+    code, output, _ = run_docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
+    host = output.strip()
+    if code == 0 and host and not host.startswith(_LOCAL_ENGINES):
+        raise UsageError(f"image={name}: the Docker engine is on another machine ({host}); run modelzoo there instead")
+
+
+def run_docker(*words: str) -> tuple[int, str, str]:
+    """Run ``docker`` to its end; return its exit code, its output and the line that says what went wrong.
+
+    Raises:
+        EnvironmentProblem: there is no such program, or it does not end.
+    """
+    try:
+        done = subprocess.run(["docker", *words], capture_output=True, text=True, timeout=_DOCKER_SECONDS, check=False)
+    except OSError as error:
+        raise EnvironmentProblem(f"image=… needs the program docker: {error.strerror}; install Docker") from error
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentProblem(
+            f"'docker {words[0]}' has not ended within {_DOCKER_SECONDS} s; check the engine"
+        ) from error
+    return done.returncode, done.stdout, problem_line(done.stderr)
+
+
+def problem_line(output: str) -> str:
+    """Return the line of ``docker``'s output that says what went wrong, without its prefixes."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    problem = next(
+        (line for line in lines if "error" in line.lower() or line.startswith("docker:")), "".join(lines[-1:])
+    )
+    for prefix in ("docker:", "Error response from daemon:", "Error:", "error:"):
+        problem = problem.removeprefix(prefix).strip()
+    return problem
+
+
+def _unusable(name: str, problem: str) -> EnvironmentProblem:
+    if "daemon running" in problem or "Cannot connect" in problem or "permission denied" in problem.lower():
+        return EnvironmentProblem(
+            f"image={name}: no Docker engine answers ({problem.rstrip('.')}); start it, or run scripts/container-engine"
+            " start"
+        )
+    return EnvironmentProblem(f"image={name}: docker reports: {problem}")
+
+
+def caller_label() -> str:
+    """The label of containers that this process starts: its id, and the namespace in which that is its id."""
+    return f"{CALLER_LABEL}={os.getpid()}@{_namespace()}"
+
+
+def remove_leftovers() -> None:
+    """Remove the containers of callers in this namespace that have ended.
+
+    Raises:
+        EnvironmentProblem: there is no program ``docker``, or it does not end.
+    """
+    import psutil
+
+    # An engine that does not answer is reported by the command that starts a container.
+    _, listed, _ = run_docker(
+        "ps", "--all", f"--filter=label={CALLER_LABEL}", f'--format={{{{.Names}}}} {{{{.Label "{CALLER_LABEL}"}}}}'
+    )
+    for line in listed.splitlines():
+        name, _, caller = line.partition(" ")
+        process, _, namespace = caller.partition("@")
+        # An image may have such a label, too: only a container with a name of ours is one.
+        if not (name.startswith(PREFIX) and process.isdecimal() and process.isascii()):
+            continue
+        if namespace == _namespace() and not psutil.pid_exists(int(process)):
+            run_docker("rm", "--force", "--volumes", name)
+
+
+def _namespace() -> str:
+    try:
+        return str(_PID_NAMESPACE.readlink())
+    except OSError:  # not Linux
+        return ""

@@ -22,11 +22,11 @@ from modelzoo.machine.memory import prefer_own_node, read_placement, resident_me
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import clock_for
-from modelzoo.measure.garbage import without_collection
 from modelzoo.measure.loading import Built, build, imported
 from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import Timed, make_report, provenance
+from modelzoo.measure.sampler import without_collection
 from modelzoo.records.instance import (
     BatchDone,
     BatchTime,
@@ -67,8 +67,8 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
     if machine.emulator:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run it on the machine itself")
     assignment = job.assignment
-    found = imported(assignment)
-    engine, work = found.engine, found.workload
+    imports = imported(assignment)
+    engine, work = imports.engine, imports.workload
     check_resolution(engine, work, assignment, machine.threads.count)
     session = engine.open(assignment.setting)
     send(Progress("load" if assignment.setting.mode == "eager" else "load and compile"))
@@ -86,14 +86,14 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
     context = None
     if job.looks.extras:
         ran = provenance(assignment, engine, machine, cpus)
-        context = make_report(job, found, switches, ran, own, Timed(None, usage, ()), observed, peak)
+        context = make_report(job, imports, switches, ran, own, Timed(None, usage, ()), observed, peak)
     return Served(
         InstanceReport(
             placement=placement,
             observed=observed,
             peak_memory=peak,
             usage=usage,
-            import_seconds=found.seconds,
+            import_seconds=imports.seconds,
             build_seconds=own.seconds,
             cold_start=warmed.cold,
             warmup=tuple(warmed.values),
@@ -134,9 +134,9 @@ def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob)
     if setting.in_flight is not None:
         raise UsageError("instances run the model alone: leave --stages and --in-flight out")
     own = build(engine, session, work, assignment)
-    found = {setting.batch: _Batch(own.model.call, own.args)}
+    batches = {setting.batch: _Batch(own.model.call, own.args)}
     for size in job.sizes:
-        if size in found:
+        if size in batches:
             continue
         if assignment.prepared.export is not None:
             raise UsageError(
@@ -147,11 +147,11 @@ def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob)
         if setting.mode == "eager":
             with engine.explained_errors():
                 inputs = make_inputs(work, prepared.setting, prepared.weights)
-            found[size] = _Batch(own.model.call, own.model.prepare(inputs.args))
+            batches[size] = _Batch(own.model.call, own.model.prepare(inputs.args))
         else:
             other = build(engine, session, work, replace(assignment, prepared=prepared))
-            found[size] = _Batch(other.model.call, other.args)
-    return own, found
+            batches[size] = _Batch(other.model.call, other.args)
+    return own, batches
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,9 @@ from typing import Optional, TypeVar, Union
 import msgspec
 
 from modelzoo.errors import KINDS, ModelzooError, UsageError, WorkerError
-from modelzoo.measure.jobs import assignment, job_environment, required
+from modelzoo.measure.jobs import OnEvent, Request, assignment, job_environment, listener, required
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import LONGEST, OnMessage, WorkerProcess, too_long
-from modelzoo.measure.request import OnEvent, Request, listener
 from modelzoo.records.instance import BatchDone, Command, Ready, Served, Window, encode_command
 from modelzoo.records.protocol import Failed, Hello, InstanceJob, Looks, Preparation, Progress
 from modelzoo.setting import labels
@@ -90,10 +89,10 @@ class Instance:
             ModelzooError: the error that it reported, as the class that it was there.
         """
         self._fill()
-        found, self._waiting = tuple(self._waiting), deque()
-        if not found and self.problem is not None:
+        replies, self._waiting = tuple(self._waiting), deque()
+        if not replies and self.problem is not None:
             raise self.problem
-        return found
+        return replies
 
     def wait(self, kind: type[T], seconds: Optional[float] = None) -> T:
         """Wait for the next reply, which must be of ``kind``, for at most ``seconds``.

@@ -1,21 +1,109 @@
-"""What the parent gives its workers: jobs, and the environment variables that they need from the start."""
+"""What the parent is asked to run, the jobs that follow for its workers, and those that one process does on its own."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Optional
+from typing import Callable, Optional
 
 from modelzoo.errors import KINDS, ModelzooError
 from modelzoo.machine import environment
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
-from modelzoo.measure.launcher import LocalLauncher
-from modelzoo.records.protocol import Assignment, Preparation, PrepareJob
-from modelzoo.records.run import EnvironmentChanges, Prepared
-from modelzoo.setting import Setting
+from modelzoo.measure.container import ContainerLauncher
+from modelzoo.measure.launcher import Launcher, LocalLauncher
+from modelzoo.measure.process import call
+from modelzoo.plan import Plan
+from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.protocol import (
+    Assignment,
+    Exhibited,
+    Judged,
+    Message,
+    Preparation,
+    PrepareJob,
+    Progress,
+    SettingsPrepared,
+    ValidateJob,
+)
+from modelzoo.records.run import EnvironmentChanges, Prepared, ValidityReport
+from modelzoo.records.validity import ValidityRequest
+from modelzoo.setting import Setting, labels
 from modelzoo.workload import Workload
+
+
+@dataclass(frozen=True)
+class Event:
+    """Progress of one worker: which workload, setting (by its label) and round, and its message."""
+
+    workload: str
+    label: str
+    round: int
+    message: Progress
+
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One workload with the settings to compare; the first is the baseline.
+
+    ``first_group`` is the number of the first setting's group in the result; ``launcher``, if
+    given, starts the workers of all settings, whatever interpreter, image or engine they name; ``locked_mhz`` is the
+    frequency that the GPUs' clocks are locked at.
+    """
+
+    workload: Workload
+    settings: tuple[Setting, ...]
+    plan: Plan
+    profiling: bool = False
+    trace: Optional[str] = None
+    audit: bool = True
+    first_group: int = 0
+    launcher: Optional[Launcher] = None
+    locked_mhz: Optional[int] = None
+
+    @property
+    def uses_containers(self) -> bool:
+        """Whether any of the settings runs in a container."""
+        return not all(self.launcher_of(setting).is_local for setting in self.settings)
+
+    def launcher_of(
+        self, setting: Setting, interpreter: Optional[str] = None, cpus: Optional[frozenset[int]] = None
+    ) -> Launcher:
+        """Return what starts the workers of ``setting``.
+
+        Args:
+            interpreter: the one that the measuring workers of its engine need (``Preparation.interpreter``), on this
+                machine or in the image.
+            cpus: the logical CPUs that they are restricted to, by default those of this process.
+        """
+        if self.launcher is not None:
+            return self.launcher
+        if setting.image is not None:
+            return ContainerLauncher(setting.image, interpreter or "python3", cpus)
+        return LocalLauncher(interpreter or setting.python or sys.executable, cpus)
+
+
+def listener(
+    workload: str,
+    label: str,
+    round_number: int,
+    on_event: OnEvent,
+    on_exhibit: Optional[Callable[[Exhibit], None]] = None,
+) -> Callable[[Message], None]:
+    """Return what passes on a worker's messages as events and exhibits."""
+
+    def listen(message: Message) -> None:
+        if isinstance(message, Progress):
+            on_event(Event(workload, label, round_number, message))
+        elif isinstance(message, Exhibited) and on_exhibit is not None:
+            on_exhibit(message.exhibit)
+
+    return listen
 
 
 @dataclass(frozen=True)
@@ -50,7 +138,7 @@ def prepare_job(
     )
 
 
-def assignment(workload: Workload, asked: Setting, found: Preparation, environment: JobEnvironment) -> Assignment:
+def assignment(workload: Workload, asked: Setting, preparation: Preparation, environment: JobEnvironment) -> Assignment:
     """Return what a worker needs to run the setting ``asked``.
 
     Raises:
@@ -59,18 +147,18 @@ def assignment(workload: Workload, asked: Setting, found: Preparation, environme
     return Assignment(
         directory=str(workload.directory),
         asked=asked,
-        prepared=required(found),
+        prepared=required(preparation),
         parent=os.getpid(),
         environment=environment.changes,
-        math_mode=found.math_mode,
+        math_mode=preparation.math_mode,
     )
 
 
-def required(found: Preparation) -> Prepared:
+def required(preparation: Preparation) -> Prepared:
     """Return what was prepared, or raise the reason why nothing was."""
-    if found.prepared is None:
-        raise KINDS.get(found.error_kind, ModelzooError)(found.error or "the setting was not resolved")
-    return found.prepared
+    if preparation.prepared is None:
+        raise KINDS.get(preparation.error_kind, ModelzooError)(preparation.error or "the setting was not resolved")
+    return preparation.prepared
 
 
 def prepare_environment(environ: Optional[Mapping[str, str]] = None) -> JobEnvironment:
@@ -90,3 +178,51 @@ def job_environment(wanted: Mapping[str, str], environ: Optional[Mapping[str, st
     variables["PYTHONUNBUFFERED"] = "1"
     variables["TOKENIZERS_PARALLELISM"] = "false"
     return JobEnvironment(variables, changes)
+
+
+def prepare(request: Request, on_event: OnEvent) -> tuple[Preparation, ...]:
+    """Resolve all settings of ``request`` and their weights, in one process for each launcher.
+
+    The processes on this machine come first: containers are shown the weights that they found. If a process itself
+    fails, each of its settings gets its error.
+
+    Returns:
+        One entry per setting, in the order of the settings.
+    """
+    launchers = [request.launcher_of(setting) for setting in request.settings]
+    prepared: dict[int, Preparation] = {}
+    for launcher in sorted(dict.fromkeys(launchers), key=lambda each: not each.is_local):
+        indices = [index for index, each in enumerate(launchers) if each == launcher]
+        prepared.update(zip(indices, _prepare(request, launcher, indices, tuple(prepared.values()), on_event)))
+    return tuple(prepared[index] for index in range(len(request.settings)))
+
+
+def _prepare(
+    request: Request, launcher: Launcher, indices: Sequence[int], earlier: tuple[Preparation, ...], on_event: OnEvent
+) -> tuple[Preparation, ...]:
+    """Resolve the settings with these indices in one process."""
+    listen = listener(request.workload.name, labels(request.settings)[indices[0]], 0, on_event)
+    settings = tuple(request.settings[index] for index in indices)
+    try:
+        environ = launcher.environment()
+        job = prepare_job(request.workload, settings, environ, earlier)
+        return call(launcher, job, prepare_environment(environ).variables, SettingsPrepared, listen).settings
+    except ModelzooError as problem:
+        return (Preparation(error=str(problem), error_kind=type(problem).__name__),) * len(settings)
+
+
+def validate(
+    request: Request, validity: ValidityRequest, on_event: OnEvent, on_exhibit: Callable[[Exhibit], None]
+) -> ValidityReport:
+    """Judge the only setting of ``request`` in a fresh process, with fp32 as the reference.
+
+    Raises:
+        ModelzooError: it could not be judged.
+    """
+    (setting,) = request.settings
+    (preparation,) = prepare(request, on_event)
+    launcher = request.launcher_of(setting)
+    environment = job_environment(preparation.validation_variables, launcher.environment())
+    job = ValidateJob(assignment(request.workload, setting, preparation, environment), validity)
+    listen = listener(request.workload.name, setting.label, 0, on_event, on_exhibit)
+    return call(launcher, job, environment.variables, Judged, listen).report

@@ -14,14 +14,12 @@ from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure import sampler
-from modelzoo.measure.accelerator_watch import Watch, on_host, time_copies, watch
-from modelzoo.measure.clock import Clock, clock_for
-from modelzoo.measure.loading import Built, build, imported
+from modelzoo.measure.clock import Clock, Watch, clock_for, on_host, time_copies, watch
+from modelzoo.measure.loading import Built, build, imported, time_pipeline
 from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_agreement
-from modelzoo.measure.pipeline_trace import TracedBatch, write_trace
+from modelzoo.measure.pipeline_clock import TracedBatch, write_trace
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import Timed, make_report, provenance
-from modelzoo.measure.staging import time_pipeline
 from modelzoo.records.accelerator import AcceleratorUse, Copies
 from modelzoo.records.machine import Machine
 from modelzoo.records.protocol import Measured, MeasureJob, Message, Paused, Progress
@@ -44,8 +42,8 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
     # Before the engine is loaded: OpenMP libraries may bind this thread to one CPU, and libraries set variables.
     machine, cpus = read_machine(), allowed_cpus()
     own, looks = job.assignment, job.looks
-    found = imported(own)
-    engine, work = found.engine, found.workload
+    imports = imported(own)
+    engine, work = imports.engine, imports.workload
     # Workers import at the same time, which takes one core each; from here on each is alone.
     send(Paused())
     take_turn()
@@ -63,7 +61,7 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
         peak = peak_memory()
         observed = with_agreement(observed, built, own.prepared, looks, send)
     ran = provenance(own, engine, machine, cpus)
-    return Measured(make_report(job, found, switches, ran, built, timed, observed, peak))
+    return Measured(make_report(job, imports, switches, ran, built, timed, observed, peak))
 
 
 def _time(

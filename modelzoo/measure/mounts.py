@@ -56,8 +56,8 @@ def place(path: str) -> str:
 
 def is_within(path: str, names: Collection[str]) -> bool:
     """Whether ``path`` is one of ``names`` or lies below one, without ``..`` on the way."""
-    found = Path(path)
-    return ".." not in found.parts and any(found == Path(name) or Path(name) in found.parents for name in names)
+    place = Path(path)
+    return ".." not in place.parts and any(place == Path(name) or Path(name) in place.parents for name in names)
 
 
 def named_files(job: Job, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,21 +1,167 @@
-"""Look at what ran, after the timing: canary, kernels, operations, profile, outputs."""
+"""Look at what ran, after the timing: canary, kernels, operations, profile, and how far the outputs are from torch's.
+
+The outputs of an exported model are compared with those that torch computed from the same batch, stored with the
+export. Errors are means over all values of an array: a few large ones do not decide, and a layer whose weights are off
+by 1 % shows. Pure numpy; torch is not imported.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from modelzoo.engines.protocol import Session, value_and_problem
+from modelzoo.engines.export.source import rebuild
+from modelzoo.engines.export.store import read_batch, read_changed, read_expected
+from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
 from modelzoo.frozen import replace
-from modelzoo.measure.agreement import eager_agreement, output_agreement
 from modelzoo.measure.loading import Built
+from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
+from modelzoo.records.export import Export
 from modelzoo.records.protocol import Looks, Message, Progress
 from modelzoo.records.run import Observed, Prepared
+from modelzoo.validity.detection_figures import Detections, match
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Arrays = Sequence[NDArray[Any]]
+
+
+SAME_IOU = 0.99
+"""Boxes with less overlap are no match: rounding in fp32 moves an edge by about 1e-5 of the box."""
+_LABELS, _BOXES, _SCORES = "labels", "boxes", "scores"
+Pictures = Sequence[Mapping[str, Any]]
+"""The detections of each picture, as torchvision's detectors return them: arrays with a row for each detection."""
 Send = Callable[[Message], None]
 AUDIT_SECONDS = 2.0
 """The audit observes two passes, or one if two would take longer than this."""
+
+
+def output_agreement(export: Export, outputs: RawOutputs, precision: str) -> OutputAgreement:
+    """Return how far ``outputs`` is from torch's outputs for the batch of ``export``.
+
+    Args:
+        export: with torch's outputs.
+        outputs: what the engine computed from the same inputs.
+        precision: of the engine; only fp32 has a bound.
+
+    Raises:
+        EnvironmentProblem: the export's files are gone.
+    """
+    batch, expected, changed = read_batch(export), read_expected(export), read_changed(export)
+    has_bound = precision == "fp32"
+    if not batch.heads:
+        names, other = batch.outputs.names(), changed.outputs if changed is not None else ()
+        return OutputAgreement(_errors(names, expected.outputs, outputs.outputs, other), has_bound)
+    errors = _errors(batch.heads, expected.heads, outputs.heads, changed.heads if changed is not None else ())
+    pictures = [rebuild(batch.outputs, each.outputs) for each in (expected, outputs, changed) if each is not None]
+    return OutputAgreement(errors, has_bound, _detections_with_sensitivity(*pictures))
+
+
+def eager_agreement(outputs: RawOutputs) -> OutputAgreement:
+    """Return how far ``outputs`` is from what the torch module itself computes, in fp32.
+
+    The raw heads of a detector that was compiled cannot be observed, so its detections alone are compared.
+
+    Args:
+        outputs: with the ``structure`` and ``expected``.
+    """
+    assert outputs.structure is not None, "a model that knows what is expected knows the structure"
+    arrays = [each for each in (outputs.expected, outputs.outputs, outputs.changed) if each]
+    sides = [rebuild(outputs.structure, each) for each in arrays]
+    if _are_pictures(sides[0]):
+        return OutputAgreement((), True, _detections_with_sensitivity(*sides))
+    return OutputAgreement(_errors(outputs.structure.names(), outputs.expected, outputs.outputs, outputs.changed), True)
+
+
+def _errors(names: Sequence[str], expected: Arrays, found: Arrays, changed: Arrays) -> tuple[OutputError, ...]:
+    """The errors of ``found``, with what slightly changed inputs cause."""
+    return _with_sensitivity(output_errors(names, expected, found), output_errors(names, expected, changed))
+
+
+def _with_sensitivity(errors: Sequence[OutputError], changed: Sequence[OutputError]) -> tuple[OutputError, ...]:
+    """``errors``, each with that of slightly changed inputs of the same name."""
+    known = {each.name: each.relative for each in changed}
+    return tuple(replace(each, sensitivity=known.get(each.name)) for each in errors)
+
+
+def _detections_with_sensitivity(
+    expected: Pictures, found: Pictures, changed: Pictures | None = None
+) -> MatchedDetections:
+    matched = matched_detections(expected, found)
+    others = matched_detections(expected, changed).errors if changed is not None else ()
+    return replace(matched, errors=_with_sensitivity(matched.errors, others))
+
+
+def _are_pictures(output: Any) -> bool:
+    return isinstance(output, list) and all(
+        isinstance(each, Mapping) and {_BOXES, _SCORES, _LABELS} <= set(each) for each in output
+    )
+
+
+def output_errors(names: Sequence[str], expected: Arrays, found: Arrays) -> tuple[OutputError, ...]:
+    """Return the error of each array; arrays that the engine does not return are errors too."""
+    missing = [None] * (len(expected) - len(found))
+    return tuple(output_error(*each) for each in zip(names, expected, [*found, *missing]))
+
+
+def output_error(name: str, expected: NDArray[Any], found: NDArray[Any] | None) -> OutputError:
+    """Return the error of ``found``."""
+    import numpy as np
+
+    if expected.size == 0 and found is not None and found.shape == expected.shape:
+        return OutputError(name, 0, 0.0, 0.0, 0.0)
+    mean = _finite(np.abs(expected).mean(dtype="float64")) if expected.size else 0.0
+    if found is None or found.shape != expected.shape:
+        return OutputError(name, int(expected.size), None, mean, None)
+    # Differences of fp32 values that are nearly equal are exact in fp32.
+    kind = expected.dtype if expected.dtype.kind == "f" else "float64"
+    errors = np.abs(found.astype(kind, copy=False) - expected.astype(kind, copy=False))
+    return OutputError(
+        name, int(expected.size), _finite(errors.mean(dtype="float64")), mean, _finite(errors.max(initial=0))
+    )
+
+
+def _finite(value: Any) -> float | None:
+    import numpy as np
+
+    return float(value) if np.isfinite(value) else None
+
+
+def matched_detections(expected: Pictures, found: Pictures) -> MatchedDetections:
+    """Match the detections of each picture by class and box, and compare boxes, scores and masks of the pairs."""
+    import numpy as np
+
+    compared = [key for key in expected[0] if key != _LABELS] if expected else []
+    rows: dict[str, tuple[list[NDArray[Any]], list[NDArray[Any]]]] = {key: ([], []) for key in compared}
+    matched = 0
+    for theirs, ours in zip(expected, found):
+        pairs = [
+            (pair.reference_row, pair.tested_row)
+            for pair in match(_detections(theirs), _detections(ours), 0.0).pairs
+            if pair.iou >= SAME_IOU
+        ]
+        matched += len(pairs)
+        for key, (before, after) in rows.items():
+            before += [theirs[key][row] for row, _ in pairs]
+            after += [ours[key][row] for _, row in pairs]
+    errors = [
+        # Masks of different pictures have different sizes.
+        output_error(key, *(np.concatenate([np.ravel(each) for each in side]) for side in sides))
+        for key, sides in rows.items()
+        if sides[0]
+    ]
+    return MatchedDetections(_count(expected), _count(found), matched, tuple(errors))
+
+
+def _detections(picture: Mapping[str, Any]) -> Detections:
+    return Detections(picture[_BOXES], picture[_SCORES], picture[_LABELS])
+
+
+def _count(pictures: Pictures) -> int:
+    return sum(len(each[_SCORES]) for each in pictures)
 
 
 def audit_passes(seconds: Optional[float]) -> int:
@@ -31,7 +177,7 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
     """
     model, args = built.model, built.args
     canary, canary_problem = value_and_problem(session.canary())
-    found = Observed(
+    observed = Observed(
         canary=canary,
         canary_problem=canary_problem,
         canary_verdict=None if canary is None else canary.verdict(prepared.setting.precision),
@@ -40,39 +186,39 @@ def observe(built: Built, session: Session, prepared: Prepared, looks: Looks, pa
     )
     if looks.audit:
         kernels, _ = value_and_problem(model.kernels(args))
-        found = replace(found, kernels=kernels)
+        observed = replace(observed, kernels=kernels)
     # Without a digest only an audit can show which kernels ran.
-    if looks.audit and (looks.full_audit or found.kernels is None):
+    if looks.audit and (looks.full_audit or observed.kernels is None):
         evidence, problem = value_and_problem(model.audit(args, passes=passes, canary=canary))
-        found = replace(found, evidence=evidence, evidence_problem=problem or canary_problem)
+        observed = replace(observed, evidence=evidence, evidence_problem=problem or canary_problem)
     if looks.audit and looks.extras:
         flops, problem = value_and_problem(model.flops(args))
-        found = replace(found, flops=flops, flops_problem=problem)
+        observed = replace(observed, flops=flops, flops_problem=problem)
     if looks.profiling and looks.extras:
         send(Progress("profile"))
         trace = Path(looks.trace) if looks.trace and built.pipeline is None else None
-        profile, problem = value_and_problem(model.profile(args, trace=trace, evidence=found.evidence))
-        found = replace(found, profile=profile, profile_problem=problem)
-    return found
+        profile, problem = value_and_problem(model.profile(args, trace=trace, evidence=observed.evidence))
+        observed = replace(observed, profile=profile, profile_problem=problem)
+    return observed
 
 
-def with_agreement(found: Observed, built: Built, prepared: Prepared, looks: Looks, send: Send) -> Observed:
-    """``found``, with how far the outputs of an exported or compiled model are from those of the torch module.
+def with_agreement(observed: Observed, built: Built, prepared: Prepared, looks: Looks, send: Send) -> Observed:
+    """``observed``, with how far the outputs of an exported or compiled model are from those of the torch module.
 
     Comparing them takes memory that running the model does not: read ``peak_memory`` before.
     """
     setting, export = prepared.setting, prepared.export
     is_plain = setting == setting.reference() or setting.precision != "fp32"
     if not looks.extras or (export is None and is_plain):
-        return found
+        return observed
     send(Progress("compare outputs"))
     with built.model.explained_errors():
         outputs, problem = value_and_problem(built.model.outputs(built.args))
     if outputs is None:
-        return replace(found, agreement_problem=problem)
+        return replace(observed, agreement_problem=problem)
     if export is None:
-        return replace(found, agreement=eager_agreement(outputs))
-    return replace(found, agreement=output_agreement(export, outputs, setting.precision))
+        return replace(observed, agreement=eager_agreement(outputs))
+    return replace(observed, agreement=output_agreement(export, outputs, setting.precision))
 
 
 def peak_memory() -> int:

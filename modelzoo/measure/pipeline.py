@@ -1,21 +1,34 @@
-"""The stages of a workload as steps that can be timed, with copies between the host and an accelerator.
+"""The stages of a workload as steps that can be timed, one batch after the other or several in flight.
 
 A step on the host has completed when it returns. A step on an accelerator has only been issued, so its time is that
 between two events, which are read when the device has done everything: waiting after each step would stall what is
 measured. A copy to the host waits for the device by itself, because the next step needs its result.
+
+With several batches in flight, stages of the host work on some while the device works on others. Three threads hand
+batches on, each in the order in which they came: one runs the stages before the device's, the calling thread runs those
+from the first to the last one on the device, and one runs the stages after them. A batch is let in only if fewer than
+the limit are in flight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import queue
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from time import perf_counter_ns
+from types import TracebackType
 from typing import Any, Callable, Optional, Union
 
 from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
 from modelzoo.frozen import replace
 from modelzoo.records.pipeline import MODEL, TO_DEVICE, TO_HOST, PipelineStage, Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
+
+_Mark = Union[int, DeviceEvent]
+Entered = Callable[[], AbstractContextManager[Any]]
+"""Makes what a thread needs to be in force while it runs stages."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +69,20 @@ def _step(stage: Stage) -> Step:
 
 def _with_copies(steps: Sequence[Step], device_name: str, by_events: bool) -> list[Step]:
     """Insert a copy wherever the next step works elsewhere; the first value and the last one are on the host."""
-    found: list[Step] = []
+    with_copies: list[Step] = []
     place = Place.HOST
     for step in (*steps, None):
         wanted = Place.HOST if step is None else step.place
         if wanted is not place:
             name = TO_HOST if wanted is Place.HOST else TO_DEVICE
-            number = 1 + sum(each.name.startswith(name) for each in found)
-            found.append(
+            number = 1 + sum(each.name.startswith(name) for each in with_copies)
+            with_copies.append(
                 Step(name if number == 1 else f"{name} {number}", _copy(wanted, device_name), Place.DEVICE, by_events)
             )
             place = wanted
         if step is not None:
-            found.append(replace(step, by_events=by_events and step.place is Place.DEVICE))
-    return found
+            with_copies.append(replace(step, by_events=by_events and step.place is Place.DEVICE))
+    return with_copies
 
 
 def _copy(place: Place, device_name: str) -> Callable[[Any], Any]:
@@ -98,9 +111,6 @@ class Origin:
 
     at: int
     event: Optional[DeviceEvent] = None
-
-
-_Mark = Union[int, DeviceEvent]
 
 
 @dataclass(frozen=True)
@@ -170,3 +180,133 @@ def wait(device: Optional[AsynchronousDevice]) -> int:
     if device is not None:
         device.synchronize()
     return perf_counter_ns()
+
+
+@dataclass
+class _Batch:
+    """A batch on its way; ``None`` in a queue ends the thread that reads it."""
+
+    value: Any
+    marks: Marks
+    entered: int = 0
+    error: Optional[BaseException] = None
+
+
+@dataclass(frozen=True)
+class Flight:
+    """One batch, in seconds after the run began.
+
+    Attributes:
+        began: the host's time at the begin of the run, in ns.
+        output: what the last stage returned; ``None`` if outputs were not to be kept.
+        entered: when the first stage began.
+        left: when the last stage had ended.
+        spans: when each stage ran.
+    """
+
+    began: int
+    output: Any
+    entered: float
+    left: float
+    spans: tuple[Span, ...]
+
+
+@dataclass
+class InFlight:
+    """Runs batches through ``steps``, up to ``limit`` of them at the same time.
+
+    It is a context manager, which starts and ends its threads. The device's stages run in the thread that calls
+    ``run``, where the switches of the session are in force.
+
+    Attributes:
+        steps: the pipeline.
+        limit: batches in flight.
+        device: the accelerator; ``None``: the stages on the device use the CPU.
+        entered: what the two other threads run in.
+    """
+
+    steps: Sequence[Step]
+    limit: int
+    device: Optional[AsynchronousDevice] = None
+    entered: Entered = nullcontext
+    _coming: queue.Queue[Optional[_Batch]] = field(default_factory=queue.Queue)
+    _ready: queue.Queue[_Batch] = field(default_factory=queue.Queue)
+    _leaving: queue.Queue[Optional[_Batch]] = field(default_factory=queue.Queue)
+    _left: queue.Queue[tuple[_Batch, int]] = field(default_factory=queue.Queue)
+
+    def __post_init__(self) -> None:
+        on_device = [index for index, step in enumerate(self.steps) if step.place is Place.DEVICE]
+        first, last = on_device[0], on_device[-1] + 1
+        self._before, self._middle, self._after = self.steps[:first], self.steps[first:last], self.steps[last:]
+        self._slots = threading.Semaphore(self.limit)
+        self._keep_outputs = True
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._enter, self._leave)]
+
+    def __enter__(self) -> InFlight:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self._coming.put(None)
+        self._leaving.put(None)
+        if error is None:  # after an error a batch may still hold its slot, and the threads end with the process
+            for thread in self._threads:
+                thread.join()
+
+    def run(self, sources: Iterable[Any], *, keep_outputs: bool = True) -> list[Flight]:
+        """Run one batch of each of ``sources``, and return them in that order.
+
+        Raises:
+            BaseException: whatever a stage raised first.
+        """
+        self._keep_outputs = keep_outputs
+        origin = begin(self.device)
+        batches = [_Batch(source, Marks(self.device)) for source in sources]
+        for batch in batches:
+            self._coming.put(batch)
+        for _ in batches:
+            batch = self._ready.get()
+            _attempt(batch, self._middle)
+            self._leaving.put(batch)
+        done = [self._left.get() for _ in batches]
+        wait(self.device)
+        failed = next((batch.error for batch, _ in done if batch.error is not None), None)
+        if failed is not None:
+            raise failed
+        return [_flight(batch, left, origin) for batch, left in done]
+
+    def _enter(self) -> None:
+        with self.entered():
+            while (batch := self._coming.get()) is not None:
+                self._slots.acquire()
+                batch.entered = perf_counter_ns()
+                _attempt(batch, self._before)
+                self._ready.put(batch)
+
+    def _leave(self) -> None:
+        with self.entered():
+            while (batch := self._leaving.get()) is not None:
+                _attempt(batch, self._after)
+                left = perf_counter_ns()
+                if not self._keep_outputs:
+                    batch.value = None
+                self._slots.release()
+                self._left.put((batch, left))
+
+
+def _attempt(batch: _Batch, steps: Sequence[Step]) -> None:
+    """Run ``steps`` unless an earlier one failed; the error is raised where all batches are collected."""
+    if batch.error is not None:
+        return
+    try:
+        batch.value = batch.marks.run(steps, batch.value)
+    except BaseException as error:
+        batch.error = error
+
+
+def _flight(batch: _Batch, left: int, origin: Origin) -> Flight:
+    entered = (batch.entered - origin.at) * 1e-9
+    return Flight(origin.at, batch.value, entered, (left - origin.at) * 1e-9, batch.marks.spans(origin))

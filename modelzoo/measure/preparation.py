@@ -14,7 +14,7 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import file_sha256
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.machine.environment import memory_variables
-from modelzoo.measure.staging import check_stages, require_stages
+from modelzoo.measure.loading import check_stages, require_stages
 from modelzoo.records.protocol import Assignment, Message, Preparation, PrepareJob, Progress, SettingsPrepared
 from modelzoo.records.run import Prepared
 from modelzoo.records.workload import Weights
@@ -37,18 +37,18 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> SettingsPrepare
     work = load_workload(Path(job.directory))
     engines = _Engines()
     shared = _Shared(work, job.math_mode, send, _shared_weights(job.earlier))
-    found = []
+    preparations = []
     for asked in job.settings:
         try:
             engine = engines.loaded(asked.engine)
             resolved = resolve(engine, work, asked, threads, job.math_mode)
-            found.append(_prepared(engine, resolved, shared))
+            preparations.append(_prepared(engine, resolved, shared))
         except ModelzooError as error:
-            found.append(Preparation(error=str(error), error_kind=type(error).__name__))
+            preparations.append(Preparation(error=str(error), error_kind=type(error).__name__))
         except PermissionError as error:
             reason = f"{error.filename} cannot be read: permission denied to the user of the worker; change its mode"
-            found.append(Preparation(error=reason, error_kind=UsageError.__name__))
-    return SettingsPrepared(tuple(found))
+            preparations.append(Preparation(error=reason, error_kind=UsageError.__name__))
+    return SettingsPrepared(tuple(preparations))
 
 
 class _Engines:

@@ -1,29 +1,36 @@
-"""What a worker reports of the setting that it ran."""
+"""What a worker reports of the setting that it ran, with the warnings of the run: what may distort its numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import os
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Optional, Union
 
+from modelzoo import stats
 from modelzoo.engines.protocol import Engine
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings, roofline_bound
+from modelzoo.machine.diagnosis import usage_warnings
+from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.machine.facts import fingerprint
+from modelzoo.measure import sampler
 from modelzoo.measure.loading import Built, Imported
-from modelzoo.measure.pipeline_trace import TracedBatch
-from modelzoo.measure.run_warnings import run_warnings
+from modelzoo.measure.pipeline_clock import TracedBatch
 from modelzoo.records.accelerator import AcceleratorUse
+from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.pipeline import model_times
 from modelzoo.records.profile import Bound, Ceilings, Flops
 from modelzoo.records.protocol import Assignment, InstanceJob, MeasureJob
 from modelzoo.records.run import Observed, Provenance, RunReport, Turn
-from modelzoo.records.timing import DEVICE, Timing
-from modelzoo.setting import ResolvedSetting
+from modelzoo.records.timing import DEVICE, Timing, WarmUpEnd
+from modelzoo.records.workload import WeightsKind
+from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
+from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import inputs_digest
 
 
@@ -54,7 +61,7 @@ def provenance(assignment: Assignment, engine: Engine, machine: Machine, cpus: C
 
 def make_report(
     job: Union[MeasureJob, InstanceJob],
-    found: Imported,
+    imports: Imported,
     switches: tuple[str, ...],
     ran: Provenance,
     built: Built,
@@ -68,7 +75,7 @@ def make_report(
         ran: what it ran with.
         peak: the most memory that the process has occupied.
     """
-    work, prepared, used = found.workload, job.assignment.prepared, timed.accelerator
+    work, prepared, used = imports.workload, job.assignment.prepared, timed.accelerator
     ceilings = kept_ceilings(ran.machine) if used is None else kept_device_ceilings(ran.machine, used.device)
     report = RunReport(
         workload=work.name,
@@ -78,7 +85,7 @@ def make_report(
         provenance=ran,
         plan=job.plan,
         items=tuple(map(str, built.inputs.items)),
-        import_seconds=found.seconds,
+        import_seconds=imports.seconds,
         build_seconds=built.seconds,
         compile_seconds=built.model.compile_seconds,
         switches=switches,
@@ -105,3 +112,110 @@ def _bound(
     seconds = median(timing.values(DEVICE) or model_times(timing))
     threads = setting.threads if ceilings.device is None else None
     return roofline_bound(flops.total, flops.bytes, seconds, ceilings, setting.precision, threads)
+
+
+def run_warnings(report: RunReport) -> tuple[WarningMessage, ...]:
+    """Every warning that a finished report gives rise to, in the order of the report."""
+    return (
+        *_weights_warnings(report),
+        *_environment_warnings(report),
+        *_precision_warnings(report),
+        *_agreement_warnings(report),
+        *_machine_warnings(report),
+        *_timing_warnings(report.timing),
+        *_accelerator_warnings(report),
+        *(report.observed.evidence.warnings if report.observed.evidence is not None else ()),
+    )
+
+
+def _weights_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    if report.prepared.weights.kind is not WeightsKind.RANDOM:
+        return
+    reason = report.prepared.weights.problem or "asked for by --weights random"
+    yield warning_for(WarningCode.RANDOM_WEIGHTS, reason=reason)
+    for count in report.observed.counts:
+        if not count.is_typical:
+            yield warning_for(
+                WarningCode.MISMATCHED_COUNTS,
+                what=count.name,
+                seen=f"{count.value:.0f}",
+                low=f"{count.low:.0f}",
+                high=f"{count.high:.0f}",
+            )
+
+
+def _environment_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    removed = sorted(report.provenance.environment.removed.items())
+    names = ", ".join(f"{name}={value}" for name, value in removed if name in FAST_MATH_VARIABLES)
+    if names:
+        yield warning_for(WarningCode.SCRUBBED_VARIABLES, names=names)
+    backend = report.setting.backend
+    if backend != "auto" and backend == os.environ.get(BACKEND_VARIABLE):
+        meaning = "oneDNN is off" if backend == "blas" else "oneDNN is on"
+        yield warning_for(WarningCode.BACKEND_VARIABLE, value=backend, meaning=meaning)
+    policy = os.environ.get("OMP_WAIT_POLICY")
+    if policy:
+        yield warning_for(WarningCode.WAIT_POLICY, value=policy)
+    if report.setting.thp == "on" and report.usage is not None and report.usage.huge_pages == 0:
+        yield warning_for(WarningCode.HUGE_PAGES_UNUSED)
+
+
+def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    setting, canary = report.setting, report.observed.canary
+    detail = canary.summary if canary is not None else ""
+    if setting.precision == "fp32" and canary is not None and report.observed.canary_verdict is not CanaryVerdict.FP32:
+        yield warning_for(WarningCode.FP32_NOT_FP32, detail=detail)
+    if setting.precision == "fp32":
+        return
+    if setting.precision == "bf16" and not report.provenance.machine.has_bf16 and setting.device == "cpu":
+        features = ", ".join(report.provenance.machine.features) or "none known"
+        yield warning_for(WarningCode.NO_BF16_HARDWARE, features=features)
+    if canary is not None and report.observed.canary_verdict is not CanaryVerdict.ACTIVE:
+        partly = report.observed.canary_verdict is CanaryVerdict.PARTLY
+        code = WarningCode.BF16_PARTLY if partly else WarningCode.BF16_NOT_ACTIVE
+        method = setting.bf16_method or "a switch of the libraries"
+        yield warning_for(code, precision=setting.precision, method=method, detail=detail)
+
+
+def _agreement_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    if report.observed.agreement is None or report.observed.agreement.is_same is not False:
+        return
+    if report.prepared.export is None:
+        advice = f"use another mode than {report.setting.mode}"
+    else:
+        advice = f"remove {report.prepared.export.path} to export it again, and report it if it stays so"
+    yield warning_for(WarningCode.OTHER_OUTPUTS, engine=report.provenance.engine, advice=advice)
+
+
+def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    machine, threads = report.provenance.machine, report.setting.threads
+    if machine.emulator:
+        yield warning_for(WarningCode.EMULATED)
+    if threads > machine.threads.count:
+        yield warning_for(WarningCode.OVERSUBSCRIBED, threads=threads, cores=machine.threads.count)
+    if report.usage is not None:
+        yield from usage_warnings(report.usage, machine)
+
+
+def _accelerator_warnings(report: RunReport) -> Iterator[WarningMessage]:
+    used, timing = report.accelerator, report.timing
+    if used is None or timing is None or not used.throttled_samples:
+        return
+    reasons = dict.fromkeys(reason for reading in used.readings for reason in reading.throttled)
+    share = 100 * len(used.throttled_samples) / max(1, len(timing.steady))
+    yield warning_for(
+        WarningCode.DEVICE_THROTTLED, device=used.device.name, reasons=", ".join(reasons), share=min(share, 100)
+    )
+
+
+def _timing_warnings(timing: Optional[Timing]) -> Iterator[WarningMessage]:
+    if timing is None:
+        return
+    if timing.warmup_end is WarmUpEnd.CAP:
+        yield warning_for(WarningCode.WARMUP_CAP, seconds=sampler.WARMUP_MAX_SECONDS, count=len(timing.warmup))
+    samples = timing.steady
+    if len(samples) < sampler.MIN_SAMPLES:
+        yield warning_for(WarningCode.FEW_SAMPLES, count=len(samples))
+    outliers = stats.outliers(samples)
+    if outliers:
+        yield warning_for(WarningCode.OUTLIERS, count=outliers, total=len(samples))

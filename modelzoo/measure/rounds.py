@@ -1,34 +1,122 @@
 """Run the settings of one workload in fresh processes, side by side, and yield each run as it ends.
 
 One sweep is one new process per setting. The workers of a round are alive at the same time and sample in alternating
-half-second turns, so that a machine whose speed drifts affects all settings alike. Sweeps go A B, B A, A B ….
+half-second turns, so that a machine whose speed drifts affects all settings alike; after each turn, the process of the
+reference load takes a short one. Sweeps go A B, B A, A B …. If there are more settings than fit into memory, a sweep
+consists of several blocks, each with the baseline.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Optional
 
 from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
-from modelzoo.measure.blocks import blocks, capacity
-from modelzoo.measure.calls import prepare
-from modelzoo.measure.jobs import JobEnvironment, assignment, job_environment
-from modelzoo.measure.launcher import Launcher
+from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
+from modelzoo.measure.jobs import JobEnvironment, OnEvent, Request, assignment, job_environment, listener, prepare
+from modelzoo.measure.launcher import Launcher, LocalLauncher
 from modelzoo.measure.process import WorkerProcess
-from modelzoo.measure.reference import Reference
-from modelzoo.measure.request import OnEvent, Request, listener
-from modelzoo.records.protocol import Looks, Measured, MeasureJob, Preparation
+from modelzoo.records.protocol import Judged, Looks, Measured, MeasureJob, Preparation, ReferenceJob, ReferenceTaken
 from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import Run, RunReport, now
 from modelzoo.setting import labels
 
+MEMORY_SHARE = 0.8
+"""The workers that are alive at the same time may use this share of the memory that is available."""
+FIRST_PEAK = 2 << 30
+"""Bytes that each worker is taken to need before any has been measured."""
 FULL_AUDITS = 1
 """Processes per setting that are audited in full; of the others it is proven that the same kernels ran."""
+
+
+def capacity(available: int, largest: int) -> int:
+    """Return how many workers fit into memory at the same time, at least two: a pair must share a round.
+
+    Args:
+        available: bytes that are available before any worker is started.
+        largest: peak memory of the largest worker so far, in bytes; 0 before any has been measured.
+    """
+    return max(2, int(MEMORY_SHARE * available) // (largest or FIRST_PEAK))
+
+
+def blocks(settings: Sequence[int], capacity: int, sweep: int) -> list[tuple[int, ...]]:
+    """Divide the settings into blocks of at most ``capacity``, each with the first setting, the baseline.
+
+    Each setting is compared with the baseline's process of its own block, so the blocks need not fit into memory
+    together. The blocks are of nearly equal size; from sweep to sweep settings move on, so that each meets different
+    neighbours, and every other block is started backwards (A B C, C B A).
+
+    Args:
+        settings: indices of the settings; the first is the baseline.
+        capacity: number of workers that may be alive at the same time.
+        sweep: number of the pass over all settings, from 0.
+    """
+    if len(settings) < 2:
+        return [tuple(settings)] if settings else []
+    baseline, *others = settings
+    shift = sweep % len(others)
+    others = others[shift:] + others[:shift]
+    count = -(-len(others) // max(1, capacity - 1))
+    edges = [round(i * len(others) / count) for i in range(count + 1)]
+    divided = [(baseline, *sorted(others[a:b])) for a, b in zip(edges, edges[1:])]
+    return [block if (sweep + i) % 2 == 0 else block[::-1] for i, block in enumerate(divided)]
+
+
+class Reference:
+    """The reference load, in a process of its own that is suspended between its turns.
+
+    It always runs on this machine and in the interpreter of the suite, whatever runs the workers. If its process dies,
+    the measurement goes on without it.
+
+    Args:
+        threads: number of threads, the same as the workers'.
+
+    Attributes:
+        threads: as given.
+        problem: why it takes no more turns; ``None`` while it does.
+    """
+
+    def __init__(self, threads: int, launcher: Optional[Launcher] = None) -> None:
+        self.threads = threads
+        self.problem: Optional[str] = None
+        variables = job_environment(dict.fromkeys(OPENMP_AND_BLAS_THREADS, str(threads))).variables
+        job = ReferenceJob(os.getpid())
+        self._process = WorkerProcess(launcher or LocalLauncher(), job, variables, lambda message: None)
+
+    def __enter__(self) -> Reference:
+        self._process.__enter__()
+        self._advance()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.__exit__(kind, error, trace)
+
+    def turn(self) -> Optional[ReferenceTurn]:
+        """Take one turn; ``None`` if the process has died."""
+        if self.problem is not None:
+            return None
+        self._process.resume()
+        if not self._advance():
+            return None
+        return self._process.result(ReferenceTaken).turn
+
+    def _advance(self) -> bool:
+        if self._process.advance():
+            return True
+        try:
+            self._process.result(Judged)  # there is none, so this tells how it ended
+        except ModelzooError as problem:
+            self.problem = str(problem)
+        return False
 
 
 @dataclass

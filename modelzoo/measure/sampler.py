@@ -12,18 +12,20 @@ samples never ends its sampling: processes differ by far more, so a narrow inter
 
 **Turns of several workers.** Several workers are alive at once, one per setting and one for the reference load, and
 only one of them works at a time. ``pause`` blocks before each turn until the parent gives this worker its turn.
+
+Python's garbage collector is kept from running meanwhile, as ``timeit`` does: its pauses must not fall into a sample.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Callable
 
 from modelzoo import stats
 from modelzoo.measure.clock import Clock, Timed
-from modelzoo.measure.garbage import without_collection
 from modelzoo.plan import Plan
 from modelzoo.records.pipeline import role_of
 from modelzoo.records.timing import LATENCY, SECONDS, Series, StopReason, Timing, WarmUpEnd
@@ -46,11 +48,22 @@ apart correlate by 0.6), so turns must be shorter than that."""
 COLD_CACHE_SECONDS = 0.05
 """If calls are shorter than this, each turn starts with an untimed call: other workers have used the caches in the
 meantime, and refilling them takes up to a few milliseconds."""
-
 Pause = Callable[[int], None]
 """Called before each turn with the number of samples so far. Blocks until the turn may begin."""
 Progress = Callable[[str, int], None]
 """Called with the phase (``cold``, ``warm-up`` or ``steady``) and the number of calls in it so far."""
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Keep the collector from running, as ``timeit`` does; afterwards it is as before."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _ignore_progress(phase: str, count: int) -> None:

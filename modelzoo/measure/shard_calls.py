@@ -7,11 +7,18 @@ from types import TracebackType
 from typing import Callable, Optional
 
 from modelzoo.errors import WorkerError
-from modelzoo.measure.calls import prepare
-from modelzoo.measure.jobs import JobEnvironment, assignment, job_environment, required
+from modelzoo.measure.jobs import (
+    JobEnvironment,
+    OnEvent,
+    Request,
+    assignment,
+    job_environment,
+    listener,
+    prepare,
+    required,
+)
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import WorkerProcess
-from modelzoo.measure.request import OnEvent, Request, listener
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
 from modelzoo.records.protocol import (

@@ -98,11 +98,11 @@ def do(job: Job, send: Send) -> Message:
         return reference_load.run(job, send, take_turn)
     environment.enter(job.assignment.setting)
     if isinstance(job, ShardJob):
-        from modelzoo.measure.shard_judgement import judge_shards
+        from modelzoo.measure.judgement import judge_shards
 
         return judge_shards(job, send, shard_turns())
     if isinstance(job, ConcludeJob):
-        from modelzoo.measure.shard_judgement import conclude_shards
+        from modelzoo.measure.judgement import conclude_shards
 
         return conclude_shards(job, send, shard_results())
     from modelzoo.measure.judgement import judge

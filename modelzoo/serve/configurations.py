@@ -18,9 +18,7 @@ from modelzoo.errors import KINDS, ModelzooError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
 from modelzoo.machine.facts import fingerprint
-from modelzoo.measure.calls import prepare
-from modelzoo.measure.jobs import required
-from modelzoo.measure.request import OnEvent, Request
+from modelzoo.measure.jobs import OnEvent, Request, prepare, required
 from modelzoo.records.instance import Window
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run, RunReport

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Optional
 
-from modelzoo.measure.garbage import without_collection
+from modelzoo.measure.sampler import without_collection
 from modelzoo.serve.servers import Reply, Server
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure.instances import Instance, Reply, start_instance
-from modelzoo.measure.request import Event, OnEvent, Request
+from modelzoo.measure.jobs import Event, OnEvent, Request
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.instance import Command, Finish, InstanceReport, Ready, RunUntil, Served, Window
 from modelzoo.records.machine import CpuUsage

@@ -9,7 +9,7 @@ from typing import Callable, Optional
 
 from modelzoo.frozen import replace
 from modelzoo.measure.instances import Instance, start_instance
-from modelzoo.measure.request import OnEvent, Request
+from modelzoo.measure.jobs import OnEvent, Request
 from modelzoo.records.instance import Finish, Ready, Served
 from modelzoo.records.load import GeneratorPlace, Load, LoadSession
 from modelzoo.records.protocol import Preparation

@@ -14,7 +14,7 @@ from typing import Callable, Optional
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.measure.request import Event, OnEvent, Request
+from modelzoo.measure.jobs import Event, OnEvent, Request
 from modelzoo.measure.rounds import Rounds
 from modelzoo.plan import Plan
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry

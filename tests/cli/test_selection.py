@@ -15,7 +15,7 @@ from modelzoo.cli import app
 from modelzoo.cli.parser import explicit_bf16
 from modelzoo.cli.selection import Jobs, load_workloads, select_settings
 from modelzoo.errors import UsageError
-from modelzoo.measure import interpreter
+from modelzoo.measure import launcher
 from modelzoo.setting import Setting, labels
 
 
@@ -171,7 +171,7 @@ def test_the_examples_of_the_documentation_are_understood(
     words: str, engine: FakeDocker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each gives at least two settings, or the page would not show it; interpreters and images need not be here."""
-    monkeypatch.setattr(interpreter, "find_interpreter", lambda name: f"/{name}")
+    monkeypatch.setattr(launcher, "find_interpreter", lambda name: f"/{name}")
     for backend in ("acl", "openblas"):
         engine.add(f"modelzoo:torch2.10.0_{backend}_modelzoo")
     found = jobs(*shlex.split(words, comments=True))

@@ -21,7 +21,7 @@ from modelzoo.cli.session import to_judge
 from modelzoo.frozen import replace
 from modelzoo.machine import facts, sensors
 from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
-from modelzoo.measure import reference, reference_load, schedule
+from modelzoo.measure import reference_load, schedule
 from modelzoo.plan import Effort
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Run, ValidityEntry
@@ -61,7 +61,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
             pass
 
     monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
-    monkeypatch.setattr(reference, "Reference", Load)
+    monkeypatch.setattr("modelzoo.measure.rounds.Reference", Load)
 
     def simulate(outcomes: Sequence[Outcome]) -> list[Any]:
         asked: list[Any] = []

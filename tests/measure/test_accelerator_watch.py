@@ -13,9 +13,9 @@ from simulated_device import ISSUE_NS, WORK_NS, SimulatedDevice
 from toy_workloads import SHORT, numpy_classifier, runs_of
 
 from modelzoo.machine.sensors import SensorValues
-from modelzoo.measure import accelerator_watch, clock, sampler
-from modelzoo.measure.accelerator_watch import Watch, joules_per_call, on_host, throttled_samples, time_copies, watch
-from modelzoo.measure.request import Request
+from modelzoo.measure import clock, sampler
+from modelzoo.measure.clock import Watch, joules_per_call, on_host, throttled_samples, time_copies, watch
+from modelzoo.measure.jobs import Request
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Phase, Reading
 from modelzoo.records.run import Run
@@ -47,7 +47,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> SimulatedDevice:
     """A simulated device whose time is that of the clock, and readings after every call."""
     simulated = SimulatedDevice()
     monkeypatch.setattr(clock, "perf_counter_ns", simulated.stamp)
-    monkeypatch.setattr(accelerator_watch, "INTERVAL", 0.0)
+    monkeypatch.setattr(clock, "INTERVAL", 0.0)
     return simulated
 
 
@@ -126,7 +126,7 @@ class Tensor:
 
 def test_copies_are_timed_apart(device: SimulatedDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """There and back, each between two points at which the device has finished."""
-    monkeypatch.setattr(accelerator_watch, "perf_counter", lambda: device.now * 1e-9)
+    monkeypatch.setattr(clock, "perf_counter", lambda: device.now * 1e-9)
 
     def prepare(args: Any) -> Any:
         device.launch(takes=2_000_000)

@@ -9,8 +9,8 @@ import pytest
 
 from modelzoo.engines.export.source import flatten
 from modelzoo.engines.protocol import RawOutputs
-from modelzoo.measure import agreement
-from modelzoo.measure.agreement import eager_agreement, matched_detections, output_error, output_errors
+from modelzoo.measure import observing
+from modelzoo.measure.observing import eager_agreement, matched_detections, output_error, output_errors
 from modelzoo.records.agreement import MatchedDetections
 
 RANDOM = np.random.default_rng(0)
@@ -110,7 +110,7 @@ def test_boxes_that_nearly_coincide_are_the_same() -> None:
     other = picture(4)
     other["boxes"] *= np.float32(1 + 1e-6)
     assert matched_detections([picture(4)], [other]).share == 1.0
-    assert agreement.SAME_IOU == 0.99
+    assert observing.SAME_IOU == 0.99
 
 
 def compiled(expected: Any, found: Any) -> RawOutputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modelzoo.measure.blocks import blocks, capacity
+from modelzoo.measure.rounds import blocks, capacity
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from modelzoo.measure.budget import FEWEST, MINIMUM, State, needed_rounds, next_workload
+from modelzoo.measure.schedule import FEWEST, MINIMUM, State, needed_rounds, next_workload
 
 
 def state(rounds: int = 8, cost: float = 10.0, width: float = 0.1, **changes: object) -> State:

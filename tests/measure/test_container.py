@@ -13,11 +13,10 @@ from toy_workloads import RANDOM, SHORT, mlp, numpy_classifier, numpy_setting, o
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, WorkerError
 from modelzoo.machine.linux import CgroupLimits, allowed_cpus, format_cpu_list
-from modelzoo.measure import calls, container, process
+from modelzoo.measure import container, jobs, process
 from modelzoo.measure.container import ContainerLauncher
-from modelzoo.measure.jobs import prepare_environment, prepare_job
+from modelzoo.measure.jobs import Event, Request, prepare_environment, prepare_job
 from modelzoo.measure.mounts import place
-from modelzoo.measure.request import Event, Request
 from modelzoo.records.protocol import PROTOCOL, Hello, Message, PrepareJob, SettingsPrepared, encode_line
 from modelzoo.records.validity import ValidityRequest
 
@@ -71,7 +70,7 @@ def test_a_container_has_the_limits_of_this_process(engine: FakeDocker, monkeypa
     """CPUs, quota and memory; the cache volume; no privilege; nothing is pulled, and nothing remains."""
     engine.add("zoo:a", worker=ENDS)
     monkeypatch.setattr(container, "read_cgroup_limits", lambda: CgroupLimits(1.5, 1 << 30))
-    calls.prepare(Request(mlp(), (A,), SHORT), silent)
+    jobs.prepare(Request(mlp(), (A,), SHORT), silent)
     (call,) = engine.calls("run")
     found = options(call)
     assert {"--interactive", "--rm", "--init"} < found.keys()
@@ -88,7 +87,7 @@ def test_a_container_may_be_restricted_to_some_cpus(engine: FakeDocker) -> None:
     engine.add("zoo:a", worker=ENDS)
     cpu = min(allowed_cpus())
     launcher = Request(mlp(), (A,), SHORT).launcher_of(A, cpus=frozenset({cpu}))
-    calls.prepare(Request(mlp(), (A,), SHORT, launcher=launcher), silent)
+    jobs.prepare(Request(mlp(), (A,), SHORT, launcher=launcher), silent)
     (call,) = engine.calls("run")
     assert options(call)["--cpuset-cpus"] == [str(cpu)]
 
@@ -97,7 +96,7 @@ def test_a_container_may_be_restricted_to_some_cpus(engine: FakeDocker) -> None:
 def test_a_container_has_gpus_if_its_setting_uses_one(device: str, gpus: list[str] | None, engine: FakeDocker) -> None:
     """As docker run gives them to any container; others do not depend on NVIDIA's toolkit."""
     engine.add("zoo:a", worker=ENDS)
-    calls.prepare(Request(mlp(), (A.replace(device=device),), SHORT), silent)
+    jobs.prepare(Request(mlp(), (A.replace(device=device),), SHORT), silent)
     (call,) = engine.calls("run")
     assert options(call).get("--gpus") == gpus
 
@@ -111,7 +110,7 @@ def test_only_a_preparation_that_may_download_has_a_network(
     """A network is needed for weights and for nothing else."""
     engine.add("zoo:a", worker=ENDS)
     monkeypatch.setenv("MODELZOO_OFFLINE", offline)
-    calls.prepare(Request(mlp(), (A.replace(weights=weights),), SHORT), silent)
+    jobs.prepare(Request(mlp(), (A.replace(weights=weights),), SHORT), silent)
     (call,) = engine.calls("run")
     assert (options(call).get("--network") == ["none"]) is isolated
 
@@ -145,7 +144,7 @@ def test_a_workload_that_the_image_lacks_is_shown_to_it(engine: FakeDocker, tmp_
     """Read-only; the weights are those of this machine's preparation, and go by the path that they have here."""
     engine.add("zoo:a")
     work = odd(tmp_path / "odd")
-    prepared = calls.prepare(Request(work, (A, RANDOM), SHORT), silent)
+    prepared = jobs.prepare(Request(work, (A, RANDOM), SHORT), silent)
     assert [each.error for each in prepared] == [None, None]
     assert prepared[0].prepared is not None and prepared[1].prepared is not None
     assert prepared[0].prepared.weights == prepared[1].prepared.weights
@@ -163,7 +162,7 @@ def test_predictions_are_judged_in_the_image(engine: FakeDocker, tmp_path: Path)
     work = numpy_classifier(tmp_path / "work")
     setting = numpy_setting(work).replace(precision="bf16", image="zoo:a")
     request = Request(work, (setting,), SHORT)
-    report = calls.validate(request, ValidityRequest(), silent, lambda exhibit: None)
+    report = jobs.validate(request, ValidityRequest(), silent, lambda exhibit: None)
     assert report.provenance.machine is not None
     assert report.provenance.machine.image_id == "sha256:zoo:a"
     assert len(engine.calls("run")) == 2
@@ -227,7 +226,7 @@ def test_a_checkpoint_and_an_input_go_by_their_paths_of_this_machine(
     assert {report.setting.input for report in reports} == {str(given)}
     assert {report.prepared.weights.path for report in reports} == {here.weights}
     asked = here.replace(image="zoo:a", weights=str(tmp_path / "nothing"))
-    (prepared,) = calls.prepare(Request(work, (asked,), SHORT), silent)
+    (prepared,) = jobs.prepare(Request(work, (asked,), SHORT), silent)
     assert prepared.error == (
         f"--weights {tmp_path}/nothing: it does not exist; give auto, pretrained, random, a file or a directory"
     )
@@ -241,7 +240,7 @@ def test_a_file_that_a_container_cannot_read_is_an_error_of_its_setting_alone(
     engine.add("zoo:a")
     here = numpy_setting(work)
     Path(here.weights).chmod(0o600)
-    first, second = calls.prepare(Request(work, (here.replace(image="zoo:a"), here), SHORT), silent)
+    first, second = jobs.prepare(Request(work, (here.replace(image="zoo:a"), here), SHORT), silent)
     assert (first.error_kind, second.error) == ("UsageError", None)
     assert first.error == (
         f"{here.weights} cannot be read in a container, which runs as user 1000: run 'chmod a+r {here.weights}' (the "
@@ -254,7 +253,7 @@ def test_a_suite_of_another_protocol_is_refused_by_the_name_of_its_image(engine:
     """Both versions and the side are named; the other side runs."""
     hello = encode_line(Hello(PROTOCOL - 1, "0.0.9")).decode()
     engine.add("zoo:a", worker=f"print('''{hello}'''); input()")
-    first, second = calls.prepare(Request(mlp(), (A, RANDOM), SHORT), silent)
+    first, second = jobs.prepare(Request(mlp(), (A, RANDOM), SHORT), silent)
     assert (first.error_kind, second.error) == ("EnvironmentProblem", None)
     assert first.error is not None
     assert first.error.startswith(f"the suite in image zoo:a is version 0.0.9 with protocol {PROTOCOL - 1}, this one ")

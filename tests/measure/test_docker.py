@@ -8,8 +8,8 @@ import pytest
 from fake_docker import FakeDocker
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
-from modelzoo.measure import docker
-from modelzoo.measure.docker import problem_line, read_image
+from modelzoo.measure import container
+from modelzoo.measure.container import problem_line, read_image
 
 DOWN = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
 FORBIDDEN = "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock"
@@ -54,7 +54,7 @@ def test_what_is_wrong_is_one_line(
 
 def test_a_machine_without_docker_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program is missing."""
-    docker.read_image.cache_clear()
+    container.read_image.cache_clear()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EnvironmentProblem, match="needs the program docker: No such file or directory; install Docker"):
         read_image("zoo:a")

@@ -13,8 +13,8 @@ from places import ROOT
 from toy_workloads import SHORT, runs_of
 
 from modelzoo.frozen import replace
-from modelzoo.measure import calls
-from modelzoo.measure.request import Request
+from modelzoo.measure import jobs
+from modelzoo.measure.jobs import Request
 from modelzoo.records.run import Asked, Result, Run, RunReport, now
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results import summary
@@ -166,7 +166,7 @@ def test_an_engine_is_judged_against_torch(workload: Workload, monkeypatch: pyte
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("MODELZOO_CACHE", str(tmp_path))
     request = Request(workload, (TORCH.replace(engine=engine("ExportedEngine")),), SHORT)
-    report = calls.validate(request, ValidityRequest(limit=8), lambda event: None, lambda exhibit: None)
+    report = jobs.validate(request, ValidityRequest(limit=8), lambda event: None, lambda exhibit: None)
     assert report.validity.verdict is not ValidityVerdict.NOT_VALID, report.validity.reason
     assert report.reference is not None
     assert report.reference.setting is not None

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from modelzoo.measure.garbage import without_collection
+from modelzoo.measure.sampler import without_collection
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -12,8 +12,8 @@ import pytest
 from pipelines import host_steps, simulated_steps
 from simulated_device import SimulatedDevice
 
-from modelzoo.measure import in_flight, pipeline
-from modelzoo.measure.in_flight import InFlight
+from modelzoo.measure import pipeline
+from modelzoo.measure.pipeline import InFlight
 from modelzoo.measure.pipeline_clock import run_all
 from modelzoo.records.pipeline import MODEL
 
@@ -113,7 +113,7 @@ def test_the_other_threads_have_their_context_and_end() -> None:
 def test_stages_of_a_device_are_timed_by_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with several batches in flight, on the simulated device."""
     device = SimulatedDevice()
-    for module in (pipeline, in_flight):
+    for module in (pipeline, pipeline):
         monkeypatch.setattr(module, "perf_counter_ns", device.stamp)
     with InFlight(simulated_steps(device), 2, device) as flight:
         flights = flight.run([5, 6, 7])

@@ -13,9 +13,8 @@ from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
 from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
-from modelzoo.measure.calls import prepare
 from modelzoo.measure.instances import Instance, start_instance
-from modelzoo.measure.request import Request
+from modelzoo.measure.jobs import Request, prepare
 from modelzoo.records.instance import BatchDone, Finish, Ready, RunBatch, RunUntil, Served, Window
 from modelzoo.workload import Workload
 

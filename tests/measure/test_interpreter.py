@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from modelzoo.errors import UsageError
-from modelzoo.measure import interpreter
-from modelzoo.measure.interpreter import REQUIRED, find_interpreter, suite_path
+from modelzoo.measure import launcher
+from modelzoo.measure.launcher import REQUIRED, find_interpreter, suite_path
 from modelzoo.workload.discovery import CHECKOUT
 
 
@@ -78,7 +78,7 @@ def test_without_a_checkout_another_interpreter_needs_its_own_suite(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It must not import the packages that lie beside this one, whose torch is the wrong one."""
-    monkeypatch.setattr(interpreter, "is_checkout", lambda: False)
+    monkeypatch.setattr(launcher, "is_checkout", lambda: False)
     none = answering(tmp_path / "none", "[3, 12]", ALL)
     with pytest.raises(UsageError, match="lacks modelzoo; install this version there, or run from a checkout"):
         find_interpreter(str(none))

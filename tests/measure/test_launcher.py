@@ -14,9 +14,8 @@ import pytest
 from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
-from modelzoo.measure.jobs import prepare_job
+from modelzoo.measure.jobs import Request, prepare_job
 from modelzoo.measure.launcher import LocalLauncher, LocalWorker
-from modelzoo.measure.request import Request
 
 
 @pytest.fixture

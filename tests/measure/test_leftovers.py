@@ -12,9 +12,8 @@ from fake_docker import FakeDocker
 from places import ROOT
 from toy_workloads import RANDOM, mlp
 
-from modelzoo.measure.container import Container, ContainerLauncher
+from modelzoo.measure.container import Container, ContainerLauncher, remove_leftovers
 from modelzoo.measure.jobs import prepare_job
-from modelzoo.measure.leftovers import remove_leftovers
 
 
 def container() -> Container:

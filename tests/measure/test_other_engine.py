@@ -8,8 +8,8 @@ import pytest
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, runs_of
 
 from modelzoo.errors import UsageError
-from modelzoo.measure import calls
-from modelzoo.measure.request import Request
+from modelzoo.measure import jobs
+from modelzoo.measure.jobs import Request
 from modelzoo.records.run import Asked, Result, RunReport, now
 from modelzoo.records.validity import Reason, ReasonKind, ValidityRequest, ValidityVerdict, WorstLayer
 from modelzoo.results import summary
@@ -67,7 +67,7 @@ def test_its_predictions_are_judged(workload: Workload) -> None:
     """
     _, bf16 = settings(workload)
     request = Request(workload, (bf16,), SHORT)
-    report = calls.validate(request, ValidityRequest(), lambda event: None, lambda exhibit: None)
+    report = jobs.validate(request, ValidityRequest(), lambda event: None, lambda exhibit: None)
     assert report.validity.verdict is ValidityVerdict.INCONCLUSIVE
     assert report.validity.reason == Reason(ReasonKind.UNKNOWN_ROUNDING)
     assert [each.about for each in report.validity.checks if each.undecided][-1] == WorstLayer("(output)")

@@ -11,7 +11,7 @@ from pipelines import host_steps, simulated_steps
 from simulated_device import SimulatedDevice
 
 from modelzoo.measure import pipeline
-from modelzoo.measure.in_flight import InFlight
+from modelzoo.measure.pipeline import InFlight
 from modelzoo.measure.pipeline_clock import InFlightClock, PipelineClock
 from modelzoo.records.pipeline import MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
 from modelzoo.records.timing import LATENCY

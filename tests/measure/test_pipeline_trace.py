@@ -9,13 +9,12 @@ import pytest
 from pipelines import host_steps
 
 from modelzoo.errors import UsageError
-from modelzoo.measure.in_flight import InFlight
-from modelzoo.measure.pipeline import Span
-from modelzoo.measure.pipeline_clock import PipelineClock
-from modelzoo.measure.pipeline_trace import (
+from modelzoo.measure.pipeline import InFlight, Span
+from modelzoo.measure.pipeline_clock import (
     AFTER,
     BEFORE,
     DEVICE,
+    PipelineClock,
     TracedBatch,
     events,
     of_flights,

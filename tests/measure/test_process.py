@@ -15,9 +15,8 @@ from toy_workloads import RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, run
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.measure import process
-from modelzoo.measure.jobs import prepare_environment, prepare_job
+from modelzoo.measure.jobs import Request, prepare_environment, prepare_job
 from modelzoo.measure.launcher import LocalLauncher
-from modelzoo.measure.request import Request
 from modelzoo.records.protocol import PROTOCOL, Failed, Hello, Message, Progress, SettingsPrepared, encode_line
 from modelzoo.records.run import RunReport
 from modelzoo.version import __version__

@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from modelzoo.measure.reference import Reference
+from modelzoo.measure.rounds import Reference
 
 
 def test_turns_are_taken_on_demand_and_the_process_is_suspended_in_between() -> None:

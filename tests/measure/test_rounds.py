@@ -15,9 +15,9 @@ from msgspec.structs import asdict
 from toy_workloads import BF16, RANDOM, SHORT, mlp, numpy_setting, odd, odd_numpy, runs_of
 
 from modelzoo.errors import EnvironmentProblem, UsageError, WorkerError
-from modelzoo.measure import calls, rounds
-from modelzoo.measure.reference import Reference
-from modelzoo.measure.request import Event, Request
+from modelzoo.measure import jobs, rounds
+from modelzoo.measure.jobs import Event, Request
+from modelzoo.measure.rounds import Reference
 from modelzoo.records.protocol import (
     Job,
     MeasureJob,
@@ -74,7 +74,7 @@ class FakeWorkers:
 
         monkeypatch.setattr(rounds, "WorkerProcess", Fake)
         monkeypatch.setattr(
-            calls, "call", lambda launcher, job, variables, kind, on: Fake(launcher, job, variables, on).result(kind)
+            jobs, "call", lambda launcher, job, variables, kind, on: Fake(launcher, job, variables, on).result(kind)
         )
 
     def answer(self, job: Job) -> Any:
@@ -193,7 +193,7 @@ def test_workers_get_the_variables_that_their_engine_needs(
     workers.preparation = {"variables": {"DNNL_DEFAULT_FPMATH_MODE": "BF16"}, "validation_variables": {}}
     request = Request(mlp(), (BF16.replace(bf16_method="fastmath"),), SHORT)
     runs_of(request)
-    calls.validate(request, ValidityRequest(), silent, lambda exhibit: None)
+    jobs.validate(request, ValidityRequest(), silent, lambda exhibit: None)
     assert [type(job).__name__ for job in workers.jobs] == ["PrepareJob", "MeasureJob", "PrepareJob", "ValidateJob"]
     assert [each.get("DNNL_DEFAULT_FPMATH_MODE") for each in workers.variables] == [None, "BF16", None, None]
 

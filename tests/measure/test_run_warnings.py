@@ -8,7 +8,7 @@ from fake_runs import changed
 
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
-from modelzoo.measure.run_warnings import run_warnings
+from modelzoo.measure.reporting import run_warnings
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict

@@ -14,7 +14,7 @@ from toy_workloads import RANDOM, SHORT, mlp
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure import schedule
-from modelzoo.measure.request import Request
+from modelzoo.measure.jobs import Request
 from modelzoo.plan import Effort, Plan
 from modelzoo.records.design import Design, Ending
 from modelzoo.records.run import Run

@@ -12,8 +12,7 @@ from validity import toys
 
 from modelzoo.errors import InputError, WorkerError
 from modelzoo.frozen import replace
-from modelzoo.measure.calls import validate
-from modelzoo.measure.request import Request
+from modelzoo.measure.jobs import Request, validate
 from modelzoo.measure.shard_calls import Shards
 from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json

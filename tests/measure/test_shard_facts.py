@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.measure import shard_judgement
-from modelzoo.measure.shard_judgement import JUDGING, _digest
+from modelzoo.measure import judgement
+from modelzoo.measure.judgement import JUDGING, _digest
 
 
 def test_the_packages_that_decide_what_a_shard_holds_exist() -> None:
     """One that is renamed must not drop out of the checksum."""
-    suite = Path(shard_judgement.__file__).parent.parent
+    suite = Path(judgement.__file__).parent.parent
     assert all((suite / name / "__init__.py").is_file() for name in JUDGING)
 
 

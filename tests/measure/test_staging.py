@@ -13,8 +13,8 @@ from toy_workloads import RANDOM, SHORT, mlp, runs_of
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.measure.request import Request
-from modelzoo.measure.staging import check_stages, declared_stages, require_stages, without_staged_parts
+from modelzoo.measure.jobs import Request
+from modelzoo.measure.loading import check_stages, declared_stages, require_stages, without_staged_parts
 from modelzoo.records.export import Conversion, Export
 from modelzoo.records.pipeline import MODEL, PER_BATCH, UNDIVIDED
 from modelzoo.records.run import RunReport

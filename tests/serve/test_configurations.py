@@ -16,7 +16,7 @@ from toy_workloads import SHORT, mlp
 
 from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
-from modelzoo.measure.request import Request
+from modelzoo.measure.jobs import Request
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.throughput import CannotRun, Configuration, Confirmation, InstanceRun, OverBound, Slower, TooLarge

@@ -9,8 +9,7 @@ import pytest
 from toy_workloads import SHORT, numpy_classifier, numpy_setting, odd_numpy
 
 from modelzoo.machine.cpu import read_topology
-from modelzoo.measure.calls import prepare
-from modelzoo.measure.request import Event, Request
+from modelzoo.measure.jobs import Event, Request, prepare
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt
 from modelzoo.serve import round as rounds
 from modelzoo.serve.places import plan

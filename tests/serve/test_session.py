@@ -8,8 +8,8 @@ from load_results import load
 
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import read_topology
-from modelzoo.measure import calls
-from modelzoo.measure.request import Request
+from modelzoo.measure import jobs
+from modelzoo.measure.jobs import Request
 from modelzoo.plan import Plan
 from modelzoo.records.load import LoadSession
 from modelzoo.records.throughput import InstancePlace
@@ -32,7 +32,7 @@ def test_an_instance_answers_a_load_and_reports_at_its_end() -> None:
     work = load_workload(CHECKOUT / "examples" / "mlp")
     setting = Setting(batch=2, threads=1, options=work.option_values({"depth": "2", "width": "8"}))
     request = Request(work, (setting,), Plan(warmup=2), audit=False)
-    (prepared,) = calls.prepare(request, lambda event: None)
+    (prepared,) = jobs.prepare(request, lambda event: None)
     cpu = min(os.sched_getaffinity(0))
     places = (InstancePlace((cpu,), 0),)
     topology = read_topology()

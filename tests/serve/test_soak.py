@@ -8,8 +8,7 @@ import pytest
 from toy_workloads import SHORT, numpy_classifier, numpy_setting
 
 from modelzoo.machine.cpu import read_topology
-from modelzoo.measure.calls import prepare
-from modelzoo.measure.request import Request
+from modelzoo.measure.jobs import Request, prepare
 from modelzoo.records.instance import Window
 from modelzoo.records.throughput import Configuration, Smt, Soak
 from modelzoo.serve import configurations as soaking

@@ -10,7 +10,7 @@ import pytest
 from cli.test_app import MLP, MODELZOO, SHORT, TARGET, run, valid
 
 from modelzoo import cli
-from modelzoo.measure import calls, worker
+from modelzoo.measure import jobs, worker
 from modelzoo.measure.launcher import Launcher
 from modelzoo.records.protocol import Job, Message, decode_job, encode_job
 
@@ -80,7 +80,7 @@ def called(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
     def call(launcher: Launcher, job: Job, environment: object, kind: object, on_message: Callable[[Message], None]):
         return worker.do(decode_job(encode_job(launcher.adapt(job))), on_message)
 
-    monkeypatch.setattr(calls, "call", call)
+    monkeypatch.setattr(jobs, "call", call)
 
     def main(*words: str) -> tuple[int, str, str]:
         code = cli.main([*words, "--threads", "1"])

@@ -14,8 +14,8 @@ from modelzoo.engines import create_engine
 from modelzoo.engines.jittor import environment
 from modelzoo.engines.jittor.engine import JittorEngine
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.measure import calls
-from modelzoo.measure.request import Request
+from modelzoo.measure import jobs
+from modelzoo.measure.jobs import Request
 from modelzoo.plan import Plan
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
@@ -109,6 +109,6 @@ def test_it_is_timed_proven_and_compared(request_: Request) -> None:
 @pytest.mark.slow
 def test_its_predictions_are_judged(request_: Request) -> None:
     """Jittor predicts in a process of its own, beside torch in the judging one."""
-    report = calls.validate(request_, ValidityRequest(limit=4), lambda event: None, lambda exhibit: None)
+    report = jobs.validate(request_, ValidityRequest(limit=4), lambda event: None, lambda exhibit: None)
     assert report.validity.verdict in (ValidityVerdict.VALID, ValidityVerdict.NUMERIC_ONLY), report.validity.reason
     assert report.provenance.versions["jittor"]

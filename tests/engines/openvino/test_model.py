@@ -19,7 +19,7 @@ from modelzoo.engines.openvino.engine import OpenVinoEngine
 from modelzoo.engines.openvino.model import MODEL, NO_TRACE, PRECISION_HINT, OpenVinoModel, compile_options
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import UsageError
-from modelzoo.measure.agreement import output_agreement
+from modelzoo.measure.observing import output_agreement
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.codec import encode_json
