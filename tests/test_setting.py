@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from places import ROOT
 
-from modelzoo.cli.vary import FIELDS
+from modelzoo.cli.setting_options import FIELDS
 from modelzoo.errors import UsageError
 from modelzoo.plan import Effort, Plan, Sessions
 from modelzoo.records.codec import decode, encode

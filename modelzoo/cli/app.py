@@ -17,9 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable
 
-from modelzoo.cli.completion import add_completion
-from modelzoo.cli.examples import epilog
-from modelzoo.cli.parser import Parser, explicit_bf16
+from modelzoo.cli.parser import Parser, add_completion, epilog, explicit_bf16
 from modelzoo.errors import ModelzooError
 from modelzoo.formatting import printable
 from modelzoo.version import __version__

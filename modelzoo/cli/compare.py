@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelzoo.cli.input_files import path_text, result_files, short_names
 from modelzoo.cli.output import print_lines, write_output
-from modelzoo.cli.result_files import path_text, result_files, short_names
-from modelzoo.cli.values import fraction
+from modelzoo.cli.parser import fraction
 from modelzoo.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def compare_command(args: argparse.Namespace) -> int:
             comparable.
         UsageError: an option is not valid, or the output cannot be written.
     """
-    from modelzoo.cli.prices import read_prices
+    from modelzoo.cli.input_files import read_prices
     from modelzoo.comparison.compare import NOTHING, compare, gate
     from modelzoo.comparison.machines import prices_of
 
@@ -98,11 +98,11 @@ def compare_command(args: argparse.Namespace) -> int:
     priced = prices_of(prices, [base, *others]) if prices else ()
     judged = []
     for number, other in enumerate(others, 1):
-        found = compare(base, other, question, (priced[0], priced[number]) if priced else ())
-        judged.append((found, gate(found, conditions)))
+        comparison = compare(base, other, question, (priced[0], priced[number]) if priced else ())
+        judged.append((comparison, gate(comparison, conditions)))
     colour = args.output is None and sys.stdout.isatty()
     _write(rendered(judged, args.format, details=args.details, colour=colour), args.output)
-    empty = [found.other.name for found, each in judged if each.exit_code == NOTHING]
+    empty = [comparison.other.name for comparison, each in judged if each.exit_code == NOTHING]
     if empty:
         raise InputError(f"no row of {', '.join(empty)} is comparable with {base.name}; the table says why")
     failed = sum(any(each.failures) for _, each in judged)
@@ -129,14 +129,14 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
         if given.count(name) > 1:
             raise UsageError(f"two sides are called {name}; give them different names")
     known: dict[Path, StoredResult] = {}
-    found = []
+    sides = []
     for name, (_, path) in zip(short_names([path for _, path in named], [name for name, _ in named]), named):
         files = result_files(path)
         for file in files:
             if file not in known:
                 known[file] = StoredResult(path_text(file), tuning.measured(store.read(file)))
-        found.append(make_side(name, [known[file] for file in files], allowed))
-    return found
+        sides.append(make_side(name, [known[file] for file in files], allowed))
+    return sides
 
 
 def _named(text: str) -> tuple[str, Path]:
@@ -191,7 +191,7 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
     from modelzoo.comparison.compare import MORE, NAMES, SLOWER, FailOn, fits
     from modelzoo.comparison.model import Metric
 
-    found = []
+    conditions = []
     for text in (word.strip() for given in texts for word in given.split(",")):
         name, colon, bound = text.partition(":")
         if name not in NAMES or (colon and name not in (SLOWER, MORE)):
@@ -204,8 +204,8 @@ def fail_on(texts: Sequence[str], metric: str) -> tuple[FailOn, ...]:
         if not fits(condition, Metric(metric)):
             other = MORE if name == SLOWER else SLOWER
             raise UsageError(f"--fail-on {text!r} does not fit --metric {metric}; write {other}:{bound or '0%'}")
-        found.append(condition)
-    return tuple(dict.fromkeys(found))
+        conditions.append(condition)
+    return tuple(dict.fromkeys(conditions))
 
 
 # Output

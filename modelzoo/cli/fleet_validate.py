@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Optional
 from modelzoo.cli import options
 from modelzoo.cli.output import new_result, print_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.sessions import INTERRUPTED
+from modelzoo.cli.session import INTERRUPTED
 from modelzoo.cli.validate import show
 from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.formatting import printable

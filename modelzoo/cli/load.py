@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, serving, setting_options
-from modelzoo.cli.bounds import latency_bound
 from modelzoo.cli.output import new_result, result_path
+from modelzoo.cli.parser import duration, short_time
 from modelzoo.cli.selection import select_one
-from modelzoo.cli.sessions import INTERRUPTED
-from modelzoo.cli.values import duration, short_time
+from modelzoo.cli.serving import latency_bound
+from modelzoo.cli.session import INTERRUPTED
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelzoo.cli.values import duration, fraction
+from modelzoo.cli.parser import duration, fraction
 from modelzoo.errors import UsageError
 from modelzoo.plan import MARGIN, Effort, Plan, Sessions
 from modelzoo.records.validity import ValidityRequest
@@ -181,16 +181,16 @@ def make_judging(args: argparse.Namespace, workload: Workload) -> Judging:
 
 def tolerances(given: Sequence[str]) -> dict[str, float]:
     """Return ``NAME=VALUE`` options as numbers; raises ``UsageError``."""
-    found = {}
+    values = {}
     for text in given:
         name, equals, value = text.partition("=")
         try:
-            found[name] = float(value)
+            values[name] = float(value)
         except ValueError:
             equals = ""
         if not equals:
             raise UsageError(f"--tolerance {text!r} must have the form NAME=NUMBER")
-    return found
+    return values
 
 
 def _output(named: str | None, workload: Workload) -> Path:

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelzoo.cli.input_files import read_all, result_files, short_names
 from modelzoo.cli.output import add_details, print_lines, result_lines, write_output
-from modelzoo.cli.result_files import read_all, result_files, short_names
 from modelzoo.errors import UsageError
 from modelzoo.formatting import printable
 from modelzoo.records.load import Load

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Optional
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import add_details, details_command, new_result, print_lines, result_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.session import InterruptedSessionError, measure_session
-from modelzoo.cli.sessions import INTERRUPTED, repeat
+from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session, repeat
 from modelzoo.errors import UsageError, WorkerError
 
 if TYPE_CHECKING:

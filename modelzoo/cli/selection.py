@@ -6,14 +6,15 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
-from modelzoo.cli.setting_options import make_setting, own_options
-from modelzoo.cli.vary import (
+from modelzoo.cli.setting_options import (
     FIELDS,
     Axis,
     Given,
     check_names,
     check_number,
     combine,
+    make_setting,
+    own_options,
     parse_axis,
     parse_setting,
     parse_settings,
@@ -35,11 +36,11 @@ def load_workloads(names: Sequence[str]) -> list[Workload]:
     Raises:
         UsageError: one does not exist, cannot be imported, or is named twice.
     """
-    found = [load_workload(find_workload(name)) for name in names or STANDARD_WORKLOADS]
-    twice = {work.name for work in found if sum(other.name == work.name for other in found) > 1}
+    workloads = [load_workload(find_workload(name)) for name in names or STANDARD_WORKLOADS]
+    twice = {work.name for work in workloads if sum(other.name == work.name for other in workloads) > 1}
     if twice:
         raise UsageError(f"workload {', '.join(sorted(twice))} is named twice; results are identified by that name")
-    return found
+    return workloads
 
 
 def select_settings(args: argparse.Namespace, default: str) -> Jobs:
@@ -73,8 +74,8 @@ def select_one(args: argparse.Namespace, vary: Sequence[str] = (), **fixed: obje
     """
     lists: dict[str, object] = {"precision": None, "vary": vary, "setting": [], "baseline": None}
     values = {**vars(args), **lists, **fixed, "workloads": [args.workload]}
-    (found,) = select_settings(argparse.Namespace(**values), "fp32")
-    return found
+    (selected,) = select_settings(argparse.Namespace(**values), "fp32")
+    return selected
 
 
 def settings_of(args: argparse.Namespace, work: Workload) -> tuple[Setting, ...]:
@@ -106,25 +107,25 @@ class _Selection:
         """All settings, the baseline first."""
         given = self._exact() if self._args.setting else combine(self._axes(default))
         check_number(len(given))
-        found = [self._setting(each) for each in given]
-        _check_repetitions(given, found)
+        parsed = [self._setting(each) for each in given]
+        _check_repetitions(given, parsed)
         if self._args.baseline is not None:
-            first = self._baseline(self._args.baseline, found)
-            found.insert(0, found.pop(first))
-        return tuple(found)
+            first = self._baseline(self._args.baseline, parsed)
+            parsed.insert(0, parsed.pop(first))
+        return tuple(parsed)
 
     def _exact(self) -> list[Given]:
         """What each ``--setting`` names."""
         if self._args.vary or self._args.precision is not None:
             other = "--vary" if self._args.vary else "--precision"
             raise UsageError(f"--setting names whole settings and cannot be combined with {other}; use one of the two")
-        found = parse_settings(self._args.setting)
-        for given in found:
+        named = parse_settings(self._args.setting)
+        for given in named:
             check_names(given, self._known, "--setting")
             lacking = sorted(set(given) - set(FIELDS) - self._names)
             if lacking:
                 raise UsageError(f"--setting: workload {self._work.name} has no option {lacking[0]!r}")
-        return found
+        return named
 
     def _axes(self, default: str) -> list[Axis]:
         """What is varied; options that only other workloads have do not count."""

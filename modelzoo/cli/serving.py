@@ -1,12 +1,15 @@
-"""What the commands that start instances share: ``throughput`` and ``load``."""
+"""What the commands that start instances share, ``throughput`` and ``load``: for example ``--slo p99=50ms``."""
 
 from __future__ import annotations
 
 import argparse
+import re
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.errors import UsageError
+from modelzoo.records.bounds import LatencyBound
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,6 +18,25 @@ if TYPE_CHECKING:
     from modelzoo.records.topology import Topology
     from modelzoo.results.store import ResultFile
     from modelzoo.views.plots.plot import Plot
+
+
+_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+_BOUND = re.compile(r"p(\d+(?:\.\d+)?)=(\d+(?:\.\d+)?|\.\d+)(us|µs|ms|s)")
+
+
+def latency_bound(text: str) -> LatencyBound:
+    """Return the bound that ``text`` states, for argparse.
+
+    >>> latency_bound("p99=50ms")
+    LatencyBound(percentile=99.0, seconds=0.05)
+    """
+    match = _BOUND.fullmatch(text.strip())
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is not a bound; write a percentile and a time, such as p99=50ms or p90=1.5s")
+    percentile, seconds = float(match[1]), float(match[2]) * _UNITS[match[3]]
+    if not 0 < percentile < 100 or not seconds > 0:
+        raise ArgumentTypeError(f"{text!r}: the percentile must be over 0 and under 100, and the time over 0")
+    return LatencyBound(percentile, seconds)
 
 
 def add_plot(parser: argparse.ArgumentParser) -> None:

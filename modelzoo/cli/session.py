@@ -1,13 +1,15 @@
-"""One session: time the settings of every workload, judge them, and store what was found as it comes."""
+"""Sessions: time the settings of every workload, judge them, and store each run as it ends; several in turn."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Callable, Optional
 
 from modelzoo.cli import options
 from modelzoo.cli.selection import Jobs
@@ -15,16 +17,25 @@ from modelzoo.cli.validate import judge_setting
 from modelzoo.errors import UsageError
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
-from modelzoo.plan import Effort
+from modelzoo.plan import Effort, Sessions
 from modelzoo.records.design import Design, Ending
-from modelzoo.records.run import Latency
+from modelzoo.records.run import Latency, now
+from modelzoo.records.session import Session
 from modelzoo.setting import Setting
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from modelzoo.measure.jobs import Request
     from modelzoo.measure.rounds import Reference
+    from modelzoo.records.run import Result
     from modelzoo.results.store import ResultFile
     from modelzoo.views.progress import LiveProgress
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, 128 + SIGINT, as shells have it."""
+Call = Callable[[Session], tuple[int, "Optional[Result]"]]
+"""Runs one session; returns its exit code, and its result if the session is complete."""
 
 
 class InterruptedSessionError(Exception):
@@ -185,3 +196,67 @@ def _end(stored: ResultFile) -> None:
         if design.ending is None:
             with suppress(UsageError):  # the disk may be full
                 stored.set_payload(stored.result.latency.plus(replace(design, ending=Ending.INTERRUPTED)))
+
+
+def repeat(
+    asked: Sessions,
+    call: Call,
+    out: Console,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Run ``call`` in every session, and say what the complete sessions show together.
+
+    Ctrl-C ends the call, in a session or between two of them; what has been stored stays.
+
+    Args:
+        asked: how many sessions, and how far apart.
+        call: runs one of them.
+        out: where people are told about them.
+        clock: seconds.
+        sleep: waits for a number of seconds.
+
+    Returns:
+        the largest of the sessions' exit codes, which after Ctrl-C is 130.
+    """
+    codes: list[int] = []
+    complete: list[Result] = []
+    try:
+        for session in in_turn(asked, out, clock, sleep):
+            code, result = call(session)
+            codes.append(code)
+            if result is not None:
+                complete.append(result)
+            if code == INTERRUPTED:
+                break
+    except KeyboardInterrupt:
+        stored = f"; the results of {len(codes)} of {asked.count} sessions are stored" if codes else ""
+        print(f"modelzoo: interrupted{stored}", file=sys.stderr)
+        codes.append(INTERRUPTED)
+    if len(complete) > 1:
+        from modelzoo.document import terminal
+        from modelzoo.results.sessions import over_sessions
+        from modelzoo.views.sessions import document
+
+        out.print()
+        terminal.show(document(over_sessions(complete)), out)
+    return max(codes)
+
+
+def in_turn(
+    asked: Sessions, out: Console, clock: Callable[[], float], sleep: Callable[[float], None]
+) -> Iterator[Session]:
+    """Yield each session ``asked.every`` seconds after the one before began, or at once if that has passed.
+
+    Args: as for ``repeat``.
+    """
+    series, due = now(), clock()
+    for number in range(1, asked.count + 1):
+        name, wait = f"session {number} of {asked.count}", due - clock()
+        if wait > 0:
+            out.print(f"\n{name} begins in {duration(wait)}", soft_wrap=True)
+            sleep(wait)
+        elif asked.count > 1:
+            out.print(f"\n{name}" if number > 1 else name)
+        due = clock() + asked.every
+        yield Session(series, number, asked.count)

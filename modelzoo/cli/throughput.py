@@ -10,12 +10,12 @@ from time import monotonic
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, serving, setting_options
-from modelzoo.cli.bounds import latency_bound
+from modelzoo.cli.input_files import machine_price
 from modelzoo.cli.output import new_result, result_path
-from modelzoo.cli.prices import machine_price
+from modelzoo.cli.parser import duration, whole_numbers
 from modelzoo.cli.selection import select_one
-from modelzoo.cli.sessions import INTERRUPTED
-from modelzoo.cli.values import duration, whole_numbers
+from modelzoo.cli.serving import latency_bound
+from modelzoo.cli.session import INTERRUPTED
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.plan import Plan

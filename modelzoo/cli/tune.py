@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import new_result, print_lines, result_lines, result_path
+from modelzoo.cli.parser import duration
 from modelzoo.cli.selection import select_one
-from modelzoo.cli.sessions import INTERRUPTED
+from modelzoo.cli.session import INTERRUPTED
 from modelzoo.cli.validate import judge_setting
-from modelzoo.cli.values import duration
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.tuning import Goal, Tuning
@@ -112,13 +112,15 @@ def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
         raise UsageError(f"nothing can be timed under {machine.emulator}; run tune on the machine itself")
     environment, batch = grid.read_environment(machine, base), base.batch or work.batch
     if args.vary:
-        found = grid.exact(base, select_one(args, args.vary)[1], environment, batch)
+        candidates = grid.exact(base, select_one(args, args.vary)[1], environment, batch)
     else:
-        found = grid.declared(base, goal, environment, batch)
+        candidates = grid.declared(base, goal, environment, batch)
     budget = BUDGET if args.budget is None else args.budget
-    halving.check(budget, len(found.settings))
-    tuning = Tuning(work.name, goal, budget, len(found.settings), found.left_out, args.allow_unjudged, tuple(args.vary))
-    result = replace(new_result([(work, found.settings)]), payload=tuning)
+    halving.check(budget, len(candidates.settings))
+    tuning = Tuning(
+        work.name, goal, budget, len(candidates.settings), candidates.left_out, args.allow_unjudged, tuple(args.vary)
+    )
+    result = replace(new_result([(work, candidates.settings)]), payload=tuning)
     return ResultFile(result_path(args.json, result.created), result)
 
 

@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from modelzoo.cli.bounds import latency_bound
+from modelzoo.cli.serving import latency_bound
 from modelzoo.records.bounds import LatencyBound
 
 

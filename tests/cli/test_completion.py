@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from modelzoo.cli import app, completion
+from modelzoo.cli import app, parser
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -18,7 +18,7 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+@pytest.mark.parametrize("shell", parser.SHELLS)
 def test_a_script_is_generated_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It knows the commands, their options and the workloads."""
     text = script(shell, capsys)

@@ -7,9 +7,8 @@ import shlex
 import pytest
 
 from modelzoo.cli import app
-from modelzoo.cli.examples import EXAMPLES, epilog
-from modelzoo.cli.parser import explicit_bf16
-from modelzoo.cli.vary import parse_axis, parse_settings
+from modelzoo.cli.parser import EXAMPLES, epilog, explicit_bf16
+from modelzoo.cli.setting_options import parse_axis, parse_settings
 from modelzoo.workload.discovery import CHECKOUT
 
 OWN_SCRIPTS = ("performance.py", "validate.py")

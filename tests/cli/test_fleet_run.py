@@ -11,7 +11,7 @@ import pytest
 from fake_runs import make, result_of
 from fleet_members import QUICK, free_port
 
-from modelzoo.cli.fleet_run import measure_on_all
+from modelzoo.cli.fleet import measure_on_all
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.fleet import gathering
 from modelzoo.results import store

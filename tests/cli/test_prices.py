@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.cli.prices import machine_price, read_prices
+from modelzoo.cli.input_files import machine_price, read_prices
 from modelzoo.comparison.machines import Price
 from modelzoo.errors import InputError, UsageError
 from modelzoo.records.throughput import MachinePrice

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from modelzoo.cli.result_files import read_all, result_files, short_names
+from modelzoo.cli.input_files import read_all, result_files, short_names
 from modelzoo.errors import InputError
 
 

@@ -9,7 +9,7 @@ import pytest
 from fake_runs import make, result_of
 from rich.console import Console
 
-from modelzoo.cli.sessions import INTERRUPTED, in_turn, repeat
+from modelzoo.cli.session import INTERRUPTED, in_turn, repeat
 from modelzoo.plan import Sessions
 from modelzoo.records.run import Result
 from modelzoo.records.session import Session

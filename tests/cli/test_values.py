@@ -6,7 +6,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from modelzoo.cli.values import duration, fraction, short_time, whole_numbers
+from modelzoo.cli.parser import duration, fraction, short_time, whole_numbers
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import fields
 
-from modelzoo.cli.vary import FIELDS, check_names, combine, parse_axis, parse_setting, parse_settings
+from modelzoo.cli.setting_options import FIELDS, check_names, combine, parse_axis, parse_setting, parse_settings
 from modelzoo.errors import UsageError
 from modelzoo.setting import Setting
 
