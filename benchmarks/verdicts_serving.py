@@ -42,7 +42,7 @@ from modelzoo.results import throughput as throughput_results
 from modelzoo.serve.generator import poisson
 from modelzoo.serve.search import Bracket
 from modelzoo.setting import Setting
-from modelzoo.stats import change_points, latency_bound
+from modelzoo.stats import latency_bound, trend
 from modelzoo.stats.trend import linear_trend
 
 Floats = NDArray[np.float64]
@@ -360,7 +360,7 @@ def replay_trend(rng: np.random.Generator, repetitions: int, *, count: int, lag:
 def replay_changes(rng: np.random.Generator, repetitions: int, *, count: int) -> Counted:
     """Count series of one level in which a change is found."""
     levels = np.exp(rng.normal(0, 0.02, (repetitions, count))).tolist()
-    return Counted(sum(bool(change_points.find(each)) for each in levels), repetitions)
+    return Counted(sum(bool(trend.find_changes(each)) for each in levels), repetitions)
 
 
 def replay_hosts(

@@ -17,7 +17,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import RunReport
-from modelzoo.results.cost import per_million
+from modelzoo.results.counting import per_million
 
 RATED = (Metric.LATENCY, Metric.THROUGHPUT)
 """The metrics that say how many items a machine processes per second."""

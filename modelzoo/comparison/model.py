@@ -11,8 +11,8 @@ from modelzoo import stats
 from modelzoo.records.history import EarlierSessions
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.records.validity import Validity
-from modelzoo.results.comparable import Incomparable
 from modelzoo.results.proof import Proof
+from modelzoo.results.speed import Incomparable
 from modelzoo.setting import Setting
 
 

@@ -15,8 +15,8 @@ from modelzoo.comparison.pairing import Pair
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import RunReport
 from modelzoo.records.validity import ValidityVerdict
-from modelzoo.results.comparable import agreement_of, not_fp32, other_outputs, other_weights, other_work
 from modelzoo.results.proof import merged_proof
+from modelzoo.results.speed import agreement_of, not_fp32, other_outputs, other_weights, other_work
 
 ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)
 """What ``--allow`` can name."""

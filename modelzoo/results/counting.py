@@ -1,4 +1,4 @@
-"""Count what many instances completed together in one round. Pure.
+"""Count what many instances completed together in one round, and what the items cost. Pure.
 
 The counted window opens when every instance has completed its first batch after the barrier, and closes
 when the first instance completes its last one, so all instances ran all the time in it. Counted are the batches that
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Optional
 
+from modelzoo import stats
 from modelzoo.records.throughput import ConfigurationRun
 
 LEAST = 50
@@ -25,6 +26,8 @@ STRAGGLER_BATCHES = 2
 """… and is behind by more batches than counting can be off by."""
 NO_WINDOW = "a batch took as long as the whole run, so nothing could be counted; give --seconds a larger value"
 """Why a round failed in which nothing went wrong."""
+MILLION = 1e6
+SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True)
@@ -116,3 +119,15 @@ def round_errors(runs: Sequence[ConfigurationRun]) -> tuple[RoundError, ...]:
             if each.error is not None:
                 places.setdefault(each.error, []).append((run.round, number))
     return tuple(RoundError(problem, tuple(where)) for problem, where in places.items())
+
+
+def per_million(per_hour: float, rate: stats.Interval) -> stats.Interval:
+    """Return what a million items cost: price per hour ÷ 3600 s × 10⁶ ÷ throughput.
+
+    Args:
+        per_hour: price of an hour of the whole machine, in any currency.
+        rate: items per second of the whole machine.
+    """
+    numerator = per_hour / SECONDS_PER_HOUR * MILLION
+    high = numerator / rate.low if rate.low > 0 else math.inf
+    return stats.Interval(numerator / rate.value, numerator / rate.high, high)

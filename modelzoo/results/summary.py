@@ -18,9 +18,8 @@ from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.timing import DEVICE, ISSUE
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.adjustment import adjustment
-from modelzoo.results.comparable import agreement_of
 from modelzoo.results.proof import Proof, merged_proof
-from modelzoo.results.speed import Speed, speeds
+from modelzoo.results.speed import Speed, agreement_of, speeds
 from modelzoo.setting import Setting, labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 

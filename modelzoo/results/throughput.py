@@ -20,8 +20,7 @@ from modelzoo import stats
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result, RunReport
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Dropped, Throughput
-from modelzoo.results.cost import per_million
-from modelzoo.results.counting import LEAST, RoundError, rate, round_errors, stragglers, uncertainty
+from modelzoo.results.counting import LEAST, RoundError, per_million, rate, round_errors, stragglers, uncertainty
 from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
 
 

@@ -45,15 +45,18 @@ from modelzoo.stats.intervals import (
     LogRatio,
     Variance,
     geometric_mean,
+    is_settled,
     level_interval,
     odd_process,
+    outliers,
+    percentile,
+    percentiles,
     process_interval,
     scaled,
     setting_interval,
     student_t,
     total,
 )
-from modelzoo.stats.samples import is_settled, outliers, percentile, percentiles
 
 __all__ = [
     "CONFIDENCE",

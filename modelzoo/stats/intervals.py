@@ -1,4 +1,4 @@
-"""Intervals of one setting: of one process's median, and of the level of several processes.
+"""What samples show of a setting: percentiles of a process, the interval of its median, the level of several processes.
 
 The level of a setting is the geometric mean of the medians of its processes, and its interval is Student's t on
 their logarithms. The spread between processes already contains the error of each median, so this error is not added
@@ -19,10 +19,69 @@ from functools import lru_cache
 from statistics import NormalDist, fmean, median, stdev
 from typing import Optional
 
+OUTLIER = 1.5
+"""A sample above this multiple of its process's median is reported as an outlier. None is dropped."""
 ACCURACY = 1e-14
 """The continued fraction ends when a step changes it by less than this fraction."""
 NORMAL_FROM = 1e6
 """Degrees of freedom from which it is the normal distribution: 95 % quantiles then differ by about a millionth."""
+CONFIDENCE = 0.95
+BATCHES = 20
+"""Batches of neighbouring samples per process; 10 to 30 are enough (Schmeiser, "Batch size effects in the analysis of
+simulation output", Operations Research 30, 1982)."""
+STOPPED = 0.75
+"""An interval at which sampling stopped because it was narrow enough is widened by 1 + this / processes. Sampling stops
+sooner if the spread happens to look small, so without it such 95 % intervals cover 93 %; with it, 94 to 96 % (Starr,
+"The performance of a sequential procedure for the fixed-width interval estimation of the mean", Annals of Mathematical
+Statistics 37, 1966, tabulates the effect; tests/stats/test_intervals.py simulates both for 8 to 64 processes)."""
+ODD_FROM = 5
+"""Processes that it takes to call one of them odd."""
+ODD_SIGNIFICANCE = 0.01
+"""How often a process is called odd although all are alike."""
+
+
+def percentile(samples: Sequence[float], percent: float) -> Optional[float]:
+    """Compute a percentile by nearest rank; ``None`` unless there are more than 1 / (1 - p) samples.
+
+    Of any samples there is a median.
+
+    Args:
+        samples: in any order.
+        percent: 99 for p99.
+    """
+    if not samples or (percent > 50 and len(samples) * (100 - percent) <= 100):
+        return None
+    # The difference is for percentages like 99.9, which are not exact.
+    rank = math.ceil(len(samples) * percent / 100 - 1e-9)
+    return sorted(samples)[max(1, rank) - 1]
+
+
+def percentiles(samples: Sequence[float]) -> dict[str, float]:
+    """Compute p50, p90, p95 and p99, those that there are; see ``percentile``."""
+    ordered = sorted(samples)
+    found = {f"p{percent}": percentile(ordered, percent) for percent in (50, 90, 95, 99)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def outliers(samples: Sequence[float]) -> int:
+    """Count the samples above 1.5 times the median."""
+    limit = OUTLIER * median(samples)
+    return sum(sample > limit for sample in samples)
+
+
+def is_settled(samples: Sequence[float], window: int) -> bool:
+    """Whether timings have stabilised: the medians of the last two windows agree.
+
+    They agree if they differ by at most 2 %, or by at most what their noise explains: the interquartile range of the
+    two windows together, divided by the square root of the window's length.
+    """
+    if len(samples) < 2 * window:
+        return False
+    before, after = samples[-2 * window : -window], samples[-window:]
+    first, second = median(before), median(after)
+    ordered = sorted([*before, *after])
+    spread = ordered[(3 * len(ordered)) // 4] - ordered[len(ordered) // 4]
+    return abs(second - first) <= max(0.02 * second, spread / math.sqrt(window))
 
 
 @lru_cache(maxsize=4096)
@@ -92,21 +151,6 @@ def _continued_fraction(x: float, a: float, b: float) -> float:
         if abs(numerator * denominator - 1) < ACCURACY:
             break
     return value
-
-
-CONFIDENCE = 0.95
-BATCHES = 20
-"""Batches of neighbouring samples per process; 10 to 30 are enough (Schmeiser, "Batch size effects in the analysis of
-simulation output", Operations Research 30, 1982)."""
-STOPPED = 0.75
-"""An interval at which sampling stopped because it was narrow enough is widened by 1 + this / processes. Sampling stops
-sooner if the spread happens to look small, so without it such 95 % intervals cover 93 %; with it, 94 to 96 % (Starr,
-"The performance of a sequential procedure for the fixed-width interval estimation of the mean", Annals of Mathematical
-Statistics 37, 1966, tabulates the effect; tests/stats/test_intervals.py simulates both for 8 to 64 processes)."""
-ODD_FROM = 5
-"""Processes that it takes to call one of them odd."""
-ODD_SIGNIFICANCE = 0.01
-"""How often a process is called odd although all are alike."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from modelzoo.records.run import Run, RunReport, ValidityEntry
 from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
-from modelzoo.results.comparable import not_comparable, not_fp32
 from modelzoo.results.proof import merged_proof
+from modelzoo.results.speed import not_comparable, not_fp32
 from modelzoo.setting import Setting
 from modelzoo.tuning.halving import Logs, ranked, speed
 

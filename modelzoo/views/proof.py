@@ -32,8 +32,8 @@ from modelzoo.records.evidence import (
     OtherPrecision,
     ProofVerdict,
 )
-from modelzoo.results.comparable import Different, Incomparable, OtherOutputs, OtherWork
 from modelzoo.results.proof import OtherKernels, Proof
+from modelzoo.results.speed import Different, Incomparable, OtherOutputs, OtherWork
 
 NO_EVIDENCE = "no kernel evidence was taken"
 _NO_PRODUCTS = "no convolution, matrix product or attention was observed"

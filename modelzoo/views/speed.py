@@ -21,8 +21,7 @@ from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
 from modelzoo.records.history import EarlierSessions, HistoryScope
 from modelzoo.records.validity import Validity
-from modelzoo.results.comparable import Different, OtherOutputs, OtherWork
-from modelzoo.results.speed import Speed
+from modelzoo.results.speed import Different, OtherOutputs, OtherWork, Speed
 from modelzoo.stats import EQUIVALENCE, LARGEST_P, Doubt, Outcome, Outlook, Verdict
 from modelzoo.views import proof
 from modelzoo.views.judgement import reason_text

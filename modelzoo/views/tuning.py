@@ -16,8 +16,8 @@ from modelzoo.records.tuning import PRIMITIVES, Exclusion, ExclusionKind, Goal, 
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results import summary
 from modelzoo.results import tuning as results
-from modelzoo.results.comparable import not_comparable
 from modelzoo.results.proof import merged_proof
+from modelzoo.results.speed import not_comparable
 from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome

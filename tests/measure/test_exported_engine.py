@@ -18,7 +18,7 @@ from modelzoo.measure.jobs import Request
 from modelzoo.records.run import Asked, Result, Run, RunReport, now
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results import summary
-from modelzoo.results.comparable import Incomparable, OtherOutputs
+from modelzoo.results.speed import Incomparable, OtherOutputs
 from modelzoo.setting import Setting
 from modelzoo.stats import Outcome
 from modelzoo.workload import Workload

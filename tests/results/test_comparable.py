@@ -10,7 +10,7 @@ from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.workload import Count
-from modelzoo.results.comparable import Different, Incomparable, OtherWork, not_comparable
+from modelzoo.results.speed import Different, Incomparable, OtherWork, not_comparable
 from modelzoo.setting import Setting
 
 BF16 = Setting("bf16")

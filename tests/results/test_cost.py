@@ -7,7 +7,7 @@ import math
 import pytest
 
 from modelzoo import stats
-from modelzoo.results.cost import per_million
+from modelzoo.results.counting import per_million
 
 
 def test_the_cost_follows_from_the_price() -> None:

@@ -16,8 +16,7 @@ from modelzoo.records.profile import Bound, BoundBy, Flops
 from modelzoo.records.run import Asked, Latency, Run, ValidityEntry
 from modelzoo.records.workload import Count, WeightsKind
 from modelzoo.results import summary
-from modelzoo.results.comparable import Different, OtherWork
-from modelzoo.results.speed import Speed
+from modelzoo.results.speed import Different, OtherWork, Speed
 from modelzoo.results.summary import RowWarning, SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome, Verdict

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from modelzoo.stats import change_points
+from modelzoo.stats import trend
 
-pytestmark = pytest.mark.skipif(not change_points.is_available(), reason="the package ruptures is not installed")
+pytestmark = pytest.mark.skipif(not trend.can_find_changes(), reason="the package ruptures is not installed")
 
 
 def series(seed: int, *segments: tuple[int, float], noise: float = 0.01) -> list[float]:
@@ -21,12 +21,12 @@ def series(seed: int, *segments: tuple[int, float], noise: float = 0.01) -> list
 def test_a_change_by_ten_standard_deviations_is_found_at_its_place() -> None:
     """Up and down again."""
     for seed in range(20):
-        assert change_points.find(series(seed, (8, 1.0), (8, 1.1), (8, 1.0))) == (8, 16)
+        assert trend.find_changes(series(seed, (8, 1.0), (8, 1.1), (8, 1.0))) == (8, 16)
 
 
 def test_noise_alone_has_few_changes() -> None:
     """Fewer than 5 % of 200 series."""
-    found = sum(bool(change_points.find(series(seed, (12, 1.0)))) for seed in range(200))
+    found = sum(bool(trend.find_changes(series(seed, (12, 1.0)))) for seed in range(200))
     assert found < 10
 
 
@@ -34,10 +34,10 @@ def test_one_slow_session_is_no_change() -> None:
     """A new level takes three."""
     levels = series(1, (20, 1.0))
     levels[10] *= 1.3
-    assert change_points.find(levels) == ()
+    assert trend.find_changes(levels) == ()
 
 
 def test_short_and_constant_series_have_no_changes() -> None:
     """Below the minimum nothing is searched."""
-    assert change_points.find(series(1, (4, 1.0), (5, 2.0))) == ()
-    assert change_points.find([1.0] * 20) == ()
+    assert trend.find_changes(series(1, (4, 1.0), (5, 2.0))) == ()
+    assert trend.find_changes([1.0] * 20) == ()

@@ -18,8 +18,7 @@ from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.adjustment import Adjustment, Fit
-from modelzoo.results.comparable import Different
-from modelzoo.results.speed import Speed
+from modelzoo.results.speed import Different, Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome, Outlook, Verdict

@@ -8,8 +8,8 @@ from fake_runs import canary, evidence
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import InexactCanary, NotUsed, ProofVerdict
-from modelzoo.results.comparable import Different, Incomparable, OtherWork
 from modelzoo.results.proof import OtherKernels, Proof
+from modelzoo.results.speed import Different, Incomparable, OtherWork
 from modelzoo.setting import Setting
 from modelzoo.views import proof
 

@@ -13,7 +13,7 @@ from modelzoo.document import Block, Column, Section, Table, lines
 from modelzoo.formatting import MISSING, percent
 from modelzoo.records.run import Result, RunReport
 from modelzoo.results import summary
-from modelzoo.stats import change_points
+from modelzoo.stats import trend
 from modelzoo.views.plots.history import History, HistorySeries, SessionPoint, moment, plot
 from modelzoo.views.results_table import interval
 
@@ -92,10 +92,10 @@ def _how(sessions: int) -> str:
         f"{sessions} session{'s' * (sessions > 1)}. The levels are not adjusted by the reference load. Their "
         "intervals hold within a session, and do not cover what changes between sessions."
     )
-    if not change_points.is_available():
+    if not trend.can_find_changes():
         return f"{said} Change points are not searched for: that needs the package ruptures (pip install ruptures)."
     return (
-        f"{said} Change points are searched for in settings with at least {change_points.LEAST} sessions (PELT on the "
+        f"{said} Change points are searched for in settings with at least {trend.LEAST_LEVELS} sessions (PELT on the "
         "logarithms of the latencies)."
     )
 
@@ -108,7 +108,7 @@ def _workload(workload: str, own: Sequence[SessionLevel], machines: Sequence[str
     for (machine, label), members in series.items():
         shown = label if len(machines) == 1 else f"{label}, machine {1 + machines.index(machine)}"
         values = [each.latency.value for each in members]
-        changes = change_points.find(values) if change_points.is_available() else ()
+        changes = trend.find_changes(values) if trend.can_find_changes() else ()
         points = tuple(SessionPoint(each.created, each.latency) for each in members)
         drawn.append(HistorySeries(shown, points, changes, _segments(values, changes)))
         said += [_change(shown, members, values, changes, number) for number in range(len(changes))]
@@ -128,10 +128,10 @@ def _segments(values: Sequence[float], changes: Sequence[int]) -> tuple[stats.In
 
 
 def _too_few(series: Sequence[HistorySeries]) -> list[str]:
-    short = [one.label for one in series if len(one.points) < change_points.LEAST]
-    if not short or not change_points.is_available():
+    short = [one.label for one in series if len(one.points) < trend.LEAST_LEVELS]
+    if not short or not trend.can_find_changes():
         return []
-    return [f"Fewer than {change_points.LEAST} sessions, so no changes are searched for: {'; '.join(short)}."]
+    return [f"Fewer than {trend.LEAST_LEVELS} sessions, so no changes are searched for: {'; '.join(short)}."]
 
 
 def _change(

@@ -12,7 +12,7 @@ from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Figure, Lines, Section, Table
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
-from modelzoo.stats import change_points
+from modelzoo.stats import trend
 from modelzoo.views.page import history
 
 
@@ -38,7 +38,7 @@ def said(section: Section) -> str:
 LEVELS = (1.0, 1.01, 0.99, 1.0, 1.005, 0.995)
 
 
-@pytest.mark.skipif(not change_points.is_available(), reason="the package ruptures is not installed")
+@pytest.mark.skipif(not trend.can_find_changes(), reason="the package ruptures is not installed")
 def test_a_change_is_named_with_what_changed_at_the_same_time() -> None:
     """By how much, since when, and which version is another one."""
     before = sessions(LEVELS, versions={"torch": "2.9.1"})
@@ -58,14 +58,14 @@ def test_a_change_is_named_with_what_changed_at_the_same_time() -> None:
 def test_the_minimum_of_sessions_is_stated() -> None:
     """Below it nothing is searched, and the page says so."""
     found = history.section("d", sessions((1.0, 2.0)), "h")
-    if change_points.is_available():
-        assert f"at least {change_points.LEAST} sessions" in said(found)
+    if trend.can_find_changes():
+        assert f"at least {trend.LEAST_LEVELS} sessions" in said(found)
         assert said(workload(found)) == "Fewer than 10 sessions, so no changes are searched for: fp32."
 
 
 def test_without_ruptures_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """The history is drawn all the same."""
-    monkeypatch.setattr(change_points, "is_available", lambda: False)
+    monkeypatch.setattr(trend, "can_find_changes", lambda: False)
     found = history.section("d", sessions(LEVELS * 2), "h")
     assert "pip install ruptures" in said(found)
     assert any(isinstance(block, Figure) for block in workload(found).blocks)
