@@ -16,6 +16,7 @@ from places import DATA
 from proven_results import BF16, FP32, session_of, side
 from stored_search import TUNING, searched, with_other_weights
 
+from modelzoo.cli import weights
 from modelzoo.comparison.compare import Comparison, FailOn, Gate, Question, gate
 from modelzoo.comparison.compare import compare as compared
 from modelzoo.comparison.machines import Price
@@ -37,7 +38,7 @@ from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut, Obstacle
 from modelzoo.results import store, summary
 from modelzoo.results.sessions import over_sessions
 from modelzoo.setting import Setting
-from modelzoo.views import doctor, load, run, sessions, throughput, tuning, validity, weights
+from modelzoo.views import doctor, load, run, throughput, tuning, validity
 from modelzoo.views import fleet as fleets
 from modelzoo.warning import WarningCode, warning_for
 
@@ -193,7 +194,7 @@ def sessions_of() -> list[Block]:
     found = [
         session_of([("a", FP32, level), ("b", FP32, 0.2)], day) for day, level in enumerate((0.1, 0.104, 0.099), 1)
     ]
-    return sessions.document(over_sessions(found))
+    return run.sessions_document(over_sessions(found))
 
 
 VIEWS: dict[str, Callable[[], list[Block]]] = {

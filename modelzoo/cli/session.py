@@ -236,10 +236,10 @@ def repeat(
     if len(complete) > 1:
         from modelzoo.document import terminal
         from modelzoo.results.sessions import over_sessions
-        from modelzoo.views.sessions import document
+        from modelzoo.views.run import sessions_document
 
         out.print()
-        terminal.show(document(over_sessions(complete)), out)
+        terminal.show(sessions_document(over_sessions(complete)), out)
     return max(codes)
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from modelzoo.cli.selection import load_workloads
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError
@@ -20,6 +21,9 @@ from modelzoo.workload.checkpoints import (
 )
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
 from modelzoo.workload.state import convert_weights
+
+if TYPE_CHECKING:
+    from modelzoo.document import Block
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def weights(args: argparse.Namespace) -> int:
     """Run ``modelzoo weights``; returns the exit code, 2 if a checkpoint is damaged."""
     from modelzoo.document import terminal
-    from modelzoo.views import weights as view
 
     if args.action == "convert":
         return _convert(args)
@@ -61,10 +64,19 @@ def weights(args: argparse.Namespace) -> int:
     if args.action == "fetch":
         _fetch(workloads, every=args.all)
     rows, errors = _table(workloads, verify=args.action == "verify")
-    terminal.show(view.document(rows), terminal.console())
+    terminal.show(document(rows), terminal.console())
     for error in errors:
         print(f"modelzoo: error: {error}", file=sys.stderr)
     return 2 if errors else 0
+
+
+def document(rows: Sequence[tuple[str, str, str, str, str]]) -> list[Block]:
+    """Return the checkpoints: workload, name, megabytes, state and place of each."""
+    from modelzoo.document import Column, Table
+
+    titles = ("workload", "checkpoint", "MB", "state", "place")
+    columns = (Column(title, tuple(row[i] for row in rows), is_number=i == 2) for i, title in enumerate(titles))
+    return [Table("Checkpoints", tuple(columns))]
 
 
 def _convert(args: argparse.Namespace) -> int:

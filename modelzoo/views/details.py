@@ -12,7 +12,7 @@ from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Rea
 from modelzoo.records.run import Run
 from modelzoo.results.summary import Spans, SummaryRow, spans_of
 from modelzoo.views import proof
-from modelzoo.views.conditions import merged
+from modelzoo.views.differences import merged
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval

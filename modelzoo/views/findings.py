@@ -13,9 +13,8 @@ from modelzoo.results.adjustment import Adjustment, Unadjusted
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
-from modelzoo.views.conditions import NAMED_SETTINGS
 from modelzoo.views.details import LAUNCH_HINT
-from modelzoo.views.differences import by_workload, short_names
+from modelzoo.views.differences import NAMED_SETTINGS, by_workload, short_names
 from modelzoo.views.judgement import validity_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval, timed_unit

@@ -1,19 +1,22 @@
-"""What a call of ``modelzoo run`` found, as a document. Pure."""
+"""What a call of ``modelzoo run`` found, as a document, and what its sessions found together. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Block, Notices, Section, Table, Text, lines, named
+from modelzoo.document import Block, Column, Notices, Section, Table, Text, lines, named
+from modelzoo.formatting import MISSING, percent
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.pipeline import pipelines
+from modelzoo.results.sessions import SessionsSummary
 from modelzoo.results.summary import SummaryRow, is_unproven
 from modelzoo.views import findings, kernel_tables, proof, results_table, stages
-from modelzoo.views.conditions import conditions
 from modelzoo.views.details import detail_lines
-from modelzoo.views.differences import machine
+from modelzoo.views.differences import conditions, machine
+from modelzoo.views.findings import not_adjusted
+from modelzoo.views.results_table import interval
 from modelzoo.warning import Severity
 
 
@@ -78,3 +81,44 @@ def kernels(result: Result) -> list[Block]:
             tables = tuple(kernel_tables.profile_tables(profile))
             found.append(Section(f"{title}: operators, profiled after the timing", tables))
     return found
+
+
+def sessions_document(summary: SessionsSummary) -> list[Block]:
+    """Return one row per workload and setting, and what the intervals cover."""
+    title = f"Over {summary.sessions} sessions"
+    return [Section(title, (Table(title, tuple(session_columns(summary))), lines(*session_notes(summary))))]
+
+
+def session_columns(summary: SessionsSummary) -> list[Column]:
+    """Return the columns: the level over sessions, and the spread between them, without and with adjustment."""
+    rows = summary.rows
+    found = [
+        Column("workload", tuple(row.workload for row in rows)),
+        Column("setting", tuple(row.label for row in rows)),
+        Column("latency", tuple(interval(row.level) for row in rows), is_number=True),
+        Column("sd between sessions", tuple(_percent(row.spread) for row in rows), is_number=True),
+    ]
+    if summary.adjustment.refused is None:
+        found.append(Column("adjusted", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
+    if len({row.sessions for row in rows}) > 1:
+        found.append(Column("sessions", tuple(str(row.sessions) for row in rows), is_number=True))
+    return found
+
+
+def session_notes(summary: SessionsSummary) -> list[str]:
+    """Return what the columns mean, and which intervals hold for other sessions."""
+    found = [
+        "latency: geometric mean of the sessions' levels with its 95 % interval, which allows for the differences "
+        "between sessions. The intervals of a single session, above, do not cover other sessions."
+    ]
+    if summary.adjustment.refused is not None:
+        return [*found, f"Levels are not adjusted: {not_adjusted(summary.adjustment)}."]
+    found.append("adjusted: the same standard deviation of the levels at one speed of the machine.")
+    left_out = ", ".join(summary.adjustment.left_out)
+    if left_out:
+        found.append(f"The reference load does not predict the latency of {left_out}.")
+    return found
+
+
+def _percent(spread: float | None) -> str:
+    return MISSING if spread is None else percent(spread)

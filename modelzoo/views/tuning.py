@@ -22,7 +22,7 @@ from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
-from modelzoo.views.conditions import conditions
+from modelzoo.views.differences import conditions
 from modelzoo.views.judgement import reason_text
 from modelzoo.views.results_table import interval, ratio
 from modelzoo.views.speed import reason

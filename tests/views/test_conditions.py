@@ -9,7 +9,7 @@ from fake_runs import make, shown, warning
 from modelzoo.document import Text
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.views.conditions import conditions
+from modelzoo.views.differences import conditions
 from modelzoo.warning import Severity, WarningCode, WarningMessage, warning_for
 
 STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5

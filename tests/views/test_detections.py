@@ -9,7 +9,7 @@ from PIL import Image, ImageColor
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import DetectionPicture, DrawnDetections, PictureSource
 from modelzoo.records.partial import MatchedPair, Matches, UnmatchedObject
-from modelzoo.views import detections as drawing
+from modelzoo.views import exhibits as drawing
 
 NAMES = {1: "person", 2: "dog", 9: "car"}
 NOTHING = Matches()

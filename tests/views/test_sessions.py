@@ -8,7 +8,7 @@ from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.results.adjustment import Adjustment, Fit
 from modelzoo.results.sessions import SessionsRow, SessionsSummary
-from modelzoo.views.sessions import document
+from modelzoo.views.run import sessions_document
 
 ROW = SessionsRow("resnet50", "fp32", 5, stats.Interval(0.0753, 0.072, 0.079), 0.031, 0.012)
 BF16 = replace(ROW, label="bf16=autocast", spread=0.042, adjusted_spread=None)
@@ -19,7 +19,7 @@ ADJUSTED = Adjustment(FIT)
 
 def shown(summary: SessionsSummary) -> str:
     """What is printed."""
-    return printed(document(summary))
+    return printed(sessions_document(summary))
 
 
 def header(text: str) -> str:

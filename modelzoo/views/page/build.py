@@ -1,4 +1,4 @@
-"""From results to the content of a page."""
+"""From results to the content of a page: its sections, and what it shows of searches, instances and requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Block, Lines, Notices, Page, Section, lines, named
+from modelzoo.document import Block, Details, Lines, Notices, Page, Section, lines, named
 from modelzoo.records.load import Load
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Throughput
@@ -16,20 +16,14 @@ from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import differences, findings, results_table
-from modelzoo.views.conditions import conditions
+from modelzoo.views import differences, findings, results_table, throughput, tuning
+from modelzoo.views import load as load_view
+from modelzoo.views.differences import conditions
 from modelzoo.views.judgement import validity_detail, validity_text
-from modelzoo.views.page import (
-    circumstances,
-    comparisons,
-    history,
-    load,
-    predictions,
-    throughput,
-    tuning,
-    workloads,
-)
+from modelzoo.views.page import circumstances, comparisons, history, workloads
+from modelzoo.views.plots import load as load_plot
 from modelzoo.views.plots import ratios, roofline
+from modelzoo.views.plots import throughput as throughput_plot
 from modelzoo.warning import Severity
 
 MOST_IN_FULL = 6
@@ -65,7 +59,7 @@ def page(given: Sequence[Given], question: Question) -> Page:
     """
     if len(given) > MOST_IN_FULL:
         given = [_joined(given)]
-    pictures = predictions.pictures_each([each.latest for each in given])
+    pictures = workloads.pictures_each([each.latest for each in given])
     shown = [rows_of.rows(each.latest) for each in given]
     sections = [
         comparisons.section((given[0].name, given[0].sessions), (each.name, each.sessions), question, f"c{number}")
@@ -113,12 +107,12 @@ def _of_kind(given: Given, shown: Sequence[SummaryRow], mark: str, pictures: int
     parts, result = _parts(given.latest, shown, mark, pictures), given.sessions[-1].result
     if isinstance(result.payload, Throughput):
         # Its runs were not timed; they tell what the instances were.
-        own = throughput.blocks(result, f"{mark}-instances")
+        own = throughput_blocks(result, f"{mark}-instances")
         return [*own, *(block for block in parts if isinstance(block, Section))]
     if isinstance(result.payload, Tuning):
-        return [tuning.section(result, f"{mark}-search"), *parts]
+        return [search_section(result, f"{mark}-search"), *parts]
     if isinstance(result.payload, Load):
-        return [load.section(result.payload, f"{mark}-load"), *parts]
+        return [load_section(result.payload, f"{mark}-load"), *parts]
     return parts
 
 
@@ -206,3 +200,44 @@ def _judged_only(result: Result, shown: Sequence[SummaryRow]) -> list[tuple[str,
             judged = f"{validity_text(entry)} ({validity_detail(entry)})"
             found.append((entry.workload, f"predictions of {result.label(entry.group)} {judged}"))
     return found
+
+
+def load_section(load: Load, mark: str) -> Section:
+    """Return the section of a measurement under load.
+
+    Args:
+        load: what ``modelzoo load`` measured.
+        mark: id of the section.
+    """
+    answer, *rest = load_view.document(load)
+    data = load_plot.of_load(load)
+    figure = (load_plot.plot(data).figure(f"{mark}-curve"),) if data is not None else ()
+    return Section("Under load", (answer, *figure, *rest), mark)
+
+
+def throughput_blocks(result: Result, mark: str) -> tuple[Block, ...]:
+    """Return what is shown of the instances that ``result`` holds.
+
+    Args:
+        result: of ``modelzoo throughput``.
+        mark: what the id of its plot begins with.
+    """
+    answer, *rest = throughput.document(result)
+    data = throughput_plot.of_result(result)
+    figure = (throughput_plot.plot(data).figure(f"{mark}-frontier"),) if data is not None else ()
+    return (answer, *figure, *rest)
+
+
+def search_section(result: Result, mark: str) -> Section:
+    """Return the section of the search that ``result`` holds.
+
+    Args:
+        result: of ``modelzoo tune``.
+        mark: id of the section.
+    """
+    answer, *rest = tuning.blocks(result)
+    plot = ratios.steps(ratios.of_search(result))
+    shown: list[Block] = [answer, *([plot.figure(f"{mark}-ladder")] if plot is not None else [])]
+    if rest:
+        shown.append(Details("Candidates", tuple(rest)))
+    return Section("Search", tuple(shown), mark)

@@ -11,13 +11,12 @@ from modelzoo.document.html import html
 from modelzoo.frozen import replace
 from modelzoo.records.load import LoadgenRun, NamedValue
 from modelzoo.views.page import build
-from modelzoo.views.page import load as page
 
 
 def test_a_search_has_its_answer_its_plot_and_its_runs() -> None:
     """The answer first; a page shows it, although nothing else was timed."""
     found = measured(load(is_search=True, rate=None, repeats=2, queries=662))
-    section = page.section(found, "r-load")
+    section = build.load_section(found, "r-load")
     assert [type(block) for block in section.blocks] == [Lines, Figure, Table, Lines]
     given = build.Given("load", (StoredResult("r.json", result(found)),))
     assert "requests/s pass p99=50ms in each of 2 repeats" in html(build.page([given], Question()))
@@ -27,5 +26,5 @@ def test_reasons_and_the_cross_check_are_shown() -> None:
     """Why a run is INVALID, and LoadGen's figures."""
     found = measured(load(queries=662, rate=200.0))
     check = LoadgenRun("6.0", False, "Reduce target QPS", (NamedValue("p50", 0.02),), found.runs[0])
-    section = page.section(replace(found, loadgen=check), "r-load")
+    section = build.load_section(replace(found, loadgen=check), "r-load")
     assert [type(block) for block in section.blocks] == [Lines, Table, Notices, Table]

@@ -12,7 +12,7 @@ from modelzoo.records.run import Result, Thumbnail, ValidityEntry
 from modelzoo.records.validity import ClassChange, ClassLosses, MetricChange
 from modelzoo.results import store
 from modelzoo.views import validity
-from modelzoo.views.page import predictions
+from modelzoo.views.page import workloads
 
 
 def ssdlite() -> Result:
@@ -24,7 +24,7 @@ def test_verdict_checks_tables_and_pictures_are_shown() -> None:
     """In this order; pictures as they are stored."""
     result = ssdlite()
     [entry] = result.validity
-    found = predictions.blocks(result, entry, 8)
+    found = workloads.predictions(result, entry, 8)
     facts = found[0]
     assert isinstance(facts, Lines)
     assert entry.report is not None
@@ -46,7 +46,7 @@ def test_changes_and_classes_have_their_intervals() -> None:
     lost = ClassLosses((ClassChange("cat", 30, 0.9, 0.5, 0.0004, True),), 10, 8, 5, 0.1, 0.01)
     judged = replace(entry.report.validity, changes=(change,), classes=lost)
     entry = replace(entry, report=replace(entry.report, validity=judged))
-    tables = [block for block in predictions.blocks(result, entry, 0) if isinstance(block, Table)]
+    tables = [block for block in workloads.predictions(result, entry, 0) if isinstance(block, Table)]
     assert tables[0].rows == [("top1", "0.8000", "0.7900", "-0.0100 [-0.0300, +0.0100]", "0.02000", "7", "2", "500")]
     assert tables[1].rows == [("cat", "30", "0.9000", "0.5000", "0.0004", "BROKEN")]
 
@@ -55,7 +55,7 @@ def test_what_could_not_be_judged_says_why() -> None:
     """Without a report there is only the reason."""
     result = ssdlite()
     entry = replace(result.validity[0], report=None, error="no data")
-    found = predictions.blocks(result, entry, 8)
+    found = workloads.predictions(result, entry, 8)
     assert found == [lines("The predictions of bf16 could not be judged: no data")]
 
 
@@ -65,9 +65,9 @@ def test_pictures_are_limited_for_the_whole_page() -> None:
     picture = Thumbnail("a.jpg", b"x" * 20_000)
     entry: ValidityEntry = replace(result.validity[0], thumbnails=(picture,) * 8)
     many = replace(result, validity=(entry,) * 8)
-    assert predictions.pictures_each([result]) == 3
-    most = predictions.pictures_each([many])
-    assert 8 * most * 20_000 <= predictions.PICTURE_BYTES < 8 * (most + 1) * 20_000
-    [pictures] = [each for each in predictions.blocks(result, entry, most) if isinstance(each, Pictures)]
+    assert workloads.pictures_each([result]) == 3
+    most = workloads.pictures_each([many])
+    assert 8 * most * 20_000 <= workloads.PICTURE_BYTES < 8 * (most + 1) * 20_000
+    [pictures] = [each for each in workloads.predictions(result, entry, most) if isinstance(each, Pictures)]
     assert str(pictures.caption).startswith(f"{most} of 8 stored pictures")
-    assert predictions.pictures_each([]) == 0
+    assert workloads.pictures_each([]) == 0

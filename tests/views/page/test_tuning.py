@@ -10,12 +10,12 @@ from modelzoo.comparison.model import StoredResult
 from modelzoo.document import Details, Figure, Lines
 from modelzoo.document.html import html
 from modelzoo.records.tuning import LeftOut, Obstacle
-from modelzoo.views.page import build, tuning
+from modelzoo.views.page import build
 
 
 def test_the_section_has_the_answer_the_steps_and_the_candidates() -> None:
     """The answer first."""
-    found = tuning.section(searched(left_out=(LeftOut("threads", None, Obstacle.ONE_CORE),)), "r-search")
+    found = build.search_section(searched(left_out=(LeftOut("threads", None, Obstacle.ONE_CORE),)), "r-search")
     answer, figure, candidates = found.blocks
     assert isinstance(answer, Lines)
     assert str(answer.items[0].text).startswith("the fastest is fp32 compile channels-last: 2.512×")
@@ -26,7 +26,7 @@ def test_the_section_has_the_answer_the_steps_and_the_candidates() -> None:
 
 def test_a_search_without_a_winner_has_no_plot() -> None:
     """Its candidates are there all the same."""
-    found = tuning.section(searched(stages=STAGES[:3]), "r-search")
+    found = build.search_section(searched(stages=STAGES[:3]), "r-search")
     assert [type(block) for block in found.blocks] == [Lines, Details]
 
 
