@@ -369,7 +369,7 @@ def _pair(group: FactGroup, name: str, each: _Compared) -> Pair:
 
 
 def _is_half_known(difference: Difference) -> bool:
-    return not (difference.base and difference.other)
+    return not (any(difference.base) and any(difference.other))
 
 
 def _differences(name: str, values: Mapping[str, Pair], rows: int) -> list[Difference]:

@@ -149,5 +149,6 @@ def _precision(side: SideSetting, name: str, reports: Sequence[RunReport]) -> Op
             return None
     elif proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
         return None
-    obstacle = Obstacle.INACTIVE if proof.verdict is ProofVerdict.NOT_ACTIVE else Obstacle.UNPROVEN
+    is_off = side.asked.precision != "fp32" and proof.verdict is ProofVerdict.NOT_ACTIVE  # fp32 needs no switch
+    obstacle = Obstacle.INACTIVE if is_off else Obstacle.UNPROVEN
     return Refusal(obstacle, name, Unproven(side.asked.precision, proof))

@@ -70,14 +70,18 @@ class Looks:
             raise ValueError(f"planned looks must ascend up to {self.maximum}, not {self.planned}")
 
     def taken(self, rounds: int) -> tuple[Look, ...]:
-        """Return the looks that ``rounds`` rounds allow, each with its share of the error."""
+        """Return the looks that ``rounds`` rounds allow, each with its share of the error, which is more than nothing.
+
+        A look after more rounds than the maximum has nothing left to spend if that one was planned: it is not taken.
+        """
         passed = [each for each in self.planned if each <= rounds]
         if self.final and rounds not in passed:
             passed.append(rounds)
         found, spent = [], 0.0
         for number in passed:
             total = 1.0 if self.final and number == rounds else spending(number / self.maximum, 1.0)
-            found.append(Look(number, total - spent))
+            if total > spent:
+                found.append(Look(number, total - spent))
             spent = total
         return tuple(found)
 

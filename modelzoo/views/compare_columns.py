@@ -95,7 +95,7 @@ def difference_columns(comparison: Comparison) -> list[Column]:
 def values_text(values: Sequence[str]) -> str:
     """The values of a condition, the first ones if there are many: inputs may be others in every process."""
     more = f" and {len(values) - MOST_VALUES} more" if len(values) > MOST_VALUES else ""
-    return f"{', '.join(values[:MOST_VALUES])}{more}" if values else "unknown"
+    return f"{', '.join(values[:MOST_VALUES])}{more}" or "unknown"
 
 
 def _concerned(difference: Difference) -> str:

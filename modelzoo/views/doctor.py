@@ -77,11 +77,13 @@ def machine_rows(machine: Machine) -> list[tuple[str, str]]:
 
 
 def _limit(threads: Threads) -> str:
-    """The limit that decides the default number of threads."""
+    """The limit that decides the default number of threads, if a stored result has it."""
     if threads.count == threads.physical_cores:
         return "physical cores"
     if threads.count == threads.affinity:
         return "CPU affinity"
+    if threads.quota is None:
+        return "unknown"
     return f"the control group's quota of {threads.quota:g} CPUs"
 
 

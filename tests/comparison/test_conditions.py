@@ -99,6 +99,7 @@ def test_what_was_not_recorded_is_unknown() -> None:
     nothing = side(versions={}, libraries=None)
     assert ("torch", "2.10.0", "unknown") in differing(base, nothing)
     assert ("numpy", "2.0", "unknown") in differing(base, nothing)
+    assert differing(base, side(versions={"torch": "2.10.0", "numpy": ""})) == [("numpy", "2.0", "unknown")]
 
 
 def test_what_only_one_side_knows_comes_last() -> None:

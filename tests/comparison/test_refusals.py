@@ -52,6 +52,7 @@ def test_equal_work_in_proven_precision_is_comparable() -> None:
         ({"inputs_digest": None}, Obstacle.UNRECORDED, "the digest of the inputs was not recorded on both sides"),
         ({"evidence": None}, Obstacle.UNPROVEN, "fp32 is not proven on new: no kernel evidence was taken"),
         ({"evidence": evidence(ProofVerdict.UNKNOWN)}, Obstacle.UNPROVEN, "fp32 is not proven on new: bf16: UNKNOWN ("),
+        ({"evidence": evidence(ProofVerdict.NOT_ACTIVE)}, Obstacle.UNPROVEN, "fp32 is not proven on new: bf16: REQ"),
         ({"evidence": evidence(ProofVerdict.NOT_FP32)}, Obstacle.UNPROVEN, "new is not fp32 according to its kernels"),
         ({"machine": replace(MACHINE, emulator="qemu")}, Obstacle.EMULATOR, "new ran under the emulator qemu"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelzoo.stats import Look, Looks, planned_looks, spending
+from modelzoo.stats import Look, Looks, planned_looks, ratio_test, spending
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_looks_never_spend_more_than_everything(minimum: int, more: int, rounds:
     assert total <= 1 + 1e-12
     if final or rounds >= looks.maximum:
         assert total == pytest.approx(1)
-    assert all(look.share >= 0 and look.rounds <= rounds for look in taken)
+    assert all(look.share > 0 and look.rounds <= rounds for look in taken)
 
 
 def test_a_look_that_was_not_planned_is_taken_only_if_sampling_has_ended_by_itself() -> None:
@@ -60,6 +60,16 @@ def test_a_look_that_was_not_planned_is_taken_only_if_sampling_has_ended_by_itse
     assert Looks((8, 12, 16), 16, final=True).taken(8) == (Look(8, 1.0),)
     assert Looks((8, 12, 16), 16, final=True).taken(5) == (Look(5, 1.0),)
     assert Looks((8, 12, 16), 16).taken(5) == ()
+
+
+def test_rounds_beyond_the_maximum_are_no_look() -> None:
+    """The whole error has been spent at the maximum; more rounds narrow the interval, and divide nothing by zero."""
+    looks = Looks((2, 4), 4, final=True)
+    assert looks.taken(5) == looks.taken(4) == Looks((2, 4), 4).taken(5)
+    a, b = [[1.0, 1.01], [1.0, 1.02], [1.01, 1.0], [1.0, 1.01], [1.0, 1.0]], [[2.0, 2.01]] * 5
+    found, planned = (ratio_test(a[:end], b[:end], paired=True, looks=looks) for end in (5, 4))
+    assert found.p_value == planned.p_value
+    assert 0 < found.ratio.low < found.ratio.high < 1
 
 
 def test_a_fixed_number_of_rounds_is_one_look() -> None:

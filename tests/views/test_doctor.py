@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Optional
+
+import pytest
 from example_machine import CEILINGS, LIBRARIES, NOISE, QUIET, SERVER, TWO_CORES, machine_with
 from printed import printed
 
@@ -74,3 +77,18 @@ def test_the_surroundings_are_named() -> None:
     assert dict(machine_rows(machine))["runs in"] == "KVM virtual machine (c7g.4xlarge), docker container"
     metal = machine_with(cloud="AWS", instance_type="c7g.metal")
     assert dict(machine_rows(metal))["runs in"] == "bare metal (c7g.metal)"
+
+
+@pytest.mark.parametrize(
+    ("count", "quota", "limit"),
+    [
+        (8, 2.5, "physical cores"),
+        (16, None, "CPU affinity"),
+        (2, 2.5, "the control group's quota of 2.5 CPUs"),
+        (1, None, "unknown"),
+    ],
+)
+def test_the_limit_of_the_threads_follows_from_the_numbers(count: int, quota: Optional[float], limit: str) -> None:
+    """What does not follow from those of a stored result is unknown, and no traceback."""
+    threads = replace(SERVER.threads, count=count, physical_cores=8, affinity=16, quota=quota)
+    assert dict(machine_rows(replace(SERVER, threads=threads)))["threads"] == f"{count} by default (limit: {limit})"
