@@ -45,8 +45,7 @@ from modelzoo.records.protocol import (
 from modelzoo.records.run import Observed, Prepared, SideReport, ValidityReport
 from modelzoo.records.shards import JudgedBy, Shard, ShardResult
 from modelzoo.setting import value_text
-from modelzoo.validity import shards
-from modelzoo.validity.judging import bind_task, compare, conclude, merge
+from modelzoo.validity.judging import bind_task, compare, conclude, merge, plan_shards, shard_content
 from modelzoo.validity.predictors import LoadedPredictor, Pair, declared, load_pair, task_context, validate
 from modelzoo.validity.protocol import JudgingTask
 from modelzoo.version import __version__
@@ -161,7 +160,7 @@ def judge_shards(job: ShardJob, send: Send, turns: Iterable[ShardTurn]) -> Shard
     with engine.explained_errors():
         send(Progress("plan"))
         task = _task(job, work)
-        send(ShardsPlanned(shards.plan(task, shard_facts(own.prepared, work, engine), job.shard_items)))
+        send(ShardsPlanned(plan_shards(task, shard_facts(own.prepared, work, engine), job.shard_items)))
         judging = _Judging(job, work, engine, task, machine, frozenset(cpus), send)
         send(Paused())
         for turn in turns:
@@ -227,7 +226,7 @@ class _Judging:
 
     def _content(self, shard: Shard) -> str:
         try:
-            return shards.content(self.task, shard)
+            return shard_content(self.task, shard)
         except OSError as error:
             raise InputError(f"{error.filename} cannot be read: {error.strerror}") from error
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from modelzoo.records.exhibits import CsvRows, Exhibit, ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, PartialResult, PictureNote, TopClasses
 from modelzoo.records.validity import Check, ClassChange, MetricChange, Reason, ReasonKind
-from modelzoo.validity import imagenet, picture_sets
+from modelzoo.validity import picture_sets
 from modelzoo.validity.bounds import Extreme, draw
 from modelzoo.validity.changes import ClassItem, class_changes, class_checks, class_limit, item_change
 from modelzoo.validity.checks import check_ratio, check_shares, check_value
@@ -139,7 +139,7 @@ class ClassificationTask:
             count = CROPS if request.limit is None else min(CROPS, request.limit)
             self.items = picture_sets.builtin_crops(count, request.seed, SMALLEST_CROP)
         else:
-            found = imagenet.read(Path(request.data), self.class_names, declaration.wnids())
+            found = picture_sets.read_classes(Path(request.data), self.class_names, declaration.wnids())
             self.items = picture_sets.sampled(found, request.limit, request.seed)
 
     def comparable_layer(self, name: str) -> bool:
@@ -236,7 +236,7 @@ class ClassificationTask:
         # ImageNet has two classes "crane" and two "maillot".
         counts = Counter(self.class_names)
         names = [name if counts[name] == 1 else f"{name} ({label})" for label, name in enumerate(self.class_names)]
-        is_imagenet = tuple(self._declaration.wnids() or ()) == imagenet.wnids()
+        is_imagenet = tuple(self._declaration.wnids() or ()) == picture_sets.wnids()
         for p in pictures:
             if p.label is not None:
                 label, first, second = p.label, *(float(p.label in top.classes[:1]) for top in (p.reference, p.tested))
@@ -246,7 +246,7 @@ class ClassificationTask:
                 continue
             yield ClassItem(names[label], first, second)
             if is_imagenet:
-                yield ClassItem(f"all {imagenet.group(label)}", first, second)
+                yield ClassItem(f"all {picture_sets.class_group(label)}", first, second)
 
     @property
     def _is_labelled(self) -> bool:

@@ -3,18 +3,25 @@
 ``judge`` does all of it. A data set may also be judged in shards: ``compare`` each shard, store the
 ``PartialResult``s, ``merge`` them and ``conclude``. Merging gives exactly the result of one pass over all items, if
 the shards are cut between batches; otherwise a kernel may round an item differently in another batch.
+Shards are the same on every host that has the same data.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Optional
 
+import msgspec
+
 from modelzoo.errors import UsageError
+from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.records.partial import JudgedSoFar, PartialResult, PictureNote
+from modelzoo.records.shards import Shard, ShardPlan
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import verdict
 from modelzoo.validity.checks import SIGNIFICANT_BITS, check_tolerances
@@ -35,6 +42,12 @@ from modelzoo.validity.protocol import (
     no_progress,
 )
 from modelzoo.workload.inputs import large_pictures_allowed
+
+SHARDS = 100
+"""How many shards a data set has at most, unless their size is given. A killed host loses one shard, and in the end the
+hosts wait for the last one, so a shard should be a small part of the whole; each costs a file and a message."""
+LEAST_ITEMS = 4
+"""A shard of a small data set has so many items at least."""
 
 
 def judge(
@@ -196,3 +209,69 @@ def conclude(task: JudgingTask, result: PartialResult, exhibit: ExhibitSink = no
     for each in chain(task.exhibits(result), layer_exhibits(result.layers, task.context)):
         exhibit(each)
     return verdict.conclude(task, result, task.findings(result))
+
+
+def plan_shards(task: JudgingTask, facts: Mapping[str, str], size: Optional[int] = None) -> ShardPlan:
+    """Divide the items of ``task`` into shards.
+
+    The size must not depend on the hosts: a call with other hosts uses the finished shards of the one before.
+
+    Args:
+        facts: what all predictions depend on besides the items, by name.
+        size: items per shard; by default a hundredth of them. A shard may be larger, because it ends between two
+            batches.
+
+    Raises:
+        UsageError: ``size`` is below 1.
+        InputError: an item cannot be read.
+    """
+    if size is not None and size < 1:
+        raise UsageError(f"--shard-items must be 1 or more, not {size}")
+    items = _sha256_of(*(task.identify(item) for item in task.items))
+    # Not the size of the shards: a shard is identified by its first and last item.
+    known = {**facts, "annotations": task.data_digest(), "items": f"{len(task.items)} ({items[:12]})"}
+    common = _sha256_of(msgspec.json.encode(sorted(known.items())).decode(), items)
+    bounds = list(_starts(task, size or max(LEAST_ITEMS, math.ceil(len(task.items) / SHARDS))))
+    shards = tuple(
+        Shard(number, start, stop, _sha256_of(common, str(start), str(stop)))
+        for number, (start, stop) in enumerate(zip(bounds, bounds[1:]))
+    )
+    return ShardPlan(known, task.item_name, shards)
+
+
+def _starts(task: JudgingTask, size: int) -> Iterator[int]:
+    """The indices at which shards begin, and the end.
+
+    Batches are made of rows, and an item may have several. A cut where a batch is not full would give its last rows
+    another batch than one pass over all items does, and a kernel may round them differently there.
+    """
+    batch, rows, start = task.context.request.batch, 0, 0
+    yield 0
+    for index, item in enumerate(task.items):
+        if index - start >= size and rows % batch == 0:
+            start = index
+            yield index
+        if batch > 1:  # with a batch of one row, every cut is between batches
+            rows += 1 if task.one_row else len(task.prepare(item).rows)
+    yield len(task.items)
+
+
+def shard_content(task: JudgingTask, shard: Shard) -> str:
+    """Return the SHA-256 of the files that hold the items of ``shard``; empty if they have none.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    paths = [task.file_of(task.items[index]) for index in range(shard.start, shard.stop)]
+    files = [path for path in paths if path is not None]
+    if not files:
+        return ""
+    whole = hashlib.sha256()
+    for path in files:
+        whole.update(file_sha256(path).encode())
+    return whole.hexdigest()
+
+
+def _sha256_of(*texts: str) -> str:
+    """SHA-256 of texts, which no other sequence of texts has."""
+    return hashlib.sha256(msgspec.json.encode(texts)).hexdigest()

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from modelzoo.errors import InputError
-from modelzoo.validity import imagenet
+from modelzoo.validity import picture_sets
 
 NAMES = ["tench", "great white shark", "crane", "crane"]
 IDS = ["n01440764", "n01484850", "n02012849", "n03126707"]
@@ -22,7 +22,7 @@ def put(root: Path, *names: str) -> Path:
 
 
 def labels(root: Path) -> tuple[list[int | None], bool]:
-    labelled = [item.label for item in imagenet.read(root, NAMES, IDS)]
+    labelled = [item.label for item in picture_sets.read_classes(root, NAMES, IDS)]
     assert None not in labelled or set(labelled) == {None}
     return labelled, None not in labelled
 
@@ -79,7 +79,7 @@ def test_an_unknown_class_an_empty_directory_and_a_missing_one_are_refused(tmp_p
 
 def test_the_thousand_wordnet_ids_are_in_the_models_order() -> None:
     """Spot checks of the list: sorted, unique, tench first, toilet tissue last."""
-    ids = imagenet.wnids()
+    ids = picture_sets.wnids()
     assert len(set(ids)) == 1000
     assert list(ids) == sorted(ids)
     assert (ids[0], ids[652], ids[999]) == ("n01440764", "n03763968", "n15075141")
@@ -102,6 +102,6 @@ def test_groups_hold_the_classes_that_belong_together() -> None:
         "plants and fungi": (984, 998),
     }
     for name, labels in known.items():
-        assert {imagenet.group(label) for label in labels} == {name}
-    assert sum(imagenet.group(label) == "dogs" for label in range(1000)) == 118
-    assert {imagenet.group(label) for label in range(1000)} == set(known)
+        assert {picture_sets.class_group(label) for label in labels} == {name}
+    assert sum(picture_sets.class_group(label) == "dogs" for label in range(1000)) == 118
+    assert {picture_sets.class_group(label) for label in range(1000)} == set(known)

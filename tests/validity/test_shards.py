@@ -12,7 +12,7 @@ from validity import toys
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.shards import ShardPlan
-from modelzoo.validity import shards
+from modelzoo.validity import judging
 from modelzoo.validity.judging import bind
 from modelzoo.validity.protocol import JudgingTask
 
@@ -40,7 +40,7 @@ def identities(plan: ShardPlan) -> list[str]:
 def test_shards_hold_every_item_once(kind: str, size: int, tmp_path: Path) -> None:
     """In order, none is empty, and all but the last have at least the size that was asked for."""
     task = task_of(kind, tmp_path / "data")
-    found = shards.plan(task, FACTS, size).shards
+    found = judging.plan_shards(task, FACTS, size).shards
     assert [index for shard in found for index in range(shard.start, shard.stop)] == list(range(len(task.items)))
     assert [shard.number for shard in found] == list(range(len(found)))
     assert all(shard.items >= size for shard in found[:-1])
@@ -52,7 +52,7 @@ def test_a_shard_is_a_hundredth_of_the_data(count: int, items: int, tmp_path: Pa
     """But four items at least; whole batches may make it larger."""
     task = task_of("detection", tmp_path / "data", count)
     batch = task.context.request.batch
-    found = shards.plan(task, FACTS).shards
+    found = judging.plan_shards(task, FACTS).shards
     assert found[0].items == math.ceil(items / batch) * batch
 
 
@@ -62,16 +62,16 @@ def test_shards_end_between_batches(kind: str, tmp_path: Path) -> None:
     task = task_of(kind, tmp_path / "data")
     batch = task.context.request.batch
     assert batch > 1
-    for shard in shards.plan(task, FACTS, 3).shards[:-1]:
+    for shard in judging.plan_shards(task, FACTS, 3).shards[:-1]:
         rows = sum(len(task.prepare(item).rows) for item in task.items[: shard.stop])
         assert rows % batch == 0
 
 
 def test_the_plan_is_the_same_where_the_data_is_elsewhere(tmp_path: Path) -> None:
     """Hosts need not keep it in the same directory."""
-    first = shards.plan(task_of("detection", tmp_path / "one"), FACTS, 2)
+    first = judging.plan_shards(task_of("detection", tmp_path / "one"), FACTS, 2)
     declaration, reference, tested, request = toys.detection(tmp_path / "two", 9)
-    assert shards.plan(bind("toy", declaration, reference, tested, request), FACTS, 2) == first
+    assert judging.plan_shards(bind("toy", declaration, reference, tested, request), FACTS, 2) == first
 
 
 def test_whatever_changes_predictions_changes_every_identity(tmp_path: Path) -> None:
@@ -79,41 +79,41 @@ def test_whatever_changes_predictions_changes_every_identity(tmp_path: Path) -> 
 
     folder = tmp_path / "one"
     task = task_of("detection", folder, 8)
-    plan = shards.plan(task, FACTS, 2)
-    assert not set(identities(plan)) & set(identities(shards.plan(task, {"torch": "2.9.1"}, 2)))
-    assert identities(shards.plan(task, FACTS, 4)) != identities(plan)
-    assert identities(shards.plan(task, FACTS, 7))[0] not in identities(plan)
+    plan = judging.plan_shards(task, FACTS, 2)
+    assert not set(identities(plan)) & set(identities(judging.plan_shards(task, {"torch": "2.9.1"}, 2)))
+    assert identities(judging.plan_shards(task, FACTS, 4)) != identities(plan)
+    assert identities(judging.plan_shards(task, FACTS, 7))[0] not in identities(plan)
     annotations = folder / "instances_val.json"
     annotations.write_text(annotations.read_text() + " ")
-    assert not set(identities(plan)) & set(identities(shards.plan(task, FACTS, 2)))
+    assert not set(identities(plan)) & set(identities(judging.plan_shards(task, FACTS, 2)))
     fewer = task_of("classification", tmp_path / "pictures", 6)
-    everything = shards.plan(fewer, FACTS, 2)
+    everything = judging.plan_shards(fewer, FACTS, 2)
     fewer.items = [*fewer.items[:-1], replace(fewer.items[-1], name="another")]
-    assert not set(identities(everything)) & set(identities(shards.plan(fewer, FACTS, 2)))
+    assert not set(identities(everything)) & set(identities(judging.plan_shards(fewer, FACTS, 2)))
 
 
 def test_the_contents_of_pictures_are_looked_at(tmp_path: Path) -> None:
     """A finished shard is used again only if its files are the same; questions have none."""
     task = task_of("classification", tmp_path / "data", 4)
-    (shard,) = shards.plan(task, FACTS).shards
-    before = shards.content(task, shard)
-    assert before == shards.content(task, shard)
+    (shard,) = judging.plan_shards(task, FACTS).shards
+    before = judging.shard_content(task, shard)
+    assert before == judging.shard_content(task, shard)
     path = task.file_of(task.items[0])
     assert path is not None
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    assert shards.content(task, shard) != before
+    assert judging.shard_content(task, shard) != before
     questions = task_of("answers", tmp_path)
-    assert shards.content(questions, shards.plan(questions, FACTS).shards[0]) == ""
+    assert judging.shard_content(questions, judging.plan_shards(questions, FACTS).shards[0]) == ""
 
 
 def test_wrong_sizes_and_missing_files_are_errors(tmp_path: Path) -> None:
     """With what to change."""
     task = task_of("classification", tmp_path / "data", 4)
     with pytest.raises(UsageError, match="--shard-items must be 1 or more, not 0"):
-        shards.plan(task, FACTS, 0)
+        judging.plan_shards(task, FACTS, 0)
     path = task.file_of(task.items[0])
     assert path is not None
     path.unlink()
     with pytest.raises(InputError, match="cannot be read: No such file"):
-        shards.plan(task, FACTS)
+        judging.plan_shards(task, FACTS)
