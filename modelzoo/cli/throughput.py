@@ -215,7 +215,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
             settings.append(setting)
         group = settings.index(setting)
         configurations.append(Configuration(group, instances, cores, batch, smt, places))
-    found = Throughput(
+    throughput = Throughput(
         workload=work.name,
         unit=work.unit,
         machine=machine,
@@ -227,7 +227,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
         ceilings=kept_ceilings(machine),
         price=None if args.price is None else machine_price(args.price, machine.instance_type),
     )
-    result = replace(new_result([(work, tuple(settings))]), payload=found)
+    result = replace(new_result([(work, tuple(settings))]), payload=throughput)
     return work, ResultFile(result_path(args.json, result.created), result)
 
 

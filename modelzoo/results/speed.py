@@ -51,8 +51,8 @@ class OtherOutputs:
 
 def agreement_of(reports: Sequence[RunReport]) -> Optional[OutputAgreement]:
     """Return how far the outputs of a setting are from torch's: the first comparison, or one over the bound."""
-    found = [report.observed.agreement for report in reports if report.observed.agreement is not None]
-    return next((each for each in found if each.is_same is False), found[0] if found else None)
+    agreements = [report.observed.agreement for report in reports if report.observed.agreement is not None]
+    return next((each for each in agreements if each.is_same is False), agreements[0] if agreements else None)
 
 
 def other_outputs(reports: Sequence[RunReport]) -> Optional[OtherOutputs]:
@@ -63,13 +63,13 @@ def other_outputs(reports: Sequence[RunReport]) -> Optional[OtherOutputs]:
     exported = next(
         (each for each in reports if each.prepared.export is not None and each.setting.precision == "fp32"), None
     )
-    found = agreement_of(reports)
-    if found is None and exported is not None:
+    agreement = agreement_of(reports)
+    if agreement is None and exported is not None:
         problem = next((each.observed.agreement_problem for each in reports if each.observed.agreement_problem), None)
         return OtherOutputs(exported.provenance.engine, None, problem)
-    if found is None or found.is_same is not False:
+    if agreement is None or agreement.is_same is not False:
         return None
-    return OtherOutputs(exported.provenance.engine if exported is not None else "torch", found)
+    return OtherOutputs(exported.provenance.engine if exported is not None else "torch", agreement)
 
 
 class Different(Enum):
@@ -171,7 +171,7 @@ class Speed:
 def speeds(result: Result) -> dict[int, Speed]:
     """Return how each group with times compares with the first setting of its workload, by group."""
     groups, workloads = result.groups(), [asked.workload for asked in result.asked]
-    found: dict[int, Speed] = {}
+    by_group: dict[int, Speed] = {}
     compared: dict[int, stats.Comparison] = {}
     for group, runs in groups.items():
         first = workloads.index(workloads[group])
@@ -179,15 +179,15 @@ def speeds(result: Result) -> dict[int, Speed]:
             continue
         answer = _compared(groups.get(first, []), runs, looks(result, workloads[group]))
         if isinstance(answer, Speed):
-            found[group] = answer
+            by_group[group] = answer
         else:
             compared[group] = answer
     verdicts = stats.verdicts(list(compared.values()))
     for (group, comparison), verdict in zip(compared.items(), verdicts):
         same = [run for run in result.runs if run.workload == workloads[group]]
         outlook = _outlook(verdict, comparison, len(compared), same)
-        found[group] = Speed(comparison.ratio, replace(verdict, outlook=outlook))
-    return found
+        by_group[group] = Speed(comparison.ratio, replace(verdict, outlook=outlook))
+    return by_group
 
 
 def looks(result: Result, workload: str) -> Optional[stats.Looks]:
@@ -227,13 +227,15 @@ def _seconds_per_item(run: Run) -> list[float]:
 # What it would take
 
 
-def _outlook(verdict: Verdict, found: stats.Comparison, table: int, runs: Sequence[Run]) -> Optional[stats.Outlook]:
+def _outlook(
+    verdict: Verdict, comparison: stats.Comparison, table: int, runs: Sequence[Run]
+) -> Optional[stats.Outlook]:
     """How many more processes are expected to decide an AMBIGUOUS verdict, and how long they take."""
-    if verdict.outcome is not Outcome.AMBIGUOUS or not found.spread or not found.looks:
+    if verdict.outcome is not Outcome.AMBIGUOUS or not comparison.spread or not comparison.looks:
         return None
-    difference = max(math.expm1(abs(math.log(found.ratio.value))), stats.EQUIVALENCE)
+    difference = max(math.expm1(abs(math.log(comparison.ratio.value))), stats.EQUIVALENCE)
     alpha = stats.LARGEST_P / table
-    more = max(1, stats.rounds_to_tell(found.spread, difference, alpha) - found.rounds)
+    more = max(1, stats.rounds_to_tell(comparison.spread, difference, alpha) - comparison.rounds)
     return stats.Outlook(more, more * seconds_per_round(runs) or None, difference)
 
 

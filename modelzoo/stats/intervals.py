@@ -59,8 +59,8 @@ def percentile(samples: Sequence[float], percent: float) -> Optional[float]:
 def percentiles(samples: Sequence[float]) -> dict[str, float]:
     """Compute p50, p90, p95 and p99, those that there are; see ``percentile``."""
     ordered = sorted(samples)
-    found = {f"p{percent}": percentile(ordered, percent) for percent in (50, 90, 95, 99)}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {f"p{percent}": percentile(ordered, percent) for percent in (50, 90, 95, 99)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def outliers(samples: Sequence[float]) -> int:

@@ -34,10 +34,10 @@ SEVERITY_WORD = {Severity.INVALIDATES: "invalid", Severity.DISTORTS: "warning", 
 
 def by_workload(shown: Sequence[SummaryRow]) -> dict[str, list[SummaryRow]]:
     """Return the rows by workload, in their order."""
-    found: dict[str, list[SummaryRow]] = {}
+    groups: dict[str, list[SummaryRow]] = {}
     for each in shown:
-        found.setdefault(each.workload, []).append(each)
-    return found
+        groups.setdefault(each.workload, []).append(each)
+    return groups
 
 
 def texts(shown: Sequence[SummaryRow]) -> list[dict[str, str]]:
@@ -46,34 +46,34 @@ def texts(shown: Sequence[SummaryRow]) -> list[dict[str, str]]:
     Equal settings of a workload are numbered; otherwise there is no ``NUMBER``.
     """
     methods = {each.setting.bf16_method for each in shown if each.setting.bf16_method}
-    found = [_texts(each, several_methods=len(methods) > 1) for each in shown]
+    described = [_texts(each, several_methods=len(methods) > 1) for each in shown]
     for name in launchers():
         short = launcher_names([value for each in shown if (value := getattr(each.setting, name)) is not None])
-        for values in found:
+        for values in described:
             values[name] = short.get(values[name], values[name])
-    keys = [(each.workload, tuple(values.items())) for each, values in zip(shown, found)]
+    keys = [(each.workload, tuple(values.items())) for each, values in zip(shown, described)]
     if len(set(keys)) < len(keys):
-        for index, values in enumerate(found):
+        for index, values in enumerate(described):
             values[NUMBER] = str(1 + keys[:index].count(keys[index]))
-    return found
+    return described
 
 
 def _texts(each: SummaryRow, *, several_methods: bool) -> dict[str, str]:
     setting = each.setting
-    found = {**_field_texts(setting), "weights": _weights(each)}
+    words = {**_field_texts(setting), "weights": _weights(each)}
     if several_methods and setting.bf16_method:
-        found["precision"] += f"={setting.bf16_method}"
+        words["precision"] += f"={setting.bf16_method}"
     for name in ("batch", "threads"):
         if getattr(setting, name) is None:
-            found[name] = UNKNOWN
+            words[name] = UNKNOWN
     for name, value in sorted(setting.options.items()):
-        found.setdefault(name, value_text(value))
-    return found
+        words.setdefault(name, value_text(value))
+    return words
 
 
 def _field_texts(setting: Setting) -> dict[str, str]:
-    found = {option_name(name): value_text(getattr(setting, name)) for name in SHOWN}
-    return {**found, "input": "default" if setting.input is None else PurePath(setting.input).name}
+    words = {option_name(name): value_text(getattr(setting, name)) for name in SHOWN}
+    return {**words, "input": "default" if setting.input is None else PurePath(setting.input).name}
 
 
 def _weights(each: SummaryRow) -> str:
@@ -88,15 +88,15 @@ def varied(shown: Sequence[SummaryRow]) -> list[str]:
 
     An option is compared within its workload only, because workloads have different ones.
     """
-    found = texts(shown)
-    names = list(dict.fromkeys(name for values in found for name in values))
-    return [name for name in names if _differs(name, shown, found)]
+    described = texts(shown)
+    names = list(dict.fromkeys(name for values in described for name in values))
+    return [name for name in names if _differs(name, shown, described)]
 
 
-def _differs(name: str, shown: Sequence[SummaryRow], found: Sequence[dict[str, str]]) -> bool:
+def _differs(name: str, shown: Sequence[SummaryRow], described: Sequence[dict[str, str]]) -> bool:
     if name == NUMBER or name in map(option_name, SHOWN):
-        return len({values[name] for values in found} - {UNKNOWN}) > 1
-    seen = {(each.workload, values[name]) for each, values in zip(shown, found) if name in values}
+        return len({values[name] for values in described} - {UNKNOWN}) > 1
+    seen = {(each.workload, values[name]) for each, values in zip(shown, described) if name in values}
     return len(seen) > len({workload for workload, _ in seen})
 
 
@@ -124,8 +124,8 @@ def shared(shown: Sequence[SummaryRow]) -> list[str]:
     A value at its default is not worth words, except for the batch size, the threads and the weights. Options are
     named if all rows are of one workload, whose name then comes first.
     """
-    found, differing = texts(shown), varied(shown)
-    common = {name: value for name, value in found[0].items() if name not in differing and value != UNKNOWN}
+    described, differing = texts(shown), varied(shown)
+    common = {name: value for name, value in described[0].items() if name not in differing and value != UNKNOWN}
     defaults = _field_texts(Setting())
     one_workload = len(by_workload(shown)) == 1
     words = [shown[0].workload] if one_workload else []
@@ -181,25 +181,25 @@ def _processes(shown: Sequence[SummaryRow]) -> list[str]:
 def conditions(rows: Sequence[SummaryRow]) -> list[Notice]:
     """Return what failed, and what may distort these rows, the most harmful first."""
     failed = [Notice(Severity.INVALIDATES, "failed", names, Text(error)) for names, error in _failures(rows)]
-    found: dict[str, list[tuple[SummaryRow, WarningMessage]]] = {}
+    by_code: dict[str, list[tuple[SummaryRow, WarningMessage]]] = {}
     for row in rows:
         for each in row.warnings:
-            found.setdefault(each.warning.code, []).append((row, each.warning))
-    return failed + [_condition(code, found[code], rows) for code in sorted(found, key=rank)]
+            by_code.setdefault(each.warning.code, []).append((row, each.warning))
+    return failed + [_condition(code, by_code[code], rows) for code in sorted(by_code, key=rank)]
 
 
-def _condition(code: str, found: Sequence[tuple[SummaryRow, WarningMessage]], rows: Sequence[SummaryRow]) -> Notice:
+def _condition(code: str, reported: Sequence[tuple[SummaryRow, WarningMessage]], rows: Sequence[SummaryRow]) -> Notice:
     severity, _ = rank(code)
-    message, hint = merged(found)
-    concerned = list({id(row): row for row, _ in found}.values())
+    message, hint = merged(reported)
+    concerned = list({id(row): row for row, _ in reported}.values())
     return Notice(severity, SEVERITY_WORD[severity], concerns(concerned, rows), Text(message), Text(hint))
 
 
-def merged(found: Sequence[tuple[SummaryRow, WarningMessage]]) -> tuple[str, str]:
+def merged(reported: Sequence[tuple[SummaryRow, WarningMessage]]) -> tuple[str, str]:
     """Return one message and one hint for the warnings of a code of several rows."""
-    message, hint = _words([warning for _, warning in found])
-    agreements = [row.agreement for row, _ in found if row.agreement is not None and row.agreement.is_same is False]
-    if found[0][1].code == WarningCode.OTHER_OUTPUTS.name and agreements:
+    message, hint = _words([warning for _, warning in reported])
+    agreements = [row.agreement for row, _ in reported if row.agreement is not None and row.agreement.is_same is False]
+    if reported[0][1].code == WarningCode.OTHER_OUTPUTS.name and agreements:
         message += f": {agreement_text(agreements)}"
     return message, hint
 
@@ -220,11 +220,11 @@ def _words(warnings: Sequence[WarningMessage]) -> tuple[str, str]:
 
 def _failures(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:
     """Which rows failed, with the reason; rows with the same reason together."""
-    found: dict[str, list[str]] = {}
+    by_error: dict[str, list[str]] = {}
     for row in rows:
         for error in row.errors:
-            found.setdefault(error, []).append(f"{row.workload} {row.label}")
-    return [(", ".join(names), error) for error, names in found.items()]
+            by_error.setdefault(error, []).append(f"{row.workload} {row.label}")
+    return [(", ".join(names), error) for error, names in by_error.items()]
 
 
 def concerns(concerned: Sequence[SummaryRow], rows: Sequence[SummaryRow]) -> str:

@@ -58,17 +58,17 @@ def objections(rows: Sequence[SummaryRow]) -> list[str]:
 
 def _stages(result: Result) -> list[Block]:
     """The stages of the pipelines; nothing if the model alone was timed."""
-    found = pipelines(result)
-    if not found:
+    levels = pipelines(result)
+    if not levels:
         return []
-    said = [(f"{each.workload} {each.label}", text) for each in found for text in stages.sentences(each)]
-    table = Table("Stages", tuple(stages.columns(found)), Text(stages.caption(found)))
+    said = [(f"{each.workload} {each.label}", text) for each in levels for text in stages.sentences(each)]
+    table = Table("Stages", tuple(stages.columns(levels)), Text(stages.caption(levels)))
     return [Section("Stages", (table, named(said)))]
 
 
 def kernels(result: Result) -> list[Block]:
     """Return the kernel evidence and the operator tables of each setting's first process that has them."""
-    found: list[Block] = []
+    sections: list[Block] = []
     for group, runs in result.groups().items():
         title = f"{runs[0].workload} {result.label(group)}"
         reports = [run.report for run in runs if run.report is not None]
@@ -76,11 +76,11 @@ def kernels(result: Result) -> list[Block]:
         profile = next((report.observed.profile for report in reports if report.observed.profile is not None), None)
         if evidence is not None:
             tables = tuple(kernel_tables.evidence_tables(evidence))
-            found.append(Section(f"{title}: kernels of {evidence.iterations} audited passes", tables))
+            sections.append(Section(f"{title}: kernels of {evidence.iterations} audited passes", tables))
         if profile is not None:
             tables = tuple(kernel_tables.profile_tables(profile))
-            found.append(Section(f"{title}: operators, profiled after the timing", tables))
-    return found
+            sections.append(Section(f"{title}: operators, profiled after the timing", tables))
+    return sections
 
 
 def sessions_document(summary: SessionsSummary) -> list[Block]:
@@ -92,32 +92,32 @@ def sessions_document(summary: SessionsSummary) -> list[Block]:
 def session_columns(summary: SessionsSummary) -> list[Column]:
     """Return the columns: the level over sessions, and the spread between them, without and with adjustment."""
     rows = summary.rows
-    found = [
+    columns = [
         Column("workload", tuple(row.workload for row in rows)),
         Column("setting", tuple(row.label for row in rows)),
         Column("latency", tuple(interval(row.level) for row in rows), is_number=True),
         Column("sd between sessions", tuple(_percent(row.spread) for row in rows), is_number=True),
     ]
     if summary.adjustment.refused is None:
-        found.append(Column("adjusted", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
+        columns.append(Column("adjusted", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
     if len({row.sessions for row in rows}) > 1:
-        found.append(Column("sessions", tuple(str(row.sessions) for row in rows), is_number=True))
-    return found
+        columns.append(Column("sessions", tuple(str(row.sessions) for row in rows), is_number=True))
+    return columns
 
 
 def session_notes(summary: SessionsSummary) -> list[str]:
     """Return what the columns mean, and which intervals hold for other sessions."""
-    found = [
+    notes = [
         "latency: geometric mean of the sessions' levels with its 95 % interval, which allows for the differences "
         "between sessions. The intervals of a single session, above, do not cover other sessions."
     ]
     if summary.adjustment.refused is not None:
-        return [*found, f"Levels are not adjusted: {not_adjusted(summary.adjustment)}."]
-    found.append("adjusted: the same standard deviation of the levels at one speed of the machine.")
+        return [*notes, f"Levels are not adjusted: {not_adjusted(summary.adjustment)}."]
+    notes.append("adjusted: the same standard deviation of the levels at one speed of the machine.")
     left_out = ", ".join(summary.adjustment.left_out)
     if left_out:
-        found.append(f"The reference load does not predict the latency of {left_out}.")
-    return found
+        notes.append(f"The reference load does not predict the latency of {left_out}.")
+    return notes
 
 
 def _percent(spread: float | None) -> str:

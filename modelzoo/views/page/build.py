@@ -123,27 +123,27 @@ def _which(given: Given) -> Lines:
 
 def _parts(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
     """The answer, then the sections that explain it."""
-    found = answer(result, shown)
+    parts = answer(result, shown)
     drawn = ratios.plot(ratios.of_result(result))
     if drawn is not None:
-        found.append(Section("Ratios", (drawn.figure(f"{mark}-forest"),), f"{mark}-ratios"))
+        parts.append(Section("Ratios", (drawn.figure(f"{mark}-forest"),), f"{mark}-ratios"))
     by_workload = differences.by_workload(shown)
     names = dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)])
     for number, name in enumerate(names, 1):
         own = by_workload.get(name, [])
-        found.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures))
+        parts.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures))
     if shown:
-        found.append(_roofline(result, mark))
+        parts.append(_roofline(result, mark))
         notices = conditions(shown)
         nothing = lines("Nothing was found that would distort these numbers.")
         said: Block = Notices(tuple(notices)) if notices else nothing
-        found.append(Section("Conditions", (said,), f"{mark}-conditions"))
-    found.append(Section("Machine", tuple(circumstances.machine(result)), f"{mark}-machine"))
+        parts.append(Section("Conditions", (said,), f"{mark}-conditions"))
+    parts.append(Section("Machine", tuple(circumstances.machine(result)), f"{mark}-machine"))
     settings = [*circumstances.settings(shown), *circumstances.plan(result, shown), *circumstances.build(result)]
     if settings:
-        found.append(Section("Settings", tuple(settings), f"{mark}-settings"))
-    found.append(Section("Command", tuple(circumstances.command(result)), f"{mark}-command"))
-    return found
+        parts.append(Section("Settings", tuple(settings), f"{mark}-settings"))
+    parts.append(Section("Command", tuple(circumstances.command(result)), f"{mark}-command"))
+    return parts
 
 
 def _roofline(result: Result, mark: str) -> Section:
@@ -167,39 +167,41 @@ def _subtitle(given: Sequence[Given], shown: Sequence[Sequence[SummaryRow]]) -> 
 
 def answer(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
     """Return the answer: a sentence for each workload, the verdicts, and what failed or invalidates a number."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     said = [*findings.sentences(shown).items(), *_judged_only(result, shown)]
     steadiness = findings.steadiness(adjustment(result)) if shown else ""
     said += [("this machine", steadiness)] if steadiness else []
     if said:
-        found.append(named(said, stands_out=True))
+        blocks.append(named(said, stands_out=True))
     serious = [each for each in conditions(shown) if each.severity is Severity.INVALIDATES]
     if serious:
-        found.append(Notices(tuple(serious)))
+        blocks.append(Notices(tuple(serious)))
     if shown:
-        found.append(results_table.page_table(shown))
+        blocks.append(results_table.page_table(shown))
     others = len(conditions(shown)) - len(serious)
     if others:
         several = "conditions may" if others > 1 else "condition may"
-        found.append(lines(f"{others} {several} matter for these numbers; see Conditions."))
-    if not found:
-        found.append(lines("This result is empty: nothing was measured or judged."))
-    return found
+        blocks.append(lines(f"{others} {several} matter for these numbers; see Conditions."))
+    if not blocks:
+        blocks.append(lines("This result is empty: nothing was measured or judged."))
+    return blocks
 
 
 def _judged_only(result: Result, shown: Sequence[SummaryRow]) -> list[tuple[str, str]]:
     """The judgements of workloads that were not timed."""
     timed = {each.workload for each in shown}
-    found = []
+    sentences = []
     for entry in result.validity:
         if entry.workload in timed:
             continue
         if entry.report is None:
-            found.append((entry.workload, f"predictions could not be judged: {entry.error or 'no reason is known'}"))
+            sentences.append(
+                (entry.workload, f"predictions could not be judged: {entry.error or 'no reason is known'}")
+            )
         else:
             judged = f"{validity_text(entry)} ({validity_detail(entry)})"
-            found.append((entry.workload, f"predictions of {result.label(entry.group)} {judged}"))
-    return found
+            sentences.append((entry.workload, f"predictions of {result.label(entry.group)} {judged}"))
+    return sentences
 
 
 def load_section(load: Load, mark: str) -> Section:

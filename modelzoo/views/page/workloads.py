@@ -36,26 +36,26 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
         mark: id of the section.
         pictures: show at most that many pictures of each judgement.
     """
-    found: list[Block] = []
+    contents: list[Block] = []
     if shown:
-        found += [_measured(shown), *_said(shown)]
+        contents += [_measured(shown), *_said(shown)]
         for title, name, plot in (
             ("Processes", "processes", _processes_plot(shown)),
             ("Distribution of the samples", "samples", _samples_plot(shown)),
         ):
-            found += [Section(title, (plot.figure(f"{mark}-{name}"),))] if plot is not None else []
-        found += _stages(result, workload, mark)
-        found += _kernels(shown, mark)
+            contents += [Section(title, (plot.figure(f"{mark}-{name}"),))] if plot is not None else []
+        contents += _stages(result, workload, mark)
+        contents += _kernels(shown, mark)
     judged = [entry for entry in result.validity if entry.workload == workload]
     blocks = [block for entry in judged for block in predictions(result, entry, pictures)]
     if blocks:
-        found.append(Section("Predictions", tuple(blocks)))
-    return Section(workload, tuple(found), mark)
+        contents.append(Section("Predictions", tuple(blocks)))
+    return Section(workload, tuple(contents), mark)
 
 
 def _processes_plot(shown: Sequence[SummaryRow]) -> Plot | None:
-    found = [processes.series(e.label, [e.runs], e.latency) for e in shown if e.latency is not None]
-    return processes.plot(processes.Processes(shown[0].workload, tuple(found)))
+    series = [processes.series(e.label, [e.runs], e.latency) for e in shown if e.latency is not None]
+    return processes.plot(processes.Processes(shown[0].workload, tuple(series)))
 
 
 def _samples_plot(shown: Sequence[SummaryRow]) -> Plot | None:
@@ -65,8 +65,8 @@ def _samples_plot(shown: Sequence[SummaryRow]) -> Plot | None:
 
 def _kernels_plot(shown: Sequence[SummaryRow]) -> Plot | None:
     audits = [(each.label, kernel_tables.evidence_of(each)) for each in shown]
-    found = [kernel_plot.bar(label, evidence) for label, evidence in audits if evidence is not None]
-    return kernel_plot.plot(kernel_plot.Kernels(shown[0].workload, tuple(found)))
+    bars = [kernel_plot.bar(label, evidence) for label, evidence in audits if evidence is not None]
+    return kernel_plot.plot(kernel_plot.Kernels(shown[0].workload, tuple(bars)))
 
 
 def _stages(result: Result, workload: str, mark: str) -> list[Block]:
@@ -80,9 +80,9 @@ def _stages(result: Result, workload: str, mark: str) -> list[Block]:
     return [Section("Stages", (said, table, figure))]
 
 
-def _full_sentences(found: Sequence[str]) -> str:
+def _full_sentences(sentences: Sequence[str]) -> str:
     """Sentences as printed in the terminal, with a capital and a full stop each, one on a line."""
-    return "\n".join(f"{capitalized(each)}." for each in found)
+    return "\n".join(f"{capitalized(each)}." for each in sentences)
 
 
 def _kernels(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
@@ -91,32 +91,32 @@ def _kernels(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
     shares += kernel_tables.kernel_details(shown)
     if not shares:
         shares.append(lines("No process was audited, so its kernels are not known (--no-audit?)."))
-    found: list[Block] = [Section("Time by kernel and precision", tuple(shares))]
+    sections: list[Block] = [Section("Time by kernel and precision", tuple(shares))]
     operators = kernel_tables.operator_details(shown)
     if not operators:
         operators.append(lines("Operators were not profiled (run --profiling)."))
-    return [*found, Section("Operators", tuple(operators))]
+    return [*sections, Section("Operators", tuple(operators))]
 
 
 def _measured(rows: Sequence[SummaryRow]) -> Table:
     """What was measured of each setting besides its level."""
     title = next((report.title for row in rows for report in row.reports), "")
-    found = [Column("setting", tuple(short_names(rows)))]
+    columns = [Column("setting", tuple(short_names(rows)))]
     percentiles = [stats.percentiles(row.samples) for row in rows]
     for name in PERCENTILES:
         values = [each.get(name) for each in percentiles]
         if any(value is not None for value in values):
-            found.append(Column(name, tuple(map(seconds, values)), True))
-    found += [
+            columns.append(Column(name, tuple(map(seconds, values)), True))
+    columns += [
         Column("first call", tuple(seconds(row.cold_start) for row in rows), True),
         Column("processes", tuple(_processes(row) for row in rows), True),
         Column("samples", tuple(f"{len(row.samples):,}" for row in rows), True),
         Column("peak memory", tuple(_memory(row) for row in rows), True),
     ]
     if any(row.compile_seconds is not None for row in rows):
-        found.insert(-3, Column("compiling", tuple(seconds(row.compile_seconds) for row in rows), True))
+        columns.insert(-3, Column("compiling", tuple(seconds(row.compile_seconds) for row in rows), True))
     note = "Percentiles: of the steady samples of all processes; first call: median of the processes."
-    return Table(title or "Measurements", tuple(found), Text(note))
+    return Table(title or "Measurements", tuple(columns), Text(note))
 
 
 def _said(shown: Sequence[SummaryRow]) -> list[Block]:
@@ -147,18 +147,18 @@ def predictions(result: Result, entry: ValidityEntry, pictures: int) -> list[Blo
     if entry.report is None:
         return [lines(f"The predictions of {label} could not be judged: {entry.error or 'no reason is known'}")]
     judged = entry.report.validity
-    found: list[Block] = [_verdict(label, judged)]
+    blocks: list[Block] = [_verdict(label, judged)]
     if judged.changes:
-        found.append(_changes(judged))
+        blocks.append(_changes(judged))
     if judged.classes is not None and judged.classes.worst:
-        found.append(_classes(judged, judged.classes.worst))
-    found.append(check_table(judged))
-    found += [Details(table.caption, (table,)) for table in tables(judged)]
+        blocks.append(_classes(judged, judged.classes.worst))
+    blocks.append(check_table(judged))
+    blocks += [Details(table.caption, (table,)) for table in tables(judged)]
     if entry.thumbnails and pictures:
-        found.append(_pictures(entry, pictures))
+        blocks.append(_pictures(entry, pictures))
     if entry.files:
-        found.append(Details(f"{len(entry.files)} files were written", (lines(*entry.files),)))
-    return found
+        blocks.append(Details(f"{len(entry.files)} files were written", (lines(*entry.files),)))
+    return blocks
 
 
 def pictures_each(results: list[Result]) -> int:
@@ -232,8 +232,8 @@ def _pictures(entry: ValidityEntry, limit: int) -> Pictures:
     return Pictures(Text(f"{count}: what the reference (left) and the setting under test (right) detected"), items)
 
 
-def _change(found: MetricChange) -> str:
-    return f"{found.change:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+def _change(change: MetricChange) -> str:
+    return f"{change.change:+.4f} [{change.low:+.4f}, {change.high:+.4f}]"
 
 
 def _value(value: float | None) -> str:
@@ -246,5 +246,5 @@ def _count(value: int | None) -> str:
     return MISSING if value is None else str(value)
 
 
-def _p_value(found: ClassChange) -> str:
-    return MISSING if found.p_value is None else f"{found.p_value:.2g}"
+def _p_value(change: ClassChange) -> str:
+    return MISSING if change.p_value is None else f"{change.p_value:.2g}"
