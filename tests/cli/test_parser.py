@@ -1,14 +1,19 @@
-"""The parser of a command."""
+"""The parser: errors in one line, values with units, completion, and examples of the help."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import subprocess
 import sys
+from argparse import ArgumentTypeError
 
 import pytest
 
-from modelzoo.cli.parser import Parser, explicit_bf16
+from modelzoo.cli import app, parser
+from modelzoo.cli.parser import EXAMPLES, Parser, duration, epilog, explicit_bf16, fraction, short_time, whole_numbers
+from modelzoo.cli.setting_options import parse_axis, parse_settings
+from modelzoo.workload.discovery import CHECKOUT
 
 
 def test_a_bare_bf16_does_not_take_the_next_word() -> None:
@@ -52,3 +57,163 @@ def test_a_command_starts_without_the_modules_of_others() -> None:
         done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
         loaded = {name.split(".")[1] for name in done.stdout.split()}
         assert loaded.isdisjoint(unused)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("10m", 600), ("2h", 7200), ("1h30m", 5400), ("0.5s", 0.5), (".5m", 30), ("0s", 0)],
+)
+def test_a_duration_is_given_with_its_unit(text: str, seconds: float) -> None:
+    """In seconds, minutes or hours."""
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "10 m", "10d", "-5s", "1e3s", "10mm", "nan", "inf", "5s!"])
+def test_anything_else_is_no_duration(text: str) -> None:
+    """A number alone could be seconds or minutes."""
+    with pytest.raises(ArgumentTypeError, match="is not a duration; write it with its unit: 90s, 10m or 2h"):
+        duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("5%", 0.05), ("0.05", 0.05), ("2.5 %", 0.025), (".1", 0.1), ("300%", 3.0), ("0.99", 0.99)]
+)
+def test_a_fraction_may_be_a_percentage(text: str, value: float) -> None:
+    """Whether it is in range depends on the option."""
+    assert fraction(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3", "'3' may mean 3 % or 300 %; write it with its sign: 3%"),
+        ("1", "'1' may mean 1 % or 100 %; write it with its sign: 1%"),
+        ("2.5", "'2.5' may mean 2.5 % or 250 %; write it with its sign: 2.5%"),
+    ],
+)
+def test_a_bare_number_from_1_on_is_no_fraction(text: str, message: str) -> None:
+    """3 is more often meant as 3 % than as 300 %, and a gate that is a hundred times as wide passes everything."""
+    with pytest.raises(ArgumentTypeError) as caught:
+        fraction(text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", ["", "%", "-5%", "five", "5%%", "nan", "inf", "1e-2"])
+def test_anything_else_is_no_fraction(text: str) -> None:
+    """The message shows both ways to write it."""
+    with pytest.raises(ArgumentTypeError, match="is not a fraction; write 5% or 0.05"):
+        fraction(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("5ms", 5e-3), ("1.5s", 1.5), ("250us", 250e-6), ("250µs", 250e-6), ("0ms", 0.0)]
+)
+def test_a_short_time_is_given_with_its_unit(text: str, seconds: float) -> None:
+    """In milliseconds, microseconds or seconds."""
+    assert short_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "5m", "5 ms", "-5ms", "infs", "1h"])
+def test_anything_else_is_no_short_time(text: str) -> None:
+    """Minutes are not short."""
+    with pytest.raises(ArgumentTypeError, match="is not a time; write it with its unit: 5ms"):
+        short_time(text)
+
+
+@pytest.mark.parametrize(("text", "numbers"), [("1", (1,)), ("1,2, 4", (1, 2, 4)), ("2,2", (2,))])
+def test_a_list_of_whole_numbers(text: str, numbers: tuple[int, ...]) -> None:
+    """Each once."""
+    assert whole_numbers(text) == numbers
+
+
+@pytest.mark.parametrize("text", ["", "0", "1,,2", "-1", "1.5", "a", "²"])
+def test_anything_else_is_no_such_list(text: str) -> None:
+    """The message has an example."""
+    with pytest.raises(ArgumentTypeError, match="such as 1,2,4"):
+        whole_numbers(text)
+
+
+def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The completion script of a shell."""
+    with pytest.raises(SystemExit) as ended:
+        app.main(["--print-completion", shell])
+    assert not ended.value.code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", parser.SHELLS)
+def test_a_script_is_generated_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It knows the commands, their options and the workloads."""
+    text = script(shell, capsys)
+    assert all(word in text for word in ("validate", "channels-last", "maskrcnn", "tcmalloc"))
+
+
+def test_bash_completes_commands_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    """As a user would see it."""
+    text = script("bash", capsys)
+    lines = [("val", "validate"), ("run --marg", "--margin"), ("run mask", "maskrcnn"), ("run --mode co", "compile")]
+    for typed, expected in lines:
+        words = ["modelzoo", *typed.split()]
+        code = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _shtab_modelzoo; echo ${{COMPREPLY[@]}}"
+        done = subprocess.run(["bash", "-c", f"{text}\n{code}"], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [expected]
+
+
+def test_without_shtab_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is an optional package."""
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    with pytest.raises(SystemExit) as ended:
+        app.main(["--print-completion", "bash"])
+    assert ended.value.code == 2
+    assert "install shtab" in capsys.readouterr().err
+
+
+OWN_SCRIPTS = ("performance.py", "validate.py")
+
+
+@pytest.mark.parametrize("line", [line for examples in EXAMPLES.values() for line, _ in examples])
+def test_every_example_parses(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its options exist, and its settings have the right form; a workload's own scripts answer for theirs."""
+    program, *words = shlex.split(line.replace("torchrun … -m modelzoo", "modelzoo"))
+    if program == "python3":
+        script, *words = words
+        entry = {"performance.py": app.performance, "validate.py": app.validate}[script]
+        with pytest.raises(SystemExit) as ended:
+            entry(str(CHECKOUT / "resnet50" / script), [*words, "--help"])
+        assert ended.value.code == 0
+        help_text = capsys.readouterr().out
+        assert all(word.partition("=")[0] in help_text for word in words if word.startswith("--"))
+        return
+    assert program == "modelzoo"
+    args = app.make_parser().parse_args(explicit_bf16(words))
+    for axis in getattr(args, "vary", []):
+        parse_axis(axis)
+    parse_settings(getattr(args, "setting", []))
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_the_help_of_every_command_ends_with_its_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Line by line, as they are written."""
+    arguments = ["--help"] if command == "modelzoo" else [command, "--help"]
+    with pytest.raises(SystemExit):
+        if command in OWN_SCRIPTS:
+            entry = app.performance if command == "performance.py" else app.validate
+            entry(str(CHECKOUT / "bert" / command), ["--help"])
+        app.main(arguments)
+    assert capsys.readouterr().out.endswith(f"\n\n{epilog(command)}\n")
+
+
+def test_every_command_has_examples() -> None:
+    """A new command needs some, too."""
+    commands = app.make_parser()._actions[-1].choices
+    assert isinstance(commands, dict)
+    assert set(EXAMPLES) == {"modelzoo", *commands, *OWN_SCRIPTS}
+
+
+def test_a_long_line_has_its_explanation_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line of the help is wider than 100 columns."""
+    monkeypatch.setitem(EXAMPLES, "x", (("short", "a"), ("long " * 15, "b")))
+    assert epilog("x").splitlines() == ["examples:", "  short  # a", f"  {'long ' * 15}", "         # b"]
+    assert max(len(line) for command in EXAMPLES for line in epilog(command).splitlines()) <= 100

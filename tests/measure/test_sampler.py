@@ -1,4 +1,4 @@
-"""Warm-up, turns and stopping, on simulated time: no test here waits for a clock."""
+"""Timing a call: cold start, warm-up, samples, and the garbage collector meanwhile."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from modelzoo.measure import sampler
 from modelzoo.measure.clock import Sample
+from modelzoo.measure.sampler import without_collection
 from modelzoo.plan import Plan
 from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, StopReason, WarmUpEnd
 
@@ -233,3 +234,17 @@ def test_series_have_unit_and_role(clock: Make) -> None:
     """A CPU run records one series, of latencies in seconds."""
     (series,) = sampler.measure(nothing, clock(lambda i: 0.01), Plan(1, 5)).series
     assert (series.name, series.unit, series.role) == (LATENCY, "s", Role.LATENCY)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_off_inside_and_afterwards_as_before(enabled: bool) -> None:
+    """Also if what was timed fails."""
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with pytest.raises(ZeroDivisionError), without_collection():
+            assert not gc.isenabled()
+            raise ZeroDivisionError
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
