@@ -160,7 +160,7 @@ def end_sessions(folder: Path) -> int:
     """What ``run --sessions`` and ``fleet run`` print of several results; what is kept of them is known afterwards."""
     results, out = [read(path) for path in sorted(folder.iterdir())], console()
     found = place("modelzoo.results.sessions:over_sessions")(results)
-    show("modelzoo.report.sessions:show_sessions", "modelzoo.report.sessions:document", found, out)
+    show("modelzoo.report.sessions:show_sessions", "modelzoo.views.run:sessions_document", found, out)
     host_result = place("modelzoo.fleet.kinds:HostResult", "modelzoo.fleet.hosts:HostResult")
     histories = place("modelzoo.comparison.basis:read_histories", "modelzoo.comparison.levels:read_histories")
     named = [host_result(rank, f"host-{rank}", each) for rank, each in enumerate(results)]
