@@ -28,8 +28,8 @@ import numpy as np
 from claims import Claim, conclude
 
 from modelzoo.frozen import replace
-from modelzoo.records.run import Asked, Result, Run
-from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.records.run import Result, Run, SettingRequest
+from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.results import store
 from modelzoo.workload.discovery import CHECKOUT
 
@@ -54,22 +54,22 @@ class Used:
 def made_result(generator: np.random.Generator, created: str) -> Result:
     """A result of ``SETTINGS`` settings with ``PROCESSES`` processes of ``SAMPLES`` samples each."""
     template = next(run for run in store.read(TEMPLATE).runs if run.report is not None)
-    settings = [template.asked.replace(threads=threads) for threads in range(1, SETTINGS + 1)]
-    asked = tuple(Asked(template.workload, setting) for setting in settings)
+    settings = [template.requested.replace(threads=threads) for threads in range(1, SETTINGS + 1)]
+    requested = tuple(SettingRequest(template.workload, setting) for setting in settings)
     runs = [
         _run(template, group, number, 0.01 * np.exp(0.02 * generator.standard_normal(SAMPLES)))
         for number in range(PROCESSES)
         for group in range(SETTINGS)
     ]
-    runs = [replace(run, asked=settings[run.group]) for run in runs]
-    return Result(("modelzoo", "run", "mlp"), created, asked, tuple(runs))
+    runs = [replace(run, requested=settings[run.group]) for run in runs]
+    return Result(("modelzoo", "run", "mlp"), created, requested, tuple(runs))
 
 
 def _run(template: Run, group: int, number: int, samples: np.ndarray) -> Run:
     report = template.report
     assert report is not None
     series = Series(LATENCY, SECONDS, Role.LATENCY, tuple(samples.tolist()))
-    timing = Timing(1.0, (0.02, 0.01), (series,), LATENCY, WarmUpEnd.SETTLED, StopReason.ITERATIONS)
+    timing = Timing(1.0, (0.02, 0.01), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
     prepared = replace(report.prepared, setting=replace(report.setting, threads=group + 1))
     return replace(template, group=group, round=number, report=replace(report, prepared=prepared, timing=timing))
 

@@ -171,7 +171,7 @@ def _processes(session: int, result: Result) -> list[Process]:
         Process(
             workload=run.workload,
             label=result.label(run.group),
-            precision=run.asked.precision,
+            precision=run.requested.precision,
             session=session,
             round=run.round,
             started=_seconds(run.started) - began,

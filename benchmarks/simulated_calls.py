@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from modelzoo import stats
 from modelzoo.measure.schedule import MINIMUM
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Latency, Result
 from modelzoo.results.speed import looks
 from modelzoo.stats import Comparison, Interval, Looks, Outcome, Verdict
@@ -120,14 +120,14 @@ def _ended(times: Array, planned: tuple[int, ...], stop: int, *, interrupted: bo
         found, verdicts = judged(times[:, :number], _looks(planned, None))
         if all(each.outcome is not Outcome.AMBIGUOUS for each in verdicts):
             return Ended(found, verdicts, times[:, :number], by_precision=True)
-    ending = Ending.INTERRUPTED if interrupted and stop < planned[-1] else Ending.BUDGET
-    return Ended(*judged(times[:, :stop], _looks(planned, ending)), times[:, :stop], by_precision=False)
+    stop_reason = StopReason.INTERRUPTED if interrupted and stop < planned[-1] else StopReason.BUDGET
+    return Ended(*judged(times[:, :stop], _looks(planned, stop_reason)), times[:, :stop], by_precision=False)
 
 
 @lru_cache
-def _looks(planned: tuple[int, ...], ending: Ending | None) -> Looks:
+def _looks(planned: tuple[int, ...], stop_reason: StopReason | None) -> Looks:
     """The looks of a call that ended in this way, or that still runs."""
-    design = Design("simulated", 0.05, looks=planned, maximum=planned[-1], ending=ending)
+    design = Design("simulated", 0.05, looks=planned, maximum=planned[-1], stop_reason=stop_reason)
     found = looks(Result((), "", payload=Latency((design,))), design.workload)
     assert found is not None
     return found

@@ -22,7 +22,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
 from modelzoo.records.run import Result, Run, RunReport
-from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.results import store
 from modelzoo.results.sessions import work_key
 from modelzoo.workload.discovery import CHECKOUT
@@ -100,11 +100,11 @@ class Simulator:
         first = START + timedelta(days=100 * (1 + number))
         created = [(first + index * pause).isoformat() for index in range(len(runs))]
         results = tuple(Result((), begun, runs=each) for begun, each in zip(created, runs))
-        return SideSetting(self._report.workload, self._template.asked, "", runs, results, (0,) * len(runs))
+        return SideSetting(self._report.workload, self._template.requested, "", runs, results, (0,) * len(runs))
 
     def _run(self, seconds: float) -> Run:
         series = Series(LATENCY, SECONDS, Role.LATENCY, (seconds,))
-        timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, StopReason.ITERATIONS)
+        timing = Timing(1.0, (), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.ITERATIONS)
         return replace(self._template, report=replace(self._report, timing=timing))
 
     def _history(self, generator: np.random.Generator, sides: Sides) -> levels.Histories:

@@ -122,7 +122,7 @@ def main() -> int:
         groups = [0, *sorted({*eligible(result), chosen.winner})]
         stored = None
         if args.output is not None:
-            stored = store.ResultFile(args.output, Result(tuple(sys.argv), result.created, result.asked))
+            stored = store.ResultFile(args.output, Result(tuple(sys.argv), result.created, result.requested))
         work = discovery.load_workload(discovery.find_workload(tuning.of(result).workload))
         best = groups[best_of(ratios(measured(_request(work, result, groups), args.rounds, stored, groups)))]
         last = [0, chosen.winner] + ([best] if best != chosen.winner else [])
@@ -135,7 +135,7 @@ def main() -> int:
 
 
 def _request(work: Workload, result: Result, groups: Sequence[int]) -> Request:
-    settings: tuple[Setting, ...] = tuple(result.asked[group].setting for group in groups)
+    settings: tuple[Setting, ...] = tuple(result.requested[group].setting for group in groups)
     return Request(work, settings, Plan(), audit=False)
 
 

@@ -115,10 +115,10 @@ def count(task: Task) -> Counted:
         return promise.replay(generator(promise, task.seed), task.repetitions or promise.repetitions)
 
 
-def replay(asked: Sequence[Task], processes: int) -> Iterator[Replayed]:
-    """Replay promises in a pool of processes; the results come in the order of ``asked``."""
+def replay(requested: Sequence[Task], processes: int) -> Iterator[Replayed]:
+    """Replay promises in a pool of processes; the results come in the order of ``requested``."""
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        for task, counted in zip(asked, pool.map(count, asked)):
+        for task, counted in zip(requested, pool.map(count, requested)):
             yield Replayed(task.promise, counted)
 
 
@@ -214,14 +214,18 @@ def main(argv: Optional[Sequence[str]] = None, modules: Sequence[str] = MODULES)
     if args.seed < 0:
         parser.error("--seed must not be negative")
     try:
-        asked = selected(tasks(modules, args.seed, args.repetitions), args.only)
+        requested = selected(tasks(modules, args.seed, args.repetitions), args.only)
         page = None if args.markdown is None else args.markdown.read_text(encoding="utf-8")
         if page is not None:
             rewrite(page, [], args.seed)
         found = []
-        for each in replay(asked, args.processes):
+        for each in replay(requested, args.processes):
             found.append(each)
-            print(f"{len(found)} of {len(asked)}: {text_of(each.promise)}: {_holds(each)}", file=sys.stderr, flush=True)
+            print(
+                f"{len(found)} of {len(requested)}: {text_of(each.promise)}: {_holds(each)}",
+                file=sys.stderr,
+                flush=True,
+            )
         if page is not None:
             write_atomically(args.markdown, rewrite(page, found, args.seed, args.repetitions))
     except VerdictsError as error:

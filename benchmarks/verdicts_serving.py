@@ -24,9 +24,9 @@ from modelzoo.fleet.hosts import host_ratios
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
 from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.load import Flaw, Lateness, Load, LoadPlan, LoadRun, Reason, Scenario
+from modelzoo.records.load import Flaw, InvalidReason, Lateness, Load, LoadPlan, LoadRun, Scenario
 from modelzoo.records.machine import Machine
-from modelzoo.records.run import Asked, Result
+from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.throughput import (
     Configuration,
     ConfigurationRun,
@@ -74,7 +74,7 @@ def recommended(logs: Floats, again: Floats) -> throughput_results.Recommendatio
     own = tuple(Configuration(0, index + 1, 1, 1, Smt.OFF, (PLACE,) * (index + 1)) for index in range(count))
     runs = [_round(index, number, logs[index, number]) for number in range(rounds) for index in range(count)]
     found = Throughput("simulated", "items", machine(), TOPOLOGY, own, rounds, tuple(runs))
-    result = Result((), WHEN, (Asked("simulated", Setting(batch=1, threads=1)),), payload=found)
+    result = Result((), WHEN, (SettingRequest("simulated", Setting(batch=1, threads=1)),), payload=found)
     best = throughput_results.best(throughput_results.rows(result), None)
     assert best is not None
     confirmation = Confirmation(best.index, None, rounds, again.size)
@@ -270,7 +270,7 @@ BOUND = LatencyBound(99.0, 4.0)
 """Seconds, where a request takes about one."""
 
 
-def searched(first: float, passes: Callable[[float], tuple[Reason, ...]], repeat: int) -> list[LoadRun]:
+def searched(first: float, passes: Callable[[float], tuple[InvalidReason, ...]], repeat: int) -> list[LoadRun]:
     """The runs of one repeat of a search."""
     bracket, runs = Bracket(first), list[LoadRun]()
     while (rate := bracket.next()) is not None:
@@ -280,8 +280,8 @@ def searched(first: float, passes: Callable[[float], tuple[Reason, ...]], repeat
     return runs
 
 
-def _is_under(limit: float, rate: float) -> tuple[Reason, ...]:
-    return () if rate <= limit else (Reason(Flaw.BOUND),)
+def _is_under(limit: float, rate: float) -> tuple[InvalidReason, ...]:
+    return () if rate <= limit else (InvalidReason(Flaw.BOUND),)
 
 
 def replay_find(rng: np.random.Generator, repetitions: int, *, repeats: int, spread: float, is_bias: bool) -> Counted:
@@ -308,7 +308,7 @@ INSTANCES_DIFFER = 0.03
 """Standard deviation of the service time between the instances of two repeats."""
 
 
-def _passes(seed: int, service: float, rate: float) -> tuple[Reason, ...]:
+def _passes(seed: int, service: float, rate: float) -> tuple[InvalidReason, ...]:
     """Why a run at ``rate`` fails; arrivals are those of the seed, stretched."""
     arrivals = poisson(rate, REQUESTS, 0.0, (seed,))
     run = load_run((lindley(arrivals, np.full(arrivals.size, service)) + service).tolist(), rate)

@@ -174,11 +174,11 @@ def request_tokenizer(request: InputRequest) -> Any:
     return tokenizer(request.model_path, [read_text(request.path or PASSAGES), *QUESTIONS])
 
 
-def encode(asked: Sequence[tuple[str, str, str]], encoder: Any, length: int) -> Any:
+def encode(requested: Sequence[tuple[str, str, str]], encoder: Any, length: int) -> Any:
     """Tokenize questions with their passages, cut off or padded to ``length`` tokens."""
     return encoder(
-        [question for question, _, _ in asked],
-        [passage for _, passage, _ in asked],
+        [question for question, _, _ in requested],
+        [passage for _, passage, _ in requested],
         truncation="only_second",
         max_length=length,
         padding="max_length",
@@ -187,32 +187,32 @@ def encode(asked: Sequence[tuple[str, str, str]], encoder: Any, length: int) -> 
 
 
 def inputs(request: InputRequest) -> Inputs:
-    asked = questions(request)
-    encoded = encode(asked, request_tokenizer(request), request.options["sequence"])
-    return Inputs(args=qa_arguments(encoded), items=tuple(item for _, _, item in asked))
+    requested = questions(request)
+    encoded = encode(requested, request_tokenizer(request), request.options["sequence"])
+    return Inputs(args=qa_arguments(encoded), items=tuple(item for _, _, item in requested))
 
 
 def stages(request: InputRequest) -> Stages:
-    asked, encoder, declaration = questions(request), request_tokenizer(request), judge(request.options)
+    requested, encoder, declaration = questions(request), request_tokenizer(request), judge(request.options)
 
-    def tokenize(asked: Sequence[tuple[str, str, str]]) -> ModelInput:
-        encoded = encode(asked, encoder, declaration.max_length)
-        return ModelInput(qa_arguments(encoded), context=(asked, encoded))
+    def tokenize(requested: Sequence[tuple[str, str, str]]) -> ModelInput:
+        encoded = encode(requested, encoder, declaration.max_length)
+        return ModelInput(qa_arguments(encoded), context=(requested, encoded))
 
     def decode(made: ModelOutput) -> list[str]:
         """The answer to each question: the text of the best span."""
-        asked, encoded = made.context
+        requested, encoded = made.context
         logits = [each.float().cpu().numpy() for each in declaration.logits(made.output)]
         answers = []
-        for number, (question, passage, item) in enumerate(asked):
+        for number, (question, passage, item) in enumerate(requested):
             windows = Windows(Question(item, question, passage, ()), {}, (paragraph_offsets(encoded, number),))
             rows = [each[number : number + 1] for each in logits]
             answers.append(best_span(windows, rows, declaration, may_be_empty=False).text)
         return answers
 
     return Stages(
-        source=asked,
-        items=tuple(item for _, _, item in asked),
+        source=requested,
+        items=tuple(item for _, _, item in requested),
         before=(Stage("tokenize", tokenize),),
         after=(Stage("decode spans", decode),),
     )

@@ -22,7 +22,7 @@ def side_of(name: str, *runs: Run) -> Side:
 def setting_of(*runs: Run, result: Result | None = None) -> SideSetting:
     """The setting that all of these runs, one session, have."""
     session = result or result_of(*runs)
-    return SideSetting(runs[0].workload, runs[0].asked, "fp32", (runs,), (session,), (0,))
+    return SideSetting(runs[0].workload, runs[0].requested, "fp32", (runs,), (session,), (0,))
 
 
 def row_of(

@@ -501,10 +501,24 @@ _REFERENCE = ("reference_seconds", "reference_load", "load_evidence")
 _BEHIND = ("session", "sharding", "version", "commit", "format")
 
 
+def names(data: Json) -> Json:
+    """The same facts by the field's words."""
+    for each in (data, *data["runs"], *data["validity"]):
+        if "asked" in each:
+            renamed = {"requested" if name == "asked" else name: value for name, value in each.items()}
+            each.clear()
+            each.update(renamed)
+    for design in data["payload"].get("designs", ()):
+        if "ending" in design:
+            design["stop_reason"] = design.pop("ending")
+    return data
+
+
 STEPS: list[Callable[[Json], Json]] = [
     *(format_3, machines, searches, fleets, proof_facts, judgements, nested_records, warnings, random_weights),
     serving,
     payload,
+    names,
 ]
 """From a stored result of format 2 to one of this version, in this order."""
 OTHERS: dict[str, list[Callable[[Any], Any]]] = {

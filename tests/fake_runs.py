@@ -23,8 +23,8 @@ from modelzoo.records.evidence import (
     ProofVerdict,
 )
 from modelzoo.records.machine import Machine, Threads
-from modelzoo.records.run import Asked, Observed, Prepared, Provenance, Result, Run, RunReport, ValidityEntry
-from modelzoo.records.timing import LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.records.run import Observed, Prepared, Provenance, Result, Run, RunReport, SettingRequest, ValidityEntry
+from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.results import store, summary
@@ -119,7 +119,7 @@ def evidence(verdict: ProofVerdict, reference_share: float = 0.0) -> Evidence:
 def timing(seconds: Sequence[float]) -> Timing:
     """What was timed, with these steady samples."""
     series = Series(LATENCY, SECONDS, Role.LATENCY, tuple(seconds))
-    return Timing(9.0, (2.0, 1.5), (series,), LATENCY, WarmUpEnd.SETTLED, StopReason.INTERVAL)
+    return Timing(9.0, (2.0, 1.5), (series,), LATENCY, WarmUpEnd.SETTLED, SamplingStop.INTERVAL)
 
 
 def make(
@@ -189,17 +189,17 @@ def warning(code: str, message: str = "a message", hint: str = "a hint") -> Warn
     return WarningMessage(code, message, hint, {})
 
 
-def result_of(*runs: Run, asked: Sequence[Asked] | None = None) -> Result:
+def result_of(*runs: Run, requested: Sequence[SettingRequest] | None = None) -> Result:
     """A result that holds ``runs``.
 
-    Without ``asked``, each workload and setting is a group, in the order of their first runs.
+    Without ``requested``, each workload and setting is a group, in the order of their first runs.
     """
-    if asked is not None:
-        return Result(("modelzoo", "run"), STARTED, tuple(asked), runs)
-    groups: list[Asked] = []
+    if requested is not None:
+        return Result(("modelzoo", "run"), STARTED, tuple(requested), runs)
+    groups: list[SettingRequest] = []
     placed = []
     for run in runs:
-        entry = Asked(run.workload, run.asked)
+        entry = SettingRequest(run.workload, run.requested)
         if entry not in groups:
             groups.append(entry)
         placed.append(replace(run, group=groups.index(entry)))

@@ -42,7 +42,7 @@ from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections
 from modelzoo.records.hosts import FleetComparison, ShardingReport
 from modelzoo.records.load import LoadgenRun, LoadSession, NamedValue, Scenario
 from modelzoo.records.partial import LayerError
-from modelzoo.records.run import Asked, Latency, Result, Run, RunReport, ValidityEntry, ValidityReport
+from modelzoo.records.run import Latency, Result, Run, RunReport, SettingRequest, ValidityEntry, ValidityReport
 from modelzoo.records.throughput import Soak, SoakPoint
 from modelzoo.records.timing import LATENCY
 from modelzoo.records.validity import Table, TableColumn, ValidityVerdict
@@ -86,7 +86,17 @@ OPTIONS = (
     Setting(mode="script", backend="blas"),
     Setting("fp16", "autocast", device="cuda"),
 )
-STRUCTURE = {"workload", "group", "groups", "asked", "round", "configuration", "configurations", "setting", "format"}
+STRUCTURE = {
+    "workload",
+    "group",
+    "groups",
+    "requested",
+    "round",
+    "configuration",
+    "configurations",
+    "setting",
+    "format",
+}
 STRUCTURE |= {"version", "created", "places", "topology", "series", "values", "watched", "pipeline", "stages", "timing"}
 STRUCTURE |= {
     "candidates",
@@ -181,12 +191,12 @@ def runs(draw: Draw, factor: float) -> Result:
     shared: dict[str, Any] = {"machine": replace(machine, emulator=None), "libraries": draw.choice((None, LIBRARIES))}
     shared["ceilings"] = draw.choice((None, CEILINGS, TWO_CORES))
     shared["fingerprint"] = draw.choice((None, "f"))
-    found, asked, entries, tidy = [], [], [], draw.chance(0.6)
+    found, requested, entries, tidy = [], [], [], draw.chance(0.6)
     for workload in draw.sample(("toy", "mlp", "bert", "größe"), draw.randint(1, 3)):
         processes, level = draw.randint(4 * tidy, 7) or 1, draw.uniform(0.001, 0.3)
         for setting in (Setting(), *draw.sample(OPTIONS, draw.randint(0, 3))):
-            group, own = len(asked), group_changes(draw, setting, tidy)
-            asked.append(Asked(workload, setting))
+            group, own = len(requested), group_changes(draw, setting, tidy)
+            requested.append(SettingRequest(workload, setting))
             speed = level / factor * draw.choice((1, 1, 0.99, 0.7, 0.4, 1.5))
             for number in range(processes):
                 error = (
@@ -201,10 +211,10 @@ def runs(draw: Draw, factor: float) -> Result:
                 found.append(beside(run, *(draw.uniform(0.01, 0.012) for _ in range(draw.randint(0, 4)))))
             if draw.chance(0.4):
                 entries.append(judgement(draw, workload, group, setting, tidy))
-    result = result_of(*found, asked=asked)
+    result = result_of(*found, requested=requested)
     designs = tuple(
         draw.record(Design, workload=each, looks=(2, 4), maximum=draw.choice((None, 4, 9)))
-        for each in dict.fromkeys(each.workload for each in asked)
+        for each in dict.fromkeys(each.workload for each in requested)
     )
     more = draw.extras(Result, "session", "commit")
     payload = Latency(designs, **draw.extras(Latency, "reference_load", "reference_seconds"))
@@ -240,7 +250,7 @@ def judgement(draw: Draw, workload: str, group: int, setting: Setting, tidy: boo
         report = replace(report, validity=validity)
         if tidy:
             report = replace(report, validity=replace(report.validity, verdict=ValidityVerdict.VALID))
-    return draw.record(ValidityEntry, workload=workload, group=group, asked=setting, report=report)
+    return draw.record(ValidityEntry, workload=workload, group=group, requested=setting, report=report)
 
 
 def table(draw: Draw) -> Table:
@@ -275,13 +285,13 @@ def search(draw: Draw, factor: float) -> Result:
         found = searched(choice=None, is_complete=False, stages=found.payload.stages[:2])
     changes = group_changes(draw, Setting(), draw.chance(0.7))
     engine = draw.choice(("torch", "torch", "onnxruntime", "openvino"))
-    asked = tuple(replace(each, setting=each.setting.replace(engine=engine)) for each in found.asked)
+    requested = tuple(replace(each, setting=each.setting.replace(engine=engine)) for each in found.requested)
     made = []
     for run in found.runs:
         assert run.report is not None
         report = changed(run.report, **changes, setting=run.report.setting.replace(engine=engine))
-        made.append(replace(run, asked=run.asked.replace(engine=engine), report=scale(report, factor)))
-    return replace(found, asked=asked, runs=tuple(made))
+        made.append(replace(run, requested=run.requested.replace(engine=engine), report=scale(report, factor)))
+    return replace(found, requested=requested, runs=tuple(made))
 
 
 def scale(report: RunReport, factor: float) -> RunReport:
@@ -297,23 +307,23 @@ def instances(draw: Draw, factor: float) -> Result:
     """What ``throughput`` stores."""
     sizes = draw.sample(((1, 1), (2, 1), (4, 1), (2, 2), (1, 4)), draw.randint(1, 4))
     batch = draw.choice((1, 8))
-    asked = [configuration(count, cores, batch, group) for group, (count, cores) in enumerate(sizes)]
+    requested = [configuration(count, cores, batch, group) for group, (count, cores) in enumerate(sizes)]
     level, rounds = draw.uniform(0.01, 0.4) / factor, draw.randint(1, 4)
     made = []
     for number in range(rounds):
-        for index, each in enumerate(asked):
+        for index, each in enumerate(requested):
             errors = {0: "it died"} if draw.chance(0.06) else None
             times = [level * draw.uniform(0.97, 1.05) * each.instances**0.2 for _ in range(each.instances)]
             made.append(ran(index, each, number, times, duration=draw.choice((4.0, 20.0)), errors=errors))
     bound = draw.choice((None, LatencyBound(90, level * 1.1), LatencyBound(99, level), LatencyBound(99.9, 5.0)))
-    result = throughput_result(asked, made, bound)
+    result = throughput_result(requested, made, bound)
     more = draw.extras(type(result.payload), "price", "ceilings", "is_complete", "dropped", "is_search")
     if draw.chance(0.5):
         more["soak"] = draw.record(Soak, configuration=0, points=soak_points(draw, level))
-    more["dropped"] = tuple(replace(each, configuration=len(asked) - 1) for each in more.get("dropped", ())[:1])
+    more["dropped"] = tuple(replace(each, configuration=len(requested) - 1) for each in more.get("dropped", ())[:1])
     firsts = tuple(
         make(None, setting=each.setting, group=group, **group_changes(draw, each.setting, draw.chance(0.7)))
-        for group, each in enumerate(result.asked)
+        for group, each in enumerate(result.requested)
     )
     return replace(result, runs=firsts, payload=replace(result.payload, rounds=rounds, **more))
 
@@ -335,11 +345,11 @@ def requests(draw: Draw, factor: float) -> Result:
     common = {"instances": draw.choice((1, 1, 2)), "batch": draw.choice((1, 4)), "repeats": draw.randint(1, 2)}
     bound, rate = draw.choice((LatencyBound(99.0, 0.05), LatencyBound(90.0, 0.012))), draw.choice((30.0, 90.0, 400.0))
     if scenario is Scenario.SERVER:
-        asked = {"rate": None if is_search else rate, "bound": bound, "is_search": is_search}
+        requested = {"rate": None if is_search else rate, "bound": bound, "is_search": is_search}
     else:
         common["instances" if scenario is Scenario.SINGLE_STREAM else "repeats"] = 1
-        asked = {"rate": None, "bound": None, "scenario": scenario}
-    planned = load(**{**common, **asked, "queries": draw.choice((60, 500, 1100))})
+        requested = {"rate": None, "bound": None, "scenario": scenario}
+    planned = load(**{**common, **requested, "queries": draw.choice((60, 500, 1100))})
     found = measured(planned, seconds=0.01 / factor, spread=draw.choice((0.05, 0.6)), slower=0.05)
     if found.runs and draw.chance(0.4):
         names = draw.sample(("mean", "p50", "p90", "p99", "requests/s"), 3)
@@ -351,10 +361,10 @@ def requests(draw: Draw, factor: float) -> Result:
 
 def sharded(draw: Draw, factor: float) -> Result:
     """What ``fleet validate`` stores."""
-    asked = tuple(Asked("toy", each) for each in (Setting("bf16"), Setting("bf16", "cast")))
-    entries = tuple(judgement(draw, "toy", group, each.setting) for group, each in enumerate(asked))
+    requested = tuple(SettingRequest("toy", each) for each in (Setting("bf16"), Setting("bf16", "cast")))
+    entries = tuple(judgement(draw, "toy", group, each.setting) for group, each in enumerate(requested))
     sharding = tuple(draw.record(ShardingReport, group=group) for group in range(draw.randint(1, 2)))
-    return Result(("modelzoo", "fleet", "validate"), BEGIN.isoformat(), asked, validity=entries, sharding=sharding)
+    return Result(("modelzoo", "fleet", "validate"), BEGIN.isoformat(), requested, validity=entries, sharding=sharding)
 
 
 KINDS = (

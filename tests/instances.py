@@ -10,7 +10,7 @@ from topologies import topology
 
 from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.run import Asked, Result
+from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt, Throughput
 from modelzoo.records.topology import NodeMemory, Placement
 from modelzoo.results.counting import Series, count
@@ -79,7 +79,7 @@ def result(
 ) -> Result:
     """A result with these rounds."""
     groups = 1 + max(each.group for each in configurations)
-    asked = tuple(Asked("toy", Setting(batch=1, threads=group + 1)) for group in range(groups))
+    requested = tuple(SettingRequest("toy", Setting(batch=1, threads=group + 1)) for group in range(groups))
     found = Throughput("toy", "rows", SERVER, FOUR, tuple(configurations), 2, tuple(runs), bound=bound)
     stored = replace(found, **changes)  # type: ignore[arg-type]
-    return Result(("modelzoo", "throughput", "toy"), CREATED, asked, payload=stored)
+    return Result(("modelzoo", "throughput", "toy"), CREATED, requested, payload=stored)

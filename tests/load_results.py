@@ -11,11 +11,11 @@ from fake_runs import MACHINE
 from modelzoo.frozen import replace
 from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
-from modelzoo.records.run import Asked, Result
+from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.topology import Core, Topology
 from modelzoo.serve import search
 from modelzoo.serve.runs import calibrate
-from modelzoo.serve.search import Opened
+from modelzoo.serve.search import CalibratedInstances
 from modelzoo.serve.servers import VirtualServer
 from modelzoo.setting import Setting
 
@@ -41,7 +41,7 @@ def sessions(found: Load, seconds: float = SECONDS, spread: float = 0.05, slower
     draw = random.Random(4)
 
     @contextmanager
-    def opened(repeat: int) -> Iterator[Opened]:
+    def opened(repeat: int) -> Iterator[CalibratedInstances]:
         def service(size: int) -> float:
             base = seconds * (0.5 + 0.5 * size) * (1 + slower * repeat)
             return base * (1 + spread * draw.random())
@@ -51,7 +51,7 @@ def sessions(found: Load, seconds: float = SECONDS, spread: float = 0.05, slower
         cpus = tuple((2 * number, 2 * number + 1) for number in range(found.plan.instances))
         session = LoadSession(repeat, "2026-11-22T20:00:00+00:00", cpus, GeneratorPlace((3,), True), calibration)
         alone = {size: seconds * (0.5 + 0.5 * size) for size in range(1, found.plan.batch + 1)}
-        yield Opened(server, session, alone)
+        yield CalibratedInstances(server, session, alone)
 
     return opened
 
@@ -71,4 +71,6 @@ def measured(found: Load, **how: float) -> Load:
 def result(found: Load) -> Result:
     """A stored result that holds it."""
     command = ("/bin/modelzoo", "load", "toy")
-    return Result(command, "2026-11-22T20:00:00+00:00", (Asked("toy", Setting(batch=1, threads=2)),), payload=found)
+    return Result(
+        command, "2026-11-22T20:00:00+00:00", (SettingRequest("toy", Setting(batch=1, threads=2)),), payload=found
+    )

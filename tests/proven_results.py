@@ -12,7 +12,7 @@ from modelzoo.comparison.model import Side, StoredResult
 from modelzoo.comparison.pairing import make_side
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.run import Asked, Result, Run
+from modelzoo.records.run import Result, Run, SettingRequest
 from modelzoo.results import store
 from modelzoo.setting import Setting
 
@@ -48,8 +48,8 @@ def session_of(
         for group, (workload, setting, level) in enumerate(levels)
         for number in range(processes)
     ]
-    asked = [Asked(workload, setting) for workload, setting, _ in levels]
-    return replace(result_of(*runs, asked=asked), created=f"2026-03-{day:02}T00:00:00+00:00")
+    requested = [SettingRequest(workload, setting) for workload, setting, _ in levels]
+    return replace(result_of(*runs, requested=requested), created=f"2026-03-{day:02}T00:00:00+00:00")
 
 
 def side(name: str, *results: Result) -> Side:

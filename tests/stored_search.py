@@ -6,7 +6,7 @@ from fake_runs import WEIGHTS, changed, evidence, make
 
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.run import Asked, Result, Run
+from modelzoo.records.run import Result, Run, SettingRequest
 from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, Goal, Stage, StageKind, Tuning
 from modelzoo.setting import Setting
 
@@ -45,9 +45,9 @@ def searched(**changes: object) -> Result:
     for number in range(3, 7):
         factor = 1 + 0.01 * (number % 2)
         runs += [process(0, number, 1.0), process(1, number, 0.5 * factor), process(2, number, 0.4 / factor)]
-    asked = tuple(Asked("toy", setting) for setting in SETTINGS)
+    requested = tuple(SettingRequest("toy", setting) for setting in SETTINGS)
     return Result(
-        ("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", asked, tuple(runs), payload=replace(TUNING, **changes)
+        ("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", requested, tuple(runs), payload=replace(TUNING, **changes)
     )
 
 

@@ -75,8 +75,8 @@ class _Call:
         """Judge all settings; return the worst exit code."""
         from modelzoo.views.judgement import valid_line
 
-        asked = [(work, setting) for work, settings in self._jobs for setting in settings]
-        worst = max(self._judge_setting(work, setting, group) for group, (work, setting) in enumerate(asked))
+        requested = [(work, setting) for work, settings in self._jobs for setting in settings]
+        worst = max(self._judge_setting(work, setting, group) for group, (work, setting) in enumerate(requested))
         if self._stored is not None:
             self._say(f"result: {self._stored.path}")
             reports = [entry.report for entry in self._stored.result.validity]

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from modelzoo.results.store import ResultFile
-    from modelzoo.serve.search import Opened
-    from modelzoo.serve.session import Site
+    from modelzoo.serve.search import CalibratedInstances
+    from modelzoo.serve.session import Deployment
 
 REPEATS = 3
 """How often a search is repeated with new instances, unless another number is given."""
@@ -168,7 +168,7 @@ def _check_loadgen(args: argparse.Namespace) -> None:
         raise EnvironmentProblem(MISSING)
 
 
-def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
+def _prepare(args: argparse.Namespace) -> tuple[Deployment, ResultFile]:
     """Plan everything, resolve the setting, and write the file of the result."""
     from modelzoo.machine.linux import allowed_cpus
     from modelzoo.measure import jobs
@@ -176,7 +176,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
     from modelzoo.results.store import ResultFile
     from modelzoo.serve import places as planning
     from modelzoo.serve.places import generator_place
-    from modelzoo.serve.session import Site, fixed_size
+    from modelzoo.serve.session import Deployment, fixed_size
 
     machine, topology = serving.read_host()
     instances = args.instances or 1
@@ -206,10 +206,10 @@ def _prepare(args: argparse.Namespace) -> tuple[Site, ResultFile]:
     result = replace(new_result([(work, (setting,))]), payload=found)
     stored = ResultFile(result_path(args.json, result.created), result)
     place = generator_place(topology, places, allowed_cpus())
-    return Site(request, prepared, places, place, lambda event: None), stored
+    return Deployment(request, prepared, places, place, lambda event: None), stored
 
 
-def _measure(args: argparse.Namespace, site: Site, stored: ResultFile, out: Console) -> None:
+def _measure(args: argparse.Namespace, site: Deployment, stored: ResultFile, out: Console) -> None:
     """Run everything, and store each run as it ends."""
     from modelzoo.results import load as results
     from modelzoo.serve import search
@@ -227,7 +227,7 @@ def _measure(args: argparse.Namespace, site: Site, stored: ResultFile, out: Cons
     def on_end(session: LoadSession) -> None:
         keep(results.of(stored.result).plus_session(session))
 
-    def opened(repeat: int) -> AbstractContextManager[Opened]:
+    def opened(repeat: int) -> AbstractContextManager[CalibratedInstances]:
         extras = repeat == 0
         return open_session(site, results.of(stored.result), repeat, on_end, extras=extras)
 

@@ -87,12 +87,14 @@ def result_path(named: str | None, created: str, session: Optional[Session] = No
 def new_result(jobs: Jobs, session: Optional[Session] = None) -> Result:
     """Return the empty result of a call, or of one of its sessions, that runs ``jobs``."""
     from modelzoo.machine.installation import suite_revision
-    from modelzoo.records.run import Asked, Result, now
+    from modelzoo.records.run import Result, SettingRequest, now
     from modelzoo.workload.discovery import CHECKOUT
 
-    asked = tuple(Asked(work.name, setting) for work, settings in jobs for setting in settings)
+    requested = tuple(SettingRequest(work.name, setting) for work, settings in jobs for setting in settings)
     shown = session if session is not None and session.count > 1 else None
-    return Result(command=tuple(sys.argv), created=now(), asked=asked, session=shown, commit=suite_revision(CHECKOUT))
+    return Result(
+        command=tuple(sys.argv), created=now(), requested=requested, session=shown, commit=suite_revision(CHECKOUT)
+    )
 
 
 def result_lines(result: Result, rows: Sequence[SummaryRow]) -> list[str]:

@@ -19,7 +19,7 @@ from modelzoo.records.tuning import Tuning
 if TYPE_CHECKING:
     from modelzoo.document import Block
     from modelzoo.records.run import Result
-    from modelzoo.views.page.build import Given
+    from modelzoo.views.page.build import ResultSet
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -139,10 +139,10 @@ def _write_page(args: argparse.Namespace) -> int:
     return 0
 
 
-def _given(name: str, path: str, redact: bool) -> Given:
+def _given(name: str, path: str, redact: bool) -> ResultSet:
     """What is at ``path``, the oldest session first."""
     from modelzoo.comparison.model import StoredResult
-    from modelzoo.views.page.build import Given
+    from modelzoo.views.page.build import ResultSet
     from modelzoo.views.page.history import start
     from modelzoo.views.page.redaction import redacted
 
@@ -150,11 +150,11 @@ def _given(name: str, path: str, redact: bool) -> Given:
     stored = [StoredResult(file, result) for file, result in read_all([path])]
     stored.sort(key=lambda each: start(each.result))
     if not redact:
-        return Given(name, tuple(stored), is_directory)
+        return ResultSet(name, tuple(stored), is_directory)
     hidden = [
         StoredResult(f"session {session}", redacted(each.result, _people())) for session, each in enumerate(stored, 1)
     ]
-    return Given(name, tuple(hidden), is_directory)
+    return ResultSet(name, tuple(hidden), is_directory)
 
 
 def _people() -> list[str]:

@@ -9,7 +9,7 @@ from typing import Optional
 from modelzoo.cli.setting_options import (
     FIELDS,
     Axis,
-    Given,
+    OptionValues,
     check_names,
     check_number,
     combine,
@@ -114,7 +114,7 @@ class _Selection:
             parsed.insert(0, parsed.pop(first))
         return tuple(parsed)
 
-    def _exact(self) -> list[Given]:
+    def _exact(self) -> list[OptionValues]:
         """What each ``--setting`` names."""
         if self._args.vary or self._args.precision is not None:
             other = "--vary" if self._args.vary else "--precision"
@@ -162,7 +162,7 @@ class _Selection:
         if fixed:
             raise UsageError(f"--{name} and --vary {name}=… contradict each other; leave one out")
 
-    def _setting(self, given: Given) -> Setting:
+    def _setting(self, given: OptionValues) -> Setting:
         """The setting with what is ``given``, and the options of the call for everything else."""
         values = {_attribute(name): _value(name, text) for name, text in given.items() if name in FIELDS}
         own = {name: text for name, text in given.items() if name in self._names}
@@ -170,7 +170,7 @@ class _Selection:
         setting = make_setting(args, self._work, {**self._own, **own})
         return setting.replace(precision=given.get("precision", setting.precision))
 
-    def _method(self, given: Given) -> Optional[str]:
+    def _method(self, given: OptionValues) -> Optional[str]:
         """What ``--bf16`` says: the method, ``auto`` if it is left to the engine, and ``None`` without conversion."""
         method = given.get("bf16", self._args.bf16)
         precision = given.get("precision", "bf16" if method else "fp32")
@@ -210,13 +210,13 @@ def _field(setting: Setting, name: str) -> object:
     return getattr(setting, _attribute(name)) if name in FIELDS else setting.options.get(name)
 
 
-def _check_repetitions(given: Sequence[Given], settings: Sequence[Setting]) -> None:
+def _check_repetitions(given: Sequence[OptionValues], settings: Sequence[Setting]) -> None:
     """Check that equal settings were given in equal words: then a setting is compared with itself on purpose.
 
     Raises:
         UsageError: two settings are equal by mistake.
     """
-    first: dict[str, Given] = {}
+    first: dict[str, OptionValues] = {}
     for words, setting in zip(given, settings):
         before = first.setdefault(repr(setting), words)
         if before != words:
@@ -226,7 +226,7 @@ def _check_repetitions(given: Sequence[Given], settings: Sequence[Setting]) -> N
             )
 
 
-def _text(given: Given) -> str:
+def _text(given: OptionValues) -> str:
     return " ".join(f"{name}={value}" for name, value in given.items())
 
 

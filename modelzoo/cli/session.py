@@ -18,7 +18,7 @@ from modelzoo.errors import UsageError
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
 from modelzoo.plan import Effort, Sessions
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Latency, now
 from modelzoo.records.session import Session
 from modelzoo.setting import Setting
@@ -193,13 +193,13 @@ def _reference(requests: Sequence[Request], *, wanted: bool) -> Iterator[Optiona
 def _end(stored: ResultFile) -> None:
     """Say in the designs that have not ended that they were interrupted, at least in memory."""
     for design in stored.result.latency.designs:
-        if design.ending is None:
+        if design.stop_reason is None:
             with suppress(UsageError):  # the disk may be full
-                stored.set_payload(stored.result.latency.plus(replace(design, ending=Ending.INTERRUPTED)))
+                stored.set_payload(stored.result.latency.plus(replace(design, stop_reason=StopReason.INTERRUPTED)))
 
 
 def repeat(
-    asked: Sessions,
+    requested: Sessions,
     call: Call,
     out: Console,
     clock: Callable[[], float] = time.monotonic,
@@ -210,7 +210,7 @@ def repeat(
     Ctrl-C ends the call, in a session or between two of them; what has been stored stays.
 
     Args:
-        asked: how many sessions, and how far apart.
+        requested: how many sessions, and how far apart.
         call: runs one of them.
         out: where people are told about them.
         clock: seconds.
@@ -222,7 +222,7 @@ def repeat(
     codes: list[int] = []
     complete: list[Result] = []
     try:
-        for session in in_turn(asked, out, clock, sleep):
+        for session in in_turn(requested, out, clock, sleep):
             code, result = call(session)
             codes.append(code)
             if result is not None:
@@ -230,7 +230,7 @@ def repeat(
             if code == INTERRUPTED:
                 break
     except KeyboardInterrupt:
-        stored = f"; the results of {len(codes)} of {asked.count} sessions are stored" if codes else ""
+        stored = f"; the results of {len(codes)} of {requested.count} sessions are stored" if codes else ""
         print(f"modelzoo: interrupted{stored}", file=sys.stderr)
         codes.append(INTERRUPTED)
     if len(complete) > 1:
@@ -244,19 +244,19 @@ def repeat(
 
 
 def in_turn(
-    asked: Sessions, out: Console, clock: Callable[[], float], sleep: Callable[[float], None]
+    requested: Sessions, out: Console, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> Iterator[Session]:
-    """Yield each session ``asked.every`` seconds after the one before began, or at once if that has passed.
+    """Yield each session ``requested.every`` seconds after the one before began, or at once if that has passed.
 
     Args: as for ``repeat``.
     """
     series, due = now(), clock()
-    for number in range(1, asked.count + 1):
-        name, wait = f"session {number} of {asked.count}", due - clock()
+    for number in range(1, requested.count + 1):
+        name, wait = f"session {number} of {requested.count}", due - clock()
         if wait > 0:
             out.print(f"\n{name} begins in {duration(wait)}", soft_wrap=True)
             sleep(wait)
-        elif asked.count > 1:
+        elif requested.count > 1:
             out.print(f"\n{name}" if number > 1 else name)
-        due = clock() + asked.every
-        yield Session(series, number, asked.count)
+        due = clock() + requested.every
+        yield Session(series, number, requested.count)

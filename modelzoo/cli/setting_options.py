@@ -32,7 +32,7 @@ FIELDS = tuple(option_name(name) for name in Setting.__struct_fields__ if name !
 """The options of every setting; a workload's own options come in addition."""
 MAX_SETTINGS = 64
 """Settings of one workload; more would take hours, and are more likely a mistake."""
-Given = dict[str, str]
+OptionValues = dict[str, str]
 """What one setting names: values by option."""
 
 
@@ -240,7 +240,7 @@ class Axis:
     """
 
     name: str
-    choices: tuple[Given, ...]
+    choices: tuple[OptionValues, ...]
 
 
 def parse_axis(text: str) -> Axis:
@@ -254,7 +254,7 @@ def parse_axis(text: str) -> Axis:
     return Axis(name, tuple({name: word} for word in words))
 
 
-def parse_setting(text: str, option: str = "--setting") -> Given:
+def parse_setting(text: str, option: str = "--setting") -> OptionValues:
     """Parse ``NAME=VALUE NAME=VALUE …``; a value with spaces is quoted as in a shell.
 
     Raises:
@@ -266,7 +266,7 @@ def parse_setting(text: str, option: str = "--setting") -> Given:
     return given
 
 
-def parse_settings(texts: Sequence[str]) -> list[Given]:
+def parse_settings(texts: Sequence[str]) -> list[OptionValues]:
     """Parse every ``--setting``; ``@FILE`` stands for the lines of a file, in which ``#`` begins a comment.
 
     Raises:
@@ -292,7 +292,7 @@ def _lines(name: str) -> list[str]:
     return [line for line in lines if line.strip()]
 
 
-def combine(axes: Sequence[Axis]) -> list[Given]:
+def combine(axes: Sequence[Axis]) -> list[OptionValues]:
     """Return every combination of the axes' values; the first axis varies slowest.
 
     Raises:
@@ -321,7 +321,7 @@ def _with_methods(axes: Sequence[Axis]) -> list[Axis]:
     merged = []
     for axis in axes:
         if axis.name == "precision":
-            choices: list[Given] = []
+            choices: list[OptionValues] = []
             for choice in axis.choices:
                 converts = choice["precision"] in CONVERTING
                 choices += [{**choice, **method} for method in methods.choices] if converts else [choice]

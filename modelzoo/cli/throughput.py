@@ -132,7 +132,7 @@ def throughput(args: argparse.Namespace) -> int:
     _check(args)
     work, stored = _new(args)
     out = terminal.console()
-    settings = tuple(asked.setting for asked in stored.result.asked)
+    settings = tuple(requested.setting for requested in stored.result.requested)
     request = Request(work, settings, Plan(args.warmup), audit=not args.no_audit)
     interrupted = False
     with LiveProgress(out, stored.result) as progress:

@@ -141,17 +141,17 @@ def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultF
         raise UsageError(f"--resume {path}: it holds {what}; leave --resume out to begin a new one")
     # Private parts of paths are masked in a stored result.
     paths = {name: getattr(base, name) for name in ("weights", "input", "python")}
-    asked = tuple(replace(each, setting=each.setting.replace(**paths)) for each in result.asked)
-    if tuning.workload != work.name or asked[0].setting != base:
+    requested = tuple(replace(each, setting=each.setting.replace(**paths)) for each in result.requested)
+    if tuning.workload != work.name or requested[0].setting != base:
         raise UsageError(
-            f"--resume {path}: it searches {tuning.workload} from {asked[0].setting.label}, and this call has "
+            f"--resume {path}: it searches {tuning.workload} from {requested[0].setting.label}, and this call has "
             f"{work.name} from {base.label}; repeat the options of the first call"
         )
     machines = {run.report.provenance.fingerprint for run in result.runs if run.report is not None}
     if machines - {None, fingerprint(read_machine())}:
         raise UsageError(f"--resume {path}: it was measured on another machine, or this one has changed; begin anew")
     tuning = tuning if args.budget is None else replace(tuning, budget=args.budget)
-    return store.ResultFile(path, replace(result, asked=asked, payload=tuning))
+    return store.ResultFile(path, replace(result, requested=requested, payload=tuning))
 
 
 def _left(tuning: Tuning) -> float:

@@ -18,7 +18,7 @@ from modelzoo.comparison.model import Metric, NotTimed, Obstacle, Refusal, Row, 
 from modelzoo.comparison.pairing import Pair, Pairing, pairs, settings_of
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.frozen import replace
-from modelzoo.records.design import Ending
+from modelzoo.records.design import StopReason
 from modelzoo.records.run import Result, Run
 from modelzoo.stats import Outcome
 
@@ -162,7 +162,7 @@ def share_sessions(base: Side, other: Side) -> bool:
 
 def is_complete(result: Result) -> bool:
     """Whether the call had ended by itself; results of older versions do not say."""
-    return all(design.ending not in (None, Ending.INTERRUPTED) for design in result.latency.designs)
+    return all(design.stop_reason not in (None, StopReason.INTERRUPTED) for design in result.latency.designs)
 
 
 def stage_rows(rows: Sequence[Row], metric: Metric, common: Context) -> tuple[StageRow, ...]:

@@ -130,7 +130,7 @@ class SideSetting(msgspec.Struct, frozen=True):
 
     Attributes:
         workload: the workload's name.
-        asked: the setting as asked for.
+        requested: the setting as asked for.
         label: what tells it from the side's other settings of this workload, as it was asked for.
         sessions: the runs of each session, failed ones included, oldest session first.
         results: the session's results, in the same order.
@@ -139,7 +139,7 @@ class SideSetting(msgspec.Struct, frozen=True):
     """
 
     workload: str
-    asked: Setting
+    requested: Setting
     label: str
     sessions: tuple[tuple[Run, ...], ...]
     results: tuple[Result, ...]

@@ -75,11 +75,11 @@ def _words(half: str, text: str) -> Words:
     return found
 
 
-def words(asked: Setting) -> dict[str, str]:
+def words(requested: Setting) -> dict[str, str]:
     """Return a setting in the notation of ``--setting``. Paths are shortened to what says something elsewhere."""
-    found = {option_name(name): _text(getattr(asked, name)) for name in SHOWN}
-    found["bf16"] = asked.bf16_method or "auto" if asked.precision in CONVERTING else "off"
-    for name, value in sorted(asked.options.items()):
+    found = {option_name(name): _text(getattr(requested, name)) for name in SHOWN}
+    found["bf16"] = requested.bf16_method or "auto" if requested.precision in CONVERTING else "off"
+    for name, value in sorted(requested.options.items()):
         found.setdefault(name, _text(value))
     return found
 
@@ -143,8 +143,8 @@ class _Key(msgspec.Struct, frozen=True):
 def _keyed(sides: Sequence[SideSetting], known: Mapping[str, set[str]]) -> dict[_Key, SideSetting]:
     found: dict[_Key, SideSetting] = {}
     for side in sides:
-        unknown = set(side.asked.options) - known[side.workload]
-        key = _Key(side.workload, tuple((k, v) for k, v in words(side.asked).items() if k not in unknown), 1)
+        unknown = set(side.requested.options) - known[side.workload]
+        key = _Key(side.workload, tuple((k, v) for k, v in words(side.requested).items() if k not in unknown), 1)
         while key in found:
             key = replace(key, number=key.number + 1)
         found[key] = side
@@ -158,7 +158,7 @@ def _known_options(base: Sequence[SideSetting], other: Sequence[SideSetting]) ->
     for sides in (base, other):
         first: dict[str, Setting] = {}
         for side in sides:
-            options, before = side.asked.options, first.setdefault(side.workload, side.asked).options
+            options, before = side.requested.options, first.setdefault(side.workload, side.requested).options
             common[side.workload] = common.get(side.workload, set(options)) & set(options)
             varied.setdefault(side.workload, set()).update(
                 name for name in options if options[name] != before.get(name)
@@ -179,8 +179,8 @@ def _chosen(
         if _is_changed(first, second, after)
     ]
     if not found:
-        asked = f"{_shown(pairing.before)}:{_shown(pairing.after)}"
-        raise UsageError(f"--pair {asked!r} pairs nothing: no two settings differ in this and in nothing else")
+        requested = f"{_shown(pairing.before)}:{_shown(pairing.after)}"
+        raise UsageError(f"--pair {requested!r} pairs nothing: no two settings differ in this and in nothing else")
     return found
 
 
@@ -206,7 +206,7 @@ def _labels(keys: Sequence[_Key], sides: Sequence[SideSetting]) -> dict[_Key, st
     """The same label for equal settings of both sides, which tells them from all others of the workload."""
     plain: dict[str, dict[_Key, Setting]] = {}
     for key, side in zip(keys, sides):
-        plain.setdefault(key.workload, {}).setdefault(key, _plain(side.asked, dict(key.words)))
+        plain.setdefault(key.workload, {}).setdefault(key, _plain(side.requested, dict(key.words)))
     found: dict[_Key, str] = {}
     for settings in plain.values():
         distinct = {repr(setting): setting for setting in settings.values()}
@@ -216,11 +216,11 @@ def _labels(keys: Sequence[_Key], sides: Sequence[SideSetting]) -> dict[_Key, st
     return found
 
 
-def _plain(asked: Setting, shown: Words) -> Setting:
+def _plain(requested: Setting, shown: Words) -> Setting:
     """The setting as labels show it: paths are shortened, and options are left out that are no part of the key."""
-    options = {name: value for name, value in asked.options.items() if name in shown}
-    given = None if asked.input is None else shown["input"]
-    return asked.replace(weights=shown["weights"], input=given, options=options)
+    options = {name: value for name, value in requested.options.items() if name in shown}
+    given = None if requested.input is None else shown["input"]
+    return requested.replace(weights=shown["weights"], input=given, options=options)
 
 
 def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Obstacle] = ()) -> Side:
@@ -289,8 +289,8 @@ def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[O
 def _groups(result: Result) -> dict[Key, int]:
     """The groups of a result by what was asked for."""
     found: dict[Key, int] = {}
-    for group, asked in enumerate(result.asked):
-        key = (asked.workload, tuple(words(asked.setting).items()), 1)
+    for group, requested in enumerate(result.requested):
+        key = (requested.workload, tuple(words(requested.setting).items()), 1)
         while key in found:
             key = (*key[:2], key[2] + 1)
         found[key] = group
@@ -336,7 +336,7 @@ def settings_of(side: Side) -> tuple[SideSetting, ...]:
             found.append(
                 SideSetting(
                     workload=key[0],
-                    asked=results[0].asked[first].setting,
+                    requested=results[0].requested[first].setting,
                     label=results[0].label(first),
                     sessions=tuple(runs[index][groups[index]] for index in ran),
                     results=tuple(results[index] for index in ran),

@@ -81,7 +81,7 @@ def _error(side: SideSetting) -> Optional[str]:
 
 def _of_both(base: SideSetting, other: SideSetting, on_purpose: Collection[str], metric: Metric) -> Iterator[Refusal]:
     mine, theirs = reports_of(base), reports_of(other)
-    if (base.asked.in_flight is None) != (other.asked.in_flight is None):
+    if (base.requested.in_flight is None) != (other.requested.in_flight is None):
         yield Refusal(Obstacle.WORK)
     if set(on_purpose) <= _SAME_WORK:
         yield from _of_work(mine, theirs)
@@ -141,7 +141,7 @@ def _of_side(side: SideSetting, name: str) -> Iterator[Refusal]:
 def _precision(side: SideSetting, name: str, reports: Sequence[RunReport]) -> Optional[Refusal]:
     """That a side did not run in its precision, or that nothing proves that it did."""
     proof = merged_proof(reports)
-    if side.asked.precision == "fp32":
+    if side.requested.precision == "fp32":
         contrary = next((shown for report in reports for shown in not_fp32(report)), None)
         if contrary is not None:
             return Refusal(Obstacle.UNPROVEN, name, contrary)
@@ -149,6 +149,6 @@ def _precision(side: SideSetting, name: str, reports: Sequence[RunReport]) -> Op
             return None
     elif proof.verdict in (ProofVerdict.ACTIVE, ProofVerdict.PARTLY):
         return None
-    is_off = side.asked.precision != "fp32" and proof.verdict is ProofVerdict.NOT_ACTIVE  # fp32 needs no switch
+    is_off = side.requested.precision != "fp32" and proof.verdict is ProofVerdict.NOT_ACTIVE  # fp32 needs no switch
     obstacle = Obstacle.INACTIVE if is_off else Obstacle.UNPROVEN
-    return Refusal(obstacle, name, Unproven(side.asked.precision, proof))
+    return Refusal(obstacle, name, Unproven(side.requested.precision, proof))

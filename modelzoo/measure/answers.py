@@ -71,13 +71,15 @@ def accepted(message: Message, job: Job, shown: Optional[Collection[str]] = None
     return message
 
 
-def _preparation(asked: Setting, found: Preparation, job: PrepareJob, shown: Optional[Collection[str]]) -> Preparation:
-    """What a worker may decide about the setting ``asked``."""
+def _preparation(
+    requested: Setting, found: Preparation, job: PrepareJob, shown: Optional[Collection[str]]
+) -> Preparation:
+    """What a worker may decide about the setting ``requested``."""
     prepared = found.prepared
     if prepared is None:
         return Preparation(error=printable(found.error or "the setting was not resolved"), error_kind=found.error_kind)
     for name in _KEPT:
-        if getattr(prepared.setting, name) != getattr(asked, name):
+        if getattr(prepared.setting, name) != getattr(requested, name):
             raise WorkerError(f"the worker resolved another setting than it was asked for: {name} differs")
     for name, value in (*found.variables.items(), *found.validation_variables.items()):
         if not _VARIABLE.fullmatch(name) or "\0" in value:

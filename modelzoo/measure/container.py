@@ -189,7 +189,7 @@ def _gpus(job: Job) -> list[str]:
         if isinstance(job, PrepareJob)
         else ()
         if isinstance(job, ReferenceJob)
-        else (job.assignment.asked,)
+        else (job.assignment.requested,)
     )
     return ["--gpus=all"] if any(setting.device.partition(":")[0] == "cuda" for setting in settings) else []
 

@@ -184,14 +184,14 @@ def start_instance(
     Raises:
         ModelzooError: the setting could not be resolved, or the process cannot be started.
     """
-    asked = request.settings[index]
+    requested = request.settings[index]
     device = required(prepared).setting.device
     if device != "cpu":
         raise UsageError(f"instances share the CPUs of a machine; --device {device} is not supported")
-    launcher = request.launcher_of(asked, prepared.interpreter, cpus)
+    launcher = request.launcher_of(requested, prepared.interpreter, cpus)
     environment = job_environment(prepared.variables, launcher.environment())
     job = InstanceJob(
-        assignment(request.workload, asked, prepared, environment),
+        assignment(request.workload, requested, prepared, environment),
         plan=request.plan,
         sizes=sizes,
         looks=Looks(audit=request.audit, full_audit=full_audit, extras=extras),

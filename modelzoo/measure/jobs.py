@@ -138,15 +138,17 @@ def prepare_job(
     )
 
 
-def assignment(workload: Workload, asked: Setting, preparation: Preparation, environment: JobEnvironment) -> Assignment:
-    """Return what a worker needs to run the setting ``asked``.
+def assignment(
+    workload: Workload, requested: Setting, preparation: Preparation, environment: JobEnvironment
+) -> Assignment:
+    """Return what a worker needs to run the setting ``requested``.
 
     Raises:
         ModelzooError: the setting could not be prepared.
     """
     return Assignment(
         directory=str(workload.directory),
-        asked=asked,
+        requested=requested,
         prepared=required(preparation),
         parent=os.getpid(),
         environment=environment.changes,

@@ -54,7 +54,7 @@ def measure(job: MeasureJob, send: Send, take_turn: Callable[[], None]) -> Measu
         built = build(engine, session, work, own)
         timed = _time(built, session, machine, job, send, take_turn)
         if looks.trace and looks.extras and timed.batches:
-            write_trace(Path(looks.trace), timed.batches, f"{work.name} {own.asked.label}", own.setting.device)
+            write_trace(Path(looks.trace), timed.batches, f"{work.name} {own.requested.label}", own.setting.device)
         send(Progress("audit"))
         passes = audit_passes(None if timed.timing is None else median(timed.timing.steady))
         observed = observe(built, session, own.prepared, looks, passes, send)

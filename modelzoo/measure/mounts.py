@@ -82,7 +82,7 @@ def _named(job: Job, environ: Mapping[str, str]) -> Iterator[str]:
     directory = directory_of(job)
     if _in_image(directory) is None:
         yield directory
-    for setting in job.settings if isinstance(job, PrepareJob) else (job.assignment.asked,):
+    for setting in job.settings if isinstance(job, PrepareJob) else (job.assignment.requested,):
         if setting.weights not in SOURCES:
             yield setting.weights
         if setting.input is not None:
@@ -123,7 +123,7 @@ def inside(job: Job) -> Job:
         own,
         directory=directory,
         parent=None,
-        asked=_setting(own.asked),
+        requested=_setting(own.requested),
         prepared=replace(_prepared(own.prepared), export=own.prepared.export),
     )
     if isinstance(job, (ValidateJob, ShardJob, ConcludeJob)) and job.request.data is not None:

@@ -38,10 +38,10 @@ def prepare(job: PrepareJob, send: Callable[[Message], None]) -> SettingsPrepare
     engines = _Engines()
     shared = _Shared(work, job.math_mode, send, _shared_weights(job.earlier))
     preparations = []
-    for asked in job.settings:
+    for requested in job.settings:
         try:
-            engine = engines.loaded(asked.engine)
-            resolved = resolve(engine, work, asked, threads, job.math_mode)
+            engine = engines.loaded(requested.engine)
+            resolved = resolve(engine, work, requested, threads, job.math_mode)
             preparations.append(_prepared(engine, resolved, shared))
         except ModelzooError as error:
             preparations.append(Preparation(error=str(error), error_kind=type(error).__name__))
@@ -134,8 +134,8 @@ def _is_here(weights: Weights) -> bool:
         return False
 
 
-def resolve(engine: Engine, work: Workload, asked: Setting, threads: int, math_mode: str) -> ResolvedSetting:
-    """Decide everything that ``asked`` leaves open; the only place where that happens.
+def resolve(engine: Engine, work: Workload, requested: Setting, threads: int, math_mode: str) -> ResolvedSetting:
+    """Decide everything that ``requested`` leaves open; the only place where that happens.
 
     Args:
         threads: the machine's default, as it was before ``engine`` was loaded.
@@ -144,7 +144,7 @@ def resolve(engine: Engine, work: Workload, asked: Setting, threads: int, math_m
         UsageError: an option of the workload is not valid.
         EnvironmentProblem: this machine or engine cannot run the setting.
     """
-    complete = asked.replace(options=work.option_values(asked.options))
+    complete = requested.replace(options=work.option_values(requested.options))
     engine.check(complete)
     return engine.resolve(complete, batch=work.batch, threads=threads, math_mode=math_mode)
 
@@ -158,12 +158,12 @@ def check_resolution(engine: Engine, work: Workload, assignment: Assignment, thr
     Raises:
         EnvironmentProblem: it would not; the message names the first difference.
     """
-    asked, resolved = assignment.asked, assignment.setting
-    here = resolve(engine, work, asked, threads, assignment.math_mode)
+    requested, resolved = assignment.requested, assignment.setting
+    here = resolve(engine, work, requested, threads, assignment.math_mode)
     for name in resolved.__struct_fields__:
         expected, found = getattr(resolved, name), getattr(here, name)
         if expected != found:
             raise EnvironmentProblem(
-                f"this process would run {asked.label} with {name} {found}, but {expected} was decided for all "
+                f"this process would run {requested.label} with {name} {found}, but {expected} was decided for all "
                 "processes of the call; did the machine or its limits change meanwhile?"
             )

@@ -307,7 +307,7 @@ class WorkerRun:
         return Run(
             workload=self._request.workload.name,
             group=self._request.first_group + self.index,
-            asked=self._request.settings[self.index],
+            requested=self._request.settings[self.index],
             round=self._round,
             started=self._started,
             ended=now(),

@@ -28,7 +28,7 @@ from modelzoo import stats
 from modelzoo.measure.clock import Clock, Timed
 from modelzoo.plan import Plan
 from modelzoo.records.pipeline import role_of
-from modelzoo.records.timing import LATENCY, SECONDS, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, SECONDS, SamplingStop, Series, Timing, WarmUpEnd
 
 WARMUP_WINDOW = 5
 """Calls in one window of the warm-up at first; later a window holds a quarter of all calls."""
@@ -174,7 +174,7 @@ def _sample(
     progress: Progress,
     pause: Pause | None,
     latency: float,
-) -> tuple[list[Timed], StopReason]:
+) -> tuple[list[Timed], SamplingStop]:
     """Return the samples, and why there are no more. ``latency``: about how many seconds a call takes."""
     samples: list[Timed] = []
     spent = 0.0
@@ -186,10 +186,10 @@ def _sample(
         spent += _take_turn(call, clock, plan, samples)
         progress("steady", len(samples))
         if len(samples) == plan.iterations:
-            return samples, StopReason.ITERATIONS
+            return samples, SamplingStop.ITERATIONS
         late = plan.max_seconds is not None and spent >= plan.max_seconds
         if plan.iterations is None and late and len(samples) >= MIN_SAMPLES:
-            return samples, StopReason.TIME_LIMIT
+            return samples, SamplingStop.TIME_LIMIT
 
 
 def _take_turn(call: Callable[[], Any], clock: Clock, plan: Plan, samples: list[Timed]) -> float:

@@ -21,7 +21,7 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import OnEvent, Request
 from modelzoo.measure.rounds import Reference, Rounds
 from modelzoo.plan import Effort
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Run
 
 MINIMUM = 8
@@ -286,7 +286,7 @@ class _Call:
                 break
             yield from self._sweep(self._parts[chosen])
         for part, state in zip(self._parts, states):
-            part.design = replace(part.design, ending=self._ending(part, state))
+            part.design = replace(part.design, stop_reason=self._stop_reason(part, state))
             yield part.design
 
     def _sweep(self, part: _Part) -> Iterator[Outcome]:
@@ -337,9 +337,9 @@ class _Call:
             can_run=part.rounds.can_run,
         )
 
-    def _ending(self, part: _Part, state: State) -> Ending:
+    def _stop_reason(self, part: _Part, state: State) -> StopReason:
         if not part.rounds.can_run:
-            return Ending.FIXED if part.rounds.is_emulated else Ending.FAILED
+            return StopReason.FIXED if part.rounds.is_emulated else StopReason.FAILED
         if state.need(self._effort.margin) > 0:
-            return Ending.BUDGET
-        return Ending.FIXED if state.fixed else Ending.PRECISE
+            return StopReason.BUDGET
+        return StopReason.FIXED if state.fixed else StopReason.PRECISE

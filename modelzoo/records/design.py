@@ -8,7 +8,7 @@ from typing import Optional
 import msgspec
 
 
-class Ending(str, Enum):
+class StopReason(str, Enum):
     """Why no more rounds of a workload were run.
 
     ``FIXED``: the number of processes was given, or fixed in advance because the processes are expensive, or it is 1
@@ -38,7 +38,7 @@ class Design(msgspec.Struct, frozen=True):
         looks: numbers of rounds at which a verdict may be concluded, in ascending order.
         maximum: number of rounds that the budget was expected to allow when the looks were planned.
         seconds: how long each process sampled, by round.
-        ending: why no more rounds were run; ``None`` while they run.
+        stop_reason: why no more rounds were run; ``None`` while they run.
     """
 
     workload: str
@@ -48,4 +48,4 @@ class Design(msgspec.Struct, frozen=True):
     looks: tuple[int, ...] = ()
     maximum: Optional[int] = None
     seconds: tuple[float, ...] = ()
-    ending: Optional[Ending] = None
+    stop_reason: Optional[StopReason] = None

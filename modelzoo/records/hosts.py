@@ -144,7 +144,7 @@ class ShardingReport(msgspec.Struct, frozen=True):
     """How a data set was judged by several hosts.
 
     Attributes:
-        group: index in ``Result.asked`` of what was judged.
+        group: index in ``Result.requested`` of what was judged.
         item_name: what is counted: ``picture``, ``question``.
         items: number of items of the data set.
         shards: number of its shards.

@@ -50,7 +50,7 @@ OVERLOAD = (Flaw.BOUND, Flaw.REJECTED)
 """The flaws of a run under too high a load."""
 
 
-class Reason(msgspec.Struct, frozen=True):
+class InvalidReason(msgspec.Struct, frozen=True):
     """One reason why a run is INVALID.
 
     Attributes:
@@ -225,7 +225,7 @@ class LoadRun(msgspec.Struct, frozen=True):
     batches: tuple[BatchCount, ...]
     padded: int
     uses: tuple[InstanceUse, ...]
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[InvalidReason, ...] = ()
     given_up: bool = False
     replayed: bool = False
 

@@ -68,7 +68,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
     Attributes:
         directory: the workload's.
-        asked: the setting as the user gave it.
+        requested: the setting as the user gave it.
         prepared: the setting as it was resolved. A worker that would resolve it differently fails.
         parent: as in ``PrepareJob``.
         environment: what was done to the environment variables.
@@ -76,7 +76,7 @@ class Assignment(msgspec.Struct, frozen=True):
     """
 
     directory: str
-    asked: Setting
+    requested: Setting
     prepared: Prepared
     parent: Optional[int]
     environment: EnvironmentChanges = EnvironmentChanges()

@@ -44,8 +44,8 @@ class Run(msgspec.Struct, frozen=True):
 
     Attributes:
         workload: the workload's name.
-        group: index in ``Result.asked`` of what was asked for.
-        asked: the setting as asked for.
+        group: index in ``Result.requested`` of what was asked for.
+        requested: the setting as asked for.
         round: number of the round, from 0; the processes of a round sample in alternating turns.
         started: when its process was started; UTC, ISO 8601.
         ended: when it ended.
@@ -58,7 +58,7 @@ class Run(msgspec.Struct, frozen=True):
 
     workload: str
     group: int
-    asked: Setting
+    requested: Setting
     round: int
     started: str
     ended: Optional[str] = None
@@ -73,7 +73,7 @@ class Run(msgspec.Struct, frozen=True):
         return self.report.timing.steady if self.report is not None and self.report.timing is not None else ()
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SettingRequest(msgspec.Struct, frozen=True):
     """One workload under one setting, as asked for.
 
     Attributes:
@@ -132,8 +132,8 @@ class ValidityEntry(msgspec.Struct, frozen=True):
 
     Attributes:
         workload: the workload's name.
-        group: index in ``Result.asked`` of what was asked for.
-        asked: the setting as asked for.
+        group: index in ``Result.requested`` of what was asked for.
+        requested: the setting as asked for.
         exit_code: 0 valid, 1 not valid, 2 could not be judged.
         report: the judgement; ``None`` if there is none.
         error: why there is none, in one line.
@@ -145,7 +145,7 @@ class ValidityEntry(msgspec.Struct, frozen=True):
 
     workload: str
     group: int
-    asked: Setting
+    requested: Setting
     exit_code: int
     report: Optional[ValidityReport] = None
     error: Optional[str] = None
@@ -193,7 +193,7 @@ class Result(msgspec.Struct, frozen=True):
     Attributes:
         command: the command line.
         created: when the call began; UTC, ISO 8601.
-        asked: all that was asked for, the baseline of each workload first.
+        requested: all that was asked for, the baseline of each workload first.
         runs: in the order in which they ended.
         validity: in the order in which they were judged.
         version: version of the suite.
@@ -208,7 +208,7 @@ class Result(msgspec.Struct, frozen=True):
 
     command: tuple[str, ...]
     created: str
-    asked: tuple[Asked, ...] = ()
+    requested: tuple[SettingRequest, ...] = ()
     runs: tuple[Run, ...] = ()
     validity: tuple[ValidityEntry, ...] = ()
     payload: Payload = Latency()
@@ -237,13 +237,13 @@ class Result(msgspec.Struct, frozen=True):
 
     def label(self, group: int) -> str:
         """The label that tells a group from the other settings of its workload."""
-        workload = self.asked[group].workload
-        same = [index for index, asked in enumerate(self.asked) if asked.workload == workload]
-        return labels([self.asked[index].setting for index in same])[same.index(group)]
+        workload = self.requested[group].workload
+        same = [index for index, requested in enumerate(self.requested) if requested.workload == workload]
+        return labels([self.requested[index].setting for index in same])[same.index(group)]
 
     def groups(self) -> dict[int, list[Run]]:
         """Runs by group, in the order asked for, each group in the order of its rounds; empty groups are left out."""
-        found: dict[int, list[Run]] = {index: [] for index in range(len(self.asked))}
+        found: dict[int, list[Run]] = {index: [] for index in range(len(self.requested))}
         for run in sorted(self.runs, key=lambda run: run.round):
             found.setdefault(run.group, []).append(run)
         return {group: runs for group, runs in found.items() if runs}

@@ -41,7 +41,7 @@ class Configuration(msgspec.Struct, frozen=True):
     """So many instances of one setting, each on cores of its own.
 
     Attributes:
-        group: the setting, as index in ``Result.asked``; its threads are those of one instance.
+        group: the setting, as index in ``Result.requested``; its threads are those of one instance.
         instances: their number.
         cores: physical cores of each.
         batch: items of a batch.

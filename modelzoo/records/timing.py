@@ -49,7 +49,7 @@ class WarmUpEnd(str, Enum):
         return self.value
 
 
-class StopReason(str, Enum):
+class SamplingStop(str, Enum):
     """Why sampling stopped: the interval was narrow enough, the time was up, or all iterations were done."""
 
     INTERVAL = "interval"
@@ -93,7 +93,7 @@ class Timing(msgspec.Struct, frozen=True):
     series: tuple[Series, ...]
     watched: str
     warmup_end: WarmUpEnd
-    stop: StopReason
+    stop: SamplingStop
 
     @property
     def steady(self) -> tuple[float, ...]:

@@ -40,7 +40,7 @@ class Stage(msgspec.Struct, frozen=True):
 
     Attributes:
         kind: what it is for.
-        groups: the settings that take part, as indices in ``Result.asked``; the default comes first.
+        groups: the settings that take part, as indices in ``Result.requested``; the default comes first.
         rounds: number of processes of each setting that are planned; the default has one more for each further block.
         seconds: how long each process samples.
         first_round: number of its first round.
@@ -73,7 +73,7 @@ class Exclusion(msgspec.Struct, frozen=True):
     """A candidate that is out.
 
     Attributes:
-        group: its index in ``Result.asked``.
+        group: its index in ``Result.requested``.
         kind: why.
     """
 
@@ -109,7 +109,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What was chosen from the search, before it was measured again. All numbers are indices in ``Result.asked``.
+    """What was chosen from the search, before it was measured again. All numbers are indices in ``Result.requested``.
 
     Attributes:
         winner: the setting that was chosen; 0, the default, if nothing seemed to be faster.
@@ -131,7 +131,7 @@ class Tuning(msgspec.Struct, frozen=True, tag="tuning"):
         workload: the workload's name.
         goal: what is to be fast.
         budget: seconds of wall time.
-        candidates: number of settings of the grid, the default included: the first ones of ``Result.asked``.
+        candidates: number of settings of the grid, the default included: the first ones of ``Result.requested``.
         left_out: what the grid does not contain on this machine.
         allow_unjudged: whether a bf16 setting may win although its predictions were not judged.
         varied: the values of ``--vary``, if they replaced the grid.

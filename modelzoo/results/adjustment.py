@@ -159,7 +159,7 @@ def fit(results: Sequence[Result], reference: Optional[float] = None) -> Optiona
         results: of sessions on one machine, with the same load. They may have run different settings.
         reference: as for ``adjustments``.
     """
-    groups = [(result.asked[group].workload, each) for result in results for group, each in _pairs(result).items()]
+    groups = [(result.requested[group].workload, each) for result in results for group, each in _pairs(result).items()]
     loads = [load for _, each in groups for _, load in each]
     if not loads:
         return None
@@ -212,7 +212,7 @@ def _adjusted(result: Result, found: Fit) -> Adjustment:
     own = [load for each in groups.values() for _, load in each]
     if not own:
         return Adjustment()
-    workloads = {group: result.asked[group].workload for group in groups}
+    workloads = {group: result.requested[group].workload for group in groups}
     latencies = {group: found.interval(each) for group, each in groups.items() if found.adjusts(workloads[group])}
     return Adjustment(found, math.expm1(max(own) - min(own)), latencies)
 

@@ -9,7 +9,7 @@ from statistics import fmean, median
 from typing import Optional
 
 from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.load import OVERLOAD, Flaw, Lateness, Load, LoadRun, Reason, Scenario
+from modelzoo.records.load import OVERLOAD, Flaw, InvalidReason, Lateness, Load, LoadRun, Scenario
 from modelzoo.records.run import Result
 from modelzoo.stats import percentile
 from modelzoo.stats.early_stopping import (
@@ -63,7 +63,7 @@ def lateness(values: Sequence[float], batch_seconds: float) -> Lateness:
     return Lateness(median(ordered), p99, ordered[-1], max(LATE, LATE_SHARE * batch_seconds))
 
 
-def reasons(run: LoadRun, bound: Optional[LatencyBound], *, is_search: bool = False) -> tuple[Reason, ...]:
+def reasons(run: LoadRun, bound: Optional[LatencyBound], *, is_search: bool = False) -> tuple[InvalidReason, ...]:
     """Return why a run is INVALID; nothing if it is VALID.
 
     Args:
@@ -72,37 +72,37 @@ def reasons(run: LoadRun, bound: Optional[LatencyBound], *, is_search: bool = Fa
         is_search: whether it is a short run of a search, which passes or fails by MLPerf's rule: its requests count as
             independent. A search compares rates; what a rate really meets is for a longer run to show.
     """
-    dead = [Reason(Flaw.DIED, instance=number) for number, use in enumerate(run.uses) if use.error is not None]
-    rejected = [Reason(Flaw.REJECTED)] if run.rejected else []
-    late = [Reason(Flaw.LATE)] if run.lateness.p99 > run.lateness.limit else []
+    dead = [InvalidReason(Flaw.DIED, instance=number) for number, use in enumerate(run.uses) if use.error is not None]
+    rejected = [InvalidReason(Flaw.REJECTED)] if run.rejected else []
+    late = [InvalidReason(Flaw.LATE)] if run.lateness.p99 > run.lateness.limit else []
     unmet = _bound_reason(run, bound, is_search=is_search) if bound is not None and not dead else None
     return (*dead, *rejected, *late, *([unmet] if unmet is not None else []))
 
 
-def _bound_reason(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> Optional[Reason]:
+def _bound_reason(run: LoadRun, bound: LatencyBound, *, is_search: bool) -> Optional[InvalidReason]:
     """As LoadGen: the percentile itself must meet the bound, and the run must show it (early stopping)."""
     fraction, count = bound.percentile / 100, len(run.latencies)
     over = sum(latency > bound.seconds for latency in run.latencies)
     if run.given_up:
-        return Reason(Flaw.BOUND, over=over + run.rejected)
+        return InvalidReason(Flaw.BOUND, over=over + run.rejected)
     if over > (1 - fraction) * count:
-        return Reason(Flaw.BOUND, over=over)
+        return InvalidReason(Flaw.BOUND, over=over)
     if not is_search:
         return _not_shown(run, bound, over)
     if shows(count, over, fraction):
         return None
     allowed = most_over(count, fraction)
     if allowed is None:
-        return Reason(Flaw.TOO_FEW, needed=queries_for(0, fraction))
-    return Reason(Flaw.BOUND, over=over, allowed=allowed)
+        return InvalidReason(Flaw.TOO_FEW, needed=queries_for(0, fraction))
+    return InvalidReason(Flaw.BOUND, over=over, allowed=allowed)
 
 
-def _not_shown(run: LoadRun, bound: LatencyBound, over: int) -> Optional[Reason]:
+def _not_shown(run: LoadRun, bound: LatencyBound, over: int) -> Optional[InvalidReason]:
     """Why a run does not show that the bound is met, and what would; ``None`` if it does."""
     fraction, count = bound.percentile / 100, len(run.latencies)
     together = dependence(run.latencies, fraction)
     if together is None:
-        return Reason(Flaw.TOO_FEW, needed=max(2 * BATCHES, queries_for(0, fraction)))
+        return InvalidReason(Flaw.TOO_FEW, needed=max(2 * BATCHES, queries_for(0, fraction)))
     if shows(count, over, fraction, dependence=together):
         return None
     wanted = queries_to_show(over / count, fraction, together)
@@ -110,7 +110,7 @@ def _not_shown(run: LoadRun, bound: LatencyBound, over: int) -> Optional[Reason]
         # An estimate that is known to two digits at most.
         rounded_up = 10 ** max(0, len(str(wanted)) - 2)
         wanted = -(-max(wanted, count + 1) // rounded_up) * rounded_up
-    return Reason(Flaw.TOO_FEW, over=over, dependence=together, needed=wanted)
+    return InvalidReason(Flaw.TOO_FEW, over=over, dependence=together, needed=wanted)
 
 
 def achieved(run: LoadRun) -> float:

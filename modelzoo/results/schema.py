@@ -39,7 +39,7 @@ _CONSTRAINTS: dict[str, dict[str, Json]] = {
         "thumbnails": {"maxItems": THUMBNAILS},
     },
 }
-_ALWAYS_WRITTEN = {"Result": ("format", "version", "asked", "runs", "validity", "payload")}
+_ALWAYS_WRITTEN = {"Result": ("format", "version", "requested", "runs", "validity", "payload")}
 """Fields with a default that every stored result has."""
 
 

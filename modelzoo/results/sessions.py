@@ -73,7 +73,7 @@ def session_levels(result: Result) -> tuple[SessionLevel, ...]:
     if _was_busy(result.runs):
         return ()
     labels, groups = labels_as_run(result), result.groups()
-    workloads = [asked.workload for asked in result.asked]
+    workloads = [requested.workload for requested in result.requested]
     levels = []
     for group, runs in groups.items():
         timed = [run for run in runs if run.steady]
@@ -219,7 +219,7 @@ def over_sessions(results: Sequence[Result]) -> SessionsSummary:
     for group, each in sorted(levels.items()):
         same = adjusted.get(group, [])
         spread = _spread(same) if len(same) == len(each) else None
-        workload = results[0].asked[group].workload
+        workload = results[0].requested[group].workload
         rows.append(SessionsRow(workload, labels[group], len(each), stats.level_interval(each), _spread(each), spread))
     refused = next((each for each in found if each.refused is not None), found[0])
     return SessionsSummary(len(results), tuple(rows), refused)

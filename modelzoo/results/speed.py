@@ -18,7 +18,7 @@ from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import Canary, CanaryVerdict
-from modelzoo.records.design import Ending
+from modelzoo.records.design import StopReason
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.setting import Setting
@@ -27,8 +27,8 @@ from modelzoo.stats import Doubt, Outcome, Verdict
 WORK_DIFFERENCE = 0.25
 """Sides whose counts (of boxes, for example) differ by more than this fraction did different work. Rounding moves a
 few boxes across a threshold, but not a quarter of them."""
-BY_THEMSELVES = (Ending.FIXED, Ending.BUDGET, Ending.FAILED)
-"""Endings of sampling that do not depend on how the settings differ. An interruption is not one of them: whoever
+BY_THEMSELVES = (StopReason.FIXED, StopReason.BUDGET, StopReason.FAILED)
+"""Reasons to stop that do not depend on how the settings differ. An interruption is not one of them: whoever
 interrupts a call may do so because of what it shows."""
 NOT_LOOKED_AT = stats.Looks((), 1)
 """Of a call that did not end by itself, and that had not planned when to look at the data."""
@@ -111,16 +111,16 @@ def not_comparable(baseline: Sequence[Run], runs: Sequence[Run]) -> Optional[Inc
     own = {run.round: run.report for run in runs if run.report is not None}
     reasons: list[Optional[Incomparable]] = [shown for report in base.values() for shown in not_fp32(report)]
     reasons += (other_outputs(list(side.values())) for side in (base, own))
-    if baseline and runs and _work(baseline[0].asked) == _work(runs[0].asked):
+    if baseline and runs and _work(baseline[0].requested) == _work(runs[0].requested):
         for number in sorted(set(base) & set(own)):
             sides = base[number], own[number]
             reasons += [*other_workload(*sides), *other_weights(*sides), *other_work(*sides)]
     return next((reason for reason in reasons if reason is not None), None)
 
 
-def _work(asked: Setting) -> tuple[object, ...]:
+def _work(requested: Setting) -> tuple[object, ...]:
     """What decides which model runs on which inputs; another batch size has other inputs."""
-    return asked.weights, asked.seed, asked.input, asked.batch, sorted(asked.options.items())
+    return requested.weights, requested.seed, requested.input, requested.batch, sorted(requested.options.items())
 
 
 def not_fp32(base: RunReport) -> Iterator[Union[Canary, Evidence]]:
@@ -170,7 +170,7 @@ class Speed:
 
 def speeds(result: Result) -> dict[int, Speed]:
     """Return how each group with times compares with the first setting of its workload, by group."""
-    groups, workloads = result.groups(), [asked.workload for asked in result.asked]
+    groups, workloads = result.groups(), [requested.workload for requested in result.requested]
     by_group: dict[int, Speed] = {}
     compared: dict[int, stats.Comparison] = {}
     for group, runs in groups.items():
@@ -198,7 +198,7 @@ def looks(result: Result, workload: str) -> Optional[stats.Looks]:
     design = result.design(workload)
     if design is None:
         return None
-    ended = design.ending in BY_THEMSELVES
+    ended = design.stop_reason in BY_THEMSELVES
     if not design.looks or design.maximum is None:
         return None if ended else NOT_LOOKED_AT
     return stats.Looks(design.looks, design.maximum, final=ended)

@@ -23,7 +23,7 @@ from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode, encode_json
 from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.load import Load
-from modelzoo.records.run import FORMAT, FORMAT_VERSION, Asked, Latency, Payload, Result, Run, ValidityEntry
+from modelzoo.records.run import FORMAT, FORMAT_VERSION, Latency, Payload, Result, Run, SettingRequest, ValidityEntry
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Tuning
 from modelzoo.setting import Setting
@@ -64,10 +64,10 @@ class ResultFile:
 
     def group_of(self, workload: str, setting: Setting) -> int:
         """Return the index of what was asked for; if it was not, it is appended."""
-        wanted = Asked(workload, setting)
-        if wanted not in self.result.asked:
-            self._store(replace(self.result, asked=(*self.result.asked, wanted)))
-        return self.result.asked.index(wanted)
+        wanted = SettingRequest(workload, setting)
+        if wanted not in self.result.requested:
+            self._store(replace(self.result, requested=(*self.result.requested, wanted)))
+        return self.result.requested.index(wanted)
 
     def _store(self, result: Result) -> None:
         self.result = result
@@ -161,19 +161,19 @@ def _check(result: Result) -> None:
     members = [(entry.workload, entry.group) for entry in result.runs]
     members += [(entry.workload, entry.group) for entry in result.validity]
     for workload, group in members:
-        if not 0 <= group < len(result.asked):
-            raise ValueError(f"{workload} belongs to group {group}, and there are {len(result.asked)}")
-        if workload != result.asked[group].workload:
-            raise ValueError(f"{workload} belongs to group {group}, which is of {result.asked[group].workload}")
+        if not 0 <= group < len(result.requested):
+            raise ValueError(f"{workload} belongs to group {group}, and there are {len(result.requested)}")
+        if workload != result.requested[group].workload:
+            raise ValueError(f"{workload} belongs to group {group}, which is of {result.requested[group].workload}")
     for run in result.runs:
         if not all(_SHORTEST < value < _LONGEST for value in (*run.steady, *(turn.seconds for turn in run.reference))):
             raise ValueError(f"{run.workload} has a time that is not possible")
     if isinstance(result.payload, Latency):
         _check_latency(result.payload)
     elif isinstance(result.payload, Tuning):
-        _check_tuning(result.payload, len(result.asked))
+        _check_tuning(result.payload, len(result.requested))
     elif isinstance(result.payload, Throughput):
-        _check_throughput(result.payload, len(result.asked))
+        _check_throughput(result.payload, len(result.requested))
     else:
         _check_load(result.payload)
 

@@ -12,7 +12,7 @@ from modelzoo import stats
 from modelzoo.formatting import significant
 from modelzoo.records.accelerator import bound_by_launching
 from modelzoo.records.agreement import OutputAgreement
-from modelzoo.records.design import Ending
+from modelzoo.records.design import StopReason
 from modelzoo.records.evidence import REFERENCE_SHARE, LogSource, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
 from modelzoo.records.timing import DEVICE, ISSUE
@@ -133,7 +133,7 @@ class SummaryRow:
     @property
     def setting(self) -> Setting:
         """As it was run; as asked for if nothing ran."""
-        return self.first.setting if self.first is not None else self.runs[0].asked
+        return self.first.setting if self.first is not None else self.runs[0].requested
 
     @property
     def batch(self) -> int:
@@ -205,7 +205,7 @@ def rows(result: Result) -> list[SummaryRow]:
     """Return one row per workload and setting that has runs; a workload's first setting is its baseline."""
     judged, run_labels, compared = result.judged(), labels_as_run(result), speeds(result)
     adjusted = adjustment(result).latencies
-    workloads = [asked.workload for asked in result.asked]
+    workloads = [requested.workload for requested in result.requested]
     found: list[SummaryRow] = []
     for group, runs in result.groups().items():
         workload = workloads[group]
@@ -233,19 +233,19 @@ def rows(result: Result) -> list[SummaryRow]:
 def by_precision(result: Result, workload: str) -> bool:
     """Whether sampling ended because the intervals of ``workload`` were narrow enough."""
     design = result.design(workload)
-    return design is not None and design.ending is Ending.PRECISE
+    return design is not None and design.stop_reason is StopReason.PRECISE
 
 
 def labels_as_run(result: Result) -> list[str]:
     """The label of each group, with the bf16 method that its first finished run resolved."""
-    resolved = [entry.setting for entry in result.asked]
+    resolved = [entry.setting for entry in result.requested]
     for run in reversed(result.runs):
         if run.report is not None:
             method = run.report.setting.bf16_method
             resolved[run.group] = resolved[run.group].replace(bf16_method=method)
     found = [""] * len(resolved)
-    for workload in {entry.workload for entry in result.asked}:
-        groups = [group for group, entry in enumerate(result.asked) if entry.workload == workload]
+    for workload in {entry.workload for entry in result.requested}:
+        groups = [group for group, entry in enumerate(result.requested) if entry.workload == workload]
         for group, label in zip(groups, labels([resolved[group] for group in groups])):
             found[group] = label
     return found

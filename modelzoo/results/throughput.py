@@ -143,9 +143,11 @@ def _rows(result: Result, runs: Sequence[Sequence[ConfigurationRun]]) -> list[Ro
     """A row for every configuration, of its runs among ``runs``."""
     found = of(result)
     by_round = [_rates(each, own.batch) for each, own in zip(runs, found.configurations)]
-    labels = {result.asked[each.group].setting.label for each in found.configurations}
+    labels = {result.requested[each.group].setting.label for each in found.configurations}
     return [
-        _row(result, index, runs[index], by_round, "" if len(labels) == 1 else result.asked[own.group].setting.label)
+        _row(
+            result, index, runs[index], by_round, "" if len(labels) == 1 else result.requested[own.group].setting.label
+        )
         for index, own in enumerate(found.configurations)
     ]
 

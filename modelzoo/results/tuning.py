@@ -11,8 +11,8 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.plan import MARGIN
-from modelzoo.records.design import Design, Ending
-from modelzoo.records.run import Asked, Latency, Result, Run
+from modelzoo.records.design import Design, StopReason
+from modelzoo.records.run import Latency, Result, Run, SettingRequest
 from modelzoo.records.tuning import Exclusion, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.stats import Outcome
@@ -23,7 +23,7 @@ class Candidate:
     """One setting of the grid.
 
     Attributes:
-        group: its index in ``Result.asked``.
+        group: its index in ``Result.requested``.
         label: its label.
         rounds: number of rounds of the search that it took part in.
         speed: how many times faster than the default it was in these rounds, with its 95 % interval; ``None`` if it was
@@ -45,7 +45,7 @@ class Step:
     """One step from the default to the winner, measured in the confirmation.
 
     Attributes:
-        group: its index in ``Result.asked``.
+        group: its index in ``Result.requested``.
         label: its label.
         latency: seconds of one forward batch.
         speed: how many times faster than the default; ``None`` for the default.
@@ -145,7 +145,7 @@ def confirmation(result: Result) -> Optional[Result]:
     if tuning.is_complete:
         return part
     count = stage.rounds
-    planned = Design(tuning.workload, MARGIN, tuning.budget, count, (count,), count, ending=Ending.INTERRUPTED)
+    planned = Design(tuning.workload, MARGIN, tuning.budget, count, (count,), count, stop_reason=StopReason.INTERRUPTED)
     return replace(part, payload=Latency((planned,)))
 
 
@@ -161,15 +161,15 @@ def measured(result: Result) -> Result:
     if found is not None:
         return found
     default = tuple(run for run in result.runs if run.group == 0)
-    return replace(result, asked=result.asked[:1], runs=default, validity=(), payload=Latency())
+    return replace(result, requested=result.requested[:1], runs=default, validity=(), payload=Latency())
 
 
 def _part(result: Result, stage: Stage, groups: Sequence[int]) -> Result:
     place = {group: index for index, group in enumerate(groups)}
     runs = tuple(replace(run, group=place[run.group]) for run in runs_of(result, stage) if run.group in place)
-    asked: tuple[Asked, ...] = tuple(result.asked[group] for group in groups)
+    requested: tuple[SettingRequest, ...] = tuple(result.requested[group] for group in groups)
     judged = tuple(replace(each, group=place[each.group]) for each in result.validity if each.group in place)
-    return replace(result, asked=asked, runs=runs, validity=judged, payload=Latency())
+    return replace(result, requested=requested, runs=runs, validity=judged, payload=Latency())
 
 
 def confirmed(result: Result) -> Optional[Speed]:

@@ -38,7 +38,7 @@ from modelzoo.records.throughput import (
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import NO_WINDOW, Series, count, rate
 from modelzoo.results.store import ResultFile
-from modelzoo.serve.round import Crew, Outcome, Task, run_configuration, worker_problem
+from modelzoo.serve.round import InstanceGroup, RoundResult, Task, run_configuration, worker_problem
 from modelzoo.stats import percentile
 from modelzoo.tuning import halving
 
@@ -59,7 +59,7 @@ def soak(task: Task, seconds: float, on_event: OnEvent, on_point: Callable[[Soak
     """
     found = Soak(task.index, seconds)
     with ExitStack() as stack:
-        crew = Crew(task, on_event, stack)
+        crew = InstanceGroup(task, on_event, stack)
         begun, stretch = monotonic(), max(SHORTEST, seconds / POINTS)
         while crew.is_whole and (left := begun + seconds - monotonic()) > 0:
             before = monotonic() - begun
@@ -100,7 +100,7 @@ def soak_point(windows: Sequence[Window], begun: float, ended: float) -> SoakPoi
     )
 
 
-Runner = Callable[[Task, OnEvent], Outcome]
+Runner = Callable[[Task, OnEvent], RoundResult]
 
 
 @dataclass
@@ -252,14 +252,14 @@ class Search:
     def _needs_context(self, group: int) -> bool:
         return results.context(self.stored.result, group) is None
 
-    def _store_context(self, index: int, outcome: Outcome) -> None:
+    def _store_context(self, index: int, outcome: RoundResult) -> None:
         configuration = self.found.configurations[index]
-        asked = self.stored.result.asked[configuration.group]
+        requested = self.stored.result.requested[configuration.group]
         self.stored.add_run(
             Run(
-                workload=asked.workload,
+                workload=requested.workload,
                 group=configuration.group,
-                asked=asked.setting,
+                requested=requested.setting,
                 round=self._rounds,
                 started=outcome.run.started,
                 ended=outcome.run.ended,

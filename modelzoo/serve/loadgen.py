@@ -29,9 +29,9 @@ from modelzoo.records.run import now
 from modelzoo.results.load import SINGLE_STREAM_PERCENT
 from modelzoo.serve.generator import Batching, Dispatcher, Served, serve, stream
 from modelzoo.serve.runs import SERVER_SECONDS, arrivals, batching, record
-from modelzoo.serve.search import Opened, lengthened
+from modelzoo.serve.search import CalibratedInstances, lengthened
 from modelzoo.serve.servers import Server
-from modelzoo.serve.session import Site, open_session
+from modelzoo.serve.session import Deployment, open_session
 
 PACKAGE = "mlcommons-loadgen"
 MISSING = f"--loadgen needs MLPerf LoadGen, which has wheels for x86-64 only: pip install {PACKAGE}"
@@ -68,7 +68,7 @@ class Check:
     replayed: LoadRun
 
 
-def check(site: Site, load: Load) -> Check:
+def check(site: Deployment, load: Load) -> Check:
     """Let LoadGen drive new instances, and then repeat its arrivals on them.
 
     Raises:
@@ -95,12 +95,12 @@ def check(site: Site, load: Load) -> Check:
     return Check(LoadgenRun(version, log.is_valid, log.reason, log.values, run), replayed)
 
 
-def _run(served: Served, load: Load, opened: Opened, started: str) -> LoadRun:
+def _run(served: Served, load: Load, opened: CalibratedInstances, started: str) -> LoadRun:
     plan = load.plan
     return record(served, plan, plan.rate, plan.repeats, plan.seed, started, opened.session.calibration)
 
 
-def _replay(served: Served, load: Load, opened: Opened) -> LoadRun:
+def _replay(served: Served, load: Load, opened: CalibratedInstances) -> LoadRun:
     """The same arrivals, by this suite's generator."""
     plan, started = load.plan, now()
     schedule = [due - served.begun for due in served.due]

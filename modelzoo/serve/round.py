@@ -49,7 +49,7 @@ T = TypeVar("T", Ready, Window, Served)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RoundResult:
     """A round of a configuration, and what its first instance reported of itself if it was asked to."""
 
     run: ConfigurationRun
@@ -82,17 +82,19 @@ class Task:
     bound: Optional[LatencyBound] = None
 
 
-def run_configuration(task: Task, on_event: OnEvent) -> Outcome:
+def run_configuration(task: Task, on_event: OnEvent) -> RoundResult:
     """Run one configuration once. What goes wrong in an instance is part of the outcome."""
     begun = now()
     with ExitStack() as stack:
-        crew = Crew(task, on_event, stack)
+        crew = InstanceGroup(task, on_event, stack)
         windows, usage = crew.count()
         reports = crew.finish()
-    return Outcome(crew.outcome(begun, windows, usage, reports), reports[0].context if reports and reports[0] else None)
+    return RoundResult(
+        crew.outcome(begun, windows, usage, reports), reports[0].context if reports and reports[0] else None
+    )
 
 
-class Crew:
+class InstanceGroup:
     """The instances of one configuration, alive at the same time.
 
     Args:

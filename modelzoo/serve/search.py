@@ -168,7 +168,7 @@ MOST_LATE = 3
 
 
 @dataclass(frozen=True)
-class Opened:
+class CalibratedInstances:
     """The instances of one repeat, ready and calibrated.
 
     Attributes:
@@ -182,7 +182,7 @@ class Opened:
     alone: dict[int, float]
 
 
-Open = Callable[[int], "AbstractContextManager[Opened]"]
+Open = Callable[[int], "AbstractContextManager[CalibratedInstances]"]
 """Starts the instances of a repeat, given its number; they end with the context."""
 
 
@@ -208,7 +208,7 @@ def runs(load: Load, open_session: Open, on_session: Callable[[LoadSession], Non
                         raise WorkerError(f"instance {number} died: {use.error}")
 
 
-def _repeat(load: Load, opened: Opened, repeat: int) -> Iterator[LoadRun]:
+def _repeat(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[LoadRun]:
     plan, calibration = load.plan, opened.session.calibration
     if not plan.is_search:
         plan = lengthened(plan, calibration, opened.alone, load.fixed_size)
@@ -217,7 +217,7 @@ def _repeat(load: Load, opened: Opened, repeat: int) -> Iterator[LoadRun]:
     yield from _search(load, opened, repeat)
 
 
-def _search(load: Load, opened: Opened, repeat: int) -> Iterator[LoadRun]:
+def _search(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[LoadRun]:
     """The runs of one search.
 
     All of them have the same gaps between arrivals, stretched by the rate (common random numbers), so that the rates of

@@ -17,13 +17,13 @@ from modelzoo.records.run import now
 from modelzoo.records.throughput import InstancePlace
 from modelzoo.serve.places import settled
 from modelzoo.serve.runs import calibrate
-from modelzoo.serve.search import Opened
+from modelzoo.serve.search import CalibratedInstances
 from modelzoo.serve.servers import ProcessServer
 from modelzoo.setting import ResolvedSetting
 
 
 @dataclass(frozen=True)
-class Site:
+class Deployment:
     """What is run, and where.
 
     Attributes:
@@ -54,8 +54,8 @@ def fixed_size(setting: ResolvedSetting) -> Optional[int]:
 
 @contextmanager
 def open_session(
-    site: Site, load: Load, repeat: int, on_end: Callable[[LoadSession], None], *, extras: bool
-) -> Iterator[Opened]:
+    site: Deployment, load: Load, repeat: int, on_end: Callable[[LoadSession], None], *, extras: bool
+) -> Iterator[CalibratedInstances]:
     """Start all instances, calibrate them, and yield them; when the block ends, they report and end.
 
     Args:
@@ -84,11 +84,11 @@ def open_session(
         cpus = tuple(place.cpus for place in site.places)
         session = LoadSession(repeat, started, cpus, place, calibration)
         alone = {each.size: each.seconds for each in ready[0].times}
-        yield Opened(server, session, alone)
+        yield CalibratedInstances(server, session, alone)
         on_end(replace(session, reports=tuple(each.report for each in _finish(instances))))
 
 
-def _start(site: Site, number: int, repeat: int, sizes: tuple[int, ...], *, extras: bool) -> Instance:
+def _start(site: Deployment, number: int, repeat: int, sizes: tuple[int, ...], *, extras: bool) -> Instance:
     return start_instance(
         site.request,
         0,

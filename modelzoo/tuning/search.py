@@ -277,7 +277,7 @@ class Search:
     # What is known
 
     def _settings(self) -> list[Setting]:
-        return [asked.setting for asked in self.result.asked]
+        return [requested.setting for requested in self.result.requested]
 
     def _probed(self) -> RunReport:
         return next(run.report for run in self.result.runs if run.group == 0 and run.report is not None)

@@ -20,7 +20,7 @@ from modelzoo.validity.classification import fraction, rounding_step
 from modelzoo.validity.picture_sets import sampled
 from modelzoo.validity.prefetch import batches
 from modelzoo.validity.protocol import Findings, ItemComparison, ItemResult, PreparedItem, TaskContext
-from modelzoo.validity.squad import FIELDS, Question, Span, Windows, best_span, cut_into_windows, span_score
+from modelzoo.validity.squad import FIELDS, AnswerSpan, Question, Windows, best_span, cut_into_windows, span_score
 from modelzoo.validity.verdict import published_check
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class AnswersTask:
             logit_error=error,
         )
 
-    def _span(self, windows: Windows, logits: NDArray[Any]) -> Optional[Span]:
+    def _span(self, windows: Windows, logits: NDArray[Any]) -> Optional[AnswerSpan]:
         """The best span, or ``None`` if the logits are not finite."""
         import numpy as np
 
@@ -148,7 +148,7 @@ class AnswersTask:
             return None
         return best_span(windows, logits, self._declaration, self._may_be_empty)
 
-    def _scored(self, question: Question, span: Optional[Span]) -> ScoredAnswer:
+    def _scored(self, question: Question, span: Optional[AnswerSpan]) -> ScoredAnswer:
         if span is None:
             return ScoredAnswer("", 0.0, 0.0, 0.0, False)
         return ScoredAnswer(span.text, span.probability, *squad.scores(span.text, question.answers), True)

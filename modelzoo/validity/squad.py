@@ -146,7 +146,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Span:
+class AnswerSpan:
     """An answer: its text, window, first and last token, score and probability.
 
     ``score`` is the sum of the start and the end logit, ``probability`` its softmax over the candidates of all
@@ -202,7 +202,7 @@ def paragraph_offsets(encoded: Any, number: int) -> list[Optional[tuple[int, int
     return [place if part == 1 else None for place, part in zip(places, parts)]
 
 
-def best_span(windows: Windows, logits: Any, declaration: Answers, may_be_empty: bool) -> Span:
+def best_span(windows: Windows, logits: Any, declaration: Answers, may_be_empty: bool) -> AnswerSpan:
     """Return the best span over all windows.
 
     Args:
@@ -228,9 +228,9 @@ def best_span(windows: Windows, logits: Any, declaration: Answers, may_be_empty:
     probabilities = np.exp(np.array(scores) - max(scores))
     probabilities = probabilities / probabilities.sum()
     if not found or (may_be_empty and null > found[0][0]):
-        return Span("", -1, 0, 0, null, float(probabilities[-1]))
+        return AnswerSpan("", -1, 0, 0, null, float(probabilities[-1]))
     score, number, first, last = found[0]
-    return Span(text_of(windows, number, first, last), number, first, last, score, float(probabilities[0]))
+    return AnswerSpan(text_of(windows, number, first, last), number, first, last, score, float(probabilities[0]))
 
 
 def text_of(windows: Windows, window: int, first: int, last: int) -> str:
@@ -239,7 +239,7 @@ def text_of(windows: Windows, window: int, first: int, last: int) -> str:
     return windows.question.context[start[0] : end[1]] if start and end else ""
 
 
-def span_score(span: Span, logits: Any) -> float:
+def span_score(span: AnswerSpan, logits: Any) -> float:
     """The score of ``span`` under the logits [2, W, L]."""
     start, end = logits
     if span.window < 0:

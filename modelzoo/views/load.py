@@ -10,7 +10,7 @@ from typing import Optional
 
 from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, lines, named
 from modelzoo.formatting import MISSING, rounded, rounded_down, seconds, significant
-from modelzoo.records.load import Flaw, GeneratorPlace, Load, LoadgenRun, LoadRun, LoadSession, Reason, Scenario
+from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, LoadgenRun, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
 from modelzoo.stats import percentile, percentiles
 from modelzoo.stats.intervals import Interval
@@ -80,12 +80,12 @@ def _shared(place: GeneratorPlace, load: Load) -> str:
 def run_line(run: LoadRun, load: Load) -> str:
     """One run as it ends."""
     percent = results.shown_percent(load)
-    asked = "" if run.rate is None else f"{significant(run.rate, 3)} requests/s: "
+    requested = "" if run.rate is None else f"{significant(run.rate, 3)} requests/s: "
     shown = percentile(run.latencies, percent)
     answered = f"{len(run.latencies):,} requests in {seconds(run.seconds)}"
     if load.plan.scenario is Scenario.OFFLINE:
         return f"  {answered}, {significant(results.achieved(run), 3)} requests/s: {verdict(run, load)}"
-    return f"  {asked}{answered}, p{percent:g} {seconds(shown)}: {verdict(run, load)}"
+    return f"  {requested}{answered}, p{percent:g} {seconds(shown)}: {verdict(run, load)}"
 
 
 def verdict(run: LoadRun, load: Load) -> str:
@@ -282,7 +282,7 @@ def reason_lines(load: Load) -> list[str]:
     return [texts[0] + (f" (and {len(texts) - 1} more)" if len(texts) > 1 else "") for texts in groups.values()]
 
 
-def reason_text(reason: Reason, run: LoadRun, load: Load) -> str:
+def reason_text(reason: InvalidReason, run: LoadRun, load: Load) -> str:
     """One reason why a run is INVALID or failed, with the figures, and what would help."""
     if reason.instance is not None:
         return f"instance {reason.instance} died: {run.uses[reason.instance].error}"

@@ -140,7 +140,7 @@ class LiveProgress:
 
     def take_settings(self, result: Result) -> None:
         """Take note of the settings of ``result``: a search adds some while it runs, which may change all labels."""
-        self._names = [(asked.workload, result.label(group)) for group, asked in enumerate(result.asked)]
+        self._names = [(requested.workload, result.label(group)) for group, requested in enumerate(result.requested)]
 
     def update(self, event: ProgressEvent) -> None:
         """Show what a worker does that times a setting."""

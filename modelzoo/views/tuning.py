@@ -216,7 +216,7 @@ def _obstacle(result: Result, left_out: LeftOut) -> str:
     if left_out.obstacle is Obstacle.NOT_INSTALLED:
         return f"it is not installed: pip install 'modelzoo[{left_out.value}]'"
     if left_out.obstacle is Obstacle.FIXED:
-        value = value_text(getattr(result.asked[0].setting, left_out.field, None))
+        value = value_text(getattr(result.requested[0].setting, left_out.field, None))
         return f"the call says {option_name(left_out.field)}={value}"
     return {
         Obstacle.NO_BF16: "this CPU has no instructions for bf16",

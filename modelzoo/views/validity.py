@@ -47,9 +47,9 @@ def document(entry: ValidityEntry) -> list[Block]:
     written = _written(entry.files)
     found += [lines(*written)] if written else []
     tested = entry.report.tested.observed
-    if entry.asked.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
+    if entry.requested.precision != "fp32" and tested.canary_verdict is not CanaryVerdict.ACTIVE:
         why = tested.canary.summary if tested.canary is not None else tested.canary_problem or ""
-        message = Text(f"{entry.asked.precision} is {tested.canary_verdict} in this process: {why}")
+        message = Text(f"{entry.requested.precision} is {tested.canary_verdict} in this process: {why}")
         found.append(Notices((Notice(Severity.DISTORTS, "warning", "", message),)))
     return found
 

@@ -21,7 +21,7 @@ def test_made_results_can_be_read_and_have_as_many_runs_as_claimed(
     assert 2 * len(result.runs) == 200
     assert all(len(run.steady) == 10 for run in result.runs)
     assert {len(runs) for runs in result.groups().values()} == {compare_speed.PROCESSES}
-    assert all(run.report is not None and run.report.setting.threads == run.asked.threads for run in result.runs)
+    assert all(run.report is not None and run.report.setting.threads == run.requested.threads for run in result.runs)
 
 
 def test_time_and_memory_both_count() -> None:

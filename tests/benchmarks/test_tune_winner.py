@@ -12,7 +12,7 @@ from simulated_search import Machine
 from stored_search import TUNING, searched
 
 from modelzoo.frozen import replace
-from modelzoo.records.run import Asked, Result
+from modelzoo.records.run import Result, SettingRequest
 from modelzoo.records.tuning import Exclusion, ExclusionKind
 from modelzoo.results import store
 from modelzoo.setting import Setting
@@ -21,9 +21,9 @@ from modelzoo.setting import Setting
 def found() -> Result:
     """A search of the example workload, whose winner is compile with channels-last."""
     result = searched()
-    asked = tuple(Asked("mlp", each.setting) for each in result.asked)
+    requested = tuple(SettingRequest("mlp", each.setting) for each in result.requested)
     runs = tuple(replace(run, workload="mlp") for run in result.runs)
-    return replace(result, asked=asked, runs=runs, payload=replace(TUNING, workload="examples/mlp"))
+    return replace(result, requested=requested, runs=runs, payload=replace(TUNING, workload="examples/mlp"))
 
 
 def main(path: Path, monkeypatch: pytest.MonkeyPatch, machine: Machine, *words: str) -> int:

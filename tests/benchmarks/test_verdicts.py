@@ -115,8 +115,8 @@ def test_what_is_replayed_depends_on_the_seed_and_the_promise_alone(plant: Plant
     """Not on the order, on other promises, or on how many processes there are."""
 
     def hits(name: str, seed: int, processes: int) -> dict[str, int]:
-        asked = verdicts.tasks([name], seed, None)
-        return {verdicts.text_of(e.promise): e.counted.hits for e in verdicts.replay(asked, processes)}
+        requested = verdicts.tasks([name], seed, None)
+        return {verdicts.text_of(e.promise): e.counted.hits for e in verdicts.replay(requested, processes)}
 
     first, reordered = plant(), plant("PROMISES = PROMISES[::-1]\n", CONTRADICTED)
     found = hits(first, 7, 1)

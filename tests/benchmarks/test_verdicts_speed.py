@@ -55,7 +55,7 @@ def test_looks_that_cost_nothing_are_detected(monkeypatch: pytest.MonkeyPatch) -
 def test_an_interruption_with_a_look_of_its_own_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C spends the rest of the error, as the end of the time does."""
     simulated_calls._looks.cache_clear()
-    monkeypatch.setattr(speed, "BY_THEMSELVES", (*speed.BY_THEMSELVES, simulated_calls.Ending.INTERRUPTED))
+    monkeypatch.setattr(speed, "BY_THEMSELVES", (*speed.BY_THEMSELVES, simulated_calls.StopReason.INTERRUPTED))
     call = Call(end=End.FIRST_DIFFERENCE)
     assert not replayed(partial(verdicts_speed.wrong, call), 1000).holds
     simulated_calls._looks.cache_clear()

@@ -76,7 +76,7 @@ def test_a_whole_call(tmp_path: Path) -> None:
     assert [line.split()[1] for line in lines] == ["mlp", "mlp-bf16"]
     assert all(TARGET.fullmatch(line) for line in lines)
     data = valid(path)
-    assert [(run["round"], run["asked"]["precision"]) for run in data["runs"]] == [
+    assert [(run["round"], run["requested"]["precision"]) for run in data["runs"]] == [
         (0, "fp32"),
         (0, "bf16"),
         (1, "bf16"),

@@ -100,10 +100,10 @@ def test_the_ceilings_of_an_accelerator(
 ) -> None:
     """They are measured in each precision that it has, and printed and written beside those of the host."""
     simulated = SimulatedDevice()
-    asked: list[object] = []
+    requested: list[object] = []
 
     def measure(device: object, facts: object, machine: object, precision: object, *rest: Any, **_: object) -> Ceilings:
-        asked.append(rest[0])
+        requested.append(rest[0])
         return replace(CEILINGS, device="Simulated GPU")
 
     monkeypatch.setattr(devices, "select_device", lambda name: simulated)
@@ -112,7 +112,7 @@ def test_the_ceilings_of_an_accelerator(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "old")
     monkeypatch.setattr(torch, "autocast", lambda kind, dtype: nullcontext())
     assert cli.main(["doctor", "--device", "cuda", "--json", str(tmp_path / "doctor.json")]) == 0
-    assert asked == [["fp32", "bf16", "fp16"]]
+    assert requested == [["fp32", "bf16", "fp16"]]
     assert "cuda:0: Simulated GPU, compute capability 9.0" in capsys.readouterr().err
     stored = decode(DoctorReport, json.loads((tmp_path / "doctor.json").read_text()))
     assert stored.accelerator is not None and stored.accelerator.ceilings.device == "Simulated GPU"

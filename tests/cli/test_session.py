@@ -25,7 +25,7 @@ from modelzoo.machine import facts, sensors
 from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
 from modelzoo.measure import reference_load, schedule
 from modelzoo.plan import Effort, Sessions
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.records.session import Session
 from modelzoo.results import store
@@ -67,17 +67,17 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     monkeypatch.setattr("modelzoo.measure.rounds.Reference", Load)
 
     def simulate(outcomes: Sequence[Outcome]) -> list[Any]:
-        asked: list[Any] = []
+        requested: list[Any] = []
 
         def measure(*args: object) -> Iterator[Outcome]:
-            asked.append(args)
+            requested.append(args)
             for each in outcomes:
                 if isinstance(each, BaseException):
                     raise each
                 yield each
 
         monkeypatch.setattr(schedule, "measure", measure)
-        return asked
+        return requested
 
     return simulate
 
@@ -92,7 +92,7 @@ Simulate = Callable[[Sequence[Outcome]], list[Any]]
 
 def test_runs_and_designs_are_stored_as_they_come(simulated: Simulate, tmp_path: Path) -> None:
     """The latest design of a workload counts."""
-    ended = replace(PLANNED, ending=Ending.PRECISE)
+    ended = replace(PLANNED, stop_reason=StopReason.PRECISE)
     simulated([*rounds(8), ended])
     assert run(tmp_path / "r.json") == 0
     result = store.read(tmp_path / "r.json")
@@ -108,7 +108,7 @@ def test_an_interrupted_session_says_so_in_its_designs(
     assert run(tmp_path / "r.json") == 130
     result = store.read(tmp_path / "r.json")
     assert len(result.runs) == 18
-    assert [design.ending for design in result.latency.designs] == [Ending.INTERRUPTED]
+    assert [design.stop_reason for design in result.latency.designs] == [StopReason.INTERRUPTED]
     captured = capsys.readouterr()
     assert f"modelzoo: interrupted; 18 finished runs are in {tmp_path / 'r.json'}" in captured.err
     assert "SLOWER" in captured.err
@@ -128,11 +128,11 @@ def test_a_session_interrupted_before_its_first_look_has_no_verdict(
 
 def test_an_ended_workload_was_not_interrupted(simulated: Simulate, tmp_path: Path) -> None:
     """Only those that were still running."""
-    ended = replace(PLANNED, workload="done", ending=Ending.FIXED)
+    ended = replace(PLANNED, workload="done", stop_reason=StopReason.FIXED)
     simulated([ended, *rounds(1), KeyboardInterrupt()])
     assert run(tmp_path / "r.json") == 130
-    found = {each.workload: each.ending for each in store.read(tmp_path / "r.json").latency.designs}
-    assert found == {"done": Ending.FIXED, "mlp": Ending.INTERRUPTED}
+    found = {each.workload: each.stop_reason for each in store.read(tmp_path / "r.json").latency.designs}
+    assert found == {"done": StopReason.FIXED, "mlp": StopReason.INTERRUPTED}
 
 
 def fill_the_disk(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
@@ -181,11 +181,11 @@ def test_a_result_that_cannot_be_written_at_all_is_one_line(
     simulated: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing has been started then."""
-    asked = simulated(rounds(1))
+    requested = simulated(rounds(1))
     fill_the_disk(monkeypatch, after=0)
     assert run(tmp_path / "r.json") == 2
     captured = capsys.readouterr()
-    assert (captured.out, captured.err.count("\n"), asked) == ("", 1, [])
+    assert (captured.out, captured.err.count("\n"), requested) == ("", 1, [])
 
 
 def test_a_complete_session_is_kept_of_the_machine(simulated: Simulate, tmp_path: Path) -> None:
@@ -211,14 +211,14 @@ def test_earlier_sessions_say_how_fast_the_machine_is_and_how_processes_vary(
     shown = {"reference_load": load, "sums": Sums(4, 3, 0.1, 0.1, 0.05)}
     levels = [kept(day, workload="mlp", reference=day / 1000, **shown) for day in (1, 2, 3)]
     add_to_history([*levels, kept(4, reference=9.0, reference_load="another")], history_path(SERVER))
-    asked = simulated(rounds(1))
+    requested = simulated(rounds(1))
     run(tmp_path / "r.json")
     result = store.read(tmp_path / "r.json")
     assert (result.latency.reference_seconds, result.latency.reference_load) == (0.002, load)
     assert [(each.workload, each.sessions, each.sums.pairs) for each in result.latency.load_evidence] == [
         ("mlp", 3, 12)
     ]
-    priors = asked[0][4]
+    priors = requested[0][4]
     assert set(priors) == {"mlp", "toy"}
     assert priors["mlp"].between == pytest.approx(levels[0].between)
 
@@ -230,9 +230,9 @@ def test_nothing_is_kept_under_an_emulator(
     emulated = machine_with(emulator="qemu-user")
     monkeypatch.setattr(facts, "read_machine", lambda: emulated)
     untimed = [make(None, workload="mlp", setting=each, group=i) for i, each in enumerate((Setting(), BF16))]
-    asked = simulated(untimed)
+    requested = simulated(untimed)
     run(tmp_path / "r.json", "--processes", "5")
-    assert (asked[0][1], asked[0][3]) == (Effort(processes=1), None)
+    assert (requested[0][1], requested[0][3]) == (Effort(processes=1), None)
     assert store.read(tmp_path / "r.json").latency.reference_load == ""
     assert read_history(history_path(emulated)) == ()
 
@@ -253,11 +253,11 @@ def test_the_reference_load_has_as_many_threads_as_most_settings(
     threads: str, expected: int, simulated: Simulate, tmp_path: Path
 ) -> None:
     """Equal settings count each."""
-    asked = simulated(rounds(1)[:1])
+    requested = simulated(rounds(1)[:1])
     values = threads.split(",")
     settings = [part for value in values for part in ("--setting", f"threads={value}")]
     cli.main(["run", str(MLP), "--json", str(tmp_path / "r.json"), *settings])
-    assert asked[0][3].threads == expected
+    assert requested[0][3].threads == expected
 
 
 def test_clocks_are_locked_for_gpus_only(
@@ -276,10 +276,10 @@ def test_clocks_are_locked_for_gpus_only(
         events.append("set back")
 
     monkeypatch.setattr(sensors, "locked_clocks", locked)
-    asked = simulated(rounds(1))
+    requested = simulated(rounds(1))
     run(tmp_path / "b.json", "--lock-clocks", "1200", "--device", "cuda")
     assert events == [1200, "set back"]
-    assert {request.locked_mhz for request in asked[0][0]} == {1200}
+    assert {request.locked_mhz for request in requested[0][0]} == {1200}
 
 
 @pytest.mark.parametrize(("options", "includes_judging"), [(("--budget", "60s"), True), ((), False)])
@@ -292,11 +292,11 @@ def test_a_budget_that_was_given_is_for_judging_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Predictions are judged first; the time that it took is not there for the timing. The default is for timing."""
-    asked, now = simulated(rounds(1)), [100.0]
+    requested, now = simulated(rounds(1)), [100.0]
     judged: list[str] = []
 
     def judge_setting(work: Any, setting: Setting, group: int, *rest: object) -> ValidityEntry:
-        assert not asked
+        assert not requested
         judged.append(setting.precision)
         now[0] += 45.0
         return ValidityEntry(work.name, group, setting, exit_code=0)
@@ -305,7 +305,7 @@ def test_a_budget_that_was_given_is_for_judging_too(
     monkeypatch.setattr(session, "perf_counter", lambda: now[0])
     assert run(tmp_path / "r.json", "--validate", "--output", str(tmp_path), *options) == 0
     assert judged == ["bf16"]
-    assert asked[0][-1] == (45.0 if includes_judging else 0.0)
+    assert requested[0][-1] == (45.0 if includes_judging else 0.0)
     assert ("judging took 45 s of the budget of 1 min" in capsys.readouterr().err) is includes_judging
     assert len(store.read(tmp_path / "r.json").validity) == 1
 
@@ -346,11 +346,11 @@ class Clock:
         self.now += seconds
 
 
-def begins(asked: Sessions, lengths: list[float]) -> tuple[list[float], str]:
+def begins(requested: Sessions, lengths: list[float]) -> tuple[list[float], str]:
     """When sessions of these lengths begin, and what is printed."""
     clock, file, found = Clock(), io.StringIO(), []
-    for one, length in zip(in_turn(asked, Console(file=file), clock, clock.sleep), lengths):
-        assert (one.number, one.count) == (len(found) + 1, asked.count)
+    for one, length in zip(in_turn(requested, Console(file=file), clock, clock.sleep), lengths):
+        assert (one.number, one.count) == (len(found) + 1, requested.count)
         found.append(clock.now - 1000)
         clock.sleep(length)
     return found, file.getvalue()

@@ -22,7 +22,7 @@ from modelzoo.records.throughput import ConfigurationRun
 from modelzoo.results import store
 from modelzoo.results import throughput as results
 from modelzoo.serve import configurations as search
-from modelzoo.serve.round import Outcome, Task
+from modelzoo.serve.round import RoundResult, Task
 
 
 @pytest.fixture
@@ -30,11 +30,11 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[ConfigurationRun]:
     """Four cores on which more instances have more throughput; the rounds that ran."""
     seen: list[ConfigurationRun] = []
 
-    def run(task: Task, on_event: Any) -> Outcome:
+    def run(task: Task, on_event: Any) -> RoundResult:
         own = task.configuration
         seconds = 0.02 * own.batch * (1 + 0.1 * own.instances) / own.cores**0.5
         seen.append(ran(task.index, own, task.number, [seconds] * own.instances))
-        return Outcome(seen[-1])
+        return RoundResult(seen[-1])
 
     monkeypatch.setattr(facts, "read_machine", lambda: SERVER)
     monkeypatch.setattr(machine_topology, "read_topology", lambda: topology(4))
@@ -149,7 +149,7 @@ def test_an_interrupted_call_keeps_what_was_finished(
     """Exit code 130, and the table of the finished rounds."""
     before = search.run_configuration
 
-    def interrupted(task: Task, on_event: Any) -> Outcome:
+    def interrupted(task: Task, on_event: Any) -> RoundResult:
         if len(rounds) == 3:
             raise KeyboardInterrupt
         return before(task, on_event)

@@ -125,6 +125,6 @@ def test_the_default_grid_is_declared_for_this_machine(
     """What is missing here is left out with its reason."""
     machine.stops_after = 1
     assert cli.main(["tune", str(MLP), "--json", str(tmp_path / "r.json"), "--budget", "2h"]) == 130
-    asked = [asked.setting.replace(options={}) for asked in store.read(tmp_path / "r.json").asked]
-    assert asked[:2] == [Setting(), Setting(mode="compile")]
+    requested = [requested.setting.replace(options={}) for requested in store.read(tmp_path / "r.json").requested]
+    assert requested[:2] == [Setting(), Setting(mode="compile")]
     assert "what the grid does not contain here:" in capsys.readouterr().err

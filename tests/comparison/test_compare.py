@@ -16,7 +16,7 @@ from modelzoo.comparison.model import Basis, Metric, Obstacle
 from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Latency, Result
 from modelzoo.stats import Outcome
 from modelzoo.views.compare import notes
@@ -180,11 +180,12 @@ def test_settings_that_differ_can_be_compared_on_purpose() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "is_noted"), [(None, True), (Ending.INTERRUPTED, True), (Ending.PRECISE, False), (Ending.BUDGET, False)]
+    ("stop_reason", "is_noted"),
+    [(None, True), (StopReason.INTERRUPTED, True), (StopReason.PRECISE, False), (StopReason.BUDGET, False)],
 )
-def test_a_session_that_has_not_ended_is_noted(ending: Ending | None, is_noted: bool) -> None:
+def test_a_session_that_has_not_ended_is_noted(stop_reason: StopReason | None, is_noted: bool) -> None:
     """It holds what was stored before."""
-    other = replace(session(day=2), payload=Latency((Design("toy", 0.05, ending=ending),)))
+    other = replace(session(day=2), payload=Latency((Design("toy", 0.05, stop_reason=stop_reason),)))
     said = notes(compared([session()], [other]))
     assert ("new: new/1.json was stored before the call had ended." in said) == is_noted
 

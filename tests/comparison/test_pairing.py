@@ -230,7 +230,7 @@ def test_settings_are_found_in_all_sessions_whatever_their_order() -> None:
     """The second session asked for bf16 first."""
     found = settings_of(side("a", session_of(TWO), session_of(TWO[::-1], 2)))
     assert [(each.label, each.groups) for each in found] == [("fp32", (0, 1)), ("bf16", (1, 0))]
-    assert all(run.asked == each.asked for each in found for runs in each.sessions for run in runs)
+    assert all(run.requested == each.requested for each in found for runs in each.sessions for run in runs)
 
 
 def test_equal_settings_are_told_apart_by_their_order() -> None:

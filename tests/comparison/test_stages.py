@@ -70,9 +70,9 @@ def test_a_pipeline_is_not_compared_with_the_model_alone() -> None:
 
     alone = session(0.1, 2)
     runs = tuple(
-        replace(run, asked=Setting(), report=replace(run.report, pipeline=None)) for run in alone.runs if run.report
+        replace(run, requested=Setting(), report=replace(run.report, pipeline=None)) for run in alone.runs if run.report
     )
-    alone = replace(alone, runs=runs, asked=tuple(replace(each, setting=Setting()) for each in alone.asked))
+    alone = replace(alone, runs=runs, requested=tuple(replace(each, setting=Setting()) for each in alone.requested))
     question = replace(ALLOWED, pairings=(parse_pairing("in-flight=1:in-flight=default"),))
     (row,) = compare(side("a", session(0.1, 1)), side("b", alone), question).rows
     assert [refusal(each) for each in row.refused] == [

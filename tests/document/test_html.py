@@ -19,7 +19,7 @@ from modelzoo.records.run import Result
 from modelzoo.results import store
 from modelzoo.setting import Setting
 from modelzoo.views.page import build
-from modelzoo.views.page.build import Given
+from modelzoo.views.page.build import ResultSet
 from modelzoo.warning import Severity
 
 STORED = sorted((DATA / "results").glob("*.json"))
@@ -28,7 +28,9 @@ HOSTILE = "</title></svg><script>alert(1)</script>&\"'<img src=x onerror=alert(2
 
 def document(*results: Result) -> str:
     """The page of these results."""
-    given = [Given(f"{number}.json", (StoredResult(f"{number}.json", each),)) for number, each in enumerate(results, 1)]
+    given = [
+        ResultSet(f"{number}.json", (StoredResult(f"{number}.json", each),)) for number, each in enumerate(results, 1)
+    ]
     return html(build.page(given, Question()))
 
 
@@ -131,7 +133,7 @@ def test_hostile_text_is_text() -> None:
     runs.append(make(None, workload=f"{HOSTILE}2", group=2, error=HOSTILE))
     result = replace(result_of(*runs), command=("modelzoo", "run", HOSTILE), created=HOSTILE)
     sessions = (StoredResult(HOSTILE, result), StoredResult("b", replace(result, created="2026-01-01")))
-    given = [Given(HOSTILE, sessions, is_directory=True), Given("b", sessions[1:])]
+    given = [ResultSet(HOSTILE, sessions, is_directory=True), ResultSet("b", sessions[1:])]
     text = html(build.page(given, Question()))
     page = read_page(text)
     assert not page.all("script", "img")

@@ -198,8 +198,12 @@ def test_a_container_that_answers_with_a_path_of_this_machine_is_not_shown_it(
     work = odd_numpy(tmp_path / "odd")
     engine.add("zoo:a", worker=HOSTILE, SECRET=str(tmp_path / "secret"), LIE=lie)
     engine.add("zoo:b")
-    asked = numpy_setting(work)
-    settings = (asked.replace(image="zoo:a"), asked.replace(image="zoo:b"), asked.replace(image="zoo:b", batch=2))
+    requested = numpy_setting(work)
+    settings = (
+        requested.replace(image="zoo:a"),
+        requested.replace(image="zoo:b"),
+        requested.replace(image="zoo:b", batch=2),
+    )
     runs = runs_of(Request(work, settings, SHORT, audit=False))
     mounted = [option for call in engine.calls("run") for option in options(call)["--mount"]]
     assert not any("secret" in option for option in mounted)
@@ -225,8 +229,8 @@ def test_a_checkpoint_and_an_input_go_by_their_paths_of_this_machine(
     reports = [run.report for run in runs if run.report is not None]
     assert {report.setting.input for report in reports} == {str(given)}
     assert {report.prepared.weights.path for report in reports} == {here.weights}
-    asked = here.replace(image="zoo:a", weights=str(tmp_path / "nothing"))
-    (prepared,) = jobs.prepare(Request(work, (asked,), SHORT), silent)
+    requested = here.replace(image="zoo:a", weights=str(tmp_path / "nothing"))
+    (prepared,) = jobs.prepare(Request(work, (requested,), SHORT), silent)
     assert prepared.error == (
         f"--weights {tmp_path}/nothing: it does not exist; give auto, pretrained, random, a file or a directory"
     )

@@ -15,7 +15,7 @@ from toy_workloads import SHORT, runs_of
 from modelzoo.frozen import replace
 from modelzoo.measure import jobs
 from modelzoo.measure.jobs import Request
-from modelzoo.records.run import Asked, Result, Run, RunReport, now
+from modelzoo.records.run import Result, Run, RunReport, SettingRequest, now
 from modelzoo.records.validity import ValidityRequest, ValidityVerdict
 from modelzoo.results import summary
 from modelzoo.results.speed import Incomparable, OtherOutputs
@@ -77,7 +77,9 @@ def runs(workload: Workload, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
         patch.setenv("MODELZOO_CACHE", str(tmp_path_factory.mktemp("cache")))
         found = runs_of(Request(workload, settings, SHORT), 2)
-    return {name: [run for run in found if run.asked == setting] for name, setting in zip(["torch", *names], settings)}
+    return {
+        name: [run for run in found if run.requested == setting] for name, setting in zip(["torch", *names], settings)
+    }
 
 
 def reports(runs: list[Run]) -> list[RunReport]:
@@ -88,10 +90,10 @@ def reports(runs: list[Run]) -> list[RunReport]:
 
 def verdict(runs: dict[str, list[Run]], name: str) -> Optional[tuple[Outcome, Optional[Incomparable]]]:
     """What is found out about an engine compared with torch."""
-    asked = tuple(Asked(run.workload, run.asked) for run in (runs["torch"][0], runs[name][0]))
+    requested = tuple(SettingRequest(run.workload, run.requested) for run in (runs["torch"][0], runs[name][0]))
     both = [*runs["torch"], *runs[name]]
     numbered = tuple(replace(run, group=group) for run, group in zip(both, [0, 0, 1, 1]))
-    _, row = summary.rows(Result(("run",), now(), asked, numbered))
+    _, row = summary.rows(Result(("run",), now(), requested, numbered))
     return None if row.speed is None else (row.speed.verdict.outcome, row.speed.refused)
 
 

@@ -138,7 +138,7 @@ def test_a_pipeline_is_refused() -> None:
     """Instances run the model alone."""
     job = job_for()
     own = job.assignment
-    staged = changed(own, asked=own.asked.replace(in_flight=1), setting=replace(own.setting, in_flight=1))
+    staged = changed(own, requested=own.requested.replace(in_flight=1), setting=replace(own.setting, in_flight=1))
     with pytest.raises(UsageError, match="leave --stages and --in-flight out"):
         served(msgspec.structs.replace(job, assignment=staged), [])
 

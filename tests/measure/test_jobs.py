@@ -74,7 +74,7 @@ def test_each_worker_has_the_memory_of_its_setting(tmp_path: Path, monkeypatch: 
     for run in store.read(path).runs:
         assert run.report is not None and run.report.usage is not None, run.error
         huge = run.report.usage.huge_pages
-        found[run.asked.malloc] = (
+        found[run.requested.malloc] = (
             run.report.provenance.machine.allocator,
             bool(huge),
             run.report.provenance.environment,

@@ -25,11 +25,11 @@ ENGINE = "engines.fake_engine:FakeEngine"
 def job_for(work: Workload, request: ValidityRequest) -> ValidateJob:
     """The job that judges bf16 on three crops."""
     path = str(work.directory / "weights.npz")
-    asked = Setting("bf16", weights=path, engine=ENGINE)
-    setting = create_engine(ENGINE).resolve(asked, batch=work.batch, threads=2)
+    requested = Setting("bf16", weights=path, engine=ENGINE)
+    setting = create_engine(ENGINE).resolve(requested, batch=work.batch, threads=2)
     weights = Weights(WeightsKind.PATH, "weights.npz", path, "0" * 64)
     return ValidateJob(
-        Assignment(str(work.directory), asked, Prepared(setting, weights), 0),
+        Assignment(str(work.directory), requested, Prepared(setting, weights), 0),
         request,
     )
 

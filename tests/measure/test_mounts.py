@@ -53,10 +53,10 @@ def in_image(path: str) -> Weights:
     return Weights(WeightsKind.RANDOM, "seed 0", path, "0" * 64)
 
 
-def measuring(found: Weights, asked: Setting = DEFAULT) -> MeasureJob:
+def measuring(found: Weights, requested: Setting = DEFAULT) -> MeasureJob:
     """The job of a worker that measures with these weights."""
-    resolved = ResolvedSetting(weights=asked.weights, input=asked.input)
-    return MeasureJob(Assignment(RESNET50, asked, Prepared(resolved, found), 1), PLAN)
+    resolved = ResolvedSetting(weights=requested.weights, input=requested.input)
+    return MeasureJob(Assignment(RESNET50, requested, Prepared(resolved, found), 1), PLAN)
 
 
 def made(path: Path) -> Path:
@@ -156,15 +156,15 @@ def test_weights_found_on_this_machine_and_the_users_own_are_shown_to_the_prepar
 def test_a_job_has_the_places_and_an_answer_the_paths(tmp_path: Path) -> None:
     """Every path that is sent, and whatever text it comes back in."""
     data, picture, checkpoint = "/d/set", "/p/größe \\ it's.jpg", "/home/me/w.pth"
-    asked = Setting(weights=checkpoint, input=picture)
+    requested = Setting(weights=checkpoint, input=picture)
     resolved = ResolvedSetting(weights=checkpoint, input=picture)
     request = ValidityRequest(data=data)
-    job = ValidateJob(Assignment("/work", asked, Prepared(resolved, weights(Path(checkpoint))), 7), request)
+    job = ValidateJob(Assignment("/work", requested, Prepared(resolved, weights(Path(checkpoint))), 7), request)
     sent = inside(job)
     assert isinstance(sent, ValidateJob)
     own = sent.assignment
     assert (own.directory, own.parent, sent.request.data) == (place("/work"), None, place(data))
-    assert (own.asked.weights, own.asked.input) == (place(checkpoint), place(picture))
+    assert (own.requested.weights, own.requested.input) == (place(checkpoint), place(picture))
     assert (own.setting.weights, own.setting.input) == (place(checkpoint), place(picture))
     assert own.prepared.weights.path == place(checkpoint)
     rows = ((f"{place(data)}/a.jpg and {place(picture)}",),)
@@ -212,11 +212,11 @@ def test_a_link_that_leaves_a_directory_is_refused(target: str, tmp_path: Path) 
     """Whoever made the directory would decide what is shown; links within it are harmless."""
     folder = made(tmp_path / "folder" / "deep" / "w.pth").parents[1]
     (folder / "alias").symlink_to("deep/w.pth")
-    asked = Setting(input=str(folder))
-    assert shown(measuring(in_image("/w"), asked)) == [str(folder)]
+    requested = Setting(input=str(folder))
+    assert shown(measuring(in_image("/w"), requested)) == [str(folder)]
     (folder / "out").symlink_to(target)
     with pytest.raises(UsageError) as error:
-        mounts(measuring(in_image("/w"), asked))
+        mounts(measuring(in_image("/w"), requested))
     assert str(error.value) == (
         f"{folder}/out is a link out of {folder}, and a container is shown only what is in it: put a copy of {target} "
         "in its place"
@@ -227,8 +227,8 @@ def test_a_link_that_the_user_names_is_followed(tmp_path: Path) -> None:
     """Its target was chosen by the user, and is seen under the name of the link."""
     real, link = made(tmp_path / "real.pth"), tmp_path / "w.pth"
     link.symlink_to(real)
-    asked = Setting(weights=str(link))
-    assert mounts(measuring(in_image("/w"), asked)) == [(str(real), place(str(link)))]
+    requested = Setting(weights=str(link))
+    assert mounts(measuring(in_image("/w"), requested)) == [(str(real), place(str(link)))]
 
 
 def test_a_socket_is_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,12 +249,12 @@ def test_a_file_that_the_user_of_containers_cannot_read_is_refused(tmp_path: Pat
     made(folder / ".hidden").chmod(0o600)
     for path in (single, folder / "a" / "w.pth", folder / "a", folder):
         named = folder if folder in path.parents else path
-        asked = Setting(input=str(named))
-        assert len(mounts(measuring(in_image("/w"), asked))) == 1
+        requested = Setting(input=str(named))
+        assert len(mounts(measuring(in_image("/w"), requested))) == 1
         mode = path.stat().st_mode
         path.chmod(mode & 0o700)
         with pytest.raises(UsageError) as error:
-            mounts(measuring(in_image("/w"), asked))
+            mounts(measuring(in_image("/w"), requested))
         command = f"chmod a+r '{named}'" if named == single else f"chmod -R a+rX {named}"
         assert str(error.value) == (
             f"{path} cannot be read in a container, which runs as user 1000: run '{command}' (the directories above it "
@@ -267,19 +267,19 @@ def test_a_file_that_the_user_of_containers_cannot_read_is_refused(tmp_path: Pat
 def test_the_user_of_containers_may_read_its_own_files(tmp_path: Path) -> None:
     """The first user of a machine often has the same number."""
     path = made(tmp_path / "w.pth")
-    asked = Setting(weights=str(path))
+    requested = Setting(weights=str(path))
     for owner, group, mode in ((USER, 0, 0o600), (0, USER, 0o640)):
         os.chown(path, owner, group)
         path.chmod(mode)
-        assert len(mounts(measuring(in_image("/w"), asked))) == 1
+        assert len(mounts(measuring(in_image("/w"), requested))) == 1
 
 
 def test_what_does_not_exist_is_left_to_the_worker(tmp_path: Path) -> None:
     """It knows what it was asked for."""
-    asked = Setting(weights=str(tmp_path / "nothing"), input=str(made(tmp_path / "file") / "below"))
+    requested = Setting(weights=str(tmp_path / "nothing"), input=str(made(tmp_path / "file") / "below"))
     with pytest.raises(UsageError, match="file/below cannot be shown to a container: Not a directory; name another"):
-        mounts(measuring(in_image("/w"), asked))
-    assert mounts(measuring(in_image("/w"), asked.replace(input=None))) == []
+        mounts(measuring(in_image("/w"), requested))
+    assert mounts(measuring(in_image("/w"), requested.replace(input=None))) == []
 
 
 @pytest.mark.parametrize("name", ["a,b.jpg", 'a"b.jpg', "a\nb.jpg"])

@@ -10,7 +10,7 @@ from toy_workloads import SHORT, numpy_classifier, numpy_setting, runs_of
 from modelzoo.errors import UsageError
 from modelzoo.measure import jobs
 from modelzoo.measure.jobs import Request
-from modelzoo.records.run import Asked, Result, RunReport, now
+from modelzoo.records.run import Result, RunReport, SettingRequest, now
 from modelzoo.records.validity import Reason, ReasonKind, ValidityRequest, ValidityVerdict, WorstLayer
 from modelzoo.results import summary
 from modelzoo.setting import Setting
@@ -33,13 +33,13 @@ def settings(workload: Workload) -> tuple[Setting, Setting]:
 
 def test_it_is_timed_and_its_precision_cannot_be_proven(workload: Workload) -> None:
     """Times, versions and the reason why nothing is proven; the summary and ``--strict`` say so."""
-    asked = settings(workload)
-    runs = tuple(runs_of(Request(workload, asked, SHORT), 2))
+    requested = settings(workload)
+    runs = tuple(runs_of(Request(workload, requested, SHORT), 2))
     assert [run.error for run in runs] == [None] * 4
     reports = [run.report for run in runs if run.report is not None]
     for report in reports:
         _check(report)
-    result = Result(("run",), now(), tuple(Asked(workload.name, each) for each in asked), runs)
+    result = Result(("run",), now(), tuple(SettingRequest(workload.name, each) for each in requested), runs)
     rows = summary.rows(result)
     assert [row.proof.verdict for row in rows] == [None, None]
     assert {row.proof.ground for row in rows} == {REASON}

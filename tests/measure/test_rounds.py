@@ -134,7 +134,7 @@ def test_settings_are_resolved_once_and_all_processes_run_the_same(workers: Fake
     measured = [job for job in workers.jobs if isinstance(job, MeasureJob)]
     assert {job.assignment.prepared.weights for job in measured} == {WEIGHTS}
     assert [job.assignment.setting.bf16_method for job in measured[:2]] == [None, "autocast"]
-    assert [run.asked.precision for run in runs] == ["fp32", "bf16", "bf16", "fp32", "fp32", "bf16"]
+    assert [run.requested.precision for run in runs] == ["fp32", "bf16", "bf16", "fp32", "fp32", "bf16"]
     assert [(run.round, run.group) for run in runs] == [(0, 4), (0, 5), (1, 5), (1, 4), (2, 4), (2, 5)]
     assert events[-1] == Event("mlp", "bf16", 2, Progress("build"))
 
@@ -164,20 +164,20 @@ def test_impossible_settings_are_tried_once_and_dead_workers_again(workers: Fake
     """What the call made impossible stays so; a worker that died may have had bad luck."""
 
     def measured(job: MeasureJob) -> None:
-        raise UsageError("impossible") if job.assignment.asked.precision == "bf16" else WorkerError("died")
+        raise UsageError("impossible") if job.assignment.requested.precision == "bf16" else WorkerError("died")
 
     workers.measured = measured
     runs = runs_of(Request(mlp(), (RANDOM, BF16), SHORT), 3, silent)
-    assert sorted(run.asked.precision for run in runs) == ["bf16", "fp32", "fp32", "fp32"]
+    assert sorted(run.requested.precision for run in runs) == ["bf16", "fp32", "fp32", "fp32"]
     assert {(run.error, run.error_kind) for run in runs} == {("impossible", "UsageError"), ("died", "WorkerError")}
 
 
 def test_a_setting_that_an_emulator_ran_is_over(workers: FakeWorkers) -> None:
     """Nothing is timed there; the time goes to the others."""
     report = fake_runs.make(None, machine=machine_with(emulator="qemu-user")).report
-    workers.measured = lambda job: report if job.assignment.asked.precision == "bf16" else None
+    workers.measured = lambda job: report if job.assignment.requested.precision == "bf16" else None
     found = rounds.Rounds(Request(mlp(), (RANDOM, BF16), SHORT), silent)
-    assert [run.asked.precision for _ in range(3) for run in found.sweep(None)] == ["fp32", "bf16", "fp32", "fp32"]
+    assert [run.requested.precision for _ in range(3) for run in found.sweep(None)] == ["fp32", "bf16", "fp32", "fp32"]
     assert (found.can_run, found.is_emulated) == (True, True)
 
 

@@ -14,7 +14,7 @@ from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Rea
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.run import EnvironmentChanges, Observed, Prepared, Provenance, RunReport
-from modelzoo.records.timing import Role, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.records.timing import Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 
@@ -31,7 +31,7 @@ BOXES = Count("boxes", 5000, 450, 3200, "a source")
 def timing(samples: tuple[float, ...] = (1.0,) * 40) -> Timing:
     """Forty equal samples after a warm-up that settled."""
     series = (Series("latency", "s", Role.LATENCY, samples),)
-    return Timing(1.0, (1.0,) * 10, series, "latency", WarmUpEnd.SETTLED, StopReason.INTERVAL)
+    return Timing(1.0, (1.0,) * 10, series, "latency", WarmUpEnd.SETTLED, SamplingStop.INTERVAL)
 
 
 def report(**changes: object) -> RunReport:

@@ -12,7 +12,7 @@ from modelzoo.measure import sampler
 from modelzoo.measure.clock import Sample
 from modelzoo.measure.sampler import without_collection
 from modelzoo.plan import Plan
-from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, StopReason, WarmUpEnd
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, Role, SamplingStop, WarmUpEnd
 
 
 class FakeClock:
@@ -71,7 +71,7 @@ def test_sampling_takes_the_time_that_was_given(jitter: float, clock: Make) -> N
     """However narrow or wide the process's own interval is: another process would differ by more."""
     fake = clock(lambda i: 0.01 * (1 + jitter * noise(i)))
     timing = sampler.measure(nothing, fake, Plan(max_seconds=2))
-    assert (timing.warmup_end, timing.stop) == (WarmUpEnd.SETTLED, StopReason.TIME_LIMIT)
+    assert (timing.warmup_end, timing.stop) == (WarmUpEnd.SETTLED, SamplingStop.TIME_LIMIT)
     assert sum(timing.steady) == pytest.approx(2, abs=0.1)
 
 
@@ -95,7 +95,7 @@ def test_slow_calls_are_warmed_up_once(clock: Make) -> None:
     """There are too few calls of several seconds to compare windows: one is made, and the reason is recorded."""
     timing = sampler.measure(nothing, clock(lambda i: 4.0), Plan(max_seconds=10))
     assert (len(timing.warmup), timing.warmup_end) == (1, WarmUpEnd.FEW)
-    assert (len(timing.steady), timing.stop) == (sampler.MIN_SAMPLES, StopReason.TIME_LIMIT)
+    assert (len(timing.steady), timing.stop) == (sampler.MIN_SAMPLES, SamplingStop.TIME_LIMIT)
 
 
 def test_fast_calls_are_warmed_up_for_a_minimum_time(clock: Make) -> None:
@@ -116,7 +116,7 @@ def test_fixed_counts_are_kept(warmup: int, clock: Make) -> None:
     fake = clock(lambda i: 0.01)
     timing = sampler.measure(nothing, fake, Plan(warmup, 7))
     assert (len(timing.warmup), len(timing.steady), fake.calls) == (warmup, 7, 1 + warmup + 7)
-    assert (timing.warmup_end, timing.stop) == (WarmUpEnd.FIXED, StopReason.ITERATIONS)
+    assert (timing.warmup_end, timing.stop) == (WarmUpEnd.FIXED, SamplingStop.ITERATIONS)
 
 
 def test_raw_samples_are_kept_in_order(clock: Make) -> None:
@@ -163,10 +163,10 @@ def test_waiting_for_a_turn_is_not_counted(clock: Make) -> None:
         fake.now += 100
 
     timing = sampler.measure(nothing, fake, Plan(1, max_seconds=3), pause=pause)
-    assert timing.stop is StopReason.TIME_LIMIT
+    assert timing.stop is SamplingStop.TIME_LIMIT
     assert sum(timing.steady) == pytest.approx(3, abs=0.6)
     timing = sampler.measure(nothing, fake, Plan(1, 77), pause=pause)
-    assert (len(timing.steady), timing.stop) == (77, StopReason.ITERATIONS)
+    assert (len(timing.steady), timing.stop) == (77, SamplingStop.ITERATIONS)
 
 
 @pytest.mark.parametrize("enabled", [True, False])

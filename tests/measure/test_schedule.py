@@ -18,7 +18,7 @@ from modelzoo.measure import schedule
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.schedule import FEWEST, MINIMUM, State, needed_rounds, next_workload
 from modelzoo.plan import Effort, Plan
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Run
 from modelzoo.setting import Setting
 
@@ -95,7 +95,7 @@ def test_a_fixed_number_is_kept(simulated: Callable[[Machine], None]) -> None:
     runs, designs = outcome(machine, [request()], Effort(processes=5))
     assert len(runs) == 10
     found = designs["toy"]
-    assert (found.processes, found.looks, found.maximum, found.ending) == (5, (5,), 5, Ending.FIXED)
+    assert (found.processes, found.looks, found.maximum, found.stop_reason) == (5, (5,), 5, StopReason.FIXED)
     assert found.budget is None
 
 
@@ -105,7 +105,7 @@ def test_a_precise_workload_ends_with_eight_processes(simulated: Callable[[Machi
     simulated(machine)
     runs, designs = outcome(machine, [request()], Effort(budget=1000.0))
     assert len(runs) == 16
-    assert designs["toy"].ending is Ending.PRECISE
+    assert designs["toy"].stop_reason is StopReason.PRECISE
     assert designs["toy"].looks[0] == 8
 
 
@@ -114,7 +114,7 @@ def test_a_noisy_workload_uses_the_budget_and_not_more(simulated: Callable[[Mach
     machine = Machine({"toy": 0.1}, {"toy": 0.3}, {"toy": 3.0})
     simulated(machine)
     _, designs = outcome(machine, [request()], Effort(budget=300.0))
-    assert designs["toy"].ending is Ending.BUDGET
+    assert designs["toy"].stop_reason is StopReason.BUDGET
     assert 270 < machine.now <= 301
 
 
@@ -149,7 +149,7 @@ def test_the_time_left_goes_to_the_workload_that_is_least_precise(simulated: Cal
     counts = [sum(run.workload == name for run in runs) for name in "ab"]
     assert counts[0] == 16
     assert counts[1] > 24
-    assert (designs["a"].ending, designs["b"].ending) == (Ending.PRECISE, Ending.BUDGET)
+    assert (designs["a"].stop_reason, designs["b"].stop_reason) == (StopReason.PRECISE, StopReason.BUDGET)
 
 
 def test_an_expensive_workload_gets_a_number_that_is_fixed_in_advance(simulated: Callable[[Machine], None]) -> None:
@@ -159,7 +159,7 @@ def test_an_expensive_workload_gets_a_number_that_is_fixed_in_advance(simulated:
     runs, designs = outcome(machine, [request("a"), request("b", first=2)], Effort(budget=300.0))
     count = sum(run.workload == "b" for run in runs) // 2
     assert 3 <= count < 8
-    assert (designs["b"].processes, designs["b"].looks, designs["b"].ending) == (count, (count,), Ending.FIXED)
+    assert (designs["b"].processes, designs["b"].looks, designs["b"].stop_reason) == (count, (count,), StopReason.FIXED)
 
 
 def test_seconds_per_process_follow_from_what_was_measured(simulated: Callable[[Machine], None]) -> None:
@@ -188,7 +188,7 @@ def test_a_workload_that_cannot_run_does_not_stop_the_others(simulated: Callable
     simulated(machine)
     runs, designs = outcome(machine, [request("a"), request("b", first=2)], Effort(budget=500.0))
     assert [run.error for run in runs if run.workload == "a"] == ["no weights"] * 2
-    assert (designs["a"].ending, designs["b"].ending) == (Ending.FAILED, Ending.PRECISE)
+    assert (designs["a"].stop_reason, designs["b"].stop_reason) == (StopReason.FAILED, StopReason.PRECISE)
 
 
 def test_a_budget_in_which_nothing_can_start_is_refused() -> None:

@@ -25,7 +25,7 @@ PICTURES = 7
 
 
 @pytest.fixture
-def asked(tmp_path: Path, numpy_engine: None) -> Iterator[tuple[Request, ValidityRequest]]:
+def requested(tmp_path: Path, numpy_engine: None) -> Iterator[tuple[Request, ValidityRequest]]:
     """bf16 by the numpy engine on seven pictures, in batches of two."""
     (tmp_path / "linear").mkdir()
     work = numpy_classifier(tmp_path / "linear")
@@ -40,11 +40,11 @@ def nothing(*args: Any) -> None:
     """Ignore it."""
 
 
-def test_merged_shards_give_the_judgement_of_one_process(asked: tuple[Request, ValidityRequest]) -> None:
+def test_merged_shards_give_the_judgement_of_one_process(requested: tuple[Request, ValidityRequest]) -> None:
     """The same record, the same files; shards end between batches, and each is proven."""
     written: dict[str, list[Exhibit]] = {"whole": [], "shards": []}
-    whole = validate(*asked, nothing, written["whole"].append)
-    with Shards(*asked, 3, nothing, written["shards"].append) as shards:
+    whole = validate(*requested, nothing, written["whole"].append)
+    with Shards(*requested, 3, nothing, written["shards"].append) as shards:
         assert [(each.start, each.stop) for each in shards.plan.shards] == [(0, 4), (4, 7)]
         results = [shards.judge(shard) for shard in reversed(shards.plan.shards)]
         assert shards.content(shards.plan.shards[0]) == results[1].content
@@ -60,10 +60,10 @@ def test_merged_shards_give_the_judgement_of_one_process(asked: tuple[Request, V
 
 
 def test_an_answer_for_another_shard_is_no_result(
-    asked: tuple[Request, ValidityRequest], monkeypatch: pytest.MonkeyPatch
+    requested: tuple[Request, ValidityRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its file would replace that of the other one."""
-    with Shards(*asked, 3, nothing, nothing) as shards:
+    with Shards(*requested, 3, nothing, nothing) as shards:
         first, second = shards.plan.shards
         honest = shards._turn(ShardTurn(first))
         for answer in (honest, replace(honest, result=None)):
@@ -72,9 +72,9 @@ def test_an_answer_for_another_shard_is_no_result(
                 shards.judge(second)
 
 
-def test_a_worker_that_dies_is_an_error_and_no_result(asked: tuple[Request, ValidityRequest]) -> None:
+def test_a_worker_that_dies_is_an_error_and_no_result(requested: tuple[Request, ValidityRequest]) -> None:
     """The answer to the turn before is not taken for that to this one."""
-    with Shards(*asked, 2, nothing, nothing) as shards:
+    with Shards(*requested, 2, nothing, nothing) as shards:
         first: ShardResult = shards.judge(shards.plan.shards[0])
         assert first.shard.number == 0
         assert shards._worker is not None
@@ -84,20 +84,20 @@ def test_a_worker_that_dies_is_an_error_and_no_result(asked: tuple[Request, Vali
 
 
 def test_data_that_cannot_be_judged_is_an_error_before_anything_is_loaded(
-    asked: tuple[Request, ValidityRequest],
+    requested: tuple[Request, ValidityRequest],
 ) -> None:
     """As for a whole data set."""
-    request, validity = asked
+    request, validity = requested
     missing = replace(validity, data=f"{validity.data}/missing")
     with pytest.raises(InputError, match="no such file or directory"), Shards(request, missing, 2, nothing, nothing):
         pass
 
 
 def test_shards_depend_on_the_code_that_judges_and_on_every_file_of_the_workload(
-    asked: tuple[Request, ValidityRequest],
+    requested: tuple[Request, ValidityRequest],
 ) -> None:
     """A module that the workload imports counts as well, and so do the sources of the suite."""
-    request, validity = asked
+    request, validity = requested
     identities = []
     for text in ("FACTOR = 1", "FACTOR = 2"):
         (request.workload.directory / "factors.py").write_text(text)

@@ -41,7 +41,7 @@ def reports(staged: Workload, tmp_path_factory: pytest.TempPathFactory) -> dict[
     for name in ("trace.json", "trace-1.json"):
         stored = json.loads((trace.parent / name).read_text())
         assert {"decode", "soften", MODEL, "pick"} <= {each["name"] for each in stored["traceEvents"]}
-    return {run.asked.in_flight or 0: run.report for run in runs if run.report is not None}
+    return {run.requested.in_flight or 0: run.report for run in runs if run.report is not None}
 
 
 def test_a_process_reports_the_stages_and_the_whole(reports: dict[int, RunReport]) -> None:

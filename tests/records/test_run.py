@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fake_runs import make, result_of
 
-from modelzoo.records.run import Asked, Result, Run, ValidityEntry, now
+from modelzoo.records.run import Result, Run, SettingRequest, ValidityEntry, now
 from modelzoo.setting import Setting
 
 BF16 = Setting("bf16")
@@ -21,17 +21,22 @@ def test_steady_samples_are_empty_if_nothing_was_timed() -> None:
 
 def test_groups_are_sorted_by_round_and_empty_ones_left_out() -> None:
     """Groups come in the order asked for, whichever run ended first."""
-    asked = tuple(Asked("toy", setting) for setting in (Setting(), BF16, Setting(batch=8)))
+    requested = tuple(SettingRequest("toy", setting) for setting in (Setting(), BF16, Setting(batch=8)))
     runs = (make([1.0], group=2), make([1.0], group=0, round=1), make([1.0], group=0))
-    groups = Result((), "", asked, runs).groups()
+    groups = Result((), "", requested, runs).groups()
     assert {group: [run.round for run in found] for group, found in groups.items()} == {0: [0, 1], 2: [0]}
     assert list(groups) == [0, 2]
 
 
 def test_labels_compare_the_settings_of_one_workload() -> None:
     """Another workload's settings do not lengthen the labels; equal settings are numbered."""
-    asked = (Asked("a", Setting()), Asked("b", Setting(batch=1)), Asked("b", Setting(batch=8)), Asked("a", Setting()))
-    result = Result((), "", asked)
+    requested = (
+        SettingRequest("a", Setting()),
+        SettingRequest("b", Setting(batch=1)),
+        SettingRequest("b", Setting(batch=8)),
+        SettingRequest("a", Setting()),
+    )
+    result = Result((), "", requested)
     assert [result.label(group) for group in range(4)] == ["fp32", "fp32 batch=1", "fp32 batch=8", "fp32 #2"]
 
 
@@ -53,7 +58,7 @@ def test_one_error_for_all_runs_is_found(runs: tuple[Run, ...], expected: Run | 
 
 def test_runs_and_judgements_are_appended() -> None:
     """Copies grow, the original stays; judgements are found by group."""
-    empty = Result((), "", (Asked("toy", Setting()), Asked("toy", BF16)))
+    empty = Result((), "", (SettingRequest("toy", Setting()), SettingRequest("toy", BF16)))
     entry = ValidityEntry("toy", 1, BF16, 2, error="no data")
     grown = empty.plus(DIED).plus_validity(entry)
     assert (grown.runs, grown.validity, grown.judged()) == ((DIED,), (entry,), {1: entry})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from modelzoo.records.codec import decode, encode
-from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SECONDS, Role, Series, StopReason, Timing, WarmUpEnd
+from modelzoo.records.timing import DEVICE, ISSUE, LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
 
 TIMING = Timing(
     cold_start=0.5,
@@ -16,7 +16,7 @@ TIMING = Timing(
     ),
     watched=LATENCY,
     warmup_end=WarmUpEnd.SETTLED,
-    stop=StopReason.TIME_LIMIT,
+    stop=SamplingStop.TIME_LIMIT,
 )
 
 
@@ -31,7 +31,7 @@ def test_a_timing_survives_json() -> None:
 def test_steady_samples_are_those_of_the_watched_series() -> None:
     """Which series counts is part of the record, not a convention."""
     assert TIMING.steady == (0.11, 0.12)
-    assert Timing(0.5, (), TIMING.series, DEVICE, WarmUpEnd.FIXED, StopReason.ITERATIONS).steady == (0.1, 0.09)
+    assert Timing(0.5, (), TIMING.series, DEVICE, WarmUpEnd.FIXED, SamplingStop.ITERATIONS).steady == (0.1, 0.09)
 
 
 def test_a_series_that_was_not_recorded_is_empty() -> None:

@@ -10,7 +10,7 @@ import pytest
 from load_results import BOUND, load, measured, result
 
 from modelzoo.frozen import replace
-from modelzoo.records.load import Flaw, InstanceUse, LoadRun, Reason, Scenario
+from modelzoo.records.load import Flaw, InstanceUse, InvalidReason, LoadRun, Scenario
 from modelzoo.records.run import Result
 from modelzoo.results import load as results
 from modelzoo.results.load import lateness, reasons
@@ -61,8 +61,10 @@ def test_a_bound_must_be_met_and_shown(count: int, over: int, expected: list[Fla
 
 def test_the_reasons_give_the_figures() -> None:
     """What was seen, and what would do."""
-    assert reasons(run(*[0.01] * 997, *[0.06] * 4), BOUND, is_search=True) == (Reason(Flaw.BOUND, over=4, allowed=3),)
-    assert reasons(run(*[0.01] * 100), BOUND, is_search=True) == (Reason(Flaw.TOO_FEW, needed=459),)
+    assert reasons(run(*[0.01] * 997, *[0.06] * 4), BOUND, is_search=True) == (
+        InvalidReason(Flaw.BOUND, over=4, allowed=3),
+    )
+    assert reasons(run(*[0.01] * 100), BOUND, is_search=True) == (InvalidReason(Flaw.TOO_FEW, needed=459),)
 
 
 def test_requests_that_wait_together_show_less() -> None:
@@ -84,7 +86,7 @@ def test_requests_that_wait_together_show_less() -> None:
 
 def test_too_few_requests_say_how_many_more_it_takes() -> None:
     """Unless the percentile is too close to the bound."""
-    assert reasons(run(*[0.01] * 60), BOUND) == (Reason(Flaw.TOO_FEW, needed=459),)
+    assert reasons(run(*[0.01] * 60), BOUND) == (InvalidReason(Flaw.TOO_FEW, needed=459),)
     (reason,) = reasons(run(*([0.01] * 990 + [0.06] * 10)), BOUND)
     assert (reason.over, reason.needed) == (10, None)
 
@@ -92,7 +94,7 @@ def test_too_few_requests_say_how_many_more_it_takes() -> None:
 def test_rejections_may_end_a_run_early() -> None:
     """They count as over the bound, and are named."""
     ended = run(*[0.01] * 90, *[0.06] * 2, rejected=8, requests=1001, given_up=True)
-    assert reasons(ended, BOUND)[1] == Reason(Flaw.BOUND, over=10)
+    assert reasons(ended, BOUND)[1] == InvalidReason(Flaw.BOUND, over=10)
 
 
 def test_rejections_lateness_and_deaths_make_a_run_invalid() -> None:

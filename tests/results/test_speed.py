@@ -12,8 +12,8 @@ from simulated import binomial_error
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.design import Design, Ending
-from modelzoo.records.run import Asked, Latency, Result, Run
+from modelzoo.records.design import Design, StopReason
+from modelzoo.records.run import Latency, Result, Run, SettingRequest
 from modelzoo.results.speed import looks, seconds_per_round, speeds
 from modelzoo.setting import Setting
 from modelzoo.stats import Looks, Outcome
@@ -39,9 +39,9 @@ def planned_by(design: Design, *runs: Run) -> Result:
     return replace(result_of(*runs), payload=Latency((design,)))
 
 
-def designed(runs: Sequence[Run], planned: tuple[int, ...], maximum: int, ending: Ending | None) -> Result:
+def designed(runs: Sequence[Run], planned: tuple[int, ...], maximum: int, stop_reason: StopReason | None) -> Result:
     """A result with the design of its workload."""
-    return planned_by(Design("toy", 0.05, looks=planned, maximum=maximum, ending=ending), *runs)
+    return planned_by(Design("toy", 0.05, looks=planned, maximum=maximum, stop_reason=stop_reason), *runs)
 
 
 def test_only_settings_that_are_not_the_baseline_have_a_speed() -> None:
@@ -79,31 +79,33 @@ def test_refused_rows_take_no_part_in_the_correction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "expected"),
+    ("stop_reason", "expected"),
     [
         (None, Looks((8, 12), 16)),
-        (Ending.PRECISE, Looks((8, 12), 16)),
-        (Ending.BUDGET, Looks((8, 12), 16, final=True)),
-        (Ending.INTERRUPTED, Looks((8, 12), 16)),
-        (Ending.FIXED, Looks((8, 12), 16, final=True)),
+        (StopReason.PRECISE, Looks((8, 12), 16)),
+        (StopReason.BUDGET, Looks((8, 12), 16, final=True)),
+        (StopReason.INTERRUPTED, Looks((8, 12), 16)),
+        (StopReason.FIXED, Looks((8, 12), 16, final=True)),
     ],
 )
-def test_the_last_look_spends_the_rest_if_sampling_ended_by_itself(ending: Ending | None, expected: Looks) -> None:
+def test_the_last_look_spends_the_rest_if_sampling_ended_by_itself(
+    stop_reason: StopReason | None, expected: Looks
+) -> None:
     """A call that was interrupted or killed, or that stopped because all was decided, has only the planned looks."""
-    assert looks(designed(baseline(), (8, 12), 16, ending), "toy") == expected
+    assert looks(designed(baseline(), (8, 12), 16, stop_reason), "toy") == expected
 
 
 def test_results_without_a_design_were_looked_at_once() -> None:
     """Results of earlier versions, and calls whose time was up before looks were planned."""
     assert looks(result_of(*baseline()), "toy") is None
-    assert looks(designed(baseline(), (), 16, Ending.BUDGET), "toy") is None
-    assert looks(planned_by(Design("toy", 0.05, looks=(8,), ending=Ending.FIXED), *baseline()), "toy") is None
+    assert looks(designed(baseline(), (), 16, StopReason.BUDGET), "toy") is None
+    assert looks(planned_by(Design("toy", 0.05, looks=(8,), stop_reason=StopReason.FIXED), *baseline()), "toy") is None
 
 
-@pytest.mark.parametrize("ending", [None, Ending.INTERRUPTED])
-def test_a_call_that_did_not_end_by_itself_has_no_look_that_was_not_planned(ending: Ending | None) -> None:
+@pytest.mark.parametrize("stop_reason", [None, StopReason.INTERRUPTED])
+def test_a_call_that_did_not_end_by_itself_has_no_look_that_was_not_planned(stop_reason: StopReason | None) -> None:
     """Whoever stops it at its third round may do so because the three look clear."""
-    found = designed([*baseline(3), *side(BF16, 2.0, 3)], (), 16, ending)
+    found = designed([*baseline(3), *side(BF16, 2.0, 3)], (), 16, stop_reason)
     (speed,) = speeds(found).values()
     assert speed.verdict.outcome is Outcome.AMBIGUOUS
     assert (speed.verdict.doubt, speed.verdict.rounds) == (stats.Doubt.FEW_ROUNDS, 3)
@@ -117,7 +119,11 @@ def test_stopping_at_the_first_significant_round_is_no_way_to_a_verdict() -> Non
         logs = generator.normal(0, 0.05, 64).tolist()
         end = next((n for n in range(3, 65) if is_significant(logs[:n])), 64)
         design = Design(
-            "toy", 0.05, looks=planned, maximum=64, ending=Ending.INTERRUPTED if end < 64 else Ending.BUDGET
+            "toy",
+            0.05,
+            looks=planned,
+            maximum=64,
+            stop_reason=StopReason.INTERRUPTED if end < 64 else StopReason.BUDGET,
         )
         looked = looks(planned_by(design, *baseline(1)), "toy")
         sides = [[1.0]] * end, [[math.exp(log)] for log in logs[:end]]
@@ -135,7 +141,7 @@ def test_before_the_first_planned_look_nothing_is_decided() -> None:
     """Seven clear rounds: AMBIGUOUS while the call runs, decided if its time is up."""
     runs = [*baseline(7), *side(BF16, 2.0, 7)]
     assert speeds(designed(runs, (8, 12), 12, None))[1].verdict.outcome is Outcome.AMBIGUOUS
-    assert speeds(designed(runs, (8, 12), 12, Ending.BUDGET))[1].verdict.outcome is Outcome.SLOWER
+    assert speeds(designed(runs, (8, 12), 12, StopReason.BUDGET))[1].verdict.outcome is Outcome.SLOWER
 
 
 def test_settings_of_different_batch_sizes_are_compared_per_item() -> None:
@@ -149,13 +155,13 @@ def test_settings_of_different_batch_sizes_are_compared_per_item() -> None:
 
 def test_each_block_of_a_large_table_is_compared_with_its_own_baseline() -> None:
     """Rounds 0, 2, 4 … hold one setting and the baseline, rounds 1, 3, 5 … another; the machine drifts."""
-    asked = [Asked("toy", Setting()), Asked("toy", BF16), Asked("toy", CAST)]
+    requested = [SettingRequest("toy", Setting()), SettingRequest("toy", BF16), SettingRequest("toy", CAST)]
     runs = [
         make([level * factor] * 4, setting=setting, round=number, group=group)
         for number, level in enumerate([1.0, 2.0, 1.1, 2.2, 1.2, 2.4, 1.3, 2.6])
         for group, setting, factor in ((0, Setting(), 1.0), (1 + number % 2, (BF16, CAST)[number % 2], 1.5))
     ]
-    found = speeds(result_of(*runs, asked=asked))
+    found = speeds(result_of(*runs, requested=requested))
     assert [each.ratio.value for each in found.values() if each.ratio] == pytest.approx([1 / 1.5, 1 / 1.5])
     assert [each.verdict.outcome for each in found.values()] == ["SLOWER", "SLOWER"]
 

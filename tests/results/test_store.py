@@ -22,10 +22,10 @@ from stored_results import STORED, name, unpacked
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.load import Load
 from modelzoo.records.reference import LoadEvidence
-from modelzoo.records.run import FORMAT, Asked, Latency, Result, Thumbnail, ValidityEntry
+from modelzoo.records.run import FORMAT, Latency, Result, SettingRequest, Thumbnail, ValidityEntry
 from modelzoo.records.throughput import Throughput
 from modelzoo.records.tuning import Exclusion, ExclusionKind, Goal, Tuning
 from modelzoo.results import store, summary
@@ -50,7 +50,7 @@ def planned_result() -> Result:
             slow = 1 + 0.05 * (number % 4)
             run = make([0.1 * (1 + group) * slow] * 3, setting=setting, group=group, round=number)
             runs.append(beside(run, 0.0021 * slow, 0.002 * slow, 0.002 * slow))
-    design = Design("toy", 0.05, 600.0, looks=(4, 8), maximum=8, seconds=(1.0,) * 8, ending=Ending.BUDGET)
+    design = Design("toy", 0.05, 600.0, looks=(4, 8), maximum=8, seconds=(1.0,) * 8, stop_reason=StopReason.BUDGET)
     evidence = (LoadEvidence("toy", 3, Sums(24, 18, 0.2, 0.1, 0.12)),)
     return replace(result_of(*runs), payload=Latency((design,), 0.002, "a load", evidence))
 
@@ -79,8 +79,8 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 def test_every_change_is_stored_at_once(tmp_path: Path) -> None:
     """The file is complete before the first run, after each run and after each judgement."""
-    asked = (Asked("toy", Setting()), Asked("toy", BF16))
-    stored = store.ResultFile(tmp_path / "r.json", Result((), "", asked))
+    requested = (SettingRequest("toy", Setting()), SettingRequest("toy", BF16))
+    stored = store.ResultFile(tmp_path / "r.json", Result((), "", requested))
     assert store.read(stored.path) == stored.result
     stored.add_run(make([1.0]))
     assert len(store.read(stored.path).runs) == 1
@@ -91,14 +91,14 @@ def test_every_change_is_stored_at_once(tmp_path: Path) -> None:
 def test_a_search_is_stored_as_it_goes_on(tmp_path: Path) -> None:
     """What it adds to what was asked for is added once."""
     tuning = Tuning("toy", Goal.LATENCY, 60.0, 2)
-    asked = (Asked("toy", Setting()), Asked("toy", Setting(mode="compile")))
-    stored = store.ResultFile(tmp_path / "r.json", Result(("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", asked))
+    requested = (SettingRequest("toy", Setting()), SettingRequest("toy", Setting(mode="compile")))
+    stored = store.ResultFile(tmp_path / "r.json", Result(("modelzoo", "tune"), "2026-01-01T00:00:00+00:00", requested))
     stored.set_payload(tuning)
     assert stored.group_of("toy", Setting(mode="compile")) == 1
     assert [stored.group_of("toy", Setting(mode="script")) for _ in range(2)] == [2, 2]
     found = store.read(tmp_path / "r.json")
     assert found.payload == tuning
-    assert len(found.asked) == 3
+    assert len(found.requested) == 3
     stored.set_payload(tuning.excluding(Exclusion(3, ExclusionKind.SLOWER)))
     with pytest.raises(InputError, match="the search names a setting that is none of the 3"):
         store.read(tmp_path / "r.json")
@@ -106,13 +106,13 @@ def test_a_search_is_stored_as_it_goes_on(tmp_path: Path) -> None:
 
 def test_the_baseline_is_what_was_asked_for_first_not_what_ended_first(tmp_path: Path) -> None:
     """Workers of a round end in any order: groups follow the call, runs within them the rounds."""
-    result = Result((), "", (Asked("toy", Setting()), Asked("toy", BF16)))
+    result = Result((), "", (SettingRequest("toy", Setting()), SettingRequest("toy", BF16)))
     assert result.groups() == {}
     for group, setting, number in ((1, BF16, 0), (0, Setting(), 0), (1, BF16, 1)):
         result = result.plus(make([1.0], setting=setting, group=group, round=number))
     store.write(result, tmp_path / "r.json")
     groups = store.read(tmp_path / "r.json").groups()
-    assert [runs[0].asked.precision for runs in groups.values()] == ["fp32", "bf16"]
+    assert [runs[0].requested.precision for runs in groups.values()] == ["fp32", "bf16"]
     assert [[run.round for run in runs] for runs in groups.values()] == [[0], [0, 1]]
 
 
@@ -145,7 +145,7 @@ def test_private_names_are_not_stored(tmp_path: Path, monkeypatch: pytest.Monkey
     )
     text = json.dumps(written(replace(result, command=("/home/alice/bin/modelzoo",)), tmp_path))
     assert not any(word in text for word in ("alice", "bob", "/home/x"))
-    assert store.read(tmp_path / "r.json").asked[0].setting.weights == "~/w.pth"
+    assert store.read(tmp_path / "r.json").requested[0].setting.weights == "~/w.pth"
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -227,7 +227,7 @@ def test_a_newer_minor_version_is_read_without_what_it_added(tmp_path: Path) -> 
     data["format"] = "modelzoo-result/3.7"
     data["energy"] = data["runs"][0]["joules"] = {"new": [1]}
     data["runs"][0]["report"]["provenance"]["machine"]["quantum"] = True
-    data["runs"][0]["asked"]["pruned"] = 0.5
+    data["runs"][0]["requested"]["pruned"] = 0.5
     result = read_data(data, tmp_path)
     assert replace(result, format=FORMAT) == expected
     assert written(result, tmp_path)["format"] == FORMAT
@@ -237,7 +237,7 @@ def test_a_newer_minor_version_that_cannot_be_read_says_so(tmp_path: Path) -> No
     """A precision that this suite does not know is no damage."""
     data = written(some_result(), tmp_path)
     data["format"] = "modelzoo-result/3.7"
-    data["asked"][0]["setting"]["precision"] = "fp8"
+    data["requested"][0]["setting"]["precision"] = "fp8"
     with pytest.raises(InputError, match=r"has format 3.7, newer than this suite's 3.0, .*fp8.*; update modelzoo"):
         read_data(data, tmp_path)
 
@@ -314,8 +314,8 @@ def test_what_is_not_a_result_is_one_sentence(content: bytes, message: str, tmp_
         ("group", -1, "toy belongs to group -1, and there are 1"),
         ("workload", "other", "other belongs to group 0, which is of toy"),
         ("workload", ["x"] * 10_000, "Expected `str`, got `array`"),
-        ("asked", {"batch": -4}, "--batch must be 1 or more, not -4"),
-        ("asked", [], "Expected `object`, got `array`"),
+        ("requested", {"batch": -4}, "--batch must be 1 or more, not -4"),
+        ("requested", [], "Expected `object`, got `array`"),
         ("report", {}, "missing required field `workload` - at `$.runs[0].report`"),
     ],
 )

@@ -10,10 +10,10 @@ from fake_runs import MACHINE, WEIGHTS, canary, evidence, make, result_of, warni
 
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel, CanaryVerdict
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.profile import Bound, BoundBy, Flops
-from modelzoo.records.run import Asked, Latency, Run, ValidityEntry
+from modelzoo.records.run import Latency, Run, SettingRequest, ValidityEntry
 from modelzoo.records.workload import Count, WeightsKind
 from modelzoo.results import summary
 from modelzoo.results.speed import Different, OtherWork, Speed
@@ -71,8 +71,8 @@ def test_an_interval_that_ended_the_sampling_is_widened() -> None:
     """Of eight processes by 9 %, as ``stats.level_interval`` documents; other endings leave it as it is."""
     result = result_of(*(make([1 + 0.01 * i] * 5, round=i) for i in range(8)))
     widths = []
-    for ending in (Ending.BUDGET, Ending.PRECISE):
-        (row,) = summary.rows(replace(result, payload=Latency((Design("toy", 0.05, ending=ending),))))
+    for stop_reason in (StopReason.BUDGET, StopReason.PRECISE):
+        (row,) = summary.rows(replace(result, payload=Latency((Design("toy", 0.05, stop_reason=stop_reason),))))
         assert row.latency is not None
         widths.append(math.log(row.latency.high / row.latency.value))
     assert widths[1] / widths[0] == pytest.approx(1 + 0.75 / 8)
@@ -92,7 +92,7 @@ def test_the_first_setting_is_the_baseline() -> None:
 def test_a_against_a_is_the_same_and_stays_two_groups() -> None:
     """Equal settings asked for twice are two rows, whose times are not told apart."""
     runs = [make(STEADY, group=group, round=number) for number in range(3) for group in range(2)]
-    found = summary.rows(result_of(*runs, asked=[Asked("toy", Setting())] * 2))
+    found = summary.rows(result_of(*runs, requested=[SettingRequest("toy", Setting())] * 2))
     assert [(row.label, row.processes) for row in found] == [("fp32", 3), ("fp32 #2", 3)]
     assert verdict_of(found[1]).outcome is Outcome.SAME
     assert [line.split()[1] for line in summary.target_lines(found)] == ["toy", "toy-fp32-2"]
@@ -142,8 +142,8 @@ def test_without_a_baseline_there_is_no_speedup() -> None:
 
 def test_an_interrupted_baseline_does_not_lend_its_place() -> None:
     """The baseline has not run at all: the other setting's time must not appear under the workload's plain name."""
-    asked = [Asked("toy", Setting()), Asked("toy", BF16)]
-    (row,) = found = summary.rows(result_of(make([1.0] * 5, setting=BF16, group=1), asked=asked))
+    requested = [SettingRequest("toy", Setting()), SettingRequest("toy", BF16)]
+    (row,) = found = summary.rows(result_of(make([1.0] * 5, setting=BF16, group=1), requested=requested))
     assert not row.is_baseline
     assert summary.target_lines(found) == ["[TARGET] toy-bf16 Time 1.000"]
 

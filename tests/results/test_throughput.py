@@ -160,9 +160,9 @@ def test_the_cost_follows_from_the_price() -> None:
 
 def test_a_result_of_another_command_has_no_rows() -> None:
     """Callers must ask first."""
-    from modelzoo.records.run import Asked, Result
+    from modelzoo.records.run import Result, SettingRequest
 
     with pytest.raises(ValueError, match="no throughput of instances"):
-        results.rows(Result(("modelzoo",), "2026-01-01T00:00:00+00:00", (Asked("toy", Setting()),)))
+        results.rows(Result(("modelzoo",), "2026-01-01T00:00:00+00:00", (SettingRequest("toy", Setting()),)))
     assert isinstance(results.of(result([configuration(1)], [])), Throughput)
     assert FOUR.nodes == (0,)

@@ -26,7 +26,7 @@ def test_only_the_confirmation_says_how_fast_the_winner_is() -> None:
     """Its part of the result is one of its own, with the default as the baseline."""
     part = tuning.confirmation(searched())
     assert part is not None
-    assert [asked.setting for asked in part.asked] == [SETTINGS[0], SETTINGS[2]]
+    assert [requested.setting for requested in part.requested] == [SETTINGS[0], SETTINGS[2]]
     assert {run.round for run in part.runs} == {3, 4, 5, 6}
     speed = tuning.confirmed(searched())
     assert speed is not None

@@ -24,7 +24,7 @@ from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile
 from modelzoo.serve import configurations as search
 from modelzoo.serve.configurations import Search, failure
-from modelzoo.serve.round import Outcome, Task
+from modelzoo.serve.round import RoundResult, Task
 
 
 class Simulated:
@@ -35,17 +35,17 @@ class Simulated:
         self.order: list[tuple[int, int]] = []
         self._source = random.Random(seed)
 
-    def __call__(self, task: Task, on_event: Any) -> Outcome:
+    def __call__(self, task: Task, on_event: Any) -> RoundResult:
         self.order.append((task.number, task.index))
         own = task.configuration
         if task.index in self.errors:
             failed = tuple(InstanceRun(place, error="no such mode", error_kind="UsageError") for place in own.places)
-            return Outcome(
+            return RoundResult(
                 replace(ran(task.index, own, task.number, [1.0] * own.instances), instances=failed, window=None)
             )
         factor = self._source.gauss(1, 0.02)
         seconds = [factor * self.seconds[task.index]] * own.instances
-        return Outcome(ran(task.index, own, task.number, seconds))
+        return RoundResult(ran(task.index, own, task.number, seconds))
 
 
 def searched(
@@ -59,7 +59,7 @@ def searched(
 ) -> ResultFile:
     """Measure to the end."""
     stored = ResultFile(tmp_path / "result.json", result(configurations, (), bound, **changes))
-    settings = tuple(asked.setting for asked in stored.result.asked)
+    settings = tuple(requested.setting for requested in stored.result.requested)
     monkeypatch.setattr(search, "prepare", lambda request, on_event: tuple(Preparation() for _ in settings))
     request = Request(mlp(), settings, SHORT)
     Search(request, stored, None, lambda event: None, runner=runner, memory=lambda: memory).run()
@@ -206,7 +206,7 @@ def test_a_setting_that_cannot_be_resolved_ends_the_call(tmp_path: Path, monkeyp
     stored = ResultFile(tmp_path / "result.json", result([configuration(1)], ()))
     failed = Preparation(error="no weights", error_kind=WorkerError.__name__)
     monkeypatch.setattr(search, "prepare", lambda request, on_event: (failed,))
-    request = Request(mlp(), (stored.result.asked[0].setting,), SHORT)
+    request = Request(mlp(), (stored.result.requested[0].setting,), SHORT)
     with pytest.raises(WorkerError, match="no weights"):
         Search(request, stored, None, lambda event: None, runner=Simulated({})).run()
 

@@ -37,15 +37,15 @@ def test_a_run_is_as_long_as_its_bound_takes_in_the_queue() -> None:
     assert quiet is not None
     assert busy is not None
     assert queries_for(OVER, 0.99) < quiet < busy <= 45.0 * LONGEST
-    asked = plan(rate=40.0)
-    long = lengthened(asked, KNOWN, {1: 0.01}, None)
+    requested = plan(rate=40.0)
+    long = lengthened(requested, KNOWN, {1: 0.01}, None)
     assert measure(VirtualServer(1, lambda size: 0.01), long, 40.0, 0, 1, KNOWN).is_valid
-    assert not measure(VirtualServer(1, lambda size: 0.01), asked, 40.0, 0, 1, KNOWN).is_valid
+    assert not measure(VirtualServer(1, lambda size: 0.01), requested, 40.0, 0, 1, KNOWN).is_valid
 
 
 def test_a_run_is_not_lengthened_in_vain() -> None:
     """If the bound is not met a short run shows it; the user's length counts; other runs have no rate or no bound."""
-    for asked in (
+    for requested in (
         plan(rate=90.0),
         plan(queries=100),
         plan(duration=5.0),
@@ -53,4 +53,4 @@ def test_a_run_is_not_lengthened_in_vain() -> None:
         plan(is_search=True, rate=None),
         plan(scenario=Scenario.OFFLINE, rate=None, bound=None),
     ):
-        assert lengthened(asked, KNOWN, {1: 0.01}, None) == asked
+        assert lengthened(requested, KNOWN, {1: 0.01}, None) == requested

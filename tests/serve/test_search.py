@@ -10,10 +10,10 @@ from load_results import load, measured, sessions
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.load import Flaw, Reason
+from modelzoo.records.load import Flaw, InvalidReason
 from modelzoo.results.load import RESOLUTION, answer, searches
 from modelzoo.serve import search
-from modelzoo.serve.search import MOST_LATE, Opened
+from modelzoo.serve.search import MOST_LATE, CalibratedInstances
 from modelzoo.serve.servers import Reply, VirtualServer
 from modelzoo.views.load import headline
 
@@ -64,15 +64,15 @@ class Late(VirtualServer):
 
 def test_a_late_generator_ends_a_search() -> None:
     """After a few runs; none of them counts."""
-    asked = load(is_search=True, rate=None)
-    usual = sessions(asked)
+    requested = load(is_search=True, rate=None)
+    usual = sessions(requested)
 
     @contextmanager
-    def opened(repeat: int) -> Iterator[Opened]:
+    def opened(repeat: int) -> Iterator[CalibratedInstances]:
         with usual(repeat) as found:
             yield replace(found, server=Late(1, lambda size: 0.001))
 
-    found = list(search.runs(asked, opened, lambda session: None))
+    found = list(search.runs(requested, opened, lambda session: None))
     late_only = [run for run in found if [reason.flaw for reason in run.reasons] == [Flaw.LATE]]
     assert late_only == found[-MOST_LATE:]
     assert not any(run.is_valid for run in found)
@@ -83,7 +83,7 @@ def test_a_search_that_did_not_come_to_its_end_has_no_answer() -> None:
     found = measured(load(is_search=True, rate=None, repeats=2, queries=662))
     first = [run for run in found.runs if run.repeat == 0]
     valid = next(run for run in found.runs if run.repeat == 1 and run.is_valid)
-    late = replace(valid, reasons=(Reason(Flaw.LATE, "the generator was late"),))
+    late = replace(valid, reasons=(InvalidReason(Flaw.LATE, "the generator was late"),))
     ended = replace(found, runs=(*first, valid, *[late] * MOST_LATE))
     assert answer(ended) is None
     assert [(one.rate is None, one.valid is None) for one in searches(ended)] == [(False, False), (True, False)]
@@ -104,15 +104,15 @@ class Dying(VirtualServer):
 
 def test_the_death_of_an_instance_is_stored_and_reported() -> None:
     """The run comes first, then the error."""
-    asked = load(queries=300)
-    usual = sessions(asked)
+    requested = load(queries=300)
+    usual = sessions(requested)
 
     @contextmanager
-    def opened(repeat: int) -> Iterator[Opened]:
+    def opened(repeat: int) -> Iterator[CalibratedInstances]:
         with usual(repeat) as found:
             yield replace(found, server=Dying(1, lambda size: 0.001))
 
-    runs = search.runs(asked, opened, lambda session: None)
+    runs = search.runs(requested, opened, lambda session: None)
     assert [reason.flaw for reason in next(runs).reasons] == [Flaw.DIED]
     with pytest.raises(WorkerError, match="instance 0 died: ended by SIGKILL"):
         next(runs)

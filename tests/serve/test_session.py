@@ -15,7 +15,7 @@ from modelzoo.records.load import LoadSession
 from modelzoo.records.throughput import InstancePlace
 from modelzoo.serve.places import generator_place
 from modelzoo.serve.runs import measure
-from modelzoo.serve.session import Site, fixed_size, open_session
+from modelzoo.serve.session import Deployment, fixed_size, open_session
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.discovery import CHECKOUT, load_workload
 
@@ -37,13 +37,13 @@ def test_an_instance_answers_a_load_and_reports_at_its_end() -> None:
     places = (InstancePlace((cpu,), 0),)
     topology = read_topology()
     place = generator_place(topology, places, frozenset(os.sched_getaffinity(0)))
-    asked = replace(load(batch=2, queries=40, bound=None, rate=200.0), fixed_size=None)
+    requested = replace(load(batch=2, queries=40, bound=None, rate=200.0), fixed_size=None)
     ended: list[LoadSession] = []
-    site = Site(request, prepared, places, place, lambda event: None)
-    with open_session(site, asked, 0, ended.append, extras=False) as opened:
+    site = Deployment(request, prepared, places, place, lambda event: None)
+    with open_session(site, requested, 0, ended.append, extras=False) as opened:
         assert opened.session.calibration.size == 2
         assert set(opened.alone) == {1, 2}
-        run = measure(opened.server, asked.plan, 200.0, 0, 0, opened.session.calibration)
+        run = measure(opened.server, requested.plan, 200.0, 0, 0, opened.session.calibration)
     assert len(run.latencies) == 40
     assert sum(each.size * each.count for each in run.batches) == 40
     (session,) = ended

@@ -13,7 +13,7 @@ from toy_workloads import mlp
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.run import Asked, Result, ValidityEntry
+from modelzoo.records.run import Result, SettingRequest, ValidityEntry
 from modelzoo.records.tuning import ExclusionKind, Goal, StageKind, Tuning
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store, tuning
@@ -29,8 +29,8 @@ BF16 = BASE.replace(precision="bf16", bf16_method="autocast")
 def begin(path: Path, *settings: Setting, budget: float = 3600.0, **changes: Any) -> store.ResultFile:
     """A search that has not begun."""
     found = Tuning("mlp", Goal.LATENCY, budget, len(settings), **changes)
-    asked = tuple(Asked("mlp", setting) for setting in settings)
-    return store.ResultFile(path, Result(("modelzoo", "tune"), BEGIN.isoformat(), asked, payload=found))
+    requested = tuple(SettingRequest("mlp", setting) for setting in settings)
+    return store.ResultFile(path, Result(("modelzoo", "tune"), BEGIN.isoformat(), requested, payload=found))
 
 
 def no_judge(setting: Setting, group: int) -> ValidityEntry:
@@ -59,7 +59,9 @@ def test_the_winner_is_measured_again(tmp_path: Path, monkeypatch: pytest.Monkey
     found = tuning.of(result)
     assert found.is_complete
     assert found.choice is not None
-    assert result.asked[found.choice.winner].setting == COMPILED, "channels-last adds nothing, so the simpler one wins"
+    assert result.requested[found.choice.winner].setting == COMPILED, (
+        "channels-last adds nothing, so the simpler one wins"
+    )
     assert tuning.is_faster(result)
     confirmation = found.stage(StageKind.CONFIRMATION)
     assert confirmation is not None

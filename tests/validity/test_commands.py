@@ -184,7 +184,7 @@ def test_speed_and_validity_in_one_table(tmp_path: Path) -> None:
     assert "predictions" in done.stderr
     assert "NOT VALID: top1_agreement" in done.stderr
     data = valid(path)
-    assert [entry["asked"]["precision"] for entry in data["validity"]] == ["bf16"]
+    assert [entry["requested"]["precision"] for entry in data["validity"]] == ["bf16"]
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,13 @@ def forward(pictures: Any, *, weight: Any) -> Any:
     return pictures.reshape(len(pictures), -1) @ weight.T
 
 
-def workload(folder: Path, asked: list[Mapping[str, Any]]) -> Workload:
-    """A numpy classifier on 6 pictures; ``asked`` collects the options that its judge is called with."""
+def workload(folder: Path, requested: list[Mapping[str, Any]]) -> Workload:
+    """A numpy classifier on 6 pictures; ``requested`` collects the options that its judge is called with."""
     declaration, _, _, request = toys.classification(folder / "pictures", 6)
     assert request.data is not None
 
     def judge(options: Mapping[str, Any]) -> Classification:
-        asked.append(options)
+        requested.append(options)
         return declaration
 
     return Workload("toy", "a toy", "pictures", lambda options: forward, lambda request: Inputs((), ()), judge=judge)
@@ -57,11 +57,11 @@ def resolved(**changes: Any) -> ResolvedSetting:
 
 def test_a_setting_is_judged_through_the_engine_protocol(tmp_path: Path, weights: Weights) -> None:
     """The judge gets the setting's options, the reference is fp32, and both models predict."""
-    asked: list[Mapping[str, Any]] = []
-    work = workload(tmp_path, asked)
+    requested: list[Mapping[str, Any]] = []
+    work = workload(tmp_path, requested)
     request = ValidityRequest(data=str(tmp_path / "pictures"))
     found = validate(FakeEngine(), work, resolved(options={"size": 3}), weights, Inputs((), ()), request)
-    assert asked == [{"size": 3}]
+    assert requested == [{"size": 3}]
     assert (found.reference.setting.precision, found.tested.setting.precision) == ("fp32", "bf16")
     assert found.validity.verdict is ValidityVerdict.INCONCLUSIVE  # six pictures
     assert found.validity.figures["kl_max"] > 0
@@ -87,10 +87,10 @@ def test_a_workload_without_a_judge_is_refused(tmp_path: Path, weights: Weights)
 
 def test_the_request_is_completed_from_setting_and_weights(tmp_path: Path) -> None:
     """Batch, seed, and whether the weights are random, the user's, or a checkpoint directory."""
-    asked = ValidityRequest(limit=3)
-    own = complete_request(asked, resolved(seed=5), WEIGHTS)
+    requested = ValidityRequest(limit=3)
+    own = complete_request(requested, resolved(seed=5), WEIGHTS)
     assert own == ValidityRequest(limit=3, seed=5, batch=2, own_weights=True)
-    random = complete_request(asked, resolved(), replace(WEIGHTS, kind=WeightsKind.RANDOM))
+    random = complete_request(requested, resolved(), replace(WEIGHTS, kind=WeightsKind.RANDOM))
     assert (random.weights_are_random, random.own_weights, random.model_path) == (True, False, None)
     directory = replace(WEIGHTS, kind=WeightsKind.PRETRAINED, path=str(tmp_path))
-    assert complete_request(asked, resolved(), directory).model_path == str(tmp_path)
+    assert complete_request(requested, resolved(), directory).model_path == str(tmp_path)

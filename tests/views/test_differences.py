@@ -20,9 +20,9 @@ def shown(*runs: Run) -> list[SummaryRow]:
     return summary.rows(result)
 
 
-def settings(*asked: Setting, workload: str = "toy") -> list[SummaryRow]:
+def settings(*requested: Setting, workload: str = "toy") -> list[SummaryRow]:
     """One row per setting."""
-    return shown(*(make(STEADY, setting=each, group=group, workload=workload) for group, each in enumerate(asked)))
+    return shown(*(make(STEADY, setting=each, group=group, workload=workload) for group, each in enumerate(requested)))
 
 
 def test_every_field_that_differs_has_a_column() -> None:
@@ -50,7 +50,7 @@ def test_equal_settings_are_numbered() -> None:
     """A compared with A."""
     result = result_of(make(STEADY), make(STEADY, workload="toy", group=1))
     runs = (replace(result.runs[0], group=0), replace(result.runs[0], group=1))
-    twice = replace(result, asked=(*result.asked, *result.asked), runs=runs)
+    twice = replace(result, requested=(*result.requested, *result.requested), runs=runs)
     rows = summary.rows(twice)
     assert differences.varied(rows) == [differences.NUMBER]
     assert differences.short_names(rows) == ["#1", "#2"]

@@ -62,10 +62,12 @@ def test_a_search_is_answered_in_a_sentence_and_as_a_command(search: Load) -> No
 
 def test_a_search_without_an_answer_says_so() -> None:
     """Interrupted, or because nothing meets the bound."""
-    asked = load(is_search=True, rate=None)
-    assert "interrupted" in report.headline(asked)
-    assert report.command(("modelzoo", "load", "toy"), asked) is None
-    assert "no rate was found that passes p99=50ms, in 1 of 1 repeats" in report.headline(measured(asked, seconds=0.2))
+    requested = load(is_search=True, rate=None)
+    assert "interrupted" in report.headline(requested)
+    assert report.command(("modelzoo", "load", "toy"), requested) is None
+    assert "no rate was found that passes p99=50ms, in 1 of 1 repeats" in report.headline(
+        measured(requested, seconds=0.2)
+    )
 
 
 def test_a_single_search_does_not_know_its_spread() -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from modelzoo.frozen import replace
 from modelzoo.records.protocol import Progress
-from modelzoo.records.run import Asked, Result
+from modelzoo.records.run import Result, SettingRequest
 from modelzoo.setting import Setting
 from modelzoo.views import progress
 from modelzoo.views.progress import LevelSoFar, LiveProgress, ProgressState
@@ -123,9 +123,9 @@ def test_settings_that_a_search_adds_are_counted_too() -> None:
     text = io.StringIO()
     with LiveProgress(Console(file=text), RESULT) as shown:
         shown.finished(make([1.0]))
-        added = Asked("toy", Setting(threads=2))
-        shown.take_settings(replace(RESULT, asked=(*RESULT.asked, added)))
-        shown.finished(make([1.0], group=len(RESULT.asked)))
+        added = SettingRequest("toy", Setting(threads=2))
+        shown.take_settings(replace(RESULT, requested=(*RESULT.requested, added)))
+        shown.finished(make([1.0], group=len(RESULT.requested)))
         shown.update(Event("toy", RESULT.label(0) + " threads=default", Progress("steady")))
     assert text.getvalue().startswith("toy fp32 threads=default, process 2: steady")
 

@@ -10,7 +10,7 @@ from stored_search import SETTINGS, STAGES, TUNING, process, searched, with_othe
 from modelzoo.document import Lines, Notices, Table, Tone
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import KernelCalls, KernelDigest, ProofVerdict
-from modelzoo.records.run import Asked, ValidityEntry
+from modelzoo.records.run import SettingRequest, ValidityEntry
 from modelzoo.records.tuning import Choice, Exclusion, ExclusionKind, LeftOut, Obstacle
 from modelzoo.setting import Setting
 from modelzoo.views import tuning
@@ -57,8 +57,8 @@ def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_
     wrong = Exclusion(1, ExclusionKind.WRONG_OUTPUTS)
     late = [Exclusion(group, ExclusionKind.NOT_MEASURED) for group in (4, 5)]
     found = searched(excluded=(*TUNING.excluded, wrong, *late), candidates=6)
-    unmeasured = [Asked("toy", Setting(mode=mode, channels_last=True)) for mode in ("eager", "script")]
-    found = replace(found, asked=(*found.asked, *unmeasured), runs=with_other_weights(found.runs))
+    unmeasured = [SettingRequest("toy", Setting(mode=mode, channels_last=True)) for mode in ("eager", "script")]
+    found = replace(found, requested=(*found.requested, *unmeasured), runs=with_other_weights(found.runs))
     _, _, candidates, out = tuning.blocks(found)
     assert isinstance(candidates, Table)
     assert [row[0] for row in candidates.rows] == [SETTINGS[group].label for group in (1, 2, 3)]

@@ -167,20 +167,20 @@ def test_a_repository_is_fetched_once_and_only_what_is_needed(
     monkeypatch.delenv("MODELZOO_OFFLINE")
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     snapshot = repository(tmp_path, name)
-    asked: list[Any] = []
+    requested: list[Any] = []
 
     class Hub:
         def model_info(self, repo: str, timeout: float) -> SimpleNamespace:
             return files("config.json", "tf_model.h5", "pytorch_model.bin", *{name} - {"pytorch_model.bin"})
 
     def download(repo: str, allow_patterns: list[str]) -> str:
-        asked.append((repo, allow_patterns))
+        requested.append((repo, allow_patterns))
         return str(snapshot)
 
     monkeypatch.setattr("huggingface_hub.HfApi", Hub)
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     assert checkpoints.fetch_checkpoint(MODEL) == snapshot
-    ((repo, patterns),) = asked
+    ((repo, patterns),) = requested
     assert repo == "someone/toy"
     assert [p for p in patterns if p not in checkpoints.REPOSITORY_FILES] == [name]
 

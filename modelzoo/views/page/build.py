@@ -31,7 +31,7 @@ MOST_IN_FULL = 6
 
 
 @dataclass(frozen=True)
-class Given:
+class ResultSet:
     """What the user named: a file, or a directory of sessions.
 
     Attributes:
@@ -50,7 +50,7 @@ class Given:
         return results_tuning.measured(self.sessions[-1].result)
 
 
-def page(given: Sequence[Given], question: Question) -> Page:
+def page(given: Sequence[ResultSet], question: Question) -> Page:
     """Return the page of some results.
 
     Args:
@@ -79,14 +79,14 @@ def page(given: Sequence[Given], question: Question) -> Page:
     return Page(_title(given), _subtitle(given, shown), (*sections[:place], *histories, *sections[place:]))
 
 
-def _joined(given: Sequence[Given]) -> Given:
+def _joined(given: Sequence[ResultSet]) -> ResultSet:
     """Many files as if they were in one directory."""
     sessions = [session for each in given for session in each.sessions]
     sessions.sort(key=lambda each: history.start(each.result))
-    return Given(f"{len(sessions)} results", tuple(sessions), is_directory=True)
+    return ResultSet(f"{len(sessions)} results", tuple(sessions), is_directory=True)
 
 
-def _single(given: Given, shown: Sequence[SummaryRow], pictures: int) -> list[Section]:
+def _single(given: ResultSet, shown: Sequence[SummaryRow], pictures: int) -> list[Section]:
     """The sections of a page about one result: the answer first, everything else below it."""
     parts = _of_kind(given, shown, "r", pictures)
     answer: list[Block] = [block for block in parts if not isinstance(block, Section)]
@@ -95,14 +95,14 @@ def _single(given: Given, shown: Sequence[SummaryRow], pictures: int) -> list[Se
     return [Section("Results", tuple(answer), "results"), *(block for block in parts if isinstance(block, Section))]
 
 
-def _several(given: Given, shown: Sequence[SummaryRow], number: int, pictures: int) -> Section:
+def _several(given: ResultSet, shown: Sequence[SummaryRow], number: int, pictures: int) -> Section:
     parts = _of_kind(given, shown, f"r{number}", pictures)
     if given.is_directory:
         parts.insert(0, _which(given))
     return Section(given.name, tuple(parts), f"r{number}")
 
 
-def _of_kind(given: Given, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
+def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
     """The answer and the sections that explain it, with what only this kind of call measures."""
     parts, result = _parts(given.latest, shown, mark, pictures), given.sessions[-1].result
     if isinstance(result.payload, Throughput):
@@ -116,7 +116,7 @@ def _of_kind(given: Given, shown: Sequence[SummaryRow], mark: str, pictures: int
     return parts
 
 
-def _which(given: Given) -> Lines:
+def _which(given: ResultSet) -> Lines:
     latest = given.sessions[-1]
     return lines(f"The latest of {len(given.sessions)} sessions: {latest.path}, {latest.result.created}.")
 
@@ -153,12 +153,12 @@ def _roofline(result: Result, mark: str) -> Section:
     return Section("Roofline", (block,), f"{mark}-roofline")
 
 
-def _title(given: Sequence[Given]) -> str:
-    names = dict.fromkeys(asked.workload for each in given for asked in each.latest.asked)
+def _title(given: Sequence[ResultSet]) -> str:
+    names = dict.fromkeys(requested.workload for each in given for requested in each.latest.requested)
     return f"Inference benchmark: {', '.join(names)}" if names else "Inference benchmark"
 
 
-def _subtitle(given: Sequence[Given], shown: Sequence[Sequence[SummaryRow]]) -> str:
+def _subtitle(given: Sequence[ResultSet], shown: Sequence[Sequence[SummaryRow]]) -> str:
     machines = dict.fromkeys(filter(None, (differences.machine(rows) for rows in shown if rows)))
     days = sorted({session.result.created[:10] for each in given for session in each.sessions})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

@@ -9,7 +9,7 @@ from statistics import median
 
 from modelzoo.document import Block, Column, Command, Details, Table, Text, lines, named
 from modelzoo.formatting import MISSING, percent, seconds
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport
@@ -19,12 +19,12 @@ from modelzoo.views.doctor import library_rows, machine_rows
 
 _OF_THE_MOMENT = ("clock",)
 """Facts that change from process to process without anybody changing anything."""
-_ENDINGS = {
-    Ending.FIXED: "their number was fixed",
-    Ending.PRECISE: "the intervals were narrow enough",
-    Ending.BUDGET: "the time was used up",
-    Ending.FAILED: "no setting could run",
-    Ending.INTERRUPTED: "it was interrupted",
+_STOP_REASONS = {
+    StopReason.FIXED: "their number was fixed",
+    StopReason.PRECISE: "the intervals were narrow enough",
+    StopReason.BUDGET: "the time was used up",
+    StopReason.FAILED: "no setting could run",
+    StopReason.INTERRUPTED: "it was interrupted",
 }
 _DIGITS = 12
 """Of a SHA-256 that are shown."""
@@ -92,7 +92,7 @@ def plan(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
         Column("processes", tuple(str(len(each)) for each in runs.values()), True),
         Column("sampled", tuple(_sampled([sum(run.steady) for run in each]) for each in runs.values()), True),
         Column("wanted", tuple(f"±{percent(each.margin)}" if each else MISSING for each in designs), True),
-        Column("ended because", tuple(map(_ending, designs))),
+        Column("ended because", tuple(map(_stop_reason, designs))),
     )
     note = (
         "In each round every setting gets a new process, and the processes of a round sample in turns. sampled: median "
@@ -162,5 +162,5 @@ def _sampled(times: Sequence[float]) -> str:
     return seconds(median(timed)) if timed else MISSING
 
 
-def _ending(design: Design | None) -> str:
-    return _ENDINGS[design.ending] if design is not None and design.ending is not None else MISSING
+def _stop_reason(design: Design | None) -> str:
+    return _STOP_REASONS[design.stop_reason] if design is not None and design.stop_reason is not None else MISSING

@@ -48,7 +48,7 @@ def redacted(result: Result, people: Sequence[str] = ()) -> Result:
         people: names of users and hosts to remove wherever they are words of their own.
     """
     known = {
-        *(entry.workload for entry in result.asked),
+        *(entry.workload for entry in result.requested),
         *(word for field in fields().values() for word in field.choices),
     }
     names = {*people, *_file_names(result)} - known
@@ -137,7 +137,7 @@ class _Redactor:
 
 def _file_names(result: Result) -> Iterator[str]:
     """The names of the files that the result mentions, with and without directories and suffix."""
-    settings = [entry.setting for entry in result.asked]
+    settings = [entry.setting for entry in result.requested]
     paths = [setting.input for setting in settings if setting.input]
     paths += [setting.weights for setting in settings if setting.weights not in _WEIGHTS]
     for entry in result.validity:

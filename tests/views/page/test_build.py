@@ -11,16 +11,16 @@ from modelzoo.document import Lines, Table, lines
 from modelzoo.records.run import Result
 from modelzoo.setting import Setting
 from modelzoo.views.page import build
-from modelzoo.views.page.build import Given
+from modelzoo.views.page.build import ResultSet
 
 
-def given(name: str, *results: Result, is_directory: bool = False) -> Given:
+def given(name: str, *results: Result, is_directory: bool = False) -> ResultSet:
     """Results as the user named them."""
     sessions = tuple(StoredResult(f"{name}/{number}.json", each) for number, each in enumerate(results, 1))
-    return Given(name, sessions, is_directory)
+    return ResultSet(name, sessions, is_directory)
 
 
-def titles(*named: Given) -> list[str]:
+def titles(*named: ResultSet) -> list[str]:
     """The sections of the page."""
     return [section.title for section in build.page(named, Question()).sections]
 

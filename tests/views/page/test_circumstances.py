@@ -6,7 +6,7 @@ from fake_runs import MACHINE, make, result_of
 
 from modelzoo.document import Command, Details, Lines, Table, lines
 from modelzoo.frozen import replace
-from modelzoo.records.design import Design, Ending
+from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import EnvironmentChanges, Latency, Result
 from modelzoo.records.session import Session
 from modelzoo.results import summary
@@ -44,7 +44,7 @@ def test_settings_name_weights_inputs_variables_and_switches() -> None:
 def test_the_plan_says_how_it_ended() -> None:
     """Rounds, processes, seconds, and why there were no more."""
     result = result_of(*(make([0.5, 0.5], round=i) for i in range(3)))
-    result = replace(result, payload=Latency((Design("toy", 0.05, ending=Ending.PRECISE),)))
+    result = replace(result, payload=Latency((Design("toy", 0.05, stop_reason=StopReason.PRECISE),)))
     [table] = circumstances.plan(result, summary.rows(result))
     assert isinstance(table, Table)
     assert table.rows == [("toy", "3", "3", "1.000 s", "±5.0 %", "the intervals were narrow enough")]

@@ -18,7 +18,7 @@ def test_a_search_has_its_answer_its_plot_and_its_runs() -> None:
     found = measured(load(is_search=True, rate=None, repeats=2, queries=662))
     section = build.load_section(found, "r-load")
     assert [type(block) for block in section.blocks] == [Lines, Figure, Table, Lines]
-    given = build.Given("load", (StoredResult("r.json", result(found)),))
+    given = build.ResultSet("load", (StoredResult("r.json", result(found)),))
     assert "requests/s pass p99=50ms in each of 2 repeats" in html(build.page([given], Question()))
 
 

@@ -18,7 +18,7 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.results import store
 from modelzoo.setting import Setting
 from modelzoo.views.page import build
-from modelzoo.views.page.build import Given
+from modelzoo.views.page.build import ResultSet
 from modelzoo.views.page.redaction import HIDDEN, redacted
 from modelzoo.warning import WarningCode, warning_for
 
@@ -58,7 +58,7 @@ def test_nothing_private_is_left_in_result_or_page() -> None:
     """Paths, names of files, values of variables, users, hosts and pictures."""
     found = redacted(private(), ["hostname7", "joe"])
     text = encode_json(found).decode()
-    given = [Given("Result 1", (StoredResult("session 1", found),))]
+    given = [ResultSet("Result 1", (StoredResult("session 1", found),))]
     for shown in (text, html(build.page(given, Question()))):
         assert [secret for secret in SECRETS if secret in shown] == []
         assert "cat" not in shown.replace("category", "").replace("indicat", "").split()
@@ -136,8 +136,8 @@ def test_a_file_that_is_called_like_a_word_of_the_format_breaks_nothing(word: st
     """Enumerations and settings keep their values."""
     result = result_of(make([1.0], setting=Setting("bf16", input=f"/x/{word}.jpg")))
     found = redacted(result)
-    assert found.runs[0].asked.precision == "bf16"
-    assert found.runs[0].asked.input == "PATH-1"
+    assert found.runs[0].requested.precision == "bf16"
+    assert found.runs[0].requested.input == "PATH-1"
 
 
 @pytest.mark.parametrize("path", sorted((DATA / "results").glob("*.json")), ids=lambda path: path.stem)
@@ -147,5 +147,5 @@ def test_stored_results_can_be_redacted(path: object) -> None:
     text = encode_json(result).decode()
     assert "~/" not in text
     assert "/home/" not in text
-    given = [Given("Result 1", (StoredResult("session 1", result),))]
+    given = [ResultSet("Result 1", (StoredResult("session 1", result),))]
     assert "~/" not in html(build.page(given, Question()))

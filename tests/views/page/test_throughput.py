@@ -35,7 +35,7 @@ def test_a_soak_test_has_its_table_and_trends() -> None:
 def test_a_page_begins_with_it() -> None:
     """Such a result has no times of its own to show; its soak test is shown as well."""
     soak = Soak(1, 1200.0, error="it died")
-    given = build.Given("instances", (StoredResult("r.json", result(OWN, RUNS, soak=soak)),))
+    given = build.ResultSet("instances", (StoredResult("r.json", result(OWN, RUNS, soak=soak)),))
     page = build.page([given], Question())
     assert page.sections[0].title == "Results"
     assert isinstance(page.sections[0].blocks[1], Figure)
@@ -43,5 +43,5 @@ def test_a_page_begins_with_it() -> None:
     assert "4 × 1 core, batch 1 has the highest throughput" in text
     assert "not timed" not in text
     assert "The soak test ended early: it died" in text
-    several = build.page([given, build.Given("again", given.sessions)], Question())
+    several = build.page([given, build.ResultSet("again", given.sessions)], Question())
     assert html(several).count("4 × 1 core, batch 1 has the highest throughput") == 2

@@ -32,7 +32,7 @@ def test_a_search_without_a_winner_has_no_plot() -> None:
 
 def test_a_page_shows_the_search_and_the_confirmation_only() -> None:
     """The times of other candidates are in its section alone."""
-    given = build.Given("search", (StoredResult("r.json", searched()),))
+    given = build.ResultSet("search", (StoredResult("r.json", searched()),))
     page = build.page([given], Question())
     assert [section.title for section in page.sections][:2] == ["Results", "Search"]
     text = html(page)
