@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from modelzoo import stats
 from modelzoo.measure.schedule import MINIMUM
-from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Latency, Result
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.speed import looks
 from modelzoo.stats import Comparison, Interval, Looks, Outcome, Verdict
 

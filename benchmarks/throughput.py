@@ -35,8 +35,8 @@ from modelzoo.measure.instances import start_instance
 from modelzoo.measure.jobs import Request, prepare
 from modelzoo.measure.rounds import WorkerRun
 from modelzoo.plan import Plan
-from modelzoo.records.instance import Ready, RunUntil, Window
 from modelzoo.records.run_report import Turn
+from modelzoo.records.serving import Ready, RunUntil, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Smt
 from modelzoo.results.counting import Series, count
 from modelzoo.serve.places import most_cores, plan

@@ -26,7 +26,7 @@ from timeline import Bar, Lanes, write
 from modelzoo.measure import clock, pipeline
 from modelzoo.measure.pipeline import InFlight, Marks, Step, begin, steps_of, wait
 from modelzoo.measure.pipeline_clock import run_all
-from modelzoo.records.pipeline import MODEL, Place
+from modelzoo.records.timing import MODEL, Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -23,10 +23,10 @@ from modelzoo import stats
 from modelzoo.fleet.hosts import host_ratios
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import read_machine
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import Flaw, InvalidReason, Lateness, Load, LoadPlan, LoadRun, Scenario
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Core, Machine, Topology
 from modelzoo.records.run import Result, SettingRequest
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import (
     Configuration,
     ConfigurationRun,
@@ -36,7 +36,6 @@ from modelzoo.records.throughput import (
     Smt,
     Throughput,
 )
-from modelzoo.records.topology import Core, Topology
 from modelzoo.results import load as load_results
 from modelzoo.results import throughput as throughput_results
 from modelzoo.serve.generator import poisson

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from modelzoo.frozen import replace
-from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
-from modelzoo.records.export import Conversion, Export
+from modelzoo.records.workload import Conversion, Export, MatchedDetections, OutputAgreement, OutputError
 
 ENGINE = "onnxruntime"
 EXPORT = Export("/cache/exports/toy", "batch-0", Conversion("torch.onnx.export", "torch 2.10", 17), "a" * 64, "b" * 64)

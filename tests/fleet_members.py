@@ -15,9 +15,9 @@ from fake_runs import MACHINE
 from modelzoo.fleet.collector import Times
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.frozen import replace
+from modelzoo.records.fleet import JudgedBy, Shard, ShardPlan, ShardResult
 from modelzoo.records.partial import ClassifiedPicture, PartialResult, TopClasses
 from modelzoo.records.run import Provenance, SideReport
-from modelzoo.records.shards import JudgedBy, Shard, ShardPlan, ShardResult
 
 QUICK = Times(answer=10.0, lost=2.0, beat=0.1, look=0.005, gather=30.0)
 """Members that wait for each other as briefly as a test allows: work is handed out as soon as all have joined."""

@@ -33,9 +33,7 @@ from stored_search import searched
 from modelzoo import setting as settings
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import field_names, replace
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.codec import encode_json
-from modelzoo.records.design import Design
 from modelzoo.records.doctor import DoctorReport
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
@@ -43,8 +41,9 @@ from modelzoo.records.hosts import FleetComparison, ShardingReport
 from modelzoo.records.load import LoadgenRun, LoadSession, NamedValue, Scenario
 from modelzoo.records.partial import LayerError
 from modelzoo.records.run import Latency, Result, Run, RunReport, SettingRequest, ValidityEntry, ValidityReport
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Soak, SoakPoint
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, Design
 from modelzoo.records.validity import Table, TableColumn, ValidityVerdict
 from modelzoo.results import store
 from modelzoo.setting import ResolvedSetting, Setting

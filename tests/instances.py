@@ -9,10 +9,10 @@ from example_machine import SERVER
 from topologies import topology
 
 from modelzoo.frozen import replace
-from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.machine import NodeMemory, Placement
 from modelzoo.records.run import Result, SettingRequest
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstancePlace, InstanceRun, Smt, Throughput
-from modelzoo.records.topology import NodeMemory, Placement
 from modelzoo.results.counting import Series, count
 from modelzoo.serve.places import plan
 from modelzoo.setting import Setting

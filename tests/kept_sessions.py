@@ -6,8 +6,8 @@ from typing import Any
 
 from modelzoo.frozen import replace
 from modelzoo.records.history import SessionLevel
-from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import Run
+from modelzoo.records.timing import ReferenceTurn
 
 LEVEL = SessionLevel(
     created="2026-01-01T00:00:00+00:00",

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from fake_runs import MACHINE
 
 from modelzoo.frozen import replace
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import GeneratorPlace, Load, LoadPlan, LoadSession, Scenario
+from modelzoo.records.machine import Core, Topology
 from modelzoo.records.run import Result, SettingRequest
-from modelzoo.records.topology import Core, Topology
+from modelzoo.records.serving import LatencyBound
 from modelzoo.serve import search
 from modelzoo.serve.runs import calibrate
 from modelzoo.serve.search import CalibratedInstances

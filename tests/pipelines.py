@@ -10,9 +10,8 @@ from simulated_device import SimulatedDevice
 
 from modelzoo.frozen import replace
 from modelzoo.measure.pipeline import Step, steps_of
-from modelzoo.records.pipeline import MODEL, Pipeline, PipelineStage, Place, role_of
 from modelzoo.records.run import Run
-from modelzoo.records.timing import LATENCY, SECONDS, Series
+from modelzoo.records.timing import LATENCY, MODEL, SECONDS, Pipeline, PipelineStage, Place, Series, role_of
 from modelzoo.setting import Setting
 from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages
 

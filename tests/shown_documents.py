@@ -25,15 +25,14 @@ from modelzoo.document import Block
 from modelzoo.fleet.hosts import kinds
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.doctor import AcceleratorReport, DoctorReport
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.hosts import FleetComparison, FleetHost, ShardingReport
 from modelzoo.records.load import GeneratorPlace, LoadgenRun, NamedValue
-from modelzoo.records.pipeline import MODEL, UNDIVIDED
 from modelzoo.records.run import Result
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Confirmation, MachinePrice, Soak, SoakPoint
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, MODEL, UNDIVIDED
 from modelzoo.records.tuning import Exclusion, ExclusionKind, LeftOut, Obstacle
 from modelzoo.results import store, summary
 from modelzoo.results.sessions import over_sessions

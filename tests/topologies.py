@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Optional
 
 from modelzoo.machine.linux import format_cpu_list
-from modelzoo.records.topology import Core, Topology
+from modelzoo.records.machine import Core, Topology
 
 
 def plant_topology(

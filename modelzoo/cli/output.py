@@ -16,8 +16,7 @@ from modelzoo.files import write_atomically
 
 if TYPE_CHECKING:
     from modelzoo.cli.selection import Jobs
-    from modelzoo.records.run import Result
-    from modelzoo.records.session import Session
+    from modelzoo.records.run import Result, Session
     from modelzoo.results.summary import SummaryRow
 
 

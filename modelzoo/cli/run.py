@@ -17,8 +17,7 @@ from modelzoo.errors import UsageError, WorkerError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.records.run import Result
-    from modelzoo.records.session import Session
+    from modelzoo.records.run import Result, Session
     from modelzoo.results.store import ResultFile
     from modelzoo.results.summary import SummaryRow
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.errors import UsageError
-from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.serving import LatencyBound
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.records.machine import Machine
-    from modelzoo.records.topology import Topology
+    from modelzoo.records.machine import Machine, Topology
     from modelzoo.results.store import ResultFile
     from modelzoo.views.plots.plot import Plot
 

@@ -18,9 +18,8 @@ from modelzoo.errors import UsageError
 from modelzoo.formatting import duration
 from modelzoo.frozen import replace
 from modelzoo.plan import Effort, Sessions
-from modelzoo.records.design import Design, StopReason
-from modelzoo.records.run import Latency, now
-from modelzoo.records.session import Session
+from modelzoo.records.run import Latency, Session, now
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.setting import Setting
 
 if TYPE_CHECKING:

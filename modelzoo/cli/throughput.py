@@ -26,7 +26,7 @@ from modelzoo.workload import Workload
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.records.topology import Topology
+    from modelzoo.records.machine import Topology
     from modelzoo.results.store import ResultFile
     from modelzoo.serve.configurations import Search
     from modelzoo.views.progress import LiveProgress

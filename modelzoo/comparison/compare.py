@@ -18,8 +18,8 @@ from modelzoo.comparison.model import Metric, NotTimed, Obstacle, Refusal, Row, 
 from modelzoo.comparison.pairing import Pair, Pairing, pairs, settings_of
 from modelzoo.comparison.refusals import ALLOWABLE
 from modelzoo.frozen import replace
-from modelzoo.records.design import StopReason
 from modelzoo.records.run import Result, Run
+from modelzoo.records.timing import StopReason
 from modelzoo.stats import Outcome
 
 

@@ -15,8 +15,7 @@ import msgspec
 from modelzoo.comparison.model import Row, SideSetting
 from modelzoo.machine.environment import THREAD_VARIABLES
 from modelzoo.records.evidence import Evidence
-from modelzoo.records.libraries import Libraries, Library
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Libraries, Library, Machine
 from modelzoo.records.run import Result, RunReport
 
 Facts = Iterable[tuple[str, Optional[str]]]

@@ -21,9 +21,9 @@ from modelzoo.comparison.machines import RATED, reports_of
 from modelzoo.comparison.model import Metric, Row, SideSetting
 from modelzoo.evidence.kernel_names import PASS_EVENT, operator_class
 from modelzoo.records.evidence import Evidence
-from modelzoo.records.pipeline import model_times
 from modelzoo.records.profile import BETWEEN_OPERATORS, OTHERS, Profile
 from modelzoo.records.run import RunReport
+from modelzoo.records.timing import model_times
 from modelzoo.stats import Outcome
 
 EVERYTHING_ELSE = "everything else"

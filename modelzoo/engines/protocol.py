@@ -47,10 +47,9 @@ from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union
 from modelzoo.records.accelerator import Accelerator as AcceleratorFacts
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.export import Export
-from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import Libraries
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.workload import Count, Weights
+from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
 

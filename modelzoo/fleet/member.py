@@ -23,13 +23,15 @@ from modelzoo.records.fleet import (
     Left,
     Refused,
     SendShard,
+    Shard,
+    ShardPlan,
+    ShardResult,
     ToHost,
     ToMember,
     decode_left,
     decode_to_member,
 )
 from modelzoo.records.protocol import decode_shard_result
-from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 
 CLOSED = "closed"
 """The record, a ``Left``, that says that the host of the store gives no more answers, with the reason if it failed."""

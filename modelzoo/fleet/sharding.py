@@ -11,11 +11,23 @@ from modelzoo.fleet.member import ShardFiles, facts_differ
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.fleet import Finished, FleetEvent, HostMeasured, Joined, Judge, SendShard, ShardReceived, ToMember
+from modelzoo.records.fleet import (
+    Finished,
+    FleetEvent,
+    HostMeasured,
+    Joined,
+    Judge,
+    JudgedBy,
+    SendShard,
+    Shard,
+    ShardPlan,
+    ShardReceived,
+    ShardResult,
+    ToMember,
+)
 from modelzoo.records.hosts import FleetHost, PrecisionDifference, ShardingReport
 from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, DetectedPicture, PartialResult
 from modelzoo.records.run import SideReport
-from modelzoo.records.shards import JudgedBy, Shard, ShardPlan, ShardResult
 
 MOST_NAMED = 3
 """Differences between two hosts that are named."""

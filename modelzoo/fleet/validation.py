@@ -12,10 +12,9 @@ from modelzoo.fleet.member import Judging, ShardFiles, take_part, usable
 from modelzoo.fleet.membership import Address, Membership
 from modelzoo.fleet.sharding import Sharding
 from modelzoo.measure.shard_calls import Shards
-from modelzoo.records.fleet import CannotJudge, FleetEvent, Joined, ShardsFound
+from modelzoo.records.fleet import CannotJudge, FleetEvent, Joined, JudgedBy, ShardsFound
 from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.run import ValidityReport
-from modelzoo.records.shards import JudgedBy
 from modelzoo.records.validity import Validity
 
 

@@ -27,8 +27,7 @@ from modelzoo.machine.linux import (
     read_meminfo,
     read_text,
 )
-from modelzoo.records.machine import Threads
-from modelzoo.records.topology import Core, Topology
+from modelzoo.records.machine import Core, Threads, Topology
 
 # (implementer, part) of MIDR_EL1. Sources: util-linux sys-utils/lscpu-arm.c, Linux
 # arch/arm64/include/asm/cputype.h.

@@ -21,7 +21,7 @@ from modelzoo.machine.installation import installed_version
 from modelzoo.records.codec import encode_json
 from modelzoo.records.history import HISTORY_VERSION, SessionLevel
 from modelzoo.records.machine import Machine
-from modelzoo.records.reference import LoadEvidence
+from modelzoo.records.timing import LoadEvidence
 from modelzoo.stats import Sums
 
 KEPT = 2000

@@ -21,7 +21,7 @@ from typing import Optional
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import linux
 from modelzoo.machine.linux import FILESYSTEM_ROOT, allowed_cpus, parse_cpu_list, read_text
-from modelzoo.records.topology import NodeMemory, Placement
+from modelzoo.records.machine import NodeMemory, Placement
 
 PR_SET_THP_DISABLE, PR_GET_THP_DISABLE = 41, 42
 """Source: prctl(2)."""

@@ -15,6 +15,7 @@ from modelzoo.formatting import printable
 from modelzoo.frozen import replace
 from modelzoo.measure.mounts import is_within
 from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.fleet import ShardPlan
 from modelzoo.records.protocol import (
     Exhibited,
     Failed,
@@ -30,7 +31,6 @@ from modelzoo.records.protocol import (
     ShardsPlanned,
     ValidateJob,
 )
-from modelzoo.records.shards import ShardPlan
 from modelzoo.records.workload import LocalWeights, Weights
 from modelzoo.setting import Setting
 

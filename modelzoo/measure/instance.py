@@ -27,7 +27,9 @@ from modelzoo.measure.observing import audit_passes, observe, peak_memory, with_
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import Timed, make_report, provenance
 from modelzoo.measure.sampler import without_collection
-from modelzoo.records.instance import (
+from modelzoo.records.machine import CpuUsage
+from modelzoo.records.protocol import InstanceJob, Message, Progress
+from modelzoo.records.serving import (
     BatchDone,
     BatchTime,
     Command,
@@ -39,8 +41,6 @@ from modelzoo.records.instance import (
     Served,
     Window,
 )
-from modelzoo.records.machine import CpuUsage
-from modelzoo.records.protocol import InstanceJob, Message, Progress
 from modelzoo.workload import Workload
 from modelzoo.workload.declaration import make_inputs
 

@@ -20,8 +20,8 @@ from modelzoo.errors import KINDS, ModelzooError, UsageError, WorkerError
 from modelzoo.measure.jobs import OnEvent, Request, assignment, job_environment, listener, required
 from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import LONGEST, OnMessage, WorkerProcess, too_long
-from modelzoo.records.instance import BatchDone, Command, Ready, Served, Window, encode_command
 from modelzoo.records.protocol import Failed, Hello, InstanceJob, Looks, Preparation, Progress
+from modelzoo.records.serving import BatchDone, Command, Ready, Served, Window, encode_command
 from modelzoo.setting import labels
 
 Reply = Union[Ready, Window, BatchDone, Served]

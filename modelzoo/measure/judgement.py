@@ -26,6 +26,7 @@ from modelzoo.machine.facts import read_machine
 from modelzoo.machine.linux import allowed_cpus
 from modelzoo.measure.preparation import check_resolution
 from modelzoo.measure.reporting import provenance
+from modelzoo.records.fleet import JudgedBy, Shard, ShardResult
 from modelzoo.records.machine import Machine
 from modelzoo.records.protocol import (
     Concluded,
@@ -43,7 +44,6 @@ from modelzoo.records.protocol import (
     ValidateJob,
 )
 from modelzoo.records.run import Observed, Prepared, SideReport, ValidityReport
-from modelzoo.records.shards import JudgedBy, Shard, ShardResult
 from modelzoo.setting import value_text
 from modelzoo.validity.judging import bind_task, compare, conclude, merge, plan_shards, shard_content
 from modelzoo.validity.predictors import LoadedPredictor, Pair, declared, load_pair, task_context, validate

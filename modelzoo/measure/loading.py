@@ -21,11 +21,9 @@ from modelzoo.measure.pipeline import InFlight, Step, steps_of
 from modelzoo.measure.pipeline_clock import InFlightClock, PipelineClock, TracedBatch, of_flights, of_passes
 from modelzoo.measure.sampler import without_collection
 from modelzoo.plan import Plan
-from modelzoo.records.export import Export
-from modelzoo.records.pipeline import PER_BATCH, Pipeline
 from modelzoo.records.protocol import Assignment
-from modelzoo.records.timing import Timing
-from modelzoo.records.workload import Weights
+from modelzoo.records.timing import PER_BATCH, Pipeline, Timing
+from modelzoo.records.workload import Export, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.prefetch import limit_openmp_to_one_thread
 from modelzoo.workload import InputRequest, Inputs, Workload

@@ -17,10 +17,9 @@ from modelzoo.engines.export.store import read_batch, read_changed, read_expecte
 from modelzoo.engines.protocol import RawOutputs, Session, value_and_problem
 from modelzoo.frozen import replace
 from modelzoo.measure.loading import Built
-from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
-from modelzoo.records.export import Export
 from modelzoo.records.protocol import Looks, Message, Progress
 from modelzoo.records.run import Observed, Prepared
+from modelzoo.records.workload import Export, MatchedDetections, OutputAgreement, OutputError
 from modelzoo.validity.detection_figures import Detections, match
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import Any, Callable, Optional, Union
 
 from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
 from modelzoo.frozen import replace
-from modelzoo.records.pipeline import MODEL, TO_DEVICE, TO_HOST, PipelineStage, Place
+from modelzoo.records.timing import MODEL, TO_DEVICE, TO_HOST, PipelineStage, Place
 from modelzoo.workload.declaration import ModelInput, ModelOutput, Stage, Stages
 
 _Mark = Union[int, DeviceEvent]

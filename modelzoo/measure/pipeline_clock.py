@@ -28,8 +28,7 @@ from modelzoo.errors import UsageError
 from modelzoo.files import write_atomically
 from modelzoo.measure.pipeline import Flight, InFlight, Marks, Span, Step, begin, wait
 from modelzoo.records.codec import encode_json
-from modelzoo.records.pipeline import PER_BATCH, SYNCHRONIZED, UNDIVIDED, Place
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, PER_BATCH, SYNCHRONIZED, UNDIVIDED, Place
 
 KEPT_PASSES = 5
 """The last passes, which the trace shows."""

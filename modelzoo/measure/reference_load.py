@@ -14,7 +14,7 @@ from time import perf_counter, time
 from typing import Callable
 
 from modelzoo.records.protocol import Message, Paused, ReferenceJob, ReferenceTaken
-from modelzoo.records.reference import ReferenceTurn
+from modelzoo.records.timing import ReferenceTurn
 
 VERSION = 1
 TURN_SECONDS = 0.1

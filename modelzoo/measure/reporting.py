@@ -23,11 +23,10 @@ from modelzoo.measure.pipeline_clock import TracedBatch
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.machine import CpuUsage, Machine
-from modelzoo.records.pipeline import model_times
 from modelzoo.records.profile import Bound, Ceilings, Flops
 from modelzoo.records.protocol import Assignment, InstanceJob, MeasureJob
 from modelzoo.records.run import Observed, Provenance, RunReport, Turn
-from modelzoo.records.timing import DEVICE, Timing, WarmUpEnd
+from modelzoo.records.timing import DEVICE, Timing, WarmUpEnd, model_times
 from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for

@@ -24,8 +24,8 @@ from modelzoo.measure.jobs import JobEnvironment, OnEvent, Request, assignment, 
 from modelzoo.measure.launcher import Launcher, LocalLauncher
 from modelzoo.measure.process import WorkerProcess
 from modelzoo.records.protocol import Judged, Looks, Measured, MeasureJob, Preparation, ReferenceJob, ReferenceTaken
-from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import Run, RunReport, now
+from modelzoo.records.timing import ReferenceTurn
 from modelzoo.setting import labels
 
 MEMORY_SHARE = 0.8

@@ -27,8 +27,7 @@ from typing import Any, Callable
 from modelzoo import stats
 from modelzoo.measure.clock import Clock, Timed
 from modelzoo.plan import Plan
-from modelzoo.records.pipeline import role_of
-from modelzoo.records.timing import LATENCY, SECONDS, SamplingStop, Series, Timing, WarmUpEnd
+from modelzoo.records.timing import LATENCY, SECONDS, SamplingStop, Series, Timing, WarmUpEnd, role_of
 
 WARMUP_WINDOW = 5
 """Calls in one window of the warm-up at first; later a window holds a quarter of all calls."""

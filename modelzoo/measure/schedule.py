@@ -21,8 +21,8 @@ from modelzoo.frozen import replace
 from modelzoo.measure.jobs import OnEvent, Request
 from modelzoo.measure.rounds import Reference, Rounds
 from modelzoo.plan import Effort
-from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Run
+from modelzoo.records.timing import Design, StopReason
 
 MINIMUM = 8
 """Processes per setting before the data may end the rounds: with fewer, the estimated spread is itself too uncertain

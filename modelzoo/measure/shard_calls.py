@@ -21,6 +21,7 @@ from modelzoo.measure.launcher import Launcher
 from modelzoo.measure.process import WorkerProcess
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.fleet import Shard, ShardPlan, ShardResult
 from modelzoo.records.protocol import (
     Assignment,
     Concluded,
@@ -33,7 +34,6 @@ from modelzoo.records.protocol import (
     ShardTurn,
 )
 from modelzoo.records.run import Prepared
-from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 from modelzoo.records.validity import Validity, ValidityRequest
 
 OnExhibit = Callable[[Exhibit], None]

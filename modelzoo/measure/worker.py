@@ -18,7 +18,7 @@ import msgspec
 
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
 from modelzoo.machine import environment
-from modelzoo.records.instance import Command, decode_command
+from modelzoo.records.fleet import ShardResult
 from modelzoo.records.protocol import (
     PROTOCOL,
     ConcludeJob,
@@ -37,7 +37,7 @@ from modelzoo.records.protocol import (
     decode_turn,
     encode_line,
 )
-from modelzoo.records.shards import ShardResult
+from modelzoo.records.serving import Command, decode_command
 from modelzoo.version import __version__
 
 Send = Callable[[Message], None]

@@ -1,4 +1,7 @@
-"""What the members of a fleet tell each other. JSON; every message is checked when it is read."""
+"""A data set that several hosts judge: its shards, what judging one gave, and what the hosts tell each other.
+
+Messages are JSON; every one is checked when it is read.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,84 @@ from typing import Any, Union
 
 import msgspec
 
-from modelzoo.records.shards import ShardResult
+from modelzoo.records.partial import PartialResult
+from modelzoo.records.run import Provenance, SideReport
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """Consecutive items of a data set, cut between batches.
+
+    Attributes:
+        number: position among the shards, from 0.
+        start: index of the first item.
+        stop: index after the last item.
+        identity: SHA-256 of everything that its predictions depend on, without the contents of pictures. Equal on every
+            host that would judge the same.
+    """
+
+    number: int
+    start: int
+    stop: int
+    identity: str
+
+    @property
+    def items(self) -> int:
+        """Number of its items."""
+        return self.stop - self.start
+
+
+class ShardPlan(msgspec.Struct, frozen=True):
+    """How a data set is divided. Every host makes the plan by itself, and all must agree.
+
+    Attributes:
+        facts: what all shards depend on, by name: the setting, weights, versions, the data set. If two hosts do not
+            agree, they say what differs.
+        item_name: what is counted: ``picture``, ``question``.
+        shards: in the order of their items.
+    """
+
+    facts: dict[str, str]
+    item_name: str
+    shards: tuple[Shard, ...]
+
+    @property
+    def items(self) -> int:
+        """Number of items of the data set."""
+        return self.shards[-1].stop
+
+
+class JudgedBy(msgspec.Struct, frozen=True):
+    """The process that judged a shard, with the proof of what both of its models ran.
+
+    Attributes:
+        session: an id of the process. A shard that two processes judged has two.
+        host: the name of its host.
+        tested: the model under test. reference: the fp32 model.
+        provenance: what it ran with, and on what.
+    """
+
+    session: str
+    host: str
+    tested: SideReport
+    reference: SideReport
+    provenance: Provenance
+
+
+class ShardResult(msgspec.Struct, frozen=True):
+    """What judging one shard gave; a file of its own on the disk of the host.
+
+    Attributes:
+        content: SHA-256 of the files of its items, as they were when it was judged; empty if the items have none.
+        result: the comparison of each item.
+        seconds: wall-clock time, without loading the models.
+    """
+
+    shard: Shard
+    content: str
+    result: PartialResult
+    by: JudgedBy
+    seconds: float = 0.0
+
 
 FLEET_PROTOCOL = 2
 """Changes whenever members with different versions of the suite would no longer understand each other."""

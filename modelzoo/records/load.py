@@ -12,10 +12,8 @@ from typing import Optional
 import msgspec
 
 from modelzoo.frozen import replace
-from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.instance import InstanceReport
-from modelzoo.records.machine import Machine
-from modelzoo.records.topology import Topology
+from modelzoo.records.machine import Machine, Topology
+from modelzoo.records.serving import InstanceReport, LatencyBound
 
 
 class Scenario(str, Enum):

@@ -1,4 +1,4 @@
-"""The machine that a result was measured on, and how busy its CPUs were."""
+"""The machine that a result was measured on: its threads and cores, how busy they were, and its numerical libraries."""
 
 from __future__ import annotations
 
@@ -163,3 +163,218 @@ class CpuUsage(msgspec.Struct, frozen=True):
     waited_seconds: float = 0.0
     frequency: Optional[ClockFrequency] = None
     huge_pages: Optional[int] = None
+
+
+class Core(msgspec.Struct, frozen=True):
+    """A physical core.
+
+    Attributes:
+        cpus: the logical CPUs of it that may be used, in ascending order.
+        siblings: all of its logical CPUs that are online.
+        socket: number of its package; ``None`` if the system does not say.
+        node: number of its NUMA node; 0 if the system knows none.
+    """
+
+    cpus: tuple[int, ...]
+    siblings: tuple[int, ...]
+    socket: Optional[int]
+    node: int
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """The cores that may be used, node by node, and why others may not.
+
+    Attributes:
+        cores: those that may be used, in the order of their nodes, then of their first CPU.
+        offline: logical CPUs that are switched off.
+        excluded: logical CPUs that are online, but in neither the affinity mask nor the control group's cpuset.
+        quota: CPUs that the control group's quota allows; ``None`` if there is none.
+    """
+
+    cores: tuple[Core, ...]
+    offline: tuple[int, ...] = ()
+    excluded: tuple[int, ...] = ()
+    quota: Optional[float] = None
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The NUMA nodes that have cores which may be used."""
+        return tuple(sorted({core.node for core in self.cores}))
+
+    @property
+    def sockets(self) -> int:
+        """Number of packages with such cores; those that the system does not tell apart count as one."""
+        return len({core.socket for core in self.cores})
+
+    def on_node(self, node: int) -> tuple[Core, ...]:
+        """The cores of a node that may be used."""
+        return tuple(core for core in self.cores if core.node == node)
+
+    @property
+    def text(self) -> str:
+        """In a few words: ``128 cores, 2 sockets, 4 NUMA nodes (32 each)``."""
+        sizes = [len(self.on_node(node)) for node in self.nodes]
+        each = f"{sizes[0]} each" if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
+        parts = [f"{len(self.cores)} core{'s' if len(self.cores) != 1 else ''}"]
+        if self.sockets > 1:
+            parts.append(f"{self.sockets} sockets")
+        parts.append("1 NUMA node" if len(sizes) == 1 else f"{len(sizes)} NUMA nodes ({each})")
+        if any(len(core.cpus) > 1 for core in self.cores):
+            parts.append(f"{sum(len(core.cpus) for core in self.cores)} hardware threads")
+        return ", ".join(parts)
+
+
+LOCAL_SHARE = 0.99
+"""Of a process's private memory, how much must be on the NUMA nodes of its CPUs for its placement to be proven."""
+
+
+class NodeMemory(msgspec.Struct, frozen=True):
+    """The memory of a process on one NUMA node, in bytes.
+
+    Attributes:
+        node: number of the node.
+        private: memory that belongs to the process alone: heap, stacks, weights.
+        files: mapped files, such as libraries, which other processes share.
+    """
+
+    node: int
+    private: int
+    files: int
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """Where an instance runs and where its memory is.
+
+    Attributes:
+        cpus: the logical CPUs in its affinity mask.
+        nodes: the NUMA nodes of these CPUs; empty if the system does not say.
+        memory: its memory by node, as /proc/self/numa_maps shows it.
+        problem: the system's error, if its memory could not be looked at.
+        preferred_node: the node that new memory comes from as long as it has some; ``None``: no policy was set, because
+            the CPUs are on several nodes, or the system names none, or has no such call, or refused …
+        policy_problem: … with this error.
+    """
+
+    cpus: tuple[int, ...]
+    nodes: tuple[int, ...]
+    memory: tuple[NodeMemory, ...] = ()
+    problem: Optional[str] = None
+    preferred_node: Optional[int] = None
+    policy_problem: Optional[str] = None
+
+    @property
+    def local_share(self) -> Optional[float]:
+        """The share of its private memory that is on the nodes of its CPUs; ``None`` if that is not known."""
+        total = sum(each.private for each in self.memory)
+        if not self.nodes or not total:
+            return None
+        return sum(each.private for each in self.memory if each.node in self.nodes) / total
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether it runs on one node, and its private memory is there."""
+        share = self.local_share
+        return len(self.nodes) == 1 and share is not None and share >= LOCAL_SHARE
+
+
+class Library(msgspec.Struct, frozen=True):
+    """One loaded BLAS or OpenMP library.
+
+    Attributes:
+        api: ``blas`` or ``openmp``.
+        kind: ``openblas``, ``mkl``, ``blis``, ``openmp`` ….
+        version: its version, if it reports one.
+        architecture: the core whose kernels it selected.
+        threading: its threading layer.
+        threads: number of threads in its pool.
+        owner: the Python package that contains it (``torch``, ``numpy`` …), or ``system``.
+        file: name of the file, without directories.
+    """
+
+    api: str
+    kind: str
+    version: Optional[str]
+    architecture: Optional[str]
+    threading: Optional[str]
+    threads: int
+    owner: str
+    file: str
+
+
+class Build(msgspec.Struct, frozen=True):
+    """How torch was built, from ``torch.__config__.show()``; ``None`` if it does not say.
+
+    Attributes:
+        compiler: name and version.
+        onednn, mkl, openmp: versions.
+        capability: the vector extension that ATen's own kernels use on this CPU.
+        blas, lapack: the libraries chosen at build time.
+        build_type: CMake's build type.
+        flags: the compiler flags that change the speed of the code.
+        settings: other build settings, by name.
+    """
+
+    compiler: Optional[str]
+    onednn: Optional[str]
+    mkl: Optional[str]
+    openmp: Optional[str]
+    capability: Optional[str]
+    blas: Optional[str]
+    lapack: Optional[str]
+    build_type: Optional[str]
+    flags: tuple[str, ...]
+    settings: dict[str, str]
+
+    @property
+    def line(self) -> str:
+        """The build in one line."""
+        parts = [
+            self.compiler,
+            f"oneDNN {self.onednn}" if self.onednn else "no oneDNN",
+            f"MKL {self.mkl}" if self.mkl else None,
+            f"BLAS {self.blas}" if self.blas else None,
+            f"OpenMP {self.openmp}" if self.openmp else None,
+            f"ATen kernels {self.capability}" if self.capability else None,
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+class ComputeLibrary(msgspec.Struct, frozen=True):
+    """How the Arm Compute Library was recognised.
+
+    Attributes:
+        file: its file; ``None`` if it is linked statically and only torch says that it is there.
+        is_loaded: whether the file is loaded; otherwise it comes with torch.
+    """
+
+    file: Optional[str]
+    is_loaded: bool
+
+
+class Libraries(msgspec.Struct, frozen=True):
+    """Versions of the installed packages, torch's build, and what is loaded in a process.
+
+    Attributes:
+        versions: ``python`` and the installed packages that affect results, by name.
+        build: how torch was built.
+        build_line: the same in one line, with torch's version.
+        onednn, mkl, openmp: whether torch can use them here.
+        acl: the Arm Compute Library; ``None`` if it is not present.
+        backends: the libraries that torch's matrix products and convolutions can use.
+        loaded: BLAS and OpenMP libraries in the process; statically linked ones cannot be seen.
+        two_openmp: whether several OpenMP runtimes are loaded, each with a thread pool of its own.
+        threads, interop_threads: torch's intra-operator and inter-operator threads.
+    """
+
+    versions: dict[str, str]
+    build: Build
+    build_line: str
+    onednn: bool
+    mkl: bool
+    openmp: bool
+    acl: Optional[ComputeLibrary]
+    backends: tuple[str, ...]
+    loaded: tuple[Library, ...]
+    two_openmp: bool
+    threads: int
+    interop_threads: int

@@ -13,11 +13,11 @@ import msgspec
 from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
-from modelzoo.records.instance import BatchDone, Ready, Served, Window
+from modelzoo.records.fleet import Shard, ShardPlan, ShardResult
 from modelzoo.records.partial import JudgedSoFar
-from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import EnvironmentChanges, Prepared, RunReport, ValidityReport
-from modelzoo.records.shards import Shard, ShardPlan, ShardResult
+from modelzoo.records.serving import BatchDone, Ready, Served, Window
+from modelzoo.records.timing import ReferenceTurn
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.setting import ResolvedSetting, Setting
 
@@ -150,7 +150,7 @@ class ConcludeJob(msgspec.Struct, frozen=True, tag="conclude"):
 
 
 class InstanceJob(msgspec.Struct, frozen=True, tag="instance"):
-    """Load one setting in this process, and serve batches as the commands of ``modelzoo.records.instance`` say.
+    """Load one setting in this process, and serve batches as the commands of ``modelzoo.records.serving`` say.
 
     Attributes:
         plan: how long to warm up; the rest of it means nothing here.

@@ -8,18 +8,16 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo.frozen import replace
-from modelzoo.records.design import Design
 from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.load import Load
-from modelzoo.records.reference import LoadEvidence, ReferenceTurn
 from modelzoo.records.run_report import EnvironmentChanges as EnvironmentChanges
 from modelzoo.records.run_report import Observed as Observed
 from modelzoo.records.run_report import Prepared as Prepared
 from modelzoo.records.run_report import Provenance as Provenance
 from modelzoo.records.run_report import RunReport as RunReport
 from modelzoo.records.run_report import Turn as Turn
-from modelzoo.records.session import Session
 from modelzoo.records.throughput import Throughput
+from modelzoo.records.timing import Design, LoadEvidence, ReferenceTurn
 from modelzoo.records.tuning import Tuning
 from modelzoo.records.validity import Validity, ValidityVerdict
 from modelzoo.setting import ResolvedSetting, Setting, labels
@@ -157,6 +155,20 @@ class ValidityEntry(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> ValidityVerdict:
         return self.report.validity.verdict if self.report is not None else ValidityVerdict.CANNOT_JUDGE
+
+
+class Session(msgspec.Struct, frozen=True):
+    """Which session of a call a result is.
+
+    Attributes:
+        series: when the call began; the same for all of its sessions. UTC, ISO 8601.
+        number: number of the session, from 1.
+        count: number of sessions that were asked for.
+    """
+
+    series: str
+    number: int = 1
+    count: int = 1
 
 
 class Latency(msgspec.Struct, frozen=True, tag="latency"):

@@ -8,16 +8,12 @@ import msgspec
 
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import AcceleratorUse
-from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.export import Export
-from modelzoo.records.libraries import Libraries
-from modelzoo.records.machine import CpuUsage, Machine
-from modelzoo.records.pipeline import Pipeline
+from modelzoo.records.machine import CpuUsage, Libraries, Machine
 from modelzoo.records.profile import Bound, Ceilings, Flops, Profile
-from modelzoo.records.timing import Timing
-from modelzoo.records.workload import Count, Weights
+from modelzoo.records.timing import Pipeline, Timing
+from modelzoo.records.workload import Count, Export, OutputAgreement, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.warning import WarningMessage
 

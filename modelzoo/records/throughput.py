@@ -8,11 +8,10 @@ from typing import Optional, Union
 import msgspec
 
 from modelzoo.frozen import replace
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.machine import CpuUsage, Machine, Placement, Topology
 from modelzoo.records.profile import Ceilings
-from modelzoo.records.topology import Placement, Topology
+from modelzoo.records.serving import LatencyBound
 
 
 class Smt(str, Enum):

@@ -1,4 +1,4 @@
-"""What was timed in one process: named series of samples, and why the warm-up and the sampling ended."""
+"""What was timed in one process, the stages of a pipeline included, and how the rounds of a workload were planned."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from enum import Enum
 from typing import Optional
 
 import msgspec
+
+from modelzoo import stats
 
 LATENCY, ISSUE, DEVICE = "latency", "issue", "device"
 """Names of the series that a clock records; see ``modelzoo.measure.clock``."""
@@ -108,3 +110,147 @@ class Timing(msgspec.Struct, frozen=True):
         """The values of the series called ``name``; empty if this run recorded no such series."""
         found = self.find(name)
         return found.values if found else ()
+
+
+MODEL = "model"
+"""Name of the stage that runs the model."""
+TO_DEVICE, TO_HOST = "copy to device", "copy to host"
+"""Names of the stages that copy between the host and an accelerator."""
+SYNCHRONIZED = "synchronized"
+"""Series of the end-to-end times with a synchronization after each stage; only on an accelerator."""
+UNDIVIDED = "undivided"
+"""Series of the end-to-end times without time stamps between the stages; only on a CPU."""
+PER_BATCH = "per batch"
+"""Series of the seconds per finished batch while several are in flight."""
+RESERVED_NAMES = (LATENCY, ISSUE, DEVICE, MODEL, TO_DEVICE, TO_HOST, SYNCHRONIZED, UNDIVIDED, PER_BATCH)
+"""Names that a workload cannot give to a stage."""
+
+
+_ROLES = {
+    LATENCY: Role.LATENCY,
+    ISSUE: Role.ISSUE,
+    DEVICE: Role.DEVICE,
+    SYNCHRONIZED: Role.LATENCY,
+    UNDIVIDED: Role.LATENCY,
+    PER_BATCH: Role.INTERVAL,
+}
+
+
+def role_of(name: str) -> Role:
+    """What the series ``name`` stands for; names that are not reserved are those of stages."""
+    return _ROLES.get(name, Role.STAGE)
+
+
+def model_times(timing: Timing) -> tuple[float, ...]:
+    """Seconds of the model: of its stage if a pipeline was timed, else the steady samples themselves."""
+    return timing.values(MODEL) or timing.steady
+
+
+class Place(str, Enum):
+    """Where a stage works: on the host's CPU in any case, or on the setting's device."""
+
+    HOST = "host"
+    DEVICE = "device"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class PipelineStage(msgspec.Struct, frozen=True):
+    """One stage, in the order in which they run.
+
+    Attributes:
+        name: that of its series.
+        place: where it works.
+        timed_by_events: whether its time is that between two events of an asynchronous device; else it was taken by the
+            host's clock.
+    """
+
+    name: str
+    place: Place
+    timed_by_events: bool = False
+
+
+class Pipeline(msgspec.Struct, frozen=True):
+    """The pipeline that a process timed.
+
+    Attributes:
+        stages: all stages, the model and copies included.
+        in_flight: batches in it at the same time.
+    """
+
+    stages: tuple[PipelineStage, ...]
+    in_flight: int = 1
+
+
+class StopReason(str, Enum):
+    """Why no more rounds of a workload were run.
+
+    ``FIXED``: the number of processes was given, or fixed in advance because the processes are expensive, or it is 1
+    because an emulator runs them.
+    ``PRECISE``: the intervals are narrow enough and every comparison is decided. ``BUDGET``: the time was used up.
+    ``FAILED``: no setting could run. ``INTERRUPTED``: by the user, or by an error.
+    """
+
+    FIXED = "fixed"
+    PRECISE = "precise"
+    BUDGET = "budget"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Design(msgspec.Struct, frozen=True):
+    """The plan of one workload's rounds, and how it ended.
+
+    Attributes:
+        workload: the workload's name.
+        margin: half width of the 95 % interval that was wanted, relative to the latency.
+        budget: seconds that the call had for all of its workloads; ``None``: no limit.
+        processes: number of processes per setting if it was fixed before any was timed; ``None`` if the data decided.
+        looks: numbers of rounds at which a verdict may be concluded, in ascending order.
+        maximum: number of rounds that the budget was expected to allow when the looks were planned.
+        seconds: how long each process sampled, by round.
+        stop_reason: why no more rounds were run; ``None`` while they run.
+    """
+
+    workload: str
+    margin: float
+    budget: Optional[float] = None
+    processes: Optional[int] = None
+    looks: tuple[int, ...] = ()
+    maximum: Optional[int] = None
+    seconds: tuple[float, ...] = ()
+    stop_reason: Optional[StopReason] = None
+
+
+class ReferenceTurn(msgspec.Struct, frozen=True):
+    """One turn of the reference load, between the turns of the workers.
+
+    Attributes:
+        start: seconds since the Unix epoch, by the clock of the workers' turns.
+        end: likewise.
+        seconds: median seconds of one pass of the load.
+        version: version of the load; only turns of one version can be compared.
+    """
+
+    start: float
+    end: float
+    seconds: float
+    version: int
+
+
+class LoadEvidence(msgspec.Struct, frozen=True):
+    """How the latency of a workload followed the reference load in earlier sessions on the machine.
+
+    Attributes:
+        workload: the workload's name.
+        sessions: number of sessions.
+        sums: over the processes of all of these sessions.
+    """
+
+    workload: str
+    sessions: int
+    sums: stats.Sums

@@ -1,9 +1,11 @@
-"""What a run worked on: its weights, and the numbers that its amount of work depends on."""
+"""What a run worked on: its weights, the numbers that its amount of work depends on, and its model in the format of an
+engine, with how far the outputs of that are from those of torch.
+"""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Optional
+from typing import Optional, Union
 
 import msgspec
 
@@ -69,3 +71,167 @@ class Count(msgspec.Struct, frozen=True):
     def is_typical(self) -> bool:
         """Whether the value lies in the range observed with trained weights."""
         return self.low <= self.value <= self.high
+
+
+ExportOption = Union[bool, int, float, str]
+
+
+class Conversion(msgspec.Struct, frozen=True):
+    """How a torch module is converted. Equal conversions of equal weights give equal exports.
+
+    Attributes:
+        exporter: what converts it, for example ``torch.onnx.export``.
+        version: the exporter's version, and those of other packages that it depends on.
+        opset: version of the ONNX operators; ``None`` if the format has none.
+        options: every option that changes what is exported.
+    """
+
+    exporter: str
+    version: str
+    opset: Optional[int] = None
+    options: dict[str, ExportOption] = msgspec.field(default_factory=dict)
+
+
+class Export(msgspec.Struct, frozen=True):
+    """A workload's model with its weights, converted once for all processes of a call.
+
+    Attributes:
+        path: the directory that holds it; ``modelzoo.engines.export.store`` reads it.
+        batch: name of the measured batch in that directory: its inputs, and torch's outputs for them.
+        conversion: how it was made.
+        state_sha256: SHA-256 of the torch module's state: names, shapes, types and values of all tensors.
+        sha256: SHA-256 of the converted files.
+        parts: if the model could not be converted whole, the parts that it was split into, and what runs each; empty
+            if it is whole.
+    """
+
+    path: str
+    batch: str
+    conversion: Conversion
+    state_sha256: str
+    sha256: str
+    parts: tuple[str, ...] = ()
+
+
+FP32_BOUND = 1e-5
+"""Largest mean error ÷ mean |output| at which an engine in fp32 computes the same as torch. Rounding in another order
+gives 1e-7 to 6e-7 with ResNet50 and BERT; bf16 anywhere gives about 1e-3."""
+INPUT_CHANGE = 1e-6
+"""Relative change of the inputs, about 8 steps of fp32, by which it is found out how much a network magnifies rounding.
+An ill-conditioned one, such as a deep detector with random weights, magnifies it more than a hundredfold, also between
+two kernels of torch; no engine can be held to a fixed bound then."""
+MAGNIFIED = 10.0
+"""Where that change alone exceeds ``FP32_BOUND``, the bound is this many times what it causes: every layer rounds."""
+DETECTED_BOUND = 1e-4
+"""The same for the values of matched detections: softmax, the decoding of boxes and sampling at their corners magnify
+the rounding errors of the raw heads."""
+MATCHED_BOUND = 0.95
+"""Smallest share of a detector's detections that both must have in common, as when predictions are judged: NMS keeps
+another of two boxes with nearly equal scores if rounding swaps them. One detection on each side may always differ."""
+
+
+class OutputError(msgspec.Struct, frozen=True):
+    """The error of one array of the output.
+
+    Attributes:
+        name: where the array is in the output, such as ``0`` or ``head.bbox_regression``.
+        elements: number of its values.
+        mean_error: mean absolute error; ``None`` if either side has NaN or Inf, or they have different shapes.
+        mean_output: mean absolute value of torch's; ``None`` if it is not finite.
+        max_error: largest absolute error; ``None`` likewise.
+        sensitivity: relative error that a relative change of the inputs by ``INPUT_CHANGE`` causes in torch; ``None``
+            if it is not known, or the inputs are integers.
+    """
+
+    name: str
+    elements: int
+    mean_error: Optional[float]
+    mean_output: Optional[float]
+    max_error: Optional[float]
+    sensitivity: Optional[float] = None
+
+    @property
+    def relative(self) -> Optional[float]:
+        """Mean error ÷ mean |output|; ``None`` if they cannot be compared."""
+        if self.mean_error is None or self.mean_output is None:
+            return None
+        if self.mean_output == 0:
+            return 0.0 if self.mean_error == 0 else None
+        return self.mean_error / self.mean_output
+
+    def bound(self, usual: float) -> float:
+        """The relative error that is allowed: ``usual``, or more if the network magnifies rounding."""
+        if self.sensitivity is None or self.sensitivity <= FP32_BOUND:
+            return usual
+        return max(usual, MAGNIFIED * self.sensitivity)
+
+    def is_within(self, usual: float) -> bool:
+        """Whether the relative error is known and not over the bound, which usually is ``usual``."""
+        return self.relative is not None and self.relative <= self.bound(usual)
+
+
+class MatchedDetections(msgspec.Struct, frozen=True):
+    """The detections of torch and of an engine in the same pictures. Those of one class and nearly one box match.
+
+    Attributes:
+        expected: number of detections of torch.
+        found: number of detections of the engine.
+        matched: number of pairs.
+        errors: of boxes, scores and masks of the pairs.
+    """
+
+    expected: int
+    found: int
+    matched: int
+    errors: tuple[OutputError, ...] = ()
+
+    @property
+    def unmatched(self) -> int:
+        """Number of detections of either side that the other one does not have."""
+        return self.expected + self.found - 2 * self.matched
+
+    @property
+    def share(self) -> float:
+        """Detections in common ÷ detections of either; 1 if neither has any."""
+        total = self.expected + self.found - self.matched
+        return self.matched / total if total else 1.0
+
+
+class OutputAgreement(msgspec.Struct, frozen=True):
+    """How far the outputs of an engine are from those of torch in fp32, eager, in one batch.
+
+    Attributes:
+        outputs: the error of each array of the output; of a detector, of its raw heads before NMS, and none if they
+            cannot be observed.
+        has_bound: whether the engine must compute the same, because it runs in fp32; the predictions of other
+            precisions can only be judged by the task.
+        detections: of a detector; ``None`` for other models.
+    """
+
+    outputs: tuple[OutputError, ...]
+    has_bound: bool
+    detections: Optional[MatchedDetections] = None
+
+    @property
+    def worst(self) -> Optional[OutputError]:
+        """The array nearest to its bound, or farthest over it; one that cannot be compared comes first."""
+        errors = {
+            each: float("inf") if each.relative is None else each.relative / each.bound(FP32_BOUND)
+            for each in self.outputs
+        }
+        return max(errors, key=lambda each: errors[each], default=None)
+
+    @property
+    def is_same(self) -> Optional[bool]:
+        """Whether the engine computes the same as torch; ``None`` if there is no bound."""
+        if not self.has_bound:
+            return None
+        was_compared = bool(self.outputs) or (self.detections is not None and bool(self.detections.errors))
+        return was_compared and all(each.is_within(FP32_BOUND) for each in self.outputs) and self._detects_same()
+
+    def _detects_same(self) -> bool:
+        found = self.detections
+        if found is None:
+            return True
+        few_differ = found.share >= MATCHED_BOUND or (found.matched > 0 and found.unmatched <= 2)
+        return few_differ and all(each.is_within(DETECTED_BOUND) for each in found.errors)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
+from modelzoo.records.machine import Placement
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import InstancePlace, InstanceRun, Throughput
-from modelzoo.records.topology import Placement
 from modelzoo.results import throughput
 from modelzoo.results.throughput import Row
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Optional
 
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import OVERLOAD, Flaw, InvalidReason, Lateness, Load, LoadRun, Scenario
 from modelzoo.records.run import Result
+from modelzoo.records.serving import LatencyBound
 from modelzoo.stats import percentile
 from modelzoo.stats.early_stopping import (
     BATCHES,

@@ -11,9 +11,8 @@ from statistics import median
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.records.pipeline import PER_BATCH, SYNCHRONIZED, UNDIVIDED, Pipeline, PipelineStage, Place
 from modelzoo.records.run import Result, Run
-from modelzoo.records.timing import LATENCY, Timing
+from modelzoo.records.timing import LATENCY, PER_BATCH, SYNCHRONIZED, UNDIVIDED, Pipeline, PipelineStage, Place, Timing
 from modelzoo.results.summary import by_precision, labels_as_run
 
 SUM_TOLERANCE = 0.02

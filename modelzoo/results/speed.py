@@ -16,11 +16,11 @@ from typing import Optional, Union
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import Canary, CanaryVerdict
-from modelzoo.records.design import StopReason
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport
+from modelzoo.records.timing import StopReason
+from modelzoo.records.workload import OutputAgreement
 from modelzoo.setting import Setting
 from modelzoo.stats import Doubt, Outcome, Verdict
 

@@ -11,12 +11,10 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.formatting import significant
 from modelzoo.records.accelerator import bound_by_launching
-from modelzoo.records.agreement import OutputAgreement
-from modelzoo.records.design import StopReason
 from modelzoo.records.evidence import REFERENCE_SHARE, LogSource, ProofVerdict
 from modelzoo.records.run import Result, Run, RunReport, ValidityEntry
-from modelzoo.records.timing import DEVICE, ISSUE
-from modelzoo.records.workload import WeightsKind
+from modelzoo.records.timing import DEVICE, ISSUE, StopReason
+from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.proof import Proof, merged_proof
 from modelzoo.results.speed import Speed, agreement_of, speeds

@@ -17,8 +17,8 @@ from statistics import median
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result, RunReport
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Configuration, ConfigurationRun, Dropped, Throughput
 from modelzoo.results.counting import LEAST, RoundError, per_million, rate, round_errors, stragglers, uncertainty
 from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge

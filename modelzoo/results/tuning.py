@@ -11,8 +11,8 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.frozen import replace
 from modelzoo.plan import MARGIN
-from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Latency, Result, Run, SettingRequest
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.tuning import Exclusion, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds
 from modelzoo.stats import Outcome

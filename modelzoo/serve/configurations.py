@@ -19,9 +19,9 @@ from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
 from modelzoo.machine.facts import fingerprint
 from modelzoo.measure.jobs import OnEvent, Request, prepare, required
-from modelzoo.records.instance import Window
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run, RunReport
+from modelzoo.records.serving import Window
 from modelzoo.records.throughput import (
     CannotRun,
     ConfigurationRun,

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.load import GeneratorPlace
+from modelzoo.records.machine import Core, Topology
 from modelzoo.records.throughput import InstancePlace, Smt
-from modelzoo.records.topology import Core, Topology
 
 
 def plan(topology: Topology, instances: int, cores: int, smt: Smt = Smt.OFF) -> tuple[InstancePlace, ...]:

@@ -22,11 +22,10 @@ from modelzoo.frozen import replace
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.measure.instances import Instance, Reply, start_instance
 from modelzoo.measure.jobs import Event, OnEvent, Request
-from modelzoo.records.bounds import LatencyBound
-from modelzoo.records.instance import Command, Finish, InstanceReport, Ready, RunUntil, Served, Window
 from modelzoo.records.machine import CpuUsage
 from modelzoo.records.protocol import Preparation, Progress
 from modelzoo.records.run import RunReport, now
+from modelzoo.records.serving import Command, Finish, InstanceReport, LatencyBound, Ready, RunUntil, Served, Window
 from modelzoo.records.throughput import Configuration, ConfigurationRun, InstanceRun
 from modelzoo.results.counting import LEAST, Counted, Series, count
 from modelzoo.setting import labels

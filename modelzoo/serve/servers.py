@@ -11,7 +11,7 @@ from typing import Callable, NamedTuple, Optional, Protocol
 
 from modelzoo.errors import ModelzooError
 from modelzoo.measure.instances import Instance
-from modelzoo.records.instance import BatchDone, RunBatch
+from modelzoo.records.serving import BatchDone, RunBatch
 
 
 class Reply(NamedTuple):

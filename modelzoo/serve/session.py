@@ -10,10 +10,10 @@ from typing import Callable, Optional
 from modelzoo.frozen import replace
 from modelzoo.measure.instances import Instance, start_instance
 from modelzoo.measure.jobs import OnEvent, Request
-from modelzoo.records.instance import Finish, Ready, Served
 from modelzoo.records.load import GeneratorPlace, Load, LoadSession
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import now
+from modelzoo.records.serving import Finish, Ready, Served
 from modelzoo.records.throughput import InstancePlace
 from modelzoo.serve.places import settled
 from modelzoo.serve.runs import calibrate

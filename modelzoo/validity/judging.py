@@ -20,8 +20,8 @@ import msgspec
 from modelzoo.errors import UsageError
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
+from modelzoo.records.fleet import Shard, ShardPlan
 from modelzoo.records.partial import JudgedSoFar, PartialResult, PictureNote
-from modelzoo.records.shards import Shard, ShardPlan
 from modelzoo.records.validity import Validity, ValidityRequest
 from modelzoo.validity import verdict
 from modelzoo.validity.checks import SIGNIFICANT_BITS, check_tolerances

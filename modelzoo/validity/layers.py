@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
-from modelzoo.records.agreement import MAGNIFIED
 from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
 from modelzoo.records.partial import LayerError
+from modelzoo.records.workload import MAGNIFIED
 from modelzoo.validity.checks import FP32_DRIFT, LIMITS, SIGNIFICANT_BITS
 from modelzoo.validity.prefetch import padded
 from modelzoo.validity.protocol import JudgingTask, Predictor, TaskContext

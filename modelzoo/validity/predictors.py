@@ -16,9 +16,8 @@ from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence
-from modelzoo.records.export import Export
 from modelzoo.records.validity import Validity, ValidityRequest
-from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.records.workload import Export, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.validity.checks import SIGNIFICANT_BITS
 from modelzoo.validity.judging import judge

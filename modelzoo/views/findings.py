@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from modelzoo import formatting, stats
-from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.workload import WeightsKind
+from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import Adjustment, Unadjusted
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow

@@ -10,15 +10,6 @@ from typing import Optional, Union
 
 from modelzoo.document import Text
 from modelzoo.formatting import Merged
-from modelzoo.records.agreement import (
-    DETECTED_BOUND,
-    FP32_BOUND,
-    INPUT_CHANGE,
-    MATCHED_BOUND,
-    MatchedDetections,
-    OutputAgreement,
-    OutputError,
-)
 from modelzoo.records.canary import Canary, CanaryLevel
 from modelzoo.records.evidence import (
     ACTIVE_SHARE,
@@ -31,6 +22,15 @@ from modelzoo.records.evidence import (
     NotUsed,
     OtherPrecision,
     ProofVerdict,
+)
+from modelzoo.records.workload import (
+    DETECTED_BOUND,
+    FP32_BOUND,
+    INPUT_CHANGE,
+    MATCHED_BOUND,
+    MatchedDetections,
+    OutputAgreement,
+    OutputError,
 )
 from modelzoo.results.proof import OtherKernels, Proof
 from modelzoo.results.speed import Different, Incomparable, OtherOutputs, OtherWork

@@ -9,8 +9,8 @@ from typing import Callable, Optional
 
 from modelzoo.frozen import replace
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
-from modelzoo.records.export import Export
 from modelzoo.records.run import RunReport
+from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting, fields, option_name, value_text
 
 _ASSIGNED = re.compile(r"([\w.]+)=(\w+)")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from modelzoo import formatting
 from modelzoo.document import Column
-from modelzoo.records.pipeline import SYNCHRONIZED, Place
+from modelzoo.records.timing import SYNCHRONIZED, Place
 from modelzoo.results.pipeline import SUM_TOLERANCE, PipelineLevels, StageLevel
 from modelzoo.views.results_table import interval
 

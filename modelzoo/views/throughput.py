@@ -10,8 +10,8 @@ from typing import Optional
 from modelzoo import stats
 from modelzoo.document import Block, Column, Section, Table, Text, Tone, lines, named
 from modelzoo.formatting import MISSING, rounded, seconds, significant
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import CannotRun, Dropped, InstancePlace, Slower, Smt, Throughput, TooLarge
 from modelzoo.results import instance_proof
 from modelzoo.results import throughput as results

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from modelzoo.errors import UsageError
-from modelzoo.records.pipeline import RESERVED_NAMES, Place
+from modelzoo.records.timing import RESERVED_NAMES, Place
 from modelzoo.records.workload import Count, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.checkpoints import Checkpoint

@@ -13,8 +13,8 @@ from places import DATA
 from stored_results import STORED
 
 from modelzoo.errors import InputError
-from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import Turn
+from modelzoo.records.timing import ReferenceTurn
 from modelzoo.results import store
 from modelzoo.setting import Setting
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.cli import output
-from modelzoo.records.session import Session
+from modelzoo.records.run import Session
 from modelzoo.workload import discovery
 
 CREATED = "2026-01-02T03:04:05+0000"

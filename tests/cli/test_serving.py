@@ -17,7 +17,7 @@ from modelzoo.document import Text
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine import facts
-from modelzoo.records.bounds import LatencyBound
+from modelzoo.records.serving import LatencyBound
 from modelzoo.views.plots.plot import Plot
 
 

@@ -25,9 +25,8 @@ from modelzoo.machine import facts, sensors
 from modelzoo.machine.history import add_to_history, history_path, read_history, reference_name
 from modelzoo.measure import reference_load, schedule
 from modelzoo.plan import Effort, Sessions
-from modelzoo.records.design import Design, StopReason
-from modelzoo.records.run import Result, Run, ValidityEntry
-from modelzoo.records.session import Session
+from modelzoo.records.run import Result, Run, Session, ValidityEntry
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.results import store
 from modelzoo.setting import Setting
 from modelzoo.stats import Sums

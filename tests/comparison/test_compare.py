@@ -16,8 +16,8 @@ from modelzoo.comparison.model import Basis, Metric, Obstacle
 from modelzoo.comparison.pairing import parse_pairing
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Latency, Result
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.stats import Outcome
 from modelzoo.views.compare import notes
 from modelzoo.views.speed import row_reason

@@ -10,9 +10,8 @@ from stored_sides import common, side_setting
 from modelzoo.comparison.compare import Question, compare, stage_rows
 from modelzoo.comparison.model import Metric, Obstacle, Side, StoredResult
 from modelzoo.frozen import replace
-from modelzoo.records.pipeline import MODEL
 from modelzoo.records.run import Result
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, MODEL
 from modelzoo.setting import Setting
 from modelzoo.views.speed import refusal
 

@@ -18,8 +18,7 @@ from engines.fake_engine import FakeEngine, FakeModel, FakeSession
 from modelzoo.engines.export.store import export_once
 from modelzoo.engines.protocol import Observed, RawOutputs, Unavailable
 from modelzoo.errors import UsageError
-from modelzoo.records.export import Conversion, Export
-from modelzoo.records.workload import Weights
+from modelzoo.records.workload import Conversion, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
 

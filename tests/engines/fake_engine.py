@@ -20,8 +20,7 @@ from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence
-from modelzoo.records.export import Export
-from modelzoo.records.workload import Count, Weights
+from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
 

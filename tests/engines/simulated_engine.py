@@ -16,8 +16,7 @@ from simulated_device import SimulatedDevice
 
 from modelzoo.engines.torch.devices import device_problem
 from modelzoo.measure import clock
-from modelzoo.records.export import Export
-from modelzoo.records.workload import Weights
+from modelzoo.records.workload import Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
 

@@ -10,10 +10,10 @@ from modelzoo.comparison.levels import Histories
 from modelzoo.fleet.hosts import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
 from modelzoo.machine.facts import fingerprint
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.history import HistoryScope, SessionLevel
 from modelzoo.records.hosts import FleetComparison, FleetHost, HostDifference, Uncompared
 from modelzoo.records.machine import Machine
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Confirmation
 from modelzoo.results.throughput import of
 from modelzoo.views.fleet import comparison_notes, host_columns, kind_columns, total_line

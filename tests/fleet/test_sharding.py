@@ -30,10 +30,9 @@ from modelzoo.fleet.store import Connection, StoreLostError
 from modelzoo.fleet.validation import Judged, cannot_judge, judge_together
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.fleet import Joined
+from modelzoo.records.fleet import Joined, Shard, ShardPlan, ShardResult
 from modelzoo.records.hosts import ShardingReport
 from modelzoo.records.run import Observed, SideReport
-from modelzoo.records.shards import Shard, ShardPlan, ShardResult
 from modelzoo.validity.judging import merge
 from modelzoo.views.fleet import sharding_notes
 

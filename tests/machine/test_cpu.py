@@ -19,7 +19,7 @@ from modelzoo.machine.cpu import (
     read_topology,
     usable_threads,
 )
-from modelzoo.records.topology import Core
+from modelzoo.records.machine import Core
 
 ARM = [
     ("yitian710.cpuinfo", "Neoverse-N2", True, {"sve", "sve2", "bf16", "i8mm", "asimddp"}),

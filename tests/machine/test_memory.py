@@ -22,7 +22,7 @@ from modelzoo.machine.memory import (
     replacement_name,
     resident_memory,
 )
-from modelzoo.records.topology import NodeMemory
+from modelzoo.records.machine import NodeMemory
 
 SMAPS_ROLLUP = """\
 5570dbe60000-7fff34b3d000 ---p 00000000 00:00 0                          [rollup]

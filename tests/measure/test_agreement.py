@@ -11,7 +11,7 @@ from modelzoo.engines.export.source import flatten
 from modelzoo.engines.protocol import RawOutputs
 from modelzoo.measure import observing
 from modelzoo.measure.observing import eager_agreement, matched_detections, output_error, output_errors
-from modelzoo.records.agreement import MatchedDetections
+from modelzoo.records.workload import MatchedDetections
 
 RANDOM = np.random.default_rng(0)
 ONES = np.ones((2, 3), dtype=np.float32)

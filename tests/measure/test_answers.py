@@ -11,6 +11,7 @@ from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure.answers import accepted
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot, PictureSource
+from modelzoo.records.fleet import Shard, ShardPlan
 from modelzoo.records.partial import Matches
 from modelzoo.records.protocol import (
     Assignment,
@@ -25,7 +26,6 @@ from modelzoo.records.protocol import (
     ShardsPlanned,
 )
 from modelzoo.records.run import Prepared
-from modelzoo.records.shards import Shard, ShardPlan
 from modelzoo.records.workload import LocalWeights, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting
 

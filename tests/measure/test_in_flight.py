@@ -15,7 +15,7 @@ from simulated_device import SimulatedDevice
 from modelzoo.measure import pipeline
 from modelzoo.measure.pipeline import InFlight
 from modelzoo.measure.pipeline_clock import run_all
-from modelzoo.records.pipeline import MODEL
+from modelzoo.records.timing import MODEL
 
 
 def uneven(value: int) -> int:

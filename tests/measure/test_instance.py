@@ -19,7 +19,8 @@ from modelzoo.measure import instance
 from modelzoo.measure.preparation import prepare
 from modelzoo.plan import Plan
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.instance import (
+from modelzoo.records.protocol import Assignment, InstanceJob, Looks, Message, PrepareJob, Progress
+from modelzoo.records.serving import (
     BatchDone,
     Command,
     Finish,
@@ -31,7 +32,6 @@ from modelzoo.records.instance import (
     decode_command,
     encode_command,
 )
-from modelzoo.records.protocol import Assignment, InstanceJob, Looks, Message, PrepareJob, Progress
 from modelzoo.setting import Setting
 
 

@@ -15,7 +15,7 @@ from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure.instances import Instance, start_instance
 from modelzoo.measure.jobs import Request, prepare
-from modelzoo.records.instance import BatchDone, Finish, Ready, RunBatch, RunUntil, Served, Window
+from modelzoo.records.serving import BatchDone, Finish, Ready, RunBatch, RunUntil, Served, Window
 from modelzoo.workload import Workload
 
 pytestmark = pytest.mark.usefixtures("numpy_engine")

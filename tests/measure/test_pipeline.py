@@ -10,7 +10,7 @@ from simulated_device import SimulatedDevice
 
 from modelzoo.measure import pipeline
 from modelzoo.measure.pipeline import Marks, Step, begin, moved, steps_of, wait
-from modelzoo.records.pipeline import MODEL, TO_DEVICE, TO_HOST, Place
+from modelzoo.records.timing import MODEL, TO_DEVICE, TO_HOST, Place
 from modelzoo.workload import ModelInput, ModelOutput, Stage, Stages
 
 EXPECTED = {"decode": 2, TO_DEVICE: 1, "resize": 4, MODEL: 20, TO_HOST: 1, "answer": 3}

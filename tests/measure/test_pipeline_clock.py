@@ -13,8 +13,7 @@ from simulated_device import SimulatedDevice
 from modelzoo.measure import pipeline
 from modelzoo.measure.pipeline import InFlight
 from modelzoo.measure.pipeline_clock import InFlightClock, PipelineClock
-from modelzoo.records.pipeline import MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
 
 PAUSE = 0.02
 """Seconds of a stage that only waits."""

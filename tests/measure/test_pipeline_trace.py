@@ -21,7 +21,7 @@ from modelzoo.measure.pipeline_clock import (
     of_passes,
     write_trace,
 )
-from modelzoo.records.pipeline import MODEL
+from modelzoo.records.timing import MODEL
 
 STEPS = host_steps(
     ("decode", "host", abs),

@@ -19,8 +19,8 @@ from modelzoo.measure import jobs, rounds
 from modelzoo.measure.jobs import Event, Request
 from modelzoo.measure.rounds import Reference, blocks, capacity
 from modelzoo.records.protocol import Job, MeasureJob, Preparation, PrepareJob, Progress, SettingsPrepared
-from modelzoo.records.reference import ReferenceTurn
 from modelzoo.records.run import Prepared, RunReport
+from modelzoo.records.timing import ReferenceTurn
 from modelzoo.records.validity import ValidityRequest
 from modelzoo.records.workload import Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting, Setting

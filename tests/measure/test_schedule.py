@@ -18,8 +18,8 @@ from modelzoo.measure import schedule
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.schedule import FEWEST, MINIMUM, State, needed_rounds, next_workload
 from modelzoo.plan import Effort, Plan
-from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Run
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.setting import Setting
 
 ADAPTIVE = Plan()

@@ -17,8 +17,8 @@ from modelzoo.measure.shard_calls import Shards
 from modelzoo.plan import Plan
 from modelzoo.records.codec import encode_json
 from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.fleet import ShardResult
 from modelzoo.records.protocol import ShardTurn
-from modelzoo.records.shards import ShardResult
 from modelzoo.records.validity import ValidityRequest
 
 PICTURES = 7

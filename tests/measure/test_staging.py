@@ -15,10 +15,9 @@ from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
 from modelzoo.measure.loading import check_stages, declared_stages, require_stages, without_staged_parts
-from modelzoo.records.export import Conversion, Export
-from modelzoo.records.pipeline import MODEL, PER_BATCH, UNDIVIDED
 from modelzoo.records.run import RunReport
-from modelzoo.records.timing import LATENCY, Role
+from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH, UNDIVIDED, Role
+from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import ModelOutput, Workload
 

@@ -7,7 +7,7 @@ from typing import Optional
 import pytest
 
 from modelzoo.frozen import replace
-from modelzoo.records.agreement import FP32_BOUND, MatchedDetections, OutputAgreement, OutputError
+from modelzoo.records.workload import FP32_BOUND, MatchedDetections, OutputAgreement, OutputError
 
 
 def error(relative: Optional[float], name: str = "0") -> OutputError:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fake_runs import timing
 from pipelines import pipeline_run
 
-from modelzoo.records.pipeline import MODEL, PER_BATCH, RESERVED_NAMES, SYNCHRONIZED, model_times, role_of
-from modelzoo.records.timing import LATENCY, Role
+from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH, RESERVED_NAMES, SYNCHRONIZED, Role, model_times, role_of
 
 
 def test_reserved_names_have_their_role_and_others_are_stages() -> None:

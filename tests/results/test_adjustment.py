@@ -12,8 +12,8 @@ from kept_sessions import beside
 from simulated import binomial_error
 
 from modelzoo.frozen import replace
-from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import Latency, Result, Run
+from modelzoo.records.timing import LoadEvidence
 from modelzoo.results.adjustment import Adjustment, Unadjusted, adjustment, adjustments, fit_groups, reference_seconds
 from modelzoo.setting import Setting
 from modelzoo.stats import Sums

@@ -7,7 +7,7 @@ from instances import configuration, ran, result
 from instances import placement as placed
 
 from modelzoo.frozen import replace
-from modelzoo.records.topology import Placement
+from modelzoo.records.machine import Placement
 from modelzoo.results import throughput
 from modelzoo.results.instance_proof import InstanceKernels, kernels, placement
 

@@ -7,8 +7,7 @@ from fake_runs import result_of as result
 from pipelines import pipeline_run
 
 from modelzoo.frozen import replace
-from modelzoo.records.pipeline import MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
 from modelzoo.results.pipeline import pipelines
 
 FIRST = {LATENCY: [0.1, 0.1], "decode": [0.02] * 2, MODEL: [0.07] * 2, "answer": [0.01] * 2, UNDIVIDED: [0.099] * 2}

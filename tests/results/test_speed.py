@@ -12,8 +12,8 @@ from simulated import binomial_error
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.design import Design, StopReason
 from modelzoo.records.run import Latency, Result, Run, SettingRequest
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.speed import looks, seconds_per_round, speeds
 from modelzoo.setting import Setting
 from modelzoo.stats import Looks, Outcome

@@ -22,11 +22,10 @@ from stored_results import STORED, name, unpacked
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.codec import decode, encode
-from modelzoo.records.design import Design, StopReason
 from modelzoo.records.load import Load
-from modelzoo.records.reference import LoadEvidence
 from modelzoo.records.run import FORMAT, Latency, Result, SettingRequest, Thumbnail, ValidityEntry
 from modelzoo.records.throughput import Throughput
+from modelzoo.records.timing import Design, LoadEvidence, StopReason
 from modelzoo.records.tuning import Exclusion, ExclusionKind, Goal, Tuning
 from modelzoo.results import store, summary
 from modelzoo.results.store import mask

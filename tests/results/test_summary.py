@@ -10,10 +10,10 @@ from fake_runs import MACHINE, WEIGHTS, canary, evidence, make, result_of, warni
 
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel, CanaryVerdict
-from modelzoo.records.design import Design, StopReason
 from modelzoo.records.evidence import Evidence, ProofVerdict
 from modelzoo.records.profile import Bound, BoundBy, Flops
 from modelzoo.records.run import Latency, Run, SettingRequest, ValidityEntry
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.workload import Count, WeightsKind
 from modelzoo.results import summary
 from modelzoo.results.speed import Different, OtherWork, Speed

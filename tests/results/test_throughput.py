@@ -6,8 +6,8 @@ import pytest
 from instances import FOUR, configuration, ran, result
 
 from modelzoo.frozen import replace
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice, Slower, Throughput
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import LEAST, RoundError

@@ -17,8 +17,8 @@ from toy_workloads import SHORT, mlp
 from modelzoo.errors import UsageError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.measure.jobs import Request
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.protocol import Preparation
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import CannotRun, Configuration, Confirmation, InstanceRun, OverBound, Slower, TooLarge
 from modelzoo.results import throughput as results
 from modelzoo.results.store import ResultFile

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from modelzoo.records.load import GeneratorPlace
+from modelzoo.records.machine import Core, Topology
 from modelzoo.records.throughput import InstancePlace
-from modelzoo.records.topology import Core, Topology
 from modelzoo.serve.places import generator_place, settled
 
 SMT = Topology(tuple(Core((cpu, cpu + 4), (cpu, cpu + 4), 0, 0) for cpu in range(4)))

@@ -10,8 +10,8 @@ from topologies import dual_socket, plant_topology, topology
 
 from modelzoo.errors import UsageError
 from modelzoo.machine.cpu import read_topology
+from modelzoo.records.machine import Core, Topology
 from modelzoo.records.throughput import Smt
-from modelzoo.records.topology import Core, Topology
 from modelzoo.serve.places import most_cores, most_instances, plan, splits
 
 

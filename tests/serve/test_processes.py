@@ -11,7 +11,7 @@ import pytest
 
 from modelzoo.errors import WorkerError
 from modelzoo.measure.instances import Instance
-from modelzoo.records.instance import BatchDone, Command, RunBatch
+from modelzoo.records.serving import BatchDone, Command, RunBatch
 from modelzoo.serve.servers import ProcessServer
 
 

@@ -9,7 +9,7 @@ from toy_workloads import SHORT, numpy_classifier, numpy_setting
 
 from modelzoo.machine.cpu import read_topology
 from modelzoo.measure.jobs import Request, prepare
-from modelzoo.records.instance import Window
+from modelzoo.records.serving import Window
 from modelzoo.records.throughput import Configuration, Smt, Soak
 from modelzoo.serve import configurations as soaking
 from modelzoo.serve.places import plan

@@ -9,7 +9,6 @@ from fake_runs import WEIGHTS, evidence, make
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
-from modelzoo.records.agreement import OutputAgreement, OutputError
 from modelzoo.records.canary import CanaryLevel
 from modelzoo.records.evidence import (
     KernelCalls,
@@ -21,7 +20,7 @@ from modelzoo.records.evidence import (
 )
 from modelzoo.records.run import Run, RunReport, ValidityEntry
 from modelzoo.records.tuning import Exclusion, ExclusionKind
-from modelzoo.records.workload import WeightsKind
+from modelzoo.records.workload import OutputAgreement, OutputError, WeightsKind
 from modelzoo.setting import Setting
 from modelzoo.tuning import choice
 from modelzoo.tuning import choice as exclusions

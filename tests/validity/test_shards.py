@@ -11,7 +11,7 @@ from validity import toys
 
 from modelzoo.errors import InputError, UsageError
 from modelzoo.frozen import replace
-from modelzoo.records.shards import ShardPlan
+from modelzoo.records.fleet import ShardPlan
 from modelzoo.validity import judging
 from modelzoo.validity.judging import bind
 from modelzoo.validity.protocol import JudgingTask

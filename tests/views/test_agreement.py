@@ -8,7 +8,7 @@ import pytest
 from exported_results import DETECTS_SAME, OTHER, SAME
 
 from modelzoo.frozen import replace
-from modelzoo.records.agreement import MatchedDetections, OutputAgreement, OutputError
+from modelzoo.records.workload import MatchedDetections, OutputAgreement, OutputError
 from modelzoo.results.speed import OtherOutputs
 from modelzoo.views.proof import agreement_text, bounds_text, other_outputs_text
 

@@ -12,11 +12,10 @@ from fake_runs import WEIGHTS, evidence, judgement, make, shown
 
 from modelzoo import stats
 from modelzoo.frozen import replace
-from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Run
 from modelzoo.records.validity import ValidityVerdict
-from modelzoo.records.workload import WeightsKind
+from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import Adjustment, Fit
 from modelzoo.results.speed import Different, Speed
 from modelzoo.results.summary import SummaryRow

@@ -12,8 +12,8 @@ from fake_runs import make
 
 from modelzoo.engines.onnxruntime.model import SessionSettings
 from modelzoo.engines.openvino.model import compile_options, option_names
-from modelzoo.records.export import Conversion, Export
 from modelzoo.records.run import RunReport
+from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.views import recipe
 

@@ -8,8 +8,7 @@ import pytest
 from fake_runs import result_of as result
 from pipelines import pipeline_run
 
-from modelzoo.records.pipeline import MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH, SYNCHRONIZED, UNDIVIDED
 from modelzoo.results.pipeline import PipelineLevels, pipelines
 from modelzoo.views import stages
 

@@ -10,8 +10,8 @@ from instances import configuration, placement, ran, result
 from modelzoo.cli.app import make_parser
 from modelzoo.cli.parser import Parser, explicit_bf16
 from modelzoo.frozen import replace
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
+from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice, Slower
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import NO_WINDOW

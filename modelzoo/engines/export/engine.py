@@ -15,8 +15,7 @@ from msgspec.structs import asdict
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.installation import installed_version
-from modelzoo.records.export import Export
-from modelzoo.records.workload import Count
+from modelzoo.records.workload import Count, Export
 from modelzoo.setting import ResolvedSetting, Setting
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from modelzoo.engines.export.source import ARRAY, LIST, Structure
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.installation import installed_version
-from modelzoo.records.export import Conversion
+from modelzoo.records.workload import Conversion
 
 if TYPE_CHECKING:
     import onnx

@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from modelzoo.errors import UsageError
-from modelzoo.records.agreement import INPUT_CHANGE
 from modelzoo.records.profile import Flops
-from modelzoo.records.workload import Weights
+from modelzoo.records.workload import INPUT_CHANGE, Weights
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload, make_inputs
 from modelzoo.workload.weights import load_model

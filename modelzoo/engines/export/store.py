@@ -31,8 +31,8 @@ from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import replace_atomically, write_atomically
 from modelzoo.machine.directories import cache_directory
 from modelzoo.records.codec import decode, encode_json
-from modelzoo.records.export import Conversion, Export
 from modelzoo.records.profile import Flops
+from modelzoo.records.workload import Conversion, Export
 from modelzoo.workload.declaration import Inputs, inputs_digest
 
 if TYPE_CHECKING:

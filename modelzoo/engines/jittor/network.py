@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from modelzoo.engines.export.store import export_once
 from modelzoo.errors import EnvironmentProblem, UsageError, WeightsError
 from modelzoo.machine.installation import installed_version
-from modelzoo.records.export import Conversion, Export
+from modelzoo.records.workload import Conversion, Export
 from modelzoo.workload.initialization import skip_initialization
 from modelzoo.workload.state import mismatches, without_counters
 

@@ -29,8 +29,8 @@ from modelzoo.evidence.profile import summarize_profile
 from modelzoo.evidence.profiler import nested_events
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.export import Export
 from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from modelzoo.evidence.profile import summarize_profile
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.export import Conversion, Export
 from modelzoo.records.profile import Flops, Profile
+from modelzoo.records.workload import Conversion, Export
 from modelzoo.setting import ResolvedSetting
 
 if TYPE_CHECKING:

@@ -21,10 +21,9 @@ from modelzoo.machine import installation, libraries
 from modelzoo.machine.environment import MATH_MODE_VARIABLE, OPENMP_AND_BLAS_THREADS
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.export import Export
-from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import Libraries
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.workload import Count, Weights
+from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload
 from modelzoo.workload.weights import load_model

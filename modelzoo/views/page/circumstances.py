@@ -9,10 +9,9 @@ from statistics import median
 
 from modelzoo.document import Block, Column, Command, Details, Table, Text, lines, named
 from modelzoo.formatting import MISSING, percent, seconds
-from modelzoo.records.design import Design, StopReason
-from modelzoo.records.libraries import Libraries
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Libraries, Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.doctor import library_rows, machine_rows

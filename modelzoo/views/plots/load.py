@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.document import Column, Text, theme
 from modelzoo.formatting import MISSING, rounded_down, seconds, significant
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.load import Load
+from modelzoo.records.serving import LatencyBound
 from modelzoo.results import load as results
 from modelzoo.stats import percentile
 from modelzoo.views.plots.plot import Plot, add_legend, log_scale, time_unit

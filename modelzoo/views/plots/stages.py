@@ -8,7 +8,7 @@ from functools import partial
 
 from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, seconds
-from modelzoo.records.pipeline import Place
+from modelzoo.records.timing import Place
 from modelzoo.results.pipeline import PipelineLevels
 from modelzoo.views import stages as texts
 from modelzoo.views.plots import bars

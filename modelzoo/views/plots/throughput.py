@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.document import Column, Text, theme
 from modelzoo.formatting import MISSING, seconds, significant
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
+from modelzoo.records.serving import LatencyBound
 from modelzoo.results import throughput as results
 from modelzoo.views.plots.plot import Plot, add_legend, height_of, log_scale, number_marks, time_unit, wrapped
 

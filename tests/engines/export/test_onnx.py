@@ -21,7 +21,7 @@ from modelzoo.engines.export.onnx import (
 )
 from modelzoo.engines.export.source import ARRAY, LIST, TUPLE, Structure
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.records.export import Conversion
+from modelzoo.records.workload import Conversion
 from modelzoo.workload import Workload
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")

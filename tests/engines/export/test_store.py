@@ -19,8 +19,7 @@ from modelzoo.engines.export.source import TorchSource
 from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.frozen import replace
 from modelzoo.records.codec import encode_json
-from modelzoo.records.export import Conversion, Export
-from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.records.workload import Conversion, Export, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload, inputs_digest
 
@@ -115,7 +114,7 @@ def test_the_batch_is_read_without_torch(tmp_path: Path) -> None:
 import msgspec, sys
 sys.modules["torch"] = None
 from modelzoo.engines.export.store import read_batch, read_expected, read_inputs
-from modelzoo.records.export import Export
+from modelzoo.records.workload import Export
 from modelzoo.workload.declaration import inputs_digest
 export = msgspec.json.decode({encode_json(found)!r}, type=Export)
 inputs = read_inputs(export)

@@ -29,12 +29,10 @@ from modelzoo.engines.onnxruntime.model import (
 from modelzoo.errors import UsageError
 from modelzoo.evidence.canary import canary_cases
 from modelzoo.evidence.flops import count_flops
-from modelzoo.records.agreement import FP32_BOUND
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest, ProofVerdict
-from modelzoo.records.export import Export
 from modelzoo.records.profile import Flops, Profile
-from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.records.workload import FP32_BOUND, Export, Weights, WeightsKind
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload import Workload
 

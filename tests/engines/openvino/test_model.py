@@ -20,12 +20,10 @@ from modelzoo.engines.openvino.model import MODEL, NO_TRACE, PRECISION_HINT, Ope
 from modelzoo.engines.protocol import Unavailable
 from modelzoo.errors import UsageError
 from modelzoo.measure.observing import output_agreement
-from modelzoo.records.agreement import OutputAgreement
 from modelzoo.records.canary import CanaryVerdict
 from modelzoo.records.codec import encode_json
 from modelzoo.records.evidence import KernelDigest, ProofVerdict
-from modelzoo.records.export import Conversion, Export
-from modelzoo.records.workload import Weights, WeightsKind
+from modelzoo.records.workload import Conversion, Export, OutputAgreement, Weights, WeightsKind
 from modelzoo.workload import Workload
 
 openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed")
@@ -141,7 +139,7 @@ import sys
 from modelzoo.engines.export.store import read_inputs
 from modelzoo.engines.openvino.engine import OpenVinoEngine
 from modelzoo.records.codec import decode
-from modelzoo.records.export import Export
+from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Workload
 

@@ -6,9 +6,8 @@ from fake_runs import MACHINE, make, result_of
 
 from modelzoo.document import Command, Details, Lines, Table, lines
 from modelzoo.frozen import replace
-from modelzoo.records.design import Design, StopReason
-from modelzoo.records.run import EnvironmentChanges, Latency, Result
-from modelzoo.records.session import Session
+from modelzoo.records.run import EnvironmentChanges, Latency, Result, Session
+from modelzoo.records.timing import Design, StopReason
 from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.views.page import circumstances

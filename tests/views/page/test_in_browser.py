@@ -14,8 +14,7 @@ from pipelines import pipeline_run
 from stored_results import STORED, unpacked
 
 from modelzoo.cli import app
-from modelzoo.records.pipeline import MODEL, PER_BATCH
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH
 from modelzoo.results.store import ResultFile
 
 axe = pytest.importorskip("axe_core_python", reason="the extra 'browser' is not installed")

@@ -7,9 +7,8 @@ from pipelines import pipeline_run
 
 from modelzoo.document import Lines, Notices, Table, lines
 from modelzoo.records.evidence import ProofVerdict
-from modelzoo.records.pipeline import MODEL
 from modelzoo.records.run import Result
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, MODEL
 from modelzoo.results import summary as rows_of
 from modelzoo.setting import Setting
 from modelzoo.views.page import build

@@ -7,9 +7,8 @@ from pipelines import pipeline_run
 from places import DATA
 
 from modelzoo.document import Details, Lines, Section, Table
-from modelzoo.records.pipeline import MODEL
 from modelzoo.records.run import Result
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, MODEL
 from modelzoo.results import store, summary
 from modelzoo.views.page import workloads
 

@@ -6,8 +6,7 @@ from drawn import check, svg, texts
 from fake_runs import result_of as result
 from pipelines import pipeline_run
 
-from modelzoo.records.pipeline import MODEL
-from modelzoo.records.timing import LATENCY
+from modelzoo.records.timing import LATENCY, MODEL
 from modelzoo.results.pipeline import pipelines
 from modelzoo.views.plots import stages
 from modelzoo.views.plots.stages import StageBars

@@ -5,8 +5,8 @@ from __future__ import annotations
 from drawn import check, marks, svg, texts
 from instances import configuration, ran, result
 
-from modelzoo.records.bounds import LatencyBound
 from modelzoo.records.run import Result
+from modelzoo.records.serving import LatencyBound
 from modelzoo.views.plots import throughput
 
 OWN = [configuration(1), configuration(2), configuration(4), configuration(4, batch=4)]
