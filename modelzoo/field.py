@@ -37,6 +37,7 @@ class Field:
         label: when it is part of a label.
         words: what a label has in place of ``name=value``, by value.
         is_execution: whether it says how torch executes a model; the reference of predictions has the default.
+        is_work: whether it says which model runs, or on which inputs; settings that differ in it do other work.
         is_launch: whether it decides how a worker is started; a label has the short name of its value.
         per_process: whether instances, which share the machine, cannot have values of their own; the help of their
             commands leaves it out.
@@ -51,6 +52,7 @@ class Field:
     label: Labelled = Labelled.IF_VARIED
     words: Mapping[object, str] = field(default_factory=dict)
     is_execution: bool = False
+    is_work: bool = False
     is_launch: bool = False
     per_process: bool = False
 

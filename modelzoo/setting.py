@@ -81,7 +81,9 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = "auto"
     device: Annotated[str, Field("cpu (default), cuda, cuda:1, npu or xpu", "DEVICE", per_process=True)] = "cpu"
-    batch: Annotated[Optional[int], Field("items per forward pass (default: the workload's)", "N", low=1)] = None
+    batch: Annotated[
+        Optional[int], Field("items per forward pass (default: the workload's)", "N", low=1, is_work=True)
+    ] = None
     threads: Annotated[
         Optional[int],
         Field(
@@ -107,10 +109,15 @@ class Setting(msgspec.Struct, frozen=True):
         Field(
             "auto (default: cached, else downloaded, else random), pretrained, random, or the path of a checkpoint",
             "SOURCE",
+            is_work=True,
         ),
     ] = "auto"
-    input: Annotated[Optional[str], Field("your own picture, directory of pictures, or text file", "PATH")] = None
-    seed: Annotated[int, Field("seed for random weights, crops and samples (default 0)", "N", low=0, bits=63)] = 0
+    input: Annotated[
+        Optional[str], Field("your own picture, directory of pictures, or text file", "PATH", is_work=True)
+    ] = None
+    seed: Annotated[
+        int, Field("seed for random weights, crops and samples (default 0)", "N", low=0, bits=63, is_work=True)
+    ] = 0
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
     malloc: Annotated[
         str,
@@ -234,6 +241,13 @@ def fields() -> dict[str, Field]:
 def _of_reference() -> dict[str, Any]:
     """The fields in which the reference differs, with their values."""
     return {name: DEFAULTS[name] for name, declared in fields().items() if declared.is_execution}
+
+
+def is_other_work(names: Collection[str]) -> bool:
+    """Whether settings that differ in these options run another model, or on other inputs: a workload's own options
+    do, and the fields that say so."""
+    same = {option_name(name) for name, declared in fields().items() if not declared.is_work}
+    return not same.issuperset(names)
 
 
 def choices(name: str) -> tuple[str, ...]:

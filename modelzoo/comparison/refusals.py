@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Optional
 
+from modelzoo import setting as settings
 from modelzoo.comparison.machines import RATED, reports_of
 from modelzoo.comparison.model import Batches, Failed, Metric, Obstacle, Refusal, SideSetting, Unproven, Unrecorded
 from modelzoo.comparison.pairing import Pair
@@ -20,24 +21,6 @@ from modelzoo.results.speed import agreement_of, not_fp32, other_outputs, other_
 
 ALLOWABLE = tuple(each for each in Obstacle if each is not Obstacle.MISSING)
 """What ``--allow`` can name."""
-_SAME_WORK = frozenset(
-    (
-        "precision",
-        "bf16",
-        "mode",
-        "backend",
-        "device",
-        "threads",
-        "channels-last",
-        "malloc",
-        "thp",
-        "python",
-        "image",
-        "engine",
-        "in-flight",
-    )
-)
-"""Options that say how a model is run; all others say which model runs, or on which inputs."""
 
 
 def refusals(pair: Pair, names: tuple[str, str], metric: Metric) -> tuple[Refusal, ...]:
@@ -83,7 +66,7 @@ def _of_both(base: SideSetting, other: SideSetting, on_purpose: Collection[str],
     mine, theirs = reports_of(base), reports_of(other)
     if (base.requested.in_flight is None) != (other.requested.in_flight is None):
         yield Refusal(Obstacle.WORK)
-    if set(on_purpose) <= _SAME_WORK:
+    if not settings.is_other_work(on_purpose):
         yield from _of_work(mine, theirs)
     batches = [{report.setting.batch for report in reports} for reports in (mine, theirs)]
     if batches[0] != batches[1] and not ("batch" in on_purpose and metric in RATED):

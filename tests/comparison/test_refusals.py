@@ -174,6 +174,13 @@ def test_another_precision_that_was_paired_on_purpose_needs_the_same_work() -> N
     assert obstacles(found(base, other, pairing="precision=fp32:precision=bf16")) == [Obstacle.WEIGHTS]
 
 
+def test_every_field_that_says_how_a_model_runs_needs_the_same_work() -> None:
+    """It follows from the declaration of the field; primitive-cache was missing in a list of names."""
+    base = session_of([("toy", Setting(primitive_cache=0), 0.1)])
+    other = session_of([("toy", Setting(primitive_cache=64), 0.1)], weights=replace(WEIGHTS, sha256="other"))
+    assert obstacles(found(base, other, pairing="primitive-cache=0:primitive-cache=64")) == [Obstacle.WEIGHTS]
+
+
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [(ValidityVerdict.NOT_VALID, [Obstacle.INVALID]), (ValidityVerdict.VALID, []), (ValidityVerdict.NUMERIC_ONLY, [])],
