@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from modelzoo.evidence.observation import Audit, Event
-from modelzoo.evidence.onednn_log import Primitive
 from modelzoo.records.evidence import LogSource, OperatorClass
+
+if TYPE_CHECKING:  # compare needs the names, and no parser of logs
+    from modelzoo.evidence.observation import Audit, Event
+    from modelzoo.evidence.onednn_log import Primitive
 
 MOVEMENT = "memory movement"
 NATIVE = "no matrix arithmetic"

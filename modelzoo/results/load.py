@@ -234,11 +234,6 @@ def stream_latency(load: Load) -> Optional[Interval]:
     return level_interval(known) if known else None
 
 
-def service_seconds(load: Load) -> float:
-    """What a full batch took, in the mean over all repeats; 0 if that is not known."""
-    return fmean(fmean(each.calibration.seconds) for each in load.sessions) if load.sessions else 0.0
-
-
 def of(result: Result) -> Load:
     """The measurement under load that ``result`` holds.
 
