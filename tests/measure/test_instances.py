@@ -50,13 +50,19 @@ def test_an_instance_runs_on_its_cpus_and_answers_commands(tmp_path: Path) -> No
 
 def test_an_instance_that_waits_uses_no_cpu(tmp_path: Path) -> None:
     """It blocks on its input: nothing spins beside those that run."""
-    with started(numpy_classifier(tmp_path)) as instance:
-        instance.wait(Ready)
-        process = psutil.Process(instance.pid)
+
+    def is_idle() -> bool:
+        """Whether it used under a tenth of a core for 0.3 s (what spins gets more, on a loaded machine, too)."""
         before = sum(process.cpu_times()[:2])
         with pytest.raises(WorkerError, match="has not answered for 0 s"):
             instance.wait(Window, 0.3)
-        assert sum(process.cpu_times()[:2]) - before <= 0.05
+        return sum(process.cpu_times()[:2]) - before < 0.03
+
+    with started(numpy_classifier(tmp_path)) as instance:
+        instance.wait(Ready)
+        process = psutil.Process(instance.pid)
+        # What starting left to be done, such as freeing memory, may still run in the first windows.
+        assert any(is_idle() for _ in range(10))
         assert process.status() != psutil.STATUS_STOPPED
 
 
