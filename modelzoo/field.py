@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Optional
+
+import msgspec
 
 from modelzoo.errors import UsageError
 
@@ -22,8 +23,7 @@ class Labelled(Enum):
     IF_VARIED = "if varied"
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A declaration, from which everything follows: the options of the command line, ``--vary`` and
     ``--setting``, checks, labels, tables, the JSON schema and the pairing of stored results.
 
@@ -50,7 +50,7 @@ class Field:
     low: Optional[int] = None
     bits: Optional[int] = None
     label: Labelled = Labelled.IF_VARIED
-    words: Mapping[object, str] = field(default_factory=dict)
+    words: Mapping[object, str] = msgspec.field(default_factory=dict)
     is_execution: bool = False
     is_work: bool = False
     is_launch: bool = False

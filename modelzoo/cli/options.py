@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from modelzoo.cli.parser import duration, fraction
 from modelzoo.errors import UsageError
@@ -141,8 +142,7 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@dataclass(frozen=True)
-class Judging:
+class Judging(msgspec.Struct, frozen=True):
     """How predictions are judged, and the directory that pictures and plots are written to."""
 
     request: ValidityRequest

@@ -12,8 +12,9 @@ import math
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from modelzoo import setting as settings
 from modelzoo.cli.parser import whole_numbers
@@ -229,8 +230,7 @@ def _backend_variable(image: str | None) -> str:
     return value
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(msgspec.Struct, frozen=True):
     """One option with the values that it takes in turn.
 
     Attributes:

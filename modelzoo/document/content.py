@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Optional, Union
+
+import msgspec
 
 from modelzoo.formatting import printable
 from modelzoo.warning import Severity
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     """Prose. It can be put into other prose, but not taken apart, because it is no ``str``."""
 
     value: str
@@ -37,8 +37,7 @@ class Tone(Enum):
     BAD = "bad"
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column of a table.
 
     Attributes:
@@ -67,8 +66,7 @@ class Column:
         return self.tones[row] if self.tones else Tone.PLAIN
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A sentence.
 
     Attributes:
@@ -82,8 +80,7 @@ class Line:
     mark: str = ""
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(msgspec.Struct, frozen=True):
     """Sentences, one below the other.
 
     Attributes:
@@ -97,8 +94,7 @@ class Lines:
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """A table.
 
     Attributes:
@@ -128,8 +124,7 @@ class Table:
         return Text("; ".join(found)) if found else None
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True):
     """A plot with its data.
 
     Attributes:
@@ -143,8 +138,7 @@ class Figure:
     data: Table
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """A small picture.
 
     Attributes:
@@ -156,16 +150,14 @@ class Picture:
     jpeg: str
 
 
-@dataclass(frozen=True)
-class Pictures:
+class Pictures(msgspec.Struct, frozen=True):
     """Pictures side by side, with one caption."""
 
     caption: Text
     items: tuple[Picture, ...]
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """A command line that can be copied."""
 
     text: str
@@ -174,8 +166,7 @@ class Command:
         return self.text
 
 
-@dataclass(frozen=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True):
     """A condition, or a failure.
 
     Attributes:
@@ -193,15 +184,13 @@ class Notice:
     hint: Optional[Union[Text, Command]] = None
 
 
-@dataclass(frozen=True)
-class Notices:
+class Notices(msgspec.Struct, frozen=True):
     """Conditions and failures, the most harmful first."""
 
     items: tuple[Notice, ...]
 
 
-@dataclass(frozen=True)
-class Details:
+class Details(msgspec.Struct, frozen=True):
     """Blocks that are shown on demand, and in print.
 
     Attributes:
@@ -213,8 +202,7 @@ class Details:
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A heading with its blocks, which may be sections.
 
     Attributes:
@@ -236,8 +224,7 @@ class Section:
 Block = Union[Lines, Table, Figure, Pictures, Notices, Command, Details, Section]
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A page.
 
     Attributes:

@@ -6,7 +6,7 @@ apart; each series has a marker and a line style of its own besides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 INK, FAINT, GRID, BAND, GREY, PAGE = "#1a1a1a", "#5c5c5c", "#d9d9d9", "#e3e8ee", "#c3c9d1", "#ffffff"
 """Text and lines; secondary text; grids; areas behind the data; what is not of interest; the page itself."""
@@ -41,8 +41,7 @@ DARK = {
 """The colours that differ in the dark theme."""
 
 
-@dataclass(frozen=True)
-class SeriesStyle:
+class SeriesStyle(msgspec.Struct, frozen=True):
     """How one series is drawn.
 
     Attributes:

@@ -40,9 +40,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, Union
+
+import msgspec
 
 from modelzoo.records.accelerator import Accelerator as AcceleratorFacts
 from modelzoo.records.canary import Canary
@@ -62,8 +63,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Unavailable:
+class Unavailable(msgspec.Struct, frozen=True):
     """An observation that an engine cannot make; ``reason`` is one line for the user."""
 
     reason: str
@@ -80,8 +80,7 @@ def value_and_problem(observed: Observed[T]) -> tuple[T | None, str | None]:
     return observed, None
 
 
-@dataclass(frozen=True)
-class RawOutputs:
+class RawOutputs(msgspec.Struct, frozen=True):
     """What a model computes from its batch, as numpy arrays in fp32 or an integer type.
 
     Attributes:

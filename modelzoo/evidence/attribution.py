@@ -23,7 +23,8 @@ nothing if fast math is allowed; then the canary decides if it ran the same kern
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from modelzoo.evidence.flops import Call, CostTable, product_flop, tensor_shapes
 from modelzoo.evidence.kernel_names import (
@@ -52,8 +53,7 @@ UNKNOWN = "unknown precision"
 _CONCLUSIVE_LEVELS = (CanaryLevel.FP32, CanaryLevel.REDUCED, CanaryLevel.BF16)
 
 
-@dataclass(frozen=True)
-class PrecisionProof:
+class PrecisionProof(msgspec.Struct, frozen=True):
     """A precision (``fp32``, ``bf16``, ``int8`` … or ``UNKNOWN``) and what decided it."""
 
     precision: str
@@ -151,8 +151,7 @@ one (measured). Time beyond 1 ms has another cause and stays unattributed.
 """
 
 
-@dataclass(frozen=True)
-class AttributedTime:
+class AttributedTime(msgspec.Struct, frozen=True):
     """A part of one operator's self time, and what it was spent on.
 
     ``precision`` is that of the product, or a category (``MOVEMENT``, ``NATIVE``, ``DISPATCH``, ``UNATTRIBUTED``,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from modelzoo.evidence.attribution import UNKNOWN, AttributedTime, decide_precision
 from modelzoo.evidence.kernel_names import MOVEMENT, NATIVE, operand_type, operator_class
@@ -29,8 +30,7 @@ NO_OPERATOR = "no operator"
 """What launched a kernel if the profiler does not know it: a graph, or a compiler's own code."""
 
 
-@dataclass(frozen=True)
-class DeviceKernel:
+class DeviceKernel(msgspec.Struct, frozen=True):
     """One launch of one kernel.
 
     Attributes:

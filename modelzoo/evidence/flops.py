@@ -6,8 +6,9 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Callable, Optional
+
+import msgspec
 
 from modelzoo.evidence.kernel_names import base_name, multiplies_nothing, named_precision, operator_class
 from modelzoo.evidence.matching import classify
@@ -20,8 +21,7 @@ class FlopCountError(RuntimeError):
     """The operations of a pass could not be counted; the message says why, in one line."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One operator call.
 
     ``shapes`` and ``dtypes`` are those of its tensor arguments, the latter in torch's names (``float32``). ``flop`` is

@@ -10,8 +10,9 @@ import math
 import re
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Callable, Optional
+
+import msgspec
 
 from modelzoo.evidence.kernel_names import (
     base_name,
@@ -103,8 +104,7 @@ def match_primitives(
     return matches, [primitive for queue in queues.values() for primitive in queue.remaining()]
 
 
-@dataclass(frozen=True)
-class _Key:
+class _Key(msgspec.Struct, frozen=True):
     """What tells primitives of one kind apart: size, whether it adds, and the type of the first operand."""
 
     size: Dimensions

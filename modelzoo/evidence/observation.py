@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo.evidence.onednn_log import (
     BlasCall,
@@ -22,8 +23,7 @@ from modelzoo.records.evidence import KernelCalls, KernelDigest, LogSource
 from modelzoo.records.profile import Shape
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One call of one operator on the main thread.
 
     ``seconds`` is self time, without children; ``parent`` is the index of the caller in ``Audit.events``, -1 for none.
@@ -40,8 +40,7 @@ class Event:
     flop: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class Observation:
+class Observation(msgspec.Struct, frozen=True):
     """An audit as recorded; the fields that ``Audit`` has too are described there.
 
     ``onednn_output`` and ``mkl_output`` are what the libraries printed, ``onednn_version`` is what torch reports.
@@ -59,8 +58,7 @@ class Observation:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Audit:
+class Audit(msgspec.Struct, frozen=True):
     """An observation with the libraries' output parsed.
 
     Args:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 BF16_ALLOWED = "bf16-allowed"
 """fp32 tensors with bf16 fast math allowed; the log does not show whether the kernel used it."""
 _OTHER_KINDS = (
@@ -69,8 +71,7 @@ _FIXED_FORMAT = re.compile(r"^((indirect_)?gemm:)?acl$")
 _FIXED_FORMAT_KINDS = ("convolution", "matmul", "inner_product")
 
 
-@dataclass(frozen=True)
-class Primitive:
+class Primitive(msgspec.Struct, frozen=True):
     """One executed primitive.
 
     ``tensors`` maps ``src``, ``wei``, ``dst`` … to oneDNN's data type (``bf16``, ``f32``). ``attributes`` omits the
@@ -117,8 +118,7 @@ class Primitive:
         return self.is_compute and self.implementation.startswith(("ref:", "simple:", "ref_", "simple_"))
 
 
-@dataclass(frozen=True)
-class OneDnnLog:
+class OneDnnLog(msgspec.Struct, frozen=True):
     """One process's output; ``unparsed`` counts the exec lines that could not be read."""
 
     version: str = ""
@@ -128,8 +128,7 @@ class OneDnnLog:
     unparsed: int = 0
 
 
-@dataclass(frozen=True)
-class BlasCall:
+class BlasCall(msgspec.Struct, frozen=True):
     """The calls of one BLAS function.
 
     ``seconds`` is the time that it reports, summed over all threads; ``main_seconds`` is the part of the main thread.

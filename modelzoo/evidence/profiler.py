@@ -12,9 +12,10 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
+
+import msgspec
 
 from modelzoo.evidence.device_attribution import DeviceKernel
 from modelzoo.evidence.kernel_names import PASS_EVENT
@@ -73,8 +74,7 @@ def _flush() -> None:
         ctypes.CDLL(None).fflush(None)
 
 
-@dataclass(frozen=True)
-class CpuEvent:
+class CpuEvent(msgspec.Struct, frozen=True):
     """A profiler event before nesting; ``start`` and ``stop`` are in nanoseconds of the same clock."""
 
     name: str

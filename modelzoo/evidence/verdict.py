@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Union
+
+import msgspec
 
 from modelzoo.evidence.attribution import UNATTRIBUTED, UNKNOWN, AttributedTime, PrecisionProver, attribute_time
 from modelzoo.evidence.coverage import (
@@ -39,8 +40,7 @@ Conclusion = tuple[ProofVerdict, Union[OtherPrecision, InexactCanary, NotUsed, N
 """A verdict, and what speaks against the requested precision."""
 
 
-@dataclass(frozen=True)
-class AttributedAudit:
+class AttributedAudit(msgspec.Struct, frozen=True):
     """An audit whose time is attributed to kernels and precisions, of any engine.
 
     Attributes:
@@ -72,8 +72,7 @@ class AttributedAudit:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Findings:
+class _Findings(msgspec.Struct, frozen=True):
     """What the verdict is based on: the time in matrix products, in total and by class, and the canary's checks."""
 
     audit: AttributedAudit

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Callable, Optional, Protocol, Union
 
+import msgspec
+
 from modelzoo.errors import EnvironmentProblem, InputError, ModelzooError
 from modelzoo.fleet.member import CLOSED, LONGEST_WAIT, Link, beat_of, to_host, to_member
 from modelzoo.fleet.membership import Address, Membership
@@ -256,8 +258,7 @@ class Collector:
 _EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(msgspec.Struct, frozen=True):
     """How long members wait for each other, in seconds.
 
     Attributes:

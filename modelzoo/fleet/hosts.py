@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median, variance
 from typing import Optional
+
+import msgspec
 
 from modelzoo.comparison.conditions import Difference, conditions
 from modelzoo.comparison.levels import Histories, Known, known, machine_of
@@ -35,8 +36,7 @@ Levels = Sequence[Optional[float]]
 """Log seconds by setting, or by host; ``None`` if it was not timed."""
 
 
-@dataclass(frozen=True)
-class HostRatio:
+class HostRatio(msgspec.Struct, frozen=True):
     """One host against the others, in one setting or in the mean over all.
 
     Attributes:
@@ -131,8 +131,7 @@ MOST_UNLIKE = 3
 """Differences between two kinds that are named."""
 
 
-@dataclass(frozen=True)
-class HostResult:
+class HostResult(msgspec.Struct, frozen=True):
     """A complete result of one host."""
 
     rank: int
@@ -229,8 +228,7 @@ def _kind(members: Sequence[HostResult], histories: Histories) -> HostKind:
     )
 
 
-@dataclass(frozen=True)
-class _Timed:
+class _Timed(msgspec.Struct, frozen=True):
     """A host, and what it was timed in, of which there is something."""
 
     host: HostResult
@@ -261,8 +259,7 @@ def _unlike(largest: Sequence[HostResult], members: Sequence[HostResult]) -> tup
     return tuple(HostDifference(members[0].host, each.name, each.other, each.base) for each in found[:MOST_UNLIKE])
 
 
-@dataclass(frozen=True)
-class _Subject:
+class _Subject(msgspec.Struct, frozen=True):
     """What hosts are compared in: log seconds of a batch or of an item, and the processes that tell what it ran on."""
 
     level: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo.errors import UsageError
 
@@ -16,8 +17,7 @@ _EXAMPLE = (
 _ADDRESS = re.compile(r"(?:\[(?P<ipv6>[^\]]+)\]|(?P<host>[^:\s]+)):(?P<port>\d{1,5})")
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """A TCP address; the host is a name or an IP address."""
 
     host: str
@@ -27,8 +27,7 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True)
-class Membership:
+class Membership(msgspec.Struct, frozen=True):
     """One member.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Callable, Optional
+
+import msgspec
 
 from modelzoo.errors import ModelzooError
 from modelzoo.fleet.collector import Times, collect, give_up, joined
@@ -18,8 +19,7 @@ from modelzoo.records.run import ValidityReport
 from modelzoo.records.validity import Validity
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True):
     """What the host of the store has in the end.
 
     Attributes:

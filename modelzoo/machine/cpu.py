@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from modelzoo.machine.linux import (
     FILESYSTEM_ROOT,
@@ -87,8 +88,7 @@ FEATURES = {
 _BF16 = ("bf16", "svebf16", "avx512_bf16", "amx_bf16", "avx_ne_convert")
 
 
-@dataclass(frozen=True)
-class Cpu:
+class Cpu(msgspec.Struct, frozen=True):
     """Name and features of a CPU; see ``modelzoo.records.machine.Machine``."""
 
     model: str

@@ -14,8 +14,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from modelzoo.machine import linux
 from modelzoo.machine.cpu import (
@@ -189,8 +190,7 @@ _AZURE_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
 _ARM_CORES_WITH_SMT = ("Neoverse-E1", "TaiShan v120", "ThunderX2")
 
 
-@dataclass(frozen=True)
-class CloudInstance:
+class CloudInstance(msgspec.Struct, frozen=True):
     """A cloud provider, and its name for this kind of machine if the firmware contains it."""
 
     provider: str

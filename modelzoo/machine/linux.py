@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from modelzoo.records.machine import Cache, ClockFrequency
 
@@ -131,8 +132,7 @@ def _parse_size(text: str) -> int | None:
     return int(number) * units.get(text[-1:], 1) if number.isdigit() else None
 
 
-@dataclass(frozen=True)
-class CpuFrequency:
+class CpuFrequency(msgspec.Struct, frozen=True):
     """What cpufreq reports: the governors joined by ``+``, and the fastest core's frequencies in MHz.
 
     All are ``None`` in most virtual machines.
@@ -191,8 +191,7 @@ _UNLIMITED = 1 << 60
 """Version 1 writes "no limit" as the largest page-aligned 64-bit number."""
 
 
-@dataclass(frozen=True)
-class CgroupLimits:
+class CgroupLimits(msgspec.Struct, frozen=True):
     """What the control groups allow: CPU time in CPUs, and memory in bytes; ``None`` if there is no limit."""
 
     cpus: float | None

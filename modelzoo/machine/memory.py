@@ -14,9 +14,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
+
+import msgspec
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine import linux
@@ -195,8 +196,7 @@ def resident_memory(root: Path = FILESYSTEM_ROOT) -> int | None:
 _REPLACEMENTS = ("tcmalloc", "jemalloc", "mimalloc", "snmalloc", "libhoard", "tbbmalloc_proxy")
 
 
-@dataclass(frozen=True)
-class AllocatorLibrary:
+class AllocatorLibrary(msgspec.Struct, frozen=True):
     """A library that replaces ``malloc`` if it is preloaded.
 
     Attributes:

@@ -11,8 +11,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Callable, Optional, Protocol
+
+import msgspec
 
 from modelzoo.errors import EnvironmentProblem
 
@@ -24,8 +25,7 @@ _NPU_FIELDS = {
 """The lines of ``npu-smi info -t common`` that are read; the first temperature is that of the NPU."""
 
 
-@dataclass(frozen=True)
-class SensorValues:
+class SensorValues(msgspec.Struct, frozen=True):
     """What the sensors show; see ``modelzoo.records.accelerator.Reading``."""
 
     mhz: Optional[float] = None

@@ -6,8 +6,9 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from modelzoo.machine import linux
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_throttled_seconds
@@ -15,8 +16,7 @@ from modelzoo.machine.memory import huge_page_bytes
 from modelzoo.records.machine import CpuUsage
 
 
-@dataclass(frozen=True)
-class CpuTicks:
+class CpuTicks(msgspec.Struct, frozen=True):
     """Clock ticks that a set of CPUs spent busy (user, nice, system, interrupts), and that were stolen from it."""
 
     busy: int
@@ -39,8 +39,7 @@ def parse_stat(text: str, cpus: frozenset[int]) -> CpuTicks | None:
     return CpuTicks(busy, stolen) if lines else None
 
 
-@dataclass(frozen=True)
-class _Snapshot:
+class _Snapshot(msgspec.Struct, frozen=True):
     clock: float
     ticks: CpuTicks | None
     own_seconds: float

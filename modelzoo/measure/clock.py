@@ -17,9 +17,11 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from time import perf_counter, perf_counter_ns
 from typing import Any, Callable, Optional, Protocol
+
+import msgspec
+from msgspec.structs import asdict
 
 from modelzoo.engines.protocol import Accelerator, AsynchronousDevice, Model
 from modelzoo.errors import EnvironmentProblem
@@ -33,8 +35,7 @@ COPIES = 10
 """How often copying a batch is timed, after the samples."""
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(msgspec.Struct, frozen=True):
     """One timed call, in seconds. ``issue`` and ``device`` are ``None`` on a CPU, ``device`` also without events."""
 
     latency: float

@@ -14,9 +14,10 @@ import subprocess
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Optional
+
+import msgspec
 
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.machine.environment import IMAGE_ID_VARIABLE, recorded_environment
@@ -49,8 +50,7 @@ PREFIX = "modelzoo-"
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 
 
-@dataclass(frozen=True)
-class ContainerLauncher:
+class ContainerLauncher(msgspec.Struct, frozen=True):
     """Workers in containers of an image, each in one of its own.
 
     A container has the CPUs and the limits of this process, the cache volume, and, read-only, the files of this machine
@@ -146,8 +146,7 @@ class ContainerLauncher:
         return explain_end(number, output, self.name, hint)
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(msgspec.Struct, frozen=True):
     """A container with its ``docker run``."""
 
     process: subprocess.Popen[bytes]
@@ -201,8 +200,7 @@ def _network(job: Job) -> list[str]:
     return [] if downloads and not offline else ["--network=none"]
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """A container image on this machine.
 
     Attributes:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from time import monotonic, sleep
 from typing import Any, Callable, Optional
+
+import msgspec
 
 from modelzoo.engines.protocol import AsynchronousDevice, Engine, Session
 from modelzoo.errors import UsageError
@@ -102,8 +103,7 @@ def serve(job: InstanceJob, send: Send, read: Read) -> Served:
     )
 
 
-@dataclass(frozen=True)
-class _Batch:
+class _Batch(msgspec.Struct, frozen=True):
     """One batch of a size that is served: the model that runs it, and its prepared arguments."""
 
     call: Callable[..., Any]
@@ -154,8 +154,7 @@ def _batches(engine: Engine, session: Session, work: Workload, job: InstanceJob)
     return own, batches
 
 
-@dataclass(frozen=True)
-class _WarmedUp:
+class _WarmedUp(msgspec.Struct, frozen=True):
     """The cold start, the warm-up of the setting's batch, and what a batch of each size takes, in seconds."""
 
     cold: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Callable, Optional
+
+import msgspec
 
 from modelzoo.errors import KINDS, ModelzooError
 from modelzoo.machine import environment
@@ -34,8 +35,7 @@ from modelzoo.setting import Setting, labels
 from modelzoo.workload import Workload
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """Progress of one worker: which workload, setting (by its label) and round, and its message."""
 
     workload: str
@@ -47,8 +47,7 @@ class Event:
 OnEvent = Callable[[Event], None]
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One workload with the settings to compare; the first is the baseline.
 
     ``first_group`` is the number of the first setting's group in the result; ``launcher``, if
@@ -106,8 +105,7 @@ def listener(
     return listen
 
 
-@dataclass(frozen=True)
-class JobEnvironment:
+class JobEnvironment(msgspec.Struct, frozen=True):
     """All environment variables of a worker, and what was changed in those of the call."""
 
     variables: Mapping[str, str]

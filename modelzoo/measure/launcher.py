@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Optional, Protocol
 
@@ -106,8 +105,7 @@ class Launcher(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class LocalLauncher:
+class LocalLauncher(msgspec.Struct, frozen=True):
     """Workers on this machine.
 
     Attributes:
@@ -164,8 +162,7 @@ class LocalLauncher:
         return ["taskset", "--cpu-list", ",".join(map(str, sorted(self.cpus)))]
 
 
-@dataclass(frozen=True)
-class LocalWorker:
+class LocalWorker(msgspec.Struct, frozen=True):
     """A process of this machine, with its children."""
 
     process: subprocess.Popen[bytes]
@@ -206,8 +203,7 @@ def explain_end(code: int, output: str, where: str, hint: str) -> ModelzooError:
     return WorkerError(f"the worker process ended with code {code}: {lines[-1] if lines else 'no output'}")
 
 
-@dataclass(frozen=True)
-class Interpreter:
+class Interpreter(msgspec.Struct, frozen=True):
     """What an interpreter says about itself.
 
     Attributes:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Callable, Optional
+
+import msgspec
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.export.store import read_inputs
@@ -82,8 +83,7 @@ def without_staged_parts(work: Workload, stages: Stages) -> Workload:
     )
 
 
-@dataclass(frozen=True)
-class Staged:
+class Staged(msgspec.Struct, frozen=True):
     """A pipeline that is ready to run.
 
     Attributes:
@@ -141,8 +141,7 @@ def time_pipeline(
     return timing, of_flights(flying.flights)
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(msgspec.Struct, frozen=True):
     """The engine of a job and its workload, with all that they import, and how many seconds that took."""
 
     engine: Engine
@@ -171,8 +170,7 @@ def imported(job: Assignment) -> Imported:
     return Imported(engine, work, perf_counter() - started)
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(msgspec.Struct, frozen=True):
     """A model that is ready to run, its inputs as the workload made them and as the model takes them.
 
     Attributes:

@@ -21,6 +21,8 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import Any, Callable, Optional, Union
 
+import msgspec
+
 from modelzoo.engines.protocol import AsynchronousDevice, DeviceEvent
 from modelzoo.frozen import replace
 from modelzoo.records.timing import MODEL, TO_DEVICE, TO_HOST, PipelineStage, Place
@@ -31,8 +33,7 @@ Entered = Callable[[], AbstractContextManager[Any]]
 """Makes what a thread needs to be in force while it runs stages."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A stage as this process runs it; ``by_events`` is whether it is timed by events of the device."""
 
     name: str
@@ -105,16 +106,14 @@ def moved(value: Any, move: Callable[[Any], Any]) -> Any:
     return move(value) if hasattr(value, "cpu") else value
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """A moment at which the device was idle: by the host's clock in ns, and as an event if there is a device."""
 
     at: int
     event: Optional[DeviceEvent] = None
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """When a step of one batch ran, in seconds after its origin."""
 
     step: Step
@@ -192,8 +191,7 @@ class _Batch:
     error: Optional[BaseException] = None
 
 
-@dataclass(frozen=True)
-class Flight:
+class Flight(msgspec.Struct, frozen=True):
     """One batch, in seconds after the run began.
 
     Attributes:

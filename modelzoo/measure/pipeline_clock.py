@@ -18,10 +18,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Callable, Optional
+
+import msgspec
 
 from modelzoo.engines.protocol import AsynchronousDevice
 from modelzoo.errors import UsageError
@@ -41,8 +42,7 @@ BEFORE, DEVICE, AFTER = 1, 2, 3
 PROCESS = 1
 
 
-@dataclass(frozen=True)
-class PipelineSample:
+class PipelineSample(msgspec.Struct, frozen=True):
     """One sample; ``latency`` is the end-to-end time in seconds, ``series`` has it and the others by name."""
 
     latency: float
@@ -53,8 +53,7 @@ class PipelineSample:
         return self.series
 
 
-@dataclass(frozen=True)
-class Pass:
+class Pass(msgspec.Struct, frozen=True):
     """One batch on its way through the pipeline.
 
     Attributes:
@@ -171,8 +170,7 @@ def waiting(steps: Sequence[Step], device: Optional[AsynchronousDevice]) -> list
     return [Step(step.name, waits(step.call), step.place, step.by_events) for step in steps]
 
 
-@dataclass(frozen=True)
-class TracedBatch:
+class TracedBatch(msgspec.Struct, frozen=True):
     """One batch: when it began, in ns by the host's clock, and its stages in seconds after that."""
 
     began: int

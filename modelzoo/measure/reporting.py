@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Optional, Union
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.engines.protocol import Engine
@@ -33,8 +34,7 @@ from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import inputs_digest
 
 
-@dataclass(frozen=True)
-class Timed:
+class Timed(msgspec.Struct, frozen=True):
     """The samples, what else used the CPUs meanwhile, and when this process sampled."""
 
     timing: Optional[Timing]

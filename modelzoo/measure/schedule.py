@@ -15,6 +15,8 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Callable, Optional, Union
 
+import msgspec
+
 from modelzoo import stats
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -49,8 +51,7 @@ maximum could not be used, while a maximum that is not reached costs almost noth
 Outcome = Union[Run, Design]
 
 
-@dataclass(frozen=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """What decides whether a workload gets another round.
 
     Attributes:

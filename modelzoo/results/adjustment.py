@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import reduce
 from statistics import fmean, median
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.frozen import replace
@@ -78,8 +79,7 @@ def _without_load(result: Result) -> int:
     return sum(1 for run in result.runs if run.steady and not run.reference) if result.latency.reference_load else 0
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(msgspec.Struct, frozen=True):
     """How the latencies of several results follow the reference load.
 
     Attributes:
@@ -122,8 +122,7 @@ class Fit:
         return _slope_error(self.control, self.freedom)
 
 
-@dataclass(frozen=True)
-class Adjustment:
+class Adjustment(msgspec.Struct, frozen=True):
     """What the reference load says about a result.
 
     Attributes:
@@ -136,7 +135,7 @@ class Adjustment:
 
     fit: Optional[Fit] = None
     spread: Optional[float] = None
-    latencies: Mapping[int, stats.Interval] = field(default_factory=dict)
+    latencies: Mapping[int, stats.Interval] = msgspec.field(default_factory=dict)
     without_load: int = 0
 
     @property

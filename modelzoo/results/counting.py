@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.records.throughput import ConfigurationRun
@@ -30,16 +31,14 @@ MILLION = 1e6
 SECONDS_PER_HOUR = 3600.0
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """When the batches of one instance began and ended, in seconds of one clock for all."""
 
     started: Sequence[float]
     ended: Sequence[float]
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(msgspec.Struct, frozen=True):
     """The counted window, and for each instance the latencies of the batches that ended in it."""
 
     start: float
@@ -96,8 +95,7 @@ def stragglers(run: ConfigurationRun) -> dict[int, float]:
     }
 
 
-@dataclass(frozen=True)
-class RoundError:
+class RoundError(msgspec.Struct, frozen=True):
     """What went wrong in rounds.
 
     Attributes:

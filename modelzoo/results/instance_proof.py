@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo.records.machine import Placement
 from modelzoo.records.run import Result
@@ -12,8 +13,7 @@ from modelzoo.results import throughput
 from modelzoo.results.throughput import Row
 
 
-@dataclass(frozen=True)
-class InstanceKernels:
+class InstanceKernels(msgspec.Struct, frozen=True):
     """Whether every instance ran the kernels of the one that was audited in full.
 
     Attributes:
@@ -34,8 +34,7 @@ class InstanceKernels:
         return self.is_known and not self.unlike and not self.unknown
 
 
-@dataclass(frozen=True)
-class InstancePlacement:
+class InstancePlacement(msgspec.Struct, frozen=True):
     """Whether every instance ran on its CPUs and had its memory on their node.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Optional
+
+import msgspec
 
 from modelzoo.records.load import OVERLOAD, Flaw, InvalidReason, Lateness, Load, LoadRun, Scenario
 from modelzoo.records.run import Result
@@ -129,8 +130,7 @@ def mean_batch(run: LoadRun) -> float:
     return sum(each.size * each.count for each in run.batches) / count if count else 0.0
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What the search of one repeat found.
 
     Attributes:
@@ -151,8 +151,7 @@ class Found:
         return None if self.rate is None or self.limit is None else (self.rate, self.limit)
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The highest rate that meets the bound.
 
     Attributes:

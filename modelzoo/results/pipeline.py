@@ -6,9 +6,10 @@ The unit is the process, as for every other time: the level of a stage is the ge
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.records.run import Result, Run
@@ -19,8 +20,7 @@ SUM_TOLERANCE = 0.02
 """The stages of a pipeline without overlap must add up to its end-to-end time within this fraction."""
 
 
-@dataclass(frozen=True)
-class StageLevel:
+class StageLevel(msgspec.Struct, frozen=True):
     """One stage.
 
     Attributes:
@@ -34,8 +34,7 @@ class StageLevel:
     share: float
 
 
-@dataclass(frozen=True)
-class PipelineLevels:
+class PipelineLevels(msgspec.Struct, frozen=True):
     """The pipeline of one setting.
 
     Attributes:

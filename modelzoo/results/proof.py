@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Optional, Union
+
+import msgspec
 
 from modelzoo.records.canary import Canary, CanaryLevel, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest, ProofVerdict
@@ -22,8 +23,7 @@ _LEAST_FAVOURABLE_FIRST = (
 )
 
 
-@dataclass(frozen=True)
-class OtherKernels:
+class OtherKernels(msgspec.Struct, frozen=True):
     """In what a process that was not audited differs from one that was; in the shapes if all fields are empty.
 
     Attributes:
@@ -44,8 +44,7 @@ Ground = Union[Evidence, OtherKernels, str, None]
 known."""
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(msgspec.Struct, frozen=True):
     """The proof of one setting.
 
     Attributes:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from statistics import fmean, median, stdev, variance
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.records.codec import encode, encode_json
@@ -160,8 +161,7 @@ def work_key(report: RunReport) -> str:
     return hashlib.sha256(encode_json(work)).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class SessionsRow:
+class SessionsRow(msgspec.Struct, frozen=True):
     """One workload under one setting, over several sessions.
 
     Attributes:
@@ -182,8 +182,7 @@ class SessionsRow:
     adjusted_spread: Optional[float]
 
 
-@dataclass(frozen=True)
-class SessionsSummary:
+class SessionsSummary(msgspec.Struct, frozen=True):
     """What several sessions of one call say together.
 
     Attributes:
@@ -235,8 +234,7 @@ OUTLOOK_SECONDS = 300.0
 """The time for which the smallest difference is given."""
 
 
-@dataclass(frozen=True)
-class SessionSpread:
+class SessionSpread(msgspec.Struct, frozen=True):
     """How much sessions that did the same differ.
 
     Attributes:

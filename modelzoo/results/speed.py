@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from statistics import median
 from typing import Optional, Union
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.frozen import replace
@@ -34,8 +35,7 @@ NOT_LOOKED_AT = stats.Looks((), 1)
 """Of a call that did not end by itself, and that had not planned when to look at the data."""
 
 
-@dataclass(frozen=True)
-class OtherOutputs:
+class OtherOutputs(msgspec.Struct, frozen=True):
     """It cannot be said that a setting computes what torch does in eager mode.
 
     Attributes:
@@ -79,8 +79,7 @@ class Different(Enum):
     WEIGHTS = "weights"
 
 
-@dataclass(frozen=True)
-class OtherWork:
+class OtherWork(msgspec.Struct, frozen=True):
     """Two sides found different numbers of something.
 
     Attributes:
@@ -152,8 +151,7 @@ def other_work(base: RunReport, other: RunReport) -> Iterator[OtherWork]:
             yield OtherWork(mine.name, mine.value, theirs.value)
 
 
-@dataclass(frozen=True)
-class Speed:
+class Speed(msgspec.Struct, frozen=True):
     """How one setting compares with the baseline.
 
     Attributes:

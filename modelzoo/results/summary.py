@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.formatting import significant
@@ -22,8 +23,7 @@ from modelzoo.setting import Setting, labels
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 
-@dataclass(frozen=True)
-class Spans:
+class Spans(msgspec.Struct, frozen=True):
     """Times of one call beside its latency, each the geometric mean of the processes' medians, in seconds.
 
     Attributes:
@@ -66,8 +66,7 @@ SPREAD = 0.1
 which torch.utils.benchmark warns of a measurement's spread."""
 
 
-@dataclass(frozen=True)
-class RowWarning:
+class RowWarning(msgspec.Struct, frozen=True):
     """One warning of a setting.
 
     Attributes:
@@ -81,8 +80,7 @@ class RowWarning:
     checked: int
 
 
-@dataclass(frozen=True)
-class SummaryRow:
+class SummaryRow(msgspec.Struct, frozen=True):
     """One workload under one setting, with what follows from all of its processes.
 
     Attributes:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.records.run import Result, RunReport
@@ -24,8 +25,7 @@ from modelzoo.results.counting import LEAST, RoundError, per_million, rate, roun
 from modelzoo.stats.latency_bound import BoundJudgement, BoundOutcome, judge
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """What is known of one configuration. Times in seconds, memory in bytes.
 
     Attributes:
@@ -334,8 +334,7 @@ class Backing(Enum):
     UNCONFIRMED = "unconfirmed"
 
 
-@dataclass(frozen=True)
-class Recommendation:
+class Recommendation(msgspec.Struct, frozen=True):
     """The configuration that is recommended.
 
     Attributes:

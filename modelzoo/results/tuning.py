@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.frozen import replace
@@ -18,8 +19,7 @@ from modelzoo.results.speed import Speed, speeds
 from modelzoo.stats import Outcome
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """One setting of the grid.
 
     Attributes:
@@ -40,8 +40,7 @@ class Candidate:
     is_tie: bool = False
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One step from the default to the winner, measured in the confirmation.
 
     Attributes:

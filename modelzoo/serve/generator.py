@@ -25,6 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Optional
 
+import msgspec
+
 from modelzoo.measure.sampler import without_collection
 from modelzoo.serve.servers import Reply, Server
 
@@ -60,8 +62,7 @@ def poisson(rate: float, queries: int, seconds: float, seed: tuple[int, ...]) ->
     return arrivals[:enough]
 
 
-@dataclass(frozen=True)
-class Batching:
+class Batching(msgspec.Struct, frozen=True):
     """How requests wait.
 
     Attributes:
@@ -75,8 +76,7 @@ class Batching:
     capacity: int
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """A batch that has been given to an instance.
 
     Attributes:
@@ -171,8 +171,7 @@ LEAD = 0.02
 """Seconds from the call to the start of the schedule, so that the first arrival is not late."""
 
 
-@dataclass(frozen=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     """When a run cannot meet its bound any more, whatever else happens.
 
     Attributes:

@@ -18,9 +18,10 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
+
+import msgspec
 
 from modelzoo.errors import EnvironmentProblem, WorkerError
 from modelzoo.frozen import replace
@@ -60,8 +61,7 @@ def installed() -> Optional[str]:
         return "of unknown version"
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """LoadGen's run, and the run in which this suite's generator repeated its arrivals."""
 
     record: LoadgenRun
@@ -259,8 +259,7 @@ def _log_settings(lg: Any, directory: Path) -> Any:
     return found
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(msgspec.Struct, frozen=True):
     """What LoadGen's detailed log says. Times in seconds."""
 
     is_valid: bool

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from multiprocessing import connection
 from statistics import median
 from time import monotonic
 from typing import Optional, TypeVar
+
+import msgspec
 
 from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.frozen import replace
@@ -47,16 +48,14 @@ LEAD_SECONDS = 0.1
 T = TypeVar("T", Ready, Window, Served)
 
 
-@dataclass(frozen=True)
-class RoundResult:
+class RoundResult(msgspec.Struct, frozen=True):
     """A round of a configuration, and what its first instance reported of itself if it was asked to."""
 
     run: ConfigurationRun
     context: Optional[RunReport] = None
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """What is to be run.
 
     Attributes:

@@ -16,9 +16,10 @@ import math
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Callable, Optional
+
+import msgspec
 
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
@@ -37,8 +38,7 @@ LOWEST = 0.02
 """Rates below this share of the first one are not tried."""
 
 
-@dataclass(frozen=True)
-class Bracket:
+class Bracket(msgspec.Struct, frozen=True):
     """What is known of the highest rate.
 
     Attributes:
@@ -167,8 +167,7 @@ MOST_LATE = 3
 """Runs in a row in which the generator was late, after which a search ends without an answer."""
 
 
-@dataclass(frozen=True)
-class CalibratedInstances:
+class CalibratedInstances(msgspec.Struct, frozen=True):
     """The instances of one repeat, ready and calibrated.
 
     Attributes:

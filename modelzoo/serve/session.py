@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Callable, Optional
+
+import msgspec
 
 from modelzoo.frozen import replace
 from modelzoo.measure.instances import Instance, start_instance
@@ -22,8 +23,7 @@ from modelzoo.serve.servers import ProcessServer
 from modelzoo.setting import ResolvedSetting
 
 
-@dataclass(frozen=True)
-class Deployment:
+class Deployment(msgspec.Struct, frozen=True):
     """What is run, and where.
 
     Attributes:

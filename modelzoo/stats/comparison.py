@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean, median
 from typing import Optional
+
+import msgspec
 
 from modelzoo.stats.design import Look, Looks
 from modelzoo.stats.intervals import CONFIDENCE, Interval, LogRatio, Variance, total
@@ -54,8 +55,7 @@ class Outcome(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True)
-class Outlook:
+class Outlook(msgspec.Struct, frozen=True):
     """What is expected to decide a comparison that is AMBIGUOUS.
 
     Attributes:
@@ -85,8 +85,7 @@ class Doubt(Enum):
     NO_COMMON_ROUND = "no common round"
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """The outcome of a comparison, and what it follows from.
 
     Attributes:
@@ -107,8 +106,7 @@ class Verdict:
     outlook: Optional[Outlook] = None
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """What is known of a ratio before it is judged.
 
     Attributes:
@@ -133,8 +131,7 @@ class Comparison:
     looks: int = 1
 
 
-@dataclass(frozen=True)
-class Corrected:
+class Corrected(msgspec.Struct, frozen=True):
     """The p-values of a comparison, corrected for the other comparisons of its table; see ``corrected``."""
 
     p_value: float

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
+
+import msgspec
 
 from modelzoo.frozen import replace
 
@@ -20,8 +21,7 @@ USE_FROM = 0.5
 deviation, 1 - sqrt(1 - 0.5²)."""
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(msgspec.Struct, frozen=True):
     """Sums of squares and products of log latencies and log times of the reference load.
 
     Each setting of each session is centred on its own means, so that neither its level nor that of the session matters,
@@ -105,8 +105,7 @@ class Sums:
         return Control(slope, self.correlation, self.pairs)
 
 
-@dataclass(frozen=True)
-class Control:
+class Control(msgspec.Struct, frozen=True):
     """How the latency follows the reference load.
 
     Attributes:

@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import NormalDist, fmean, median, variance
 from typing import Optional
+
+import msgspec
 
 from modelzoo.stats.intervals import CONFIDENCE, student_t
 
@@ -32,8 +33,7 @@ SPACING = 1.25
 adds little power."""
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """One look at the data.
 
     Attributes:
@@ -45,8 +45,7 @@ class Look:
     share: float
 
 
-@dataclass(frozen=True)
-class Looks:
+class Looks(msgspec.Struct, frozen=True):
     """The looks of a comparison.
 
     Attributes:
@@ -123,8 +122,7 @@ POWER = 0.8
 Analysis for the Behavioral Sciences", 1988)."""
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """What a process costs, in seconds of wall time.
 
     Attributes:
@@ -136,8 +134,7 @@ class Costs:
     sample: float = 0.0
 
 
-@dataclass(frozen=True)
-class Components:
+class Components(msgspec.Struct, frozen=True):
     """The two components of the variance of a log process median.
 
     Attributes:
@@ -266,8 +263,7 @@ def rounds_to_tell(spread: float, difference: float, alpha: float, power: float 
     return count
 
 
-@dataclass(frozen=True)
-class _Batches:
+class _Batches(msgspec.Struct, frozen=True):
     """Log medians of the batches of one process, and the mean length of a batch in seconds."""
 
     levels: tuple[float, ...]

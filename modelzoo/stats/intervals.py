@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist, fmean, median, stdev
 from typing import Optional
+
+import msgspec
 
 OUTLIER = 1.5
 """A sample above this multiple of its process's median is reported as an outlier. None is dropped."""
@@ -153,8 +154,7 @@ def _continued_fraction(x: float, a: float, b: float) -> float:
     return value
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """A value with its confidence interval, of 95 % unless its function was asked for another confidence."""
 
     value: float
@@ -268,8 +268,7 @@ def odd_process(medians: Sequence[float]) -> Optional[int]:
     return distances.index(farthest) if farthest > critical * spread else None
 
 
-@dataclass(frozen=True)
-class Variance:
+class Variance(msgspec.Struct, frozen=True):
     """A squared standard error.
 
     Attributes:
@@ -285,8 +284,7 @@ class Variance:
         return Variance(factor * self.value, self.freedom)
 
 
-@dataclass(frozen=True)
-class LogRatio:
+class LogRatio(msgspec.Struct, frozen=True):
     """The log of a ratio with its standard error and degrees of freedom."""
 
     value: float

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean, stdev
 from typing import Optional
+
+import msgspec
 
 from modelzoo.stats.early_stopping import BATCHES, clustering
 from modelzoo.stats.intervals import student_t
@@ -43,8 +44,7 @@ class BoundOutcome(Enum):
     UNDECIDED = "cannot be said"
 
 
-@dataclass(frozen=True)
-class BoundJudgement:
+class BoundJudgement(msgspec.Struct, frozen=True):
     """Whether a bound is met.
 
     Attributes:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import fmean
 from typing import Optional
+
+import msgspec
 
 from modelzoo.stats.intervals import CONFIDENCE, student_t
 
@@ -28,8 +29,7 @@ deviations in the middle is found in 71 % of series of 10, in 81 % of 12 and in 
 (2,000 and 1,000 series of each length)."""
 
 
-@dataclass(frozen=True)
-class Trend:
+class Trend(msgspec.Struct, frozen=True):
     """A slope, in values per unit of time, with its confidence interval."""
 
     slope: float

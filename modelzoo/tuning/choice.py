@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.errors import WorkerError
@@ -43,8 +44,7 @@ AXES: tuple[tuple[str, ...], ...] = (
 """The options of a search, each with its fields, in the order of the steps from the default to the winner."""
 
 
-@dataclass(frozen=True)
-class Pick:
+class Pick(msgspec.Struct, frozen=True):
     """The winner among the candidates (0: the default), the fastest one, and those it could not be told from."""
 
     winner: int

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from modelzoo.engines.jittor import environment as jittor
 from modelzoo.errors import EnvironmentProblem, UsageError
@@ -80,8 +81,7 @@ PACKAGES = ("onnxruntime", "openvino")
 """Engines that are packages of this environment."""
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(msgspec.Struct, frozen=True):
     """What decides which candidates make sense, as far as it is known before anything has run.
 
     Attributes:
@@ -95,8 +95,7 @@ class Environment:
     missing: tuple[LeftOut, ...] = ()
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(msgspec.Struct, frozen=True):
     """The settings of a search, the default first, and what was left out."""
 
     settings: tuple[Setting, ...]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
+
+import msgspec
 
 from modelzoo.errors import UsageError
 from modelzoo.records.run import Run
@@ -44,8 +45,7 @@ Logs = Mapping[int, float]
 """By round: the logarithm of how many times faster a candidate was than the default in the same round, per item."""
 
 
-@dataclass(frozen=True)
-class Time:
+class Time(msgspec.Struct, frozen=True):
     """The time of a search, in seconds: what has been spent, and the budget."""
 
     spent: float
@@ -62,8 +62,7 @@ class Time:
         return max(0.0, self.budget - self.spent)
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """Seconds of wall time per process.
 
     Attributes:

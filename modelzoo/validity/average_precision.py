@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from modelzoo.records.partial import CocoDetections
 from modelzoo.validity.bounds import typical_size
@@ -27,8 +28,7 @@ CHUNK = 25
 """Draws that are computed together, which bounds the memory."""
 
 
-@dataclass(frozen=True)
-class CategoryMatches:
+class CategoryMatches(msgspec.Struct, frozen=True):
     """What COCOeval matched in one category: D detections by falling score, T thresholds of IoU, I pictures.
 
     Attributes:
@@ -44,8 +44,7 @@ class CategoryMatches:
     objects: NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(msgspec.Struct, frozen=True):
     """COCO's figures of one model, and what they are computed from.
 
     Attributes:
@@ -184,8 +183,7 @@ def _counted_before(drawn: NDArray[Any], chosen: NDArray[Any], places: NDArray[A
     return before
 
 
-@dataclass(frozen=True)
-class Resampled:
+class Resampled(msgspec.Struct, frozen=True):
     """AP of two models on the same pictures with random weights, as ``bounds.Drawn`` takes it.
 
     Attributes:

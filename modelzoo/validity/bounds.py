@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Optional
+
+import msgspec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,16 +112,14 @@ def lower_bound(successes: int, trials: int, significance: float) -> float:
     return low
 
 
-@dataclass(frozen=True)
-class Extreme:
+class Extreme(msgspec.Struct, frozen=True):
     """A cluster that was not observed: its numerator and its denominator."""
 
     numerator: float
     denominator: float
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(msgspec.Struct, frozen=True):
     """The ratio of two means over clusters as observed, and as it would be with random weights of the clusters.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
+
+import msgspec
 
 from modelzoo.frozen import replace
 from modelzoo.records.validity import Check, ClassChange, ClassLosses, MetricChange
@@ -133,8 +134,7 @@ def with_allowed_losses(changes: Sequence[MetricChange], checks: Sequence[Check]
     )
 
 
-@dataclass(frozen=True)
-class ClassItem:
+class ClassItem(msgspec.Struct, frozen=True):
     """An item's part in a class: the name of the class, and the quality of both models there, from 0 to 1."""
 
     name: str

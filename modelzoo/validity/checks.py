@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING, Any, Optional, Union
+
+import msgspec
 
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
@@ -50,8 +51,7 @@ the six checks of a detector and the test of its classes (1 %) together are wron
 (Bonferroni)."""
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """A default threshold; ``modelzoo.views.judgement`` says what it applies to, and its source."""
 
     relation: Relation

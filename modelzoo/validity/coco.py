@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Optional, Union
+
+import msgspec
 
 from modelzoo.errors import InputError
 from modelzoo.records.exhibits import PictureSource
@@ -22,8 +23,7 @@ REQUIRED_FIELDS = {
 ImageId = Union[int, str]
 
 
-@dataclass(frozen=True)
-class Annotations:
+class Annotations(msgspec.Struct, frozen=True):
     """The content of the file, and the file's category id by the model's label."""
 
     path: Path

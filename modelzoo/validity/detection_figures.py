@@ -6,8 +6,9 @@ Detections of two models are matched by class and IoU.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
+
+import msgspec
 
 from modelzoo.frozen import replace
 from modelzoo.records.exhibits import CategoryAp, CategoryLosses, ChangedObject, PictureObjects
@@ -29,8 +30,7 @@ SAME_OBJECT_IOU = 0.5
 SHOWN_CATEGORIES = 12
 
 
-@dataclass(frozen=True)
-class Detections:
+class Detections(msgspec.Struct, frozen=True):
     """Detections of one model in one picture, best first; K of them.
 
     Attributes:
@@ -117,8 +117,7 @@ def agreement(matches: Sequence[Matches]) -> float:
     return sum(len(each.pairs) for each in matches) / total if total else 0.0
 
 
-@dataclass(frozen=True)
-class AveragePrecisions:
+class AveragePrecisions(msgspec.Struct, frozen=True):
     """COCO's evaluation of both models, for one kind of shape: ``box`` or ``mask``.
 
     Attributes:

@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
+import msgspec
+
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.records.exhibits import CsvRows, Exhibit, ExplainedLayers, LayerErrorPlot
 from modelzoo.records.partial import LayerError
@@ -161,8 +163,7 @@ def layer_errors(
     )
 
 
-@dataclass(frozen=True)
-class _Explained:
+class _Explained(msgspec.Struct, frozen=True):
     """What rounding explains: ``magnified`` times the error of ``baseline``, at least ``floor``.
 
     ``is_known`` says whether ``floor`` alone is explained for a layer that ``baseline`` lacks.

@@ -10,9 +10,10 @@ import random
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional, TypeVar, Union
+
+import msgspec
 
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
@@ -51,8 +52,7 @@ GROUPS = (
 together. A sample of the data set has few pictures per class, but enough per group."""
 
 
-@dataclass(frozen=True)
-class PictureItem:
+class PictureItem(msgspec.Struct, frozen=True):
     """A picture of a data set.
 
     Attributes:

@@ -6,9 +6,10 @@ switches (fast math, the backend) are in force while its model runs; a canary ch
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
+
+import msgspec
 
 from modelzoo.engines import create_engine
 from modelzoo.engines.protocol import Engine, Model, Observed, Session, value_and_problem
@@ -36,8 +37,7 @@ REFERENCE_NAME = "fp32"
 """What tables call the reference."""
 
 
-@dataclass(frozen=True)
-class LoadedPredictor:
+class LoadedPredictor(msgspec.Struct, frozen=True):
     """A model that is ready to predict, with what its canary showed (``None`` and the reason if it has none)."""
 
     predictor: Predictor
@@ -53,16 +53,14 @@ class LoadedPredictor:
             return self.model.audit(self.model.prepare(inputs.args), passes=1, canary=self.canary)
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """The two models that are compared."""
 
     reference: LoadedPredictor
     tested: LoadedPredictor
 
 
-@dataclass(frozen=True)
-class Judgement(Pair):
+class Judgement(Pair, frozen=True):
     """The judgement and the two models that it compares."""
 
     validity: Validity

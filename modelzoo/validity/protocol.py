@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Optional, Protocol, Union
+
+import msgspec
 
 from modelzoo.records.exhibits import Exhibit, Shown
 from modelzoo.records.partial import (
@@ -26,8 +27,7 @@ ExhibitSink = Callable[[Exhibit], None]
 ItemResult = Union[ClassifiedPicture, DetectedPicture, AnsweredQuestion]
 
 
-@dataclass(frozen=True)
-class Predictor:
+class Predictor(msgspec.Struct, frozen=True):
     """One of the two models that are compared.
 
     Attributes:
@@ -46,8 +46,7 @@ class Predictor:
     active: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
 
 
-@dataclass(frozen=True)
-class TaskContext:
+class TaskContext(msgspec.Struct, frozen=True):
     """What a task must know besides its declaration.
 
     Attributes:
@@ -63,8 +62,7 @@ class TaskContext:
     significant_bits: Optional[int] = None
 
 
-@dataclass(frozen=True)
-class PreparedItem:
+class PreparedItem(msgspec.Struct, frozen=True):
     """An item as the model takes it.
 
     Attributes:
@@ -78,8 +76,7 @@ class PreparedItem:
     source: Any = None
 
 
-@dataclass(frozen=True)
-class ItemComparison:
+class ItemComparison(msgspec.Struct, frozen=True):
     """Both models' predictions for one item, compared.
 
     Attributes:
@@ -92,8 +89,7 @@ class ItemComparison:
     exhibits: tuple[Exhibit, ...] = ()
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(msgspec.Struct, frozen=True):
     """What a task concludes from its results, before the verdict.
 
     Attributes:

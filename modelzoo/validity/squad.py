@@ -15,9 +15,10 @@ import json
 import re
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
+
+import msgspec
 
 from modelzoo.errors import InputError
 
@@ -33,8 +34,7 @@ BUILTIN = Path(__file__).with_name("questions.json")
 FIELDS = ("input_ids", "attention_mask", "token_type_ids")
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """A question about the paragraph ``context``; ``answers`` are the gold answers (SQuAD 2.0: possibly none)."""
 
     id: str
@@ -131,8 +131,7 @@ def scores(prediction: str, answers: Sequence[str]) -> tuple[float, float]:
     return max(exact(prediction, gold) for gold in golds), max(f1(prediction, gold) for gold in golds)
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(msgspec.Struct, frozen=True):
     """The W windows of a question, of L tokens each.
 
     Attributes:
@@ -145,8 +144,7 @@ class Windows:
     offsets: Sequence[Sequence[Optional[tuple[int, int]]]]
 
 
-@dataclass(frozen=True)
-class AnswerSpan:
+class AnswerSpan(msgspec.Struct, frozen=True):
     """An answer: its text, window, first and last token, score and probability.
 
     ``score`` is the sum of the start and the end logit, ``probability`` its softmax over the candidates of all

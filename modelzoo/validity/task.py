@@ -7,8 +7,9 @@ import torch; the callables do when they are called.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional
+
+import msgspec
 
 from modelzoo.workload.detectors import detector_output
 
@@ -66,8 +67,7 @@ def qa_logits(output: Any) -> tuple[Any, Any]:
     return output[0], output[1]
 
 
-@dataclass(frozen=True)
-class Classification:
+class Classification(msgspec.Struct, frozen=True):
     """Assigns each picture to one of C classes.
 
     Attributes:
@@ -85,7 +85,7 @@ class Classification:
     wnids: Callable[[], Optional[Sequence[str]]] = lambda: None
     scores: Callable[[Any], Any] = unchanged
     arguments: Callable[[Sequence[Any]], tuple[Any, ...]] = stacked
-    published: Mapping[str, float] = field(default_factory=dict)
+    published: Mapping[str, float] = msgspec.field(default_factory=dict)
     layers: Callable[[str], bool] = any_layer
 
     def bind(self, context: TaskContext) -> JudgingTask:
@@ -95,8 +95,7 @@ class Classification:
         return ClassificationTask(self, context)
 
 
-@dataclass(frozen=True)
-class Detection:
+class Detection(msgspec.Struct, frozen=True):
     """Detects objects in pictures: boxes with labels and scores, and masks if the model computes them.
 
     Attributes:
@@ -118,7 +117,7 @@ class Detection:
     arguments: Callable[[Sequence[Any]], tuple[Any, ...]] = listed
     masks: bool = False
     shown: float = 0.5
-    published: Mapping[str, float] = field(default_factory=dict)
+    published: Mapping[str, float] = msgspec.field(default_factory=dict)
     layers: Callable[[str], bool] = before_the_proposals
 
     def bind(self, context: TaskContext) -> JudgingTask:
@@ -128,8 +127,7 @@ class Detection:
         return DetectionTask(self, context)
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(msgspec.Struct, frozen=True):
     """Answers questions about a paragraph by a span of it, scored by SQuAD's rules.
 
     Attributes:
@@ -152,7 +150,7 @@ class Answers:
     stride: int = 128
     n_best: int = 20
     max_answer_length: int = 30
-    published: Mapping[str, float] = field(default_factory=dict)
+    published: Mapping[str, float] = msgspec.field(default_factory=dict)
     layers: Callable[[str], bool] = any_layer
 
     def bind(self, context: TaskContext) -> JudgingTask:

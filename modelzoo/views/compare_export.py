@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Optional
 from xml.etree import ElementTree
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.compare import Comparison, Gate, StageRow
@@ -38,8 +39,7 @@ Judged = Sequence[tuple[Comparison, Gate]]
 """The comparisons of one call, and what became of their rows."""
 
 
-@dataclass(frozen=True)
-class SideSummary:
+class SideSummary(msgspec.Struct, frozen=True):
     """One side: its name, and the file and the beginning of each of its sessions."""
 
     name: str
@@ -47,16 +47,14 @@ class SideSummary:
     created: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Obstruction:
+class Obstruction(msgspec.Struct, frozen=True):
     """Why the two sides of a row are not comparable, in one sentence."""
 
     obstacle: Obstacle
     text: str
 
 
-@dataclass(frozen=True)
-class RowSummary:
+class RowSummary(msgspec.Struct, frozen=True):
     """A row without the samples.
 
     Attributes:
@@ -102,8 +100,7 @@ class RowSummary:
     failures: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ComparisonSummary:
+class ComparisonSummary(msgspec.Struct, frozen=True):
     """A comparison without the samples; see ``model.Comparison``."""
 
     metric: Metric
@@ -123,8 +120,7 @@ class ComparisonSummary:
     exit_code: int
 
 
-@dataclass(frozen=True)
-class Comparisons:
+class Comparisons(msgspec.Struct, frozen=True):
     """What ``modelzoo compare --format json`` writes."""
 
     format: str

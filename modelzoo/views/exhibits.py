@@ -21,10 +21,11 @@ import io
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Optional
+
+import msgspec
 
 from modelzoo.errors import UsageError, WorkerError
 from modelzoo.records.exhibits import CsvRows, DetectionPicture, DrawnDetections, Exhibit, LayerErrorPlot
@@ -200,8 +201,7 @@ def _thumbnail(image: Image) -> Optional[bytes]:
     return None
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """A detection to draw: its row, the colour of its box, its label, and whether the box is thick."""
 
     row: int

@@ -9,10 +9,11 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from types import TracebackType
 from typing import TYPE_CHECKING, Callable, Optional, Protocol
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.formatting import duration, percent
@@ -45,8 +46,7 @@ class ProgressEvent(Protocol):
     def message(self) -> Progress: ...
 
 
-@dataclass(frozen=True)
-class LevelSoFar:
+class LevelSoFar(msgspec.Struct, frozen=True):
     """What is known of one setting.
 
     Attributes:
@@ -60,8 +60,7 @@ class LevelSoFar:
     half_width: Optional[float] = None
 
 
-@dataclass(frozen=True)
-class ProgressState:
+class ProgressState(msgspec.Struct, frozen=True):
     """What is running now, what is known so far, and how long it may take.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from modelzoo.errors import DamagedWeightsError, UsageError, WeightsError
 from modelzoo.files import file_sha256
@@ -23,8 +24,7 @@ REPOSITORY_FILES = (
 SHA256_DIGITS = 64
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """Published weights.
 
     Attributes:
@@ -38,7 +38,7 @@ class Checkpoint:
     name: str
     source: str
     megabytes: int
-    quality: Mapping[str, float] = field(default_factory=dict)
+    quality: Mapping[str, float] = msgspec.field(default_factory=dict)
 
     @property
     def is_file(self) -> bool:
@@ -56,8 +56,7 @@ class Checkpoint:
         return self.stem.rsplit("-", 1)[-1].split(".")[0] if self.is_file else ""
 
 
-@dataclass(frozen=True)
-class Checksum:
+class Checksum(msgspec.Struct, frozen=True):
     """The checksum of weights on this machine.
 
     Attributes:

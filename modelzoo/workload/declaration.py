@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable
 
+import msgspec
+
 from modelzoo.errors import UsageError
 from modelzoo.records.timing import RESERVED_NAMES, Place
 from modelzoo.records.workload import Count, Weights
@@ -20,8 +22,7 @@ from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.checkpoints import Checkpoint
 
 
-@dataclass(frozen=True)
-class ModelInput:
+class ModelInput(msgspec.Struct, frozen=True):
     """What the last stage before the model returns.
 
     Attributes:
@@ -33,8 +34,7 @@ class ModelInput:
     context: Any = None
 
 
-@dataclass(frozen=True)
-class ModelOutput:
+class ModelOutput(msgspec.Struct, frozen=True):
     """What the first stage after the model takes.
 
     Attributes:
@@ -46,8 +46,7 @@ class ModelOutput:
     context: Any = None
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     """One step of a pipeline.
 
     Attributes:
@@ -77,8 +76,7 @@ def whole_model(module: Any) -> Any:
     return module
 
 
-@dataclass(frozen=True)
-class Stages:
+class Stages(msgspec.Struct, frozen=True):
     """The pipeline of a workload, for one batch.
 
     Attributes:
@@ -124,8 +122,7 @@ class Stages:
         return value
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """A command-line option of one workload, given as ``--name VALUE`` or ``--option name=VALUE``.
 
     Attributes:
@@ -167,8 +164,7 @@ class Option:
         return value
 
 
-@dataclass(frozen=True)
-class InputRequest:
+class InputRequest(msgspec.Struct, frozen=True):
     """The argument of ``Workload.inputs``.
 
     Attributes:
@@ -186,8 +182,7 @@ class InputRequest:
     model_path: Path | None = None
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(msgspec.Struct, frozen=True):
     """One batch.
 
     Attributes:

@@ -18,9 +18,10 @@ import io
 import random
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from modelzoo.errors import InputError
 from modelzoo.records.partial import PictureNote
@@ -49,8 +50,7 @@ MAX_DRAWS = 100
 """Draws of a crop until it differs from those before it; a very small picture may have no more crops."""
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """An RGB picture.
 
     Attributes:
@@ -208,8 +208,7 @@ def _sample_data() -> Path:
     return Path(get_data_path()) / "sample_data"
 
 
-@dataclass(frozen=True)
-class PictureFile:
+class PictureFile(msgspec.Struct, frozen=True):
     """A picture as the bytes of its file, with the crop of it that is wanted.
 
     Attributes:

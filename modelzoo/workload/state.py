@@ -20,9 +20,10 @@ import re
 import shlex
 import tarfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from modelzoo.errors import UsageError, WeightsError
 from modelzoo.files import file_sha256, replace_atomically
@@ -210,8 +211,7 @@ def mismatches(expected: Mapping[str, Any], given: Mapping[str, Any]) -> list[st
     return found
 
 
-@dataclass(frozen=True)
-class Converted:
+class Converted(msgspec.Struct, frozen=True):
     """What a conversion wrote.
 
     Attributes:

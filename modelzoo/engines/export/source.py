@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from modelzoo.errors import UsageError
 from modelzoo.records.profile import Flops
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 ARRAY, SCALAR, NONE, TUPLE, LIST, DICT, OUTPUT = "array", "scalar", "none", "tuple", "list", "dict", "output"
 
 
-@dataclass(frozen=True)
-class Structure:
+class Structure(msgspec.Struct, frozen=True):
     """How arrays are nested.
 
     Attributes:
@@ -132,8 +132,7 @@ def _rebuild(structure: Structure, arrays: Iterator[Any]) -> Any:
     return NamedOutput(found) if structure.kind == OUTPUT else dict(found)
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True):
     """What torch computes in fp32, eager, from the batch: what an engine's outputs are compared with.
 
     Attributes:

@@ -20,7 +20,6 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
@@ -48,8 +47,7 @@ PROTECTED_SECONDS = 24 * 3600.0
 it. The same holds for the directory of an export that is being written."""
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     path: Path
     used: float
     size: int
@@ -119,8 +117,7 @@ Write = Callable[[Path], Sequence[str]]
 """Writes the exported model into a directory, and returns the parts that it was split into; empty if it is whole."""
 
 
-@dataclass(frozen=True)
-class _Manifest:
+class _Manifest(msgspec.Struct, frozen=True):
     """What a directory holds; the names of the files are relative to it."""
 
     conversion: Conversion
@@ -129,8 +126,7 @@ class _Manifest:
     parts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """A batch as the measuring worker reads it.
 
     Attributes:
@@ -150,8 +146,7 @@ class Batch:
     flops: Optional[Flops] = None
 
 
-@dataclass(frozen=True)
-class StoredOutputs:
+class StoredOutputs(msgspec.Struct, frozen=True):
     """What torch computes from a batch: the arrays of the output, and those of the raw heads."""
 
     outputs: tuple[NDArray[Any], ...]

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from modelzoo.engines.export.engine import ExportedModel
 from modelzoo.engines.export.onnx import MODEL, WITH_HEADS, input_names
@@ -49,8 +50,7 @@ ERRORS_ONLY = 3
 """Log severity: warnings are about devices that this engine does not use, and about options that it sets."""
 
 
-@dataclass(frozen=True)
-class SessionSettings:
+class SessionSettings(msgspec.Struct, frozen=True):
     """The options of a session.
 
     Attributes:

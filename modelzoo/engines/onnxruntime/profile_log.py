@@ -13,7 +13,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -130,16 +129,14 @@ class ProfileLogError(ValueError):
     """The log cannot be read; the message says why, in one line."""
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(msgspec.Struct, frozen=True):
     """The type, as the profiler names it, and the shape of an input or output."""
 
     dtype: str
     shape: Shape
 
 
-@dataclass(frozen=True)
-class NodeCall:
+class NodeCall(msgspec.Struct, frozen=True):
     """One call of one node; constant inputs that have been packed are missing."""
 
     operator: str

@@ -13,8 +13,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
+
+import msgspec
 
 from modelzoo.evidence.attribution import AttributedTime, decide_precision
 from modelzoo.evidence.coverage import can_be_compared
@@ -43,8 +44,7 @@ _PRECISIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """A layer of the runtime model.
 
     Attributes:
@@ -190,8 +190,7 @@ _OTHERS = frozenset(
 _CONTROL_FLOW = ("If", "Loop", "TensorIterator")
 
 
-@dataclass(frozen=True)
-class Audited:
+class Audited(msgspec.Struct, frozen=True):
     """The passes of an audit.
 
     Attributes:

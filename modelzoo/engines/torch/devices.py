@@ -10,10 +10,11 @@ import importlib
 import re
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable
+
+import msgspec
 
 from modelzoo.engines.protocol import Observed, Unavailable
 from modelzoo.errors import EnvironmentProblem, UsageError
@@ -61,8 +62,7 @@ MEMORY_FIGURES = "memory figures"
 DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
 
-@dataclass(frozen=True)
-class DeviceKind:
+class DeviceKind(msgspec.Struct, frozen=True):
     """A kind of accelerator; a new one is one entry of ``KINDS``.
 
     Attributes:
@@ -300,8 +300,7 @@ def _runtime(torch: ModuleType, kind: str) -> str | None:
     return ", ".join(found) or None
 
 
-@dataclass(frozen=True)
-class AuditedCall:
+class AuditedCall(msgspec.Struct, frozen=True):
     """What is audited.
 
     Attributes:

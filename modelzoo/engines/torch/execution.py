@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Callable, TypeVar
+
+import msgspec
 
 from modelzoo.engines.export.source import flatten, rebuild, slightly_changed
 from modelzoo.engines.protocol import RawOutputs
@@ -72,8 +73,7 @@ def _without_autocast(operator: Any, *args: Any) -> Any:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Executable:
+class Executable(msgspec.Struct, frozen=True):
     """A model that is ready to run under a setting.
 
     Attributes:

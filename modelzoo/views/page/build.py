@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
@@ -30,8 +31,7 @@ MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
 
 
-@dataclass(frozen=True)
-class ResultSet:
+class ResultSet(msgspec.Struct, frozen=True):
     """What the user named: a file, or a directory of sessions.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.comparison.model import StoredResult
@@ -18,8 +19,7 @@ from modelzoo.views.plots.history import History, HistorySeries, SessionPoint, m
 from modelzoo.views.results_table import interval
 
 
-@dataclass(frozen=True)
-class SessionLevel:
+class SessionLevel(msgspec.Struct, frozen=True):
     """What one session measured of one setting.
 
     Attributes:

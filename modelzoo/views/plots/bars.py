@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Callable
+
+import msgspec
 
 from modelzoo.document import theme
 from modelzoo.views.plots.plot import add_legend, height_of, time_unit, wrapped, write_number
@@ -23,8 +24,7 @@ Key = tuple[str, str]
 """What a segment is: its name, and its kind, which decides the colour."""
 
 
-@dataclass(frozen=True)
-class StackedBar:
+class StackedBar(msgspec.Struct, frozen=True):
     """One setting.
 
     Attributes:
@@ -41,8 +41,7 @@ class StackedBar:
         return sum(self.parts.values())
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """How bars are drawn.
 
     Attributes:

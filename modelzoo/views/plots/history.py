@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.document import Column
@@ -23,8 +24,7 @@ UNKNOWN_TIME = datetime.min.replace(tzinfo=timezone.utc)
 """Sorts before all others. A session without a time is in the table and not in the plot."""
 
 
-@dataclass(frozen=True)
-class SessionPoint:
+class SessionPoint(msgspec.Struct, frozen=True):
     """One session.
 
     Attributes:
@@ -36,8 +36,7 @@ class SessionPoint:
     level: stats.Interval
 
 
-@dataclass(frozen=True)
-class HistorySeries:
+class HistorySeries(msgspec.Struct, frozen=True):
     """The sessions of one setting.
 
     Attributes:
@@ -53,8 +52,7 @@ class HistorySeries:
     segments: tuple[stats.Interval, ...] = ()
 
 
-@dataclass(frozen=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """The settings of one workload."""
 
     workload: str

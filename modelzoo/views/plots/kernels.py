@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Optional
+
+import msgspec
 
 from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, seconds
@@ -29,8 +30,7 @@ _LOOK = Look(
 )
 
 
-@dataclass(frozen=True)
-class KernelTime:
+class KernelTime(msgspec.Struct, frozen=True):
     """One kernel in one precision.
 
     Attributes:
@@ -44,8 +44,7 @@ class KernelTime:
     seconds: float
 
 
-@dataclass(frozen=True)
-class KernelBar:
+class KernelBar(msgspec.Struct, frozen=True):
     """One setting.
 
     Attributes:
@@ -62,8 +61,7 @@ class KernelBar:
         return sum(each.seconds for each in self.times)
 
 
-@dataclass(frozen=True)
-class Kernels:
+class Kernels(msgspec.Struct, frozen=True):
     """The settings of one workload."""
 
     workload: str

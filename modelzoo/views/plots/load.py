@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Optional
+
+import msgspec
 
 from modelzoo.document import Column, Text, theme
 from modelzoo.formatting import MISSING, rounded_down, seconds, significant
@@ -23,8 +24,7 @@ _MARGIN = 1.15
 """The axes end this factor beyond the outermost marks."""
 
 
-@dataclass(frozen=True)
-class LoadPoint:
+class LoadPoint(msgspec.Struct, frozen=True):
     """One run.
 
     Attributes:
@@ -42,8 +42,7 @@ class LoadPoint:
     given_up: bool
 
 
-@dataclass(frozen=True)
-class LoadCurve:
+class LoadCurve(msgspec.Struct, frozen=True):
     """What is drawn.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.document import theme
@@ -25,8 +26,7 @@ WIDEST_SPAN = 1.0
 """An interval may enlarge the panels up to this factor's logarithm; a wider one is cut off at their edges."""
 
 
-@dataclass(frozen=True)
-class PanelPoint:
+class PanelPoint(msgspec.Struct, frozen=True):
     """One value of a panel.
 
     Attributes:
@@ -42,8 +42,7 @@ class PanelPoint:
     high: Optional[float] = None
 
 
-@dataclass(frozen=True)
-class PanelLevel:
+class PanelLevel(msgspec.Struct, frozen=True):
     """A horizontal line with its interval.
 
     Attributes:
@@ -57,8 +56,7 @@ class PanelLevel:
     end: Optional[float] = None
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(msgspec.Struct, frozen=True):
     """One setting.
 
     Attributes:

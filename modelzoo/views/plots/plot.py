@@ -11,9 +11,10 @@ import math
 import textwrap
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable, TypeVar
+
+import msgspec
 
 from modelzoo.document import Column, Figure, Table, Text, theme
 from modelzoo.files import write_atomically
@@ -74,8 +75,7 @@ _SIDES = ((13.0, 0.0), (-13.0, 0.0), (0.0, 13.0), (0.0, -13.0))
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Plot:
+class Plot(msgspec.Struct, frozen=True):
     """A plot that is not drawn yet.
 
     Attributes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.document import Column
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class ProcessMedian:
+class ProcessMedian(msgspec.Struct, frozen=True):
     """One process.
 
     Attributes:
@@ -38,8 +38,7 @@ class ProcessMedian:
     seconds: float
 
 
-@dataclass(frozen=True)
-class ProcessSeries:
+class ProcessSeries(msgspec.Struct, frozen=True):
     """The processes of one setting.
 
     Attributes:
@@ -53,8 +52,7 @@ class ProcessSeries:
     level: stats.Interval
 
 
-@dataclass(frozen=True)
-class Processes:
+class Processes(msgspec.Struct, frozen=True):
     """The settings of one workload."""
 
     workload: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Optional
+
+import msgspec
 
 from modelzoo import formatting, stats
 from modelzoo.comparison.compare import Comparison
@@ -40,8 +41,7 @@ _LINE = 16.0
 MEAN = "geometric mean"
 
 
-@dataclass(frozen=True)
-class RatioRow:
+class RatioRow(msgspec.Struct, frozen=True):
     """One ratio.
 
     Attributes:
@@ -57,8 +57,7 @@ class RatioRow:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Ratios:
+class Ratios(msgspec.Struct, frozen=True):
     """All ratios of a comparison.
 
     Attributes:

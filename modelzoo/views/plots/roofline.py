@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from modelzoo.document import Column, Text, theme
 from modelzoo.formatting import MISSING, significant
@@ -22,8 +23,7 @@ _DASHES: dict[str, tuple[float, ...]] = {"fp32": (), "bf16": (5, 2), "tf32": (2,
 _MEMORY_DASHES = (1.5, 1.5)
 
 
-@dataclass(frozen=True)
-class RooflinePoint:
+class RooflinePoint(msgspec.Struct, frozen=True):
     """One setting.
 
     Attributes:
@@ -41,8 +41,7 @@ class RooflinePoint:
     share_of_roof: float | None = None
 
 
-@dataclass(frozen=True)
-class Roofline:
+class Roofline(msgspec.Struct, frozen=True):
     """Settings that ran on one machine, and its limits."""
 
     points: tuple[RooflinePoint, ...]
@@ -113,8 +112,7 @@ def _title(data: Roofline) -> str:
 # What is drawn
 
 
-@dataclass(frozen=True)
-class _Roof:
+class _Roof(msgspec.Struct, frozen=True):
     """One measured limit: a line between two points (intensity, GFLOP/s)."""
 
     name: str
@@ -125,8 +123,7 @@ class _Roof:
     dashes: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class _Limits:
+class _Limits(msgspec.Struct, frozen=True):
     """Ranges of the axes: intensities from ``left`` to ``right``, speeds from ``bottom`` to ``top``."""
 
     left: float

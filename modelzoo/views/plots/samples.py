@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Optional
+
+import msgspec
 
 from modelzoo import stats
 from modelzoo.document import Column, theme
@@ -25,8 +26,7 @@ FARTHEST = 2.0
 """The axis of the steady samples ends at this multiple of the largest median; samples beyond it are counted."""
 
 
-@dataclass(frozen=True)
-class SampleSeries:
+class SampleSeries(msgspec.Struct, frozen=True):
     """The samples of one setting, of all of its processes together, in seconds.
 
     Attributes:
@@ -42,8 +42,7 @@ class SampleSeries:
     cold: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Samples:
+class Samples(msgspec.Struct, frozen=True):
     """The settings of one workload."""
 
     workload: str

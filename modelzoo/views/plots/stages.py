@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from modelzoo.document import Column, theme
 from modelzoo.formatting import MISSING, seconds
@@ -19,8 +20,7 @@ _STYLES = {Place.HOST.value: (theme.ORANGE, "////"), Place.DEVICE.value: (theme.
 _LOOK = Look("time per batch", style=lambda place: _STYLES[place], kind=lambda place: f"on the {place}")
 
 
-@dataclass(frozen=True)
-class StageBars:
+class StageBars(msgspec.Struct, frozen=True):
     """The pipelines of one workload."""
 
     workload: str

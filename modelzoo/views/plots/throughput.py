@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Optional
+
+import msgspec
 
 from modelzoo.document import Column, Text, theme
 from modelzoo.formatting import MISSING, seconds, significant
@@ -21,8 +22,7 @@ _MARGIN = 1.15
 """The axes end this factor beyond the outermost marks."""
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """One configuration.
 
     Attributes:
@@ -46,8 +46,7 @@ class Mark:
     meets: Optional[bool]
 
 
-@dataclass(frozen=True)
-class Frontier:
+class Frontier(msgspec.Struct, frozen=True):
     """What is drawn.
 
     Attributes:
