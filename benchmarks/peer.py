@@ -41,11 +41,11 @@ from claims import Claim, conclude, percent, table
 
 from modelzoo import stats
 from modelzoo.machine.cpu import usable_threads
-from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.measure.jobs import Request, job_environment, prepare
 from modelzoo.measure.rounds import Reference, Rounds
 from modelzoo.measure.schedule import FIRST_SECONDS, PRIOR, SECONDS
 from modelzoo.plan import Plan
+from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.setting import Setting
 from modelzoo.workload import discovery
 

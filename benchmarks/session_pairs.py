@@ -39,8 +39,8 @@ from modelzoo.comparison.model import Basis, Metric, Row, StoredResult
 from modelzoo.comparison.pairing import make_side
 from modelzoo.errors import ModelzooError
 from modelzoo.frozen import replace
-from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
+from modelzoo.records.machine import fingerprint
 from modelzoo.results import store
 from modelzoo.results.sessions import days, session_levels
 from modelzoo.stats import Outcome

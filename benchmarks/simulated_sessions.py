@@ -19,8 +19,8 @@ from modelzoo.comparison import levels
 from modelzoo.comparison.estimate import Context, estimate
 from modelzoo.comparison.model import Estimate, Metric, SideSetting
 from modelzoo.frozen import replace
-from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
+from modelzoo.records.machine import fingerprint
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.records.timing import LATENCY, SECONDS, Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.results import store

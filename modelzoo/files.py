@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -54,6 +53,8 @@ def file_sha256(path: Path) -> str:
     Raises:
         OSError: the file cannot be read.
     """
+    import hashlib  # loads OpenSSL, which what only writes does not need
+
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         for block in iter(lambda: stream.read(1 << 22), b""):

@@ -13,8 +13,8 @@ from modelzoo.comparison.estimate import Context, context
 from modelzoo.comparison.levels import Histories
 from modelzoo.comparison.model import Side, SideSetting, StoredResult
 from modelzoo.frozen import replace
-from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import SessionLevel
+from modelzoo.records.machine import fingerprint
 from modelzoo.records.run import Latency, Result
 from modelzoo.results.sessions import work_key
 

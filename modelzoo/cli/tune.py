@@ -130,7 +130,8 @@ def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultF
     Raises:
         UsageError: the file holds no search that can go on, or one of something else.
     """
-    from modelzoo.machine.facts import fingerprint, read_machine
+    from modelzoo.machine.facts import read_machine
+    from modelzoo.records.machine import fingerprint
     from modelzoo.results import store
 
     path = Path(args.resume)

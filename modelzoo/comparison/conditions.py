@@ -13,9 +13,8 @@ from typing import Callable, Optional
 import msgspec
 
 from modelzoo.comparison.model import Row, SideSetting
-from modelzoo.machine.environment import THREAD_VARIABLES
 from modelzoo.records.evidence import Evidence
-from modelzoo.records.machine import Libraries, Library, Machine
+from modelzoo.records.machine import THREAD_VARIABLES, Libraries, Library, Machine
 from modelzoo.records.run import Result, RunReport
 
 Facts = Iterable[tuple[str, Optional[str]]]

@@ -12,10 +12,8 @@ import msgspec
 from modelzoo import stats
 from modelzoo.comparison.model import Metric, SideSetting
 from modelzoo.frozen import replace
-from modelzoo.machine.facts import fingerprint
-from modelzoo.machine.history import history_path, read_history
 from modelzoo.records.history import EarlierSessions, HistoryScope, SessionLevel
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.run import Result, Run, RunReport
 from modelzoo.results.adjustment import Fit, is_paired, pair
 from modelzoo.results.sessions import days, session_spread, work_key
@@ -270,4 +268,7 @@ def _reports(results: Iterable[Result]) -> Iterable[RunReport]:
 
 
 def _history(machine: Machine) -> tuple[SessionLevel, ...]:
+    # Imported here, for it takes longer than to compare two results, whose machines mostly have no history.
+    from modelzoo.machine.history import history_path, read_history
+
     return read_history(history_path(machine))

@@ -14,8 +14,7 @@ from modelzoo import stats
 from modelzoo.comparison.model import Metric, Row, Side, SideLevel, SideSetting
 from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
-from modelzoo.machine.facts import fingerprint
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.run import RunReport
 from modelzoo.results.counting import per_million
 
@@ -93,7 +92,7 @@ def machines_of(side: Side) -> frozenset[str]:
 def same_machine(base: Side, other: Side) -> bool:
     """Return whether both sides ran on one machine, as far as what decides its speed says.
 
-    That is ``modelzoo.machine.facts.fingerprint``: processor, cores, caches, memory, frequency limits, governor, and
+    That is ``modelzoo.records.machine.fingerprint``: processor, cores, caches, memory, frequency limits, governor, and
     the CPUs and the memory that the processes could use. The current frequency is not part of it. Accelerators that
     were used must be of the same product.
     """

@@ -22,9 +22,8 @@ from modelzoo.comparison.levels import Histories, Known, known, machine_of
 from modelzoo.comparison.model import Row, Side, SideSetting, StoredResult
 from modelzoo.comparison.pairing import settings_of
 from modelzoo.frozen import replace
-from modelzoo.machine.facts import fingerprint
 from modelzoo.records.hosts import HostDifference, HostKind, HostLevel, NotTimed, Uncompared
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Throughput
 from modelzoo.results.throughput import rows

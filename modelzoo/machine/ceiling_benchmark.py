@@ -10,12 +10,11 @@ from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any, Callable, Protocol
 
-from modelzoo.machine.facts import fingerprint
 from modelzoo.machine.installation import import_torch
 from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.doctor import CeilingSeries
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.profile import Bandwidth, Ceilings, Gemm
 
 SIZES = (512, 1024, 2048, 4096, 8192)

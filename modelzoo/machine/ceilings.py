@@ -12,12 +12,11 @@ import msgspec
 from modelzoo.files import write_atomically
 from modelzoo.machine.ceiling_benchmark import measure_ceilings
 from modelzoo.machine.directories import cache_directory
-from modelzoo.machine.facts import fingerprint
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.doctor import CeilingSeries
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.profile import CEILINGS_VERSION, Bound, BoundBy, Ceilings
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from modelzoo.errors import EnvironmentProblem
-from modelzoo.machine.environment import KERNEL_VARIABLES, THREAD_VARIABLES, fast_math_settings
+from modelzoo.machine.environment import KERNEL_VARIABLES, fast_math_settings
 from modelzoo.machine.installation import import_torch, import_torchvision, mismatched_versions
-from modelzoo.records.machine import QUIET_CORES, CpuUsage, Libraries, Machine
+from modelzoo.records.machine import QUIET_CORES, THREAD_VARIABLES, CpuUsage, Libraries, Machine
 from modelzoo.records.profile import Ceilings
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 

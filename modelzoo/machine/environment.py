@@ -21,11 +21,6 @@ FAST_MATH_VARIABLES = (
 )
 """Variables that change the arithmetic of fp32 operators: oneDNN's math mode, TF32 in cuBLAS and in all of NVIDIA's
 libraries, fast math in the Arm Compute Library."""
-OPENMP_AND_BLAS_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""Variables that set a worker's number of threads; the OpenMP and BLAS libraries read them when they are loaded, before
-torch can set a number."""
-THREAD_VARIABLES = (*OPENMP_AND_BLAS_THREADS, "GOTO_NUM_THREADS", "BLIS_NUM_THREADS")
-"""Variables that set the number of threads of any library."""
 KERNEL_VARIABLES = (
     "OPENBLAS_CORETYPE",
     "NVPL_BLAS_DEBUG_CPU_TYPE",

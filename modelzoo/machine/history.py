@@ -16,11 +16,10 @@ import msgspec
 
 from modelzoo.files import write_atomically
 from modelzoo.machine.directories import cache_directory
-from modelzoo.machine.facts import fingerprint
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.codec import encode_json
 from modelzoo.records.history import HISTORY_VERSION, SessionLevel
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.timing import LoadEvidence
 from modelzoo.stats import Sums
 

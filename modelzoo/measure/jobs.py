@@ -12,12 +12,12 @@ import msgspec
 from modelzoo.errors import KINDS, ModelzooError
 from modelzoo.machine import environment
 from modelzoo.machine.cpu import usable_threads
-from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.measure.container import ContainerLauncher
 from modelzoo.measure.launcher import Launcher, LocalLauncher
 from modelzoo.measure.process import call
 from modelzoo.plan import Plan
 from modelzoo.records.exhibits import Exhibit
+from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.protocol import (
     Assignment,
     Exhibited,

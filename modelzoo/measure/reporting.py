@@ -17,13 +17,12 @@ from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings, roofline_bound
 from modelzoo.machine.diagnosis import usage_warnings
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
-from modelzoo.machine.facts import fingerprint
 from modelzoo.measure import sampler
 from modelzoo.measure.loading import Built, Imported
 from modelzoo.measure.pipeline_clock import TracedBatch
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import CanaryVerdict
-from modelzoo.records.machine import CpuUsage, Machine
+from modelzoo.records.machine import CpuUsage, Machine, fingerprint
 from modelzoo.records.profile import Bound, Ceilings, Flops
 from modelzoo.records.protocol import Assignment, InstanceJob, MeasureJob
 from modelzoo.records.run import Observed, Provenance, RunReport, Turn

@@ -19,10 +19,10 @@ from typing import Optional
 from modelzoo.errors import ModelzooError, WorkerError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
-from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.measure.jobs import JobEnvironment, OnEvent, Request, assignment, job_environment, listener, prepare
 from modelzoo.measure.launcher import Launcher, LocalLauncher
 from modelzoo.measure.process import WorkerProcess
+from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.protocol import Judged, Looks, Measured, MeasureJob, Preparation, ReferenceJob, ReferenceTaken
 from modelzoo.records.run import Run, RunReport, now
 from modelzoo.records.timing import ReferenceTurn

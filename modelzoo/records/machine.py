@@ -6,6 +6,11 @@ from typing import Optional
 
 import msgspec
 
+OPENMP_AND_BLAS_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Variables that set a worker's number of threads; the OpenMP and BLAS libraries read them when they are loaded, before
+torch can set a number."""
+THREAD_VARIABLES = (*OPENMP_AND_BLAS_THREADS, "GOTO_NUM_THREADS", "BLIS_NUM_THREADS")
+"""Variables that set the number of threads of any library."""
 QUIET_CORES = 0.1
 """Cores kept busy by other programs up to which a machine counts as quiet."""
 
@@ -378,3 +383,33 @@ class Libraries(msgspec.Struct, frozen=True):
     two_openmp: bool
     threads: int
     interop_threads: int
+
+
+def fingerprint(machine: Machine) -> str:
+    """Return 16 hexadecimal digits that depend on everything that decides the machine's ceilings.
+
+    The current frequency, the environment and the kernel are not included. Nor are torch's version and the number of
+    threads: callers that store figures by fingerprint add them.
+    """
+    import hashlib
+    import json
+
+    decisive = {
+        "cpu": machine.cpu,
+        "product": machine.product,
+        "features": machine.features,
+        "sve_bits": machine.sve_bits,
+        "cores": machine.cores,
+        "logical": machine.logical,
+        "sockets": machine.sockets,
+        "caches": [[cache.name, cache.bytes, cache.instances] for cache in machine.caches],
+        "affinity": machine.threads.affinity,
+        "quota": machine.threads.quota,
+        # In GiB: kernels reserve slightly different amounts at each boot.
+        "memory": None if machine.memory_limit is None else round(machine.memory_limit / 2**30),
+        "governor": machine.governor,
+        "max_mhz": machine.max_mhz,
+        "emulator": machine.emulator,
+    }
+    text = json.dumps(decisive, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

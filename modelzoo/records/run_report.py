@@ -68,7 +68,7 @@ class Provenance(msgspec.Struct, frozen=True):
             ran.
         machine: the machine that it ran on.
         libraries: the numerical libraries in the process.
-        fingerprint: equal on machines of equal speed; see ``modelzoo.machine.facts.fingerprint``.
+        fingerprint: equal on machines of equal speed; see ``modelzoo.records.machine.fingerprint``.
         cpus: the logical CPUs that the process could run on.
         environment: what was done to the environment variables.
     """

@@ -17,8 +17,8 @@ from typing import Callable, Optional
 from modelzoo.errors import KINDS, ModelzooError, UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine.cpu import available_memory
-from modelzoo.machine.facts import fingerprint
 from modelzoo.measure.jobs import OnEvent, Request, prepare, required
+from modelzoo.records.machine import fingerprint
 from modelzoo.records.protocol import Preparation
 from modelzoo.records.run import Run, RunReport
 from modelzoo.records.serving import Window

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Callable, Optional
 
 from modelzoo.frozen import replace
-from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
+from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.run import RunReport
 from modelzoo.records.workload import Export
 from modelzoo.setting import ResolvedSetting, fields, option_name, value_text

@@ -9,10 +9,9 @@ from fake_runs import MACHINE, make, result_of
 from modelzoo.comparison.levels import Histories
 from modelzoo.fleet.hosts import HostResult, installed, kind_of, kinds
 from modelzoo.frozen import replace
-from modelzoo.machine.facts import fingerprint
 from modelzoo.records.history import HistoryScope, SessionLevel
 from modelzoo.records.hosts import FleetComparison, FleetHost, HostDifference, Uncompared
-from modelzoo.records.machine import Machine
+from modelzoo.records.machine import Machine, fingerprint
 from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Confirmation
 from modelzoo.results.throughput import of

@@ -15,7 +15,6 @@ from modelzoo.machine.environment import (
     MATH_MODE_VARIABLE,
     MATH_MODE_VARIABLES,
     RECORDED_PREFIXES,
-    THREAD_VARIABLES,
     enter,
     fast_math_settings,
     inherited_math_mode,
@@ -23,6 +22,7 @@ from modelzoo.machine.environment import (
     recorded_environment,
     worker_environment,
 )
+from modelzoo.records.machine import THREAD_VARIABLES
 from modelzoo.records.run import EnvironmentChanges
 from modelzoo.setting import Setting
 

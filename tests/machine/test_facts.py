@@ -14,7 +14,6 @@ from modelzoo.frozen import replace
 from modelzoo.machine.facts import (
     CloudInstance,
     count_vcpus_per_core,
-    fingerprint,
     identify_cloud,
     identify_container,
     identify_emulator,
@@ -22,7 +21,7 @@ from modelzoo.machine.facts import (
     read_machine,
 )
 from modelzoo.records.codec import encode
-from modelzoo.records.machine import Cache
+from modelzoo.records.machine import Cache, fingerprint
 
 
 def test_an_empty_tree_is_no_error(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typing import ClassVar, Optional
 from msgspec.structs import asdict
 
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
 from modelzoo.machine.installation import installed_version
+from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.records.workload import Count, Export
 from modelzoo.setting import ResolvedSetting, Setting
 

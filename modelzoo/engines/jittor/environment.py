@@ -11,7 +11,7 @@ from pathlib import Path
 
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.directories import cache_directory
-from modelzoo.machine.environment import OPENMP_AND_BLAS_THREADS
+from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS
 from modelzoo.workload.discovery import CHECKOUT
 
 DIRECTORY_VARIABLE = "MODELZOO_JITTOR"

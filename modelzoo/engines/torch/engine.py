@@ -18,10 +18,10 @@ from modelzoo.engines.torch.precision import autocast, check_precision, dtype_of
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import installation, libraries
-from modelzoo.machine.environment import MATH_MODE_VARIABLE, OPENMP_AND_BLAS_THREADS
+from modelzoo.machine.environment import MATH_MODE_VARIABLE
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.machine import Libraries
+from modelzoo.records.machine import OPENMP_AND_BLAS_THREADS, Libraries
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
