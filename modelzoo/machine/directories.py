@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from pathlib import Path
-
-import platformdirs
 
 from modelzoo.errors import EnvironmentProblem
 
@@ -22,6 +19,8 @@ def cache_directory() -> Path:
     Raises:
         EnvironmentProblem: another user can write to that last one.
     """
+    import platformdirs  # MODELZOO_CACHE and --help do without it
+
     configured = os.environ.get("MODELZOO_CACHE")
     if configured:
         return Path(configured)
@@ -38,6 +37,8 @@ def own_temporary_directory() -> Path:
         EnvironmentProblem: another user can write to it; its name can be predicted.
         OSError: it cannot be made.
     """
+    import tempfile
+
     path = Path(tempfile.gettempdir()) / f"modelzoo-{os.getuid()}"
     make_own(path, "MODELZOO_CACHE")
     return path

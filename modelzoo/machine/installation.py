@@ -6,7 +6,6 @@ import importlib
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -160,6 +159,8 @@ def suite_revision(checkout: Path, environ: Mapping[str, str] = os.environ) -> s
 
 
 def _git(checkout: Path, *arguments: str) -> str | None:
+    import subprocess  # only for checkouts; reading the history of a machine imports this module
+
     command = ["git", "-c", f"safe.directory={checkout}", "-C", str(checkout), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
@@ -158,6 +157,8 @@ def work_key(report: RunReport) -> str:
         inputs,
         sorted(report.provenance.versions.items()),
     )
+    import hashlib  # loads OpenSSL, which most views do not need
+
     return hashlib.sha256(encode_json(work)).hexdigest()[:16]
 
 

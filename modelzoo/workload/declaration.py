@@ -7,7 +7,6 @@ wants (labels, boxes, an answer); the model is the stage between ``before`` and 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -294,6 +293,8 @@ def inputs_digest(inputs: Inputs) -> str | None:
 
     ``None`` if numpy cannot represent one of them: a bf16 tensor, an object of the workload's own.
     """
+    import hashlib
+
     import numpy as np
 
     digest = hashlib.sha256()

@@ -14,11 +14,8 @@ Pre-releases of 2.10.0, which source builds call themselves, may lack the correc
 
 from __future__ import annotations
 
-import mmap
-import pickle
 import re
 import shlex
-import tarfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,6 +74,8 @@ def is_torchscript(path: Path) -> bool:
     The names of a zip's records stand in it as they are. Therefore the file is searched as a whole: readers of zip
     files disagree about crafted ones, and what Python's ``zipfile`` lists is not always what torch's reader finds.
     """
+    import mmap  # here and below: a command line that names no checkpoint needs none of them
+
     with path.open("rb") as file:
         if file.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
             return False
@@ -86,6 +85,8 @@ def is_torchscript(path: Path) -> bool:
 
 def is_tar(path: Path) -> bool:
     """Whether torch takes the file for one of its legacy tar files; the test is torch's own."""
+    import tarfile
+
     try:
         with tarfile.open(path, mode="r:", format=tarfile.PAX_FORMAT):
             return True
@@ -160,6 +161,8 @@ def read_state_dict(path: Path, published: Collection[str] = ()) -> dict[str, An
 
 def _reason(error: Exception) -> str:
     """Describe a read error in one line, without torch's suggestion to set ``weights_only=False``."""
+    import pickle
+
     if isinstance(error, pickle.UnpicklingError):
         return "it is not a checkpoint, or holds more than tensors (code in it was not run)"
     line = (str(error).strip().splitlines() or [""])[0]

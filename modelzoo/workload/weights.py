@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -143,6 +142,8 @@ def _random_file_name(workload: Workload, options: Mapping[str, Any], seed: int)
 
 def _writable(directory: Path) -> Path:
     """Return ``directory``, or one for temporary files if it cannot be written to (a read-only root, for example)."""
+    import tempfile
+
     with contextlib.suppress(OSError):
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
