@@ -73,11 +73,13 @@ class Line(msgspec.Struct, frozen=True):
         text: the sentence; line breaks are kept where there is room for them.
         name: what it is about; may be empty.
         mark: of a footnote, ``[1]`` for example; may be empty.
+        tone: of the sentence.
     """
 
     text: Text
     name: str = ""
     mark: str = ""
+    tone: Tone = Tone.PLAIN
 
 
 class Lines(msgspec.Struct, frozen=True):

@@ -155,7 +155,9 @@ def _table(table: Table, width: int) -> Iterator[Union[RichText, RichTable]]:
 def _line(line: Line, width: int, *, is_titled: bool) -> Iterator[RichText]:
     prefix = f"{line.mark} " if line.mark else f"{line.name}: " if line.name else ""
     indent, rest = ("  ", 4) if is_titled else ("", min(len(prefix), _INDENT))
-    return _wrapped(indent + prefix, str(line.text), width, "bold" if line.name else "", rest)
+    for shown in _wrapped(indent + prefix, str(line.text), width, "bold" if line.name else "", rest):
+        shown.style = _STYLES[line.tone]
+        yield shown
 
 
 def _notice(notice: Notice, width: int) -> Iterator[RichText]:

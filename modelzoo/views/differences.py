@@ -112,6 +112,19 @@ def short_names(shown: Sequence[SummaryRow]) -> list[str]:
     ]
 
 
+def pair_names(shown: Sequence[SummaryRow]) -> tuple[str, str] | None:
+    """Return the names of the two settings that are compared; ``None`` unless they are the same for all workloads.
+
+    A workload whose second setting never began does not count.
+    """
+    groups = by_workload(shown).values()
+    pairs = {tuple(short_names(rows)) for rows in groups if len(rows) > 1}
+    if len(pairs) != 1 or any(len(rows) > 2 for rows in groups):
+        return None
+    base, other = pairs.pop()
+    return base, other
+
+
 def _named(name: str, value: str) -> str:
     if name == NUMBER:
         return f"#{value}"

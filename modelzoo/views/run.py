@@ -16,6 +16,7 @@ from modelzoo.views import findings, kernel_tables, proof, results_table, stages
 from modelzoo.views.details import detail_lines
 from modelzoo.views.differences import conditions, machine
 from modelzoo.views.findings import not_adjusted
+from modelzoo.views.headline import headline
 from modelzoo.views.results_table import interval
 from modelzoo.warning import Severity
 
@@ -29,9 +30,11 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
         details: also the details of each row, and the conditions that are mere notes.
     """
     said = findings.sentences(shown)
-    said["this machine"] = findings.steadiness(adjustment(result))
+    adjusted = adjustment(result)
+    said["this machine"] = findings.steadiness(adjusted)
     where = machine(shown)
     blocks: list[Block] = [
+        headline(shown, adjusted.spread),
         *([lines(where)] if where else []),
         results_table.table(shown),
         *_stages(result),

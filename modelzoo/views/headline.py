@@ -1,0 +1,188 @@
+"""The first line of what a call says: what was found, and how far to believe it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Optional
+
+from modelzoo.document import Line, Lines, Text, Tone
+from modelzoo.formatting import ratio_value
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.records.workload import WeightsKind
+from modelzoo.results.noise import Noise, noise
+from modelzoo.results.summary import SummaryRow
+from modelzoo.stats import Outcome
+from modelzoo.views.differences import by_workload, pair_names, short_names
+from modelzoo.views.results_table import interval, ratio, timed_unit
+from modelzoo.warning import Severity, WarningCode, rank
+
+_OUTCOMES = {
+    Outcome.FASTER: "faster",
+    Outcome.SLOWER: "slower",
+    Outcome.SAME: "equally fast",
+    Outcome.AMBIGUOUS: "no difference shown",
+    Outcome.NOT_COMPARABLE: "not comparable",
+    None: "failed",
+}
+"""What is counted, in this order; ``None``: it was not timed."""
+_NOISE = {
+    None: "speed varied by {percent:.0f} %",
+    WarningCode.ODD_PROCESS: "one process is off by {percent:.0f} %",
+    WarningCode.PROCESSES_DIFFER: "processes differ by {percent:.0f} %",
+    WarningCode.OTHER_LOAD: "other programs were running",
+    WarningCode.STOLEN_TIME: "the hypervisor took {percent:.0f} % of the CPU time",
+    WarningCode.THROTTLED: "the quota stopped the threads for {percent:.0f} % of the time",
+    WarningCode.DEVICE_THROTTLED: "the device was throttled in {percent:.0f} % of the samples",
+}
+
+
+def headline(shown: Sequence[SummaryRow], spread: Optional[float]) -> Lines:
+    """Return the headline.
+
+    Args:
+        shown: the rows of a result, at least one.
+        spread: how much the machine's speed varied, by the reference load; ``None`` if that is not known.
+    """
+    disturbed = noise(shown, spread)
+    said = filter(None, [_speed(shown), _kernels(shown), _accuracy(shown), _noise(disturbed)])
+    return Lines((Line(Text("; ".join(said)), tone=_tone(shown, disturbed)),), stands_out=True)
+
+
+def _tone(shown: Sequence[SummaryRow], disturbed: Optional[Noise]) -> Tone:
+    outcomes = {row.speed.verdict.outcome for row in shown if row.speed}
+    verdicts = {row.judged.verdict for row in shown if row.judged}
+    worst = min((rank(each.warning.code)[0] for row in shown for each in row.warnings), default=Severity.NOTE)
+    if (
+        any(row.errors for row in shown)
+        or worst is Severity.INVALIDATES
+        or Outcome.NOT_COMPARABLE in outcomes
+        or ValidityVerdict.NOT_VALID in verdicts
+    ):
+        return Tone.BAD
+    if disturbed or Outcome.AMBIGUOUS in outcomes or not all(row.is_proven for row in shown):
+        return Tone.OPEN
+    return Tone.BETTER if Outcome.FASTER in outcomes else Tone.STRONG
+
+
+# Speed
+
+
+def _speed(shown: Sequence[SummaryRow]) -> str:
+    if not any(row.latency for row in shown):
+        return _not_timed(shown)
+    compared = [row for row in shown if not row.is_baseline]
+    if not compared:
+        return _alone(shown)
+    names, workloads = pair_names(shown), by_workload(shown)
+    if names is not None:
+        return _pair(*names, compared[0]) if len(workloads) == 1 else _pairs(*names, compared, len(workloads))
+    base = short_names(shown)[0] if len(workloads) == 1 else "the baselines"
+    settings = f"{len(compared)} setting" + ("s" if len(compared) > 1 else "")
+    counts = _counts(compared)
+    counted = ", ".join(f"{_OUTCOMES[each]}: {counts[each]}{_range(compared, each)}" for each in counts)
+    return f"{settings} compared with {base}: {counted}{_best(compared, shown)}"
+
+
+def _pairs(base: str, name: str, compared: Sequence[SummaryRow], models: int) -> str:
+    """How the same two settings compare on several models; one that failed anywhere counts as such."""
+    counts = _counts(compared)
+    missing = models - len(compared)
+    if missing:
+        counts[None] = counts.get(None, 0) + missing
+    first, *rest = counts
+    said = [f"{_subject(base, name, first)} on {counts[first]} of {models} models{_range(compared, first)}"]
+    return ", ".join([*said, *(f"{_OUTCOMES[each]} on {counts[each]}{_range(compared, each)}" for each in rest)])
+
+
+def _counts(compared: Sequence[SummaryRow]) -> dict[Optional[Outcome], int]:
+    """How often each outcome occurs, in the order of ``_OUTCOMES``."""
+    found = [row.speed.verdict.outcome if row.speed else None for row in compared]
+    return {each: found.count(each) for each in _OUTCOMES if each in found}
+
+
+def _not_timed(shown: Sequence[SummaryRow]) -> str:
+    if all(row.errors for row in shown):
+        return "all settings failed" if len(shown) > 1 else f"{shown[0].workload} failed"
+    emulated = any(each.warning.code == WarningCode.EMULATED.name for row in shown for each in row.warnings)
+    return "nothing was timed: this machine is emulated" if emulated else "nothing was timed"
+
+
+def _alone(shown: Sequence[SummaryRow]) -> str:
+    """One setting of each workload."""
+    if len(shown) == 1:
+        row = shown[0]
+        return f"{row.workload}: {timed_unit(row)} in {short_names(shown)[0]} takes {interval(row.latency)}"
+    timed = sum(row.latency is not None for row in shown)
+    return f"{timed} of {len(shown)} models timed, nothing to compare"
+
+
+def _pair(base: str, name: str, row: SummaryRow) -> str:
+    if row.speed is None or row.speed.ratio is None:
+        return _subject(base, name, row.speed.verdict.outcome if row.speed else None)
+    return f"{_subject(base, name, row.speed.verdict.outcome)}: {ratio(row.speed.ratio)}"
+
+
+def _subject(base: str, name: str, outcome: Optional[Outcome]) -> str:
+    if outcome in (Outcome.FASTER, Outcome.SLOWER):
+        return f"{name} is {_OUTCOMES[outcome]} than {base}"
+    if outcome is Outcome.AMBIGUOUS:
+        return f"no difference shown between {name} and {base}"
+    return f"{name} failed" if outcome is None else f"{name} and {base} are {_OUTCOMES[outcome]}"
+
+
+def _range(compared: Sequence[SummaryRow], outcome: Optional[Outcome]) -> str:
+    """The speedups of those that are faster or slower: `` (1.74× to 2.21×)``."""
+    found = [row.speed.ratio for row in compared if row.speed and row.speed.verdict.outcome is outcome]
+    known = sorted((each for each in found if each is not None), key=lambda each: each.value)
+    if outcome not in (Outcome.FASTER, Outcome.SLOWER) or not known:
+        return ""
+    ends = dict.fromkeys(f"{ratio_value(each.value, each.low, each.high)}×" for each in (known[0], known[-1]))
+    return f" ({' to '.join(ends)})"
+
+
+def _best(compared: Sequence[SummaryRow], shown: Sequence[SummaryRow]) -> str:
+    """The setting with the largest speedup, of those that are faster than their baseline."""
+    faster = [row for row in compared if row.speed and row.speed.verdict.outcome is Outcome.FASTER and row.speed.ratio]
+    if len(faster) < 2:
+        return ""
+    best = max(faster, key=lambda row: row.speed.ratio.value if row.speed and row.speed.ratio else 0.0)
+    rows = by_workload(shown)
+    names = dict(zip(map(id, rows[best.workload]), short_names(rows[best.workload])))
+    return f"; largest speedup: {f'{best.workload} ' if len(rows) > 1 else ''}{names[id(best)]}"
+
+
+# How far to believe it
+
+
+def _kernels(shown: Sequence[SummaryRow]) -> str:
+    ran = [row for row in shown if row.processes or row.proof.verdict]
+    verified = sum(row.is_proven for row in ran)
+    if not ran:
+        return ""
+    if verified == len(ran):
+        return "kernels verified"
+    if all(row.proof.verdict is None for row in ran):
+        return "kernels not verified (no audit)"
+    wrong = sum(row.proof.verdict in (ProofVerdict.NOT_ACTIVE, ProofVerdict.NOT_FP32) for row in ran)
+    other = f", {wrong} ran in ANOTHER precision" if wrong else ""
+    return f"kernels verified for {verified} of {len(ran)} settings{other}"
+
+
+def _accuracy(shown: Sequence[SummaryRow]) -> str:
+    ran = [row for row in shown if row.reports]
+    judged = [row.judged.verdict for row in shown if row.judged]
+    if not judged:
+        random = any(row.weights is WeightsKind.RANDOM for row in ran)
+        return f"accuracy not checked{' (random weights)' if random else ''}" if ran else ""
+    if len(judged) == 1:
+        settings = sum(not row.is_baseline for row in ran)
+        return f"accuracy check: {judged[0].value}" + (f" for 1 of {settings} settings" if settings > 1 else "")
+    return "accuracy check: " + ", ".join(f"{number} {verdict.value}" for verdict, number in Counter(judged).items())
+
+
+def _noise(disturbed: Optional[Noise]) -> str:
+    if disturbed is None:
+        return ""
+    return f"NOISY MACHINE: {_NOISE[disturbed.code].format(percent=100 * disturbed.effect)}, treat as indicative"

@@ -1,0 +1,154 @@
+"""The first line of what a call says claims no more than the verdicts do."""
+
+from __future__ import annotations
+
+import pytest
+from fake_runs import evidence, judgement, make, result_of, shown
+
+from modelzoo import stats
+from modelzoo.document import Tone
+from modelzoo.frozen import replace
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.run import Run
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.results import summary
+from modelzoo.results.speed import Speed
+from modelzoo.results.summary import SummaryRow
+from modelzoo.setting import Setting
+from modelzoo.stats import Outcome, Verdict
+from modelzoo.views.headline import headline
+from modelzoo.warning import WarningCode, warning_for
+
+STEADY = [0.0501, 0.0502, 0.05, 0.0503] * 5
+FACTORS = {Outcome.FASTER: 1.8, Outcome.SLOWER: 0.8, Outcome.SAME: 1.0, Outcome.AMBIGUOUS: 0.95}
+
+
+def timed(workload: str, setting: Setting, verdict: ProofVerdict | None = ProofVerdict.FP32) -> Run:
+    """One process of a setting, audited unless ``verdict`` is ``None``."""
+    return make(STEADY, workload=workload, setting=setting, **({"evidence": evidence(verdict)} if verdict else {}))
+
+
+def pairs(*outcomes: Outcome | None, verdict: ProofVerdict = ProofVerdict.ACTIVE) -> list[SummaryRow]:
+    """fp32 and bf16 of several models with these outcomes; ``None``: bf16 failed."""
+    runs = []
+    for number, outcome in enumerate(outcomes):
+        runs.append(timed(f"model{number}", Setting()))
+        failed = make(None, workload=f"model{number}", setting=Setting("bf16"), error="died")
+        runs.append(timed(f"model{number}", Setting("bf16"), verdict) if outcome else failed)
+    rows = summary.rows(result_of(*runs))
+    return [
+        row if row.is_baseline or outcome is None else with_speed(row, outcome)
+        for row, outcome in zip(rows, (outcome for outcome in outcomes for _ in range(2)))
+    ]
+
+
+def with_speed(row: SummaryRow, outcome: Outcome, factor: float | None = None) -> SummaryRow:
+    """``row`` with this verdict."""
+    value = factor or FACTORS.get(outcome, 1.0)
+    ratio = None if outcome is Outcome.NOT_COMPARABLE else stats.Interval(value, 0.9 * value, 1.1 * value)
+    return replace(row, speed=Speed(ratio, Verdict(outcome)))
+
+
+def said(rows: list[SummaryRow], spread: float | None = None) -> str:
+    """The headline's text."""
+    (line,) = headline(rows, spread).items
+    return str(line.text)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "text"),
+    [
+        ([Outcome.FASTER], "bf16 is faster than fp32: 1.80× [1.62, 1.98]"),
+        ([Outcome.SLOWER], "bf16 is slower than fp32: 0.80× [0.72, 0.88]"),
+        ([Outcome.SAME], "bf16 and fp32 are equally fast: 1.00× [0.90, 1.10]"),
+        ([Outcome.AMBIGUOUS], "no difference shown between bf16 and fp32: 0.95× [0.85, 1.04]"),
+        ([Outcome.NOT_COMPARABLE], "bf16 and fp32 are not comparable"),
+        ([None], "bf16 failed"),
+        (
+            [Outcome.FASTER, Outcome.FASTER, Outcome.SLOWER, Outcome.AMBIGUOUS, None],
+            "bf16 is faster than fp32 on 2 of 5 models (1.80×), slower on 1 (0.80×), no difference shown on 1, "
+            "failed on 1",
+        ),
+        ([Outcome.AMBIGUOUS] * 2, "no difference shown between bf16 and fp32 on 2 of 2 models"),
+        ([None, None], "bf16 failed on 2 of 2 models"),
+    ],
+)
+def test_two_settings_are_compared_over_all_models(outcomes: list[Outcome | None], text: str) -> None:
+    """What is AMBIGUOUS is no difference shown, and what failed is not left out."""
+    assert said(pairs(*outcomes)).startswith(f"{text}; ")
+
+
+def test_a_model_whose_second_setting_never_began_counts_as_failed() -> None:
+    """As after an error of the first one."""
+    failed = shown(make(None, workload="other", error="died"))
+    assert said([*pairs(Outcome.FASTER), *failed]).startswith("bf16 is faster than fp32 on 1 of 2 models (1.80×), fail")
+
+
+def test_several_settings_are_counted_and_the_fastest_that_is_faster_is_named() -> None:
+    """Not the one with the largest ratio if that may be chance."""
+    rows = shown(*(timed("toy", Setting(threads=number)) for number in (1, 2, 3, 4)))
+    found = [
+        rows[0],
+        with_speed(rows[1], Outcome.FASTER),
+        with_speed(rows[2], Outcome.FASTER, 1.2),
+        with_speed(rows[3], Outcome.AMBIGUOUS, 3.0),
+    ]
+    assert said(found).startswith(
+        "3 settings compared with threads=1: faster: 2 (1.20× to 1.80×), no difference shown: 1; largest speedup: "
+        "threads=2; kernels verified"
+    )
+
+
+def test_without_a_comparison_the_time_is_said() -> None:
+    """Of one model; of several, how many were timed."""
+    assert said(shown(timed("toy", Setting()))).startswith("toy: one forward batch in fp32 takes 50.150 ms ±")
+    two = shown(timed("a", Setting()), timed("b", Setting()))
+    assert said(two).startswith("2 of 2 models timed, nothing to compare; kernels verified")
+
+
+def test_nothing_timed_is_no_speed() -> None:
+    """All failed, or nothing is timed under an emulator; what did not run has no accuracy to check."""
+    assert said(shown(make(None, error="died"))) == "toy failed"
+    assert headline(shown(make(None, error="died")), None).items[0].tone is Tone.BAD
+    emulated = shown(make(None, warnings=(warning_for(WarningCode.EMULATED),)))
+    assert said(emulated).startswith("nothing was timed: this machine is emulated; ")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        (ProofVerdict.ACTIVE, "; kernels verified; "),
+        (ProofVerdict.UNKNOWN, "; kernels verified for 1 of 2 settings; "),
+        (ProofVerdict.NOT_ACTIVE, "; kernels verified for 1 of 2 settings, 1 ran in ANOTHER precision; "),
+    ],
+)
+def test_kernels_are_verified_only_if_the_audit_found_the_precision(verdict: ProofVerdict, text: str) -> None:
+    """Without an audit nothing is verified."""
+    assert text in said(pairs(Outcome.FASTER, verdict=verdict))
+    assert "; kernels not verified (no audit); " in said(shown(timed("toy", Setting(), None)))
+
+
+def test_accuracy_is_as_the_check_found_it() -> None:
+    """Random weights have no accuracy."""
+    rows = pairs(Outcome.FASTER, Outcome.FASTER)
+    assert said(rows).endswith("; accuracy not checked (random weights)")
+    rows[1] = replace(rows[1], judged=judgement(ValidityVerdict.VALID))
+    assert said(rows).endswith("; accuracy check: VALID for 1 of 2 settings")
+    rows[3] = replace(rows[3], judged=judgement(ValidityVerdict.NOT_VALID))
+    assert said(rows).endswith("; accuracy check: 1 VALID, 1 NOT VALID")
+    assert headline(rows, None).items[0].tone is Tone.BAD
+
+
+def test_the_largest_disturbance_is_named() -> None:
+    """By how much of the time it may explain; small ones leave a result as it is."""
+    rows = pairs(Outcome.FASTER)
+    assert "NOISY" not in said(rows, 0.09)
+    assert said(rows, 1.27).endswith("; NOISY MACHINE: speed varied by 127 %, treat as indicative")
+    small, odd = (
+        warning_for(WarningCode.OTHER_LOAD, cores=0.05),
+        warning_for(WarningCode.ODD_PROCESS, number=3, count=8, percent=108.0, direction="slower"),
+    )
+    found = tuple(summary.RowWarning(each, 1, 1) for each in (small, odd))
+    noisy = [replace(row, warnings=found) for row in rows]
+    assert said(noisy, 0.5).endswith("; NOISY MACHINE: one process is off by 108 %, treat as indicative")
+    assert headline(noisy, None).items[0].tone is Tone.OPEN
