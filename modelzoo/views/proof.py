@@ -132,12 +132,14 @@ def _extent_of(share: float) -> str:
 
 
 def _compute_share(evidence: Evidence) -> str:
-    """The share of the compute time; that of the arithmetic too, if it is what is missing."""
+    """How much of the matrix products and of the pass; of the arithmetic too, if it is what is missing."""
     time, work = evidence.compute_bf16_share, evidence.arithmetic_share
-    said = f"{_percent(time)} of compute time in {evidence.requested} kernels"
+    said = [f"{evidence.requested} kernels took {_percent(time)} of the time in matrix products"]
+    if evidence.seconds:
+        said.append(f"{_percent(time * evidence.compute_seconds / evidence.seconds)} of the pass")
     if evidence.coverage.is_enough and work is not None and work < ACTIVE_SHARE <= time:
-        return f"{said}, which do {_percent(work)} of the arithmetic"
-    return said
+        said.append(f"and did {_percent(work)} of the arithmetic")
+    return ", ".join(said)
 
 
 def _unknown(evidence: Evidence) -> str:

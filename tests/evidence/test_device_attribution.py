@@ -70,11 +70,14 @@ def test_tf32_is_never_fp32() -> None:
 def test_tf32_is_a_precision_of_its_own() -> None:
     """Asked for, it is proven by the same kernels, with their share of the time."""
     found = judged(conv(TF32, 9.5), conv(FP32, 0.5), requested="tf32", level=CanaryLevel.REDUCED)
-    assert sentence(found) == "tf32: ACTIVE (95 % of compute time in tf32 kernels)"
+    assert sentence(found) == "tf32: ACTIVE (tf32 kernels took 95 % of the time in matrix products, 95 % of the pass)"
     assert (found.compute_bf16_share, found.proven) == (0.95, True)
     assert sentence(judged(conv(FP32), requested="tf32")).startswith("tf32: REQUESTED, NOT ACTIVE (")
     partly = judged(conv(TF32), conv(FP32), requested="tf32", level=CanaryLevel.REDUCED)
-    assert sentence(partly) == "tf32: PARTLY (conv partly; 50 % of compute time in tf32 kernels)"
+    assert (
+        sentence(partly)
+        == "tf32: PARTLY (conv partly; tf32 kernels took 50 % of the time in matrix products, 50 % of the pass)"
+    )
 
 
 def test_an_undocumented_name_leaves_the_proof_to_the_operator() -> None:

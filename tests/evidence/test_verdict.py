@@ -174,7 +174,7 @@ def test_autocast_that_leaves_operators_in_fp32() -> None:
     audit = blas_audit(gemm_event("aten::mm", "float", 1.0), gemm_event("aten::addmm", "c10::BFloat16", 1.0))
     evidence = judge(audit, ALL_BF16, "bf16", "autocast")
     assert evidence.verdict == "PARTLY"
-    assert "linear yes, matmul no; 50 % of compute time" in sentence(evidence)
+    assert "linear yes, matmul no; bf16 kernels took 50 % of the time in matrix products" in sentence(evidence)
 
 
 def mixed(fp32: float, bf16: float, *, flop: tuple[int, int] | None = None) -> Audit:
@@ -197,14 +197,18 @@ def test_thresholds() -> None:
 def test_active_names_what_stayed_in_fp32() -> None:
     """A class that takes little time does not change the verdict, but is named."""
     line = sentence(judge(mixed(0.1, 99.9), ALL_BF16, "bf16", "autocast"))
-    assert line == "bf16: ACTIVE (linear yes, matmul no; 100 % of compute time in bf16 kernels)"
+    assert (
+        line == "bf16: ACTIVE (linear yes, matmul no; bf16 kernels took 100 % of the time in matrix products, "
+        "100 % of the pass)"
+    )
 
 
 def test_slow_bf16_is_not_active_if_fast_fp32_does_much_of_the_work() -> None:
     """Time alone would hide half of the model."""
     line = sentence(judge(mixed(1.0, 99.0, flop=(500, 500)), ALL_BF16, "bf16", "autocast"))
     assert line == (
-        "bf16: PARTLY (linear yes, matmul no; 99 % of compute time in bf16 kernels, which do 50 % of the arithmetic)"
+        "bf16: PARTLY (linear yes, matmul no; bf16 kernels took 99 % of the time in matrix products, "
+        "99 % of the pass, and did 50 % of the arithmetic)"
     )
 
 
@@ -216,7 +220,8 @@ def test_generated_code_that_hides_the_products_is_unknown() -> None:
     counted = Flops(10 * 1024, 0, {"aten::addmm": 9 * 1024, "aten::bmm": 1024})
     evidence = build_evidence(audit, ALL_BF16, "bf16", "autocast", counted=counted)
     assert sentence(evidence) == (
-        "bf16: UNKNOWN (100 % of compute time in bf16 kernels; the precision of 90 % of the arithmetic is not known; "
+        "bf16: UNKNOWN (bf16 kernels took 100 % of the time in matrix products, 10 % of the pass; "
+        "the precision of 90 % of the arithmetic is not known; "
         "what ran in 90 % of the time is not known (inductor C++ kernels 90 %))"
     )
     assert not evidence.proven

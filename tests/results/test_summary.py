@@ -26,7 +26,10 @@ from modelzoo.views.run import objections
 
 BF16 = Setting("bf16")
 NOT_ACTIVE = "toy bf16=autocast: bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16, mkl sgemm ran)"
-PARTLY = "toy bf16=autocast: bf16: PARTLY (linear partly; 50 % of compute time in bf16 kernels)"
+PARTLY = (
+    "toy bf16=autocast: bf16: PARTLY (linear partly; bf16 kernels took 50 % of the time in matrix products, "
+    "45 % of the pass)"
+)
 NOT_COUNTED = "toy bf16=autocast: bf16: UNKNOWN (the operations of the pass were not counted)"
 STEADY = [1.0, 1.01, 0.99, 1.0] * 10
 

@@ -1,4 +1,4 @@
-"""Stacked bars of times, one per setting, with what the segments are as a numbered legend."""
+"""Stacked bars of times or of shares, one per setting, with what the segments are as a numbered legend."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StackedBar(msgspec.Struct, frozen=True):
 
     Attributes:
         label: text above the bar.
-        parts: seconds of each segment.
+        parts: seconds, or share, of each segment.
     """
 
     label: str
@@ -37,7 +37,7 @@ class StackedBar(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> float:
-        """Seconds of the whole bar."""
+        """Of the whole bar."""
         return sum(self.parts.values())
 
 
@@ -45,14 +45,16 @@ class Look(msgspec.Struct, frozen=True):
     """How bars are drawn.
 
     Attributes:
-        axis: what the times are, without their unit.
+        axis: what the values are, without their unit.
         style: colour and hatch of a kind.
         kind: the text of a kind in the legend; may be empty.
+        is_share: whether the values are shares, 0 to 1, and not seconds.
     """
 
     axis: str
     style: Callable[[str], tuple[str, str]]
     kind: Callable[[str], str]
+    is_share: bool = False
 
 
 def height(bars: Sequence[StackedBar], keys: Sequence[Key], look: Look) -> float:
@@ -79,7 +81,7 @@ def _entries(keys: Sequence[Key], look: Look) -> list[str]:
 def draw(bars: Sequence[StackedBar], keys: Sequence[Key], look: Look, figure: Figure) -> None:
     """Draw the bars, whose segments are in the order of ``keys``."""
     axes = figure.add_subplot()
-    scale, unit = time_unit([one.total for one in bars])
+    scale, unit = (100, "%") if look.is_share else time_unit([one.total for one in bars])
     axes.set_xlim(0, scale * max(one.total for one in bars))
     bottoms = list(accumulate(map(_height, bars)))
     axes.set_ylim(bottoms[-1], 0)

@@ -1,4 +1,7 @@
-"""The time of the audited passes by kernel and precision, one bar per setting."""
+"""How the audited passes divide by kernel and precision, one bar per setting.
+
+Shares only: logging makes some passes slower than others, so the seconds of two settings say nothing about their speed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Optional
 import msgspec
 
 from modelzoo.document import Column, theme
-from modelzoo.formatting import MISSING, seconds
+from modelzoo.formatting import MISSING
 from modelzoo.records.evidence import Evidence
 from modelzoo.views.plots import bars
 from modelzoo.views.plots.bars import Key, Look, StackedBar
@@ -24,24 +27,25 @@ OTHERS = "others"
 _STYLES = {"fp32": (theme.SKY, ""), "bf16": (theme.ORANGE, "////"), NO_PRODUCT: (theme.GREY, "")}
 _OTHER_PRECISION = (theme.PURPLE, "....")
 _LOOK = Look(
-    "time per audited pass",
+    "share of the audited passes",
     style=lambda precision: _STYLES.get(precision, _OTHER_PRECISION),
     kind=lambda precision: "" if precision == NO_PRODUCT else precision,
+    is_share=True,
 )
 
 
-class KernelTime(msgspec.Struct, frozen=True):
+class KernelShare(msgspec.Struct, frozen=True):
     """One kernel in one precision.
 
     Attributes:
         kernel: its name.
         precision: that of its products; ``NO_PRODUCT`` if it multiplies no matrices.
-        seconds: per pass.
+        share: of the passes, 0 to 1.
     """
 
     kernel: str
     precision: str
-    seconds: float
+    share: float
 
 
 class KernelBar(msgspec.Struct, frozen=True):
@@ -49,16 +53,11 @@ class KernelBar(msgspec.Struct, frozen=True):
 
     Attributes:
         label: the setting.
-        times: of its kernels, the longest first; they add up to the time of a pass.
+        shares: of its kernels, the largest first; they add up to 1.
     """
 
     label: str
-    times: tuple[KernelTime, ...]
-
-    @property
-    def total(self) -> float:
-        """Seconds of a pass."""
-        return sum(each.seconds for each in self.times)
+    shares: tuple[KernelShare, ...]
 
 
 class Kernels(msgspec.Struct, frozen=True):
@@ -77,70 +76,67 @@ def bar(label: str, evidence: Evidence) -> KernelBar:
     products: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for use in evidence.operators:
         products[use.implementation][use.precision] += use.kernel_seconds
-    passes, times = max(evidence.iterations, 1), []
+    total, shares = sum(row.seconds for row in evidence.by_implementation), []
     for row in evidence.by_implementation:
         parts = products.get(row.name) or {NO_PRODUCT: 1.0}
         whole = sum(parts.values())
         for precision, part in parts.items():
-            share = part / whole if whole else 1 / len(parts)
-            times.append(KernelTime(row.name, precision, row.seconds * share / passes))
-    return KernelBar(label, tuple(sorted((each for each in times if each.seconds), key=lambda each: -each.seconds)))
+            of_kernel = part / whole if whole else 1 / len(parts)
+            if row.seconds * of_kernel:
+                shares.append(KernelShare(row.name, precision, row.seconds * of_kernel / total))
+    return KernelBar(label, tuple(sorted(shares, key=lambda each: -each.share)))
 
 
 def columns(data: Kernels) -> list[Column]:
-    """The kernels as a table: time per audited pass and share of it, for every setting."""
+    """The kernels as a table: their shares of the audited passes, for every setting."""
     keys = _ordered(data.bars)
     shown = [Column("kernel", tuple(key[0] for key in keys)), Column("precision", tuple(key[1] for key in keys))]
     for one in data.bars:
-        times = _by_key(one)
-        cells = tuple(_cell(times[key], one.total) if key in times else MISSING for key in keys)
+        shares = _by_key(one)
+        cells = tuple(f"{100 * shares[key]:.1f} %" if key in shares else MISSING for key in keys)
         shown.append(Column(one.label, cells, is_number=True))
     return shown
 
 
-def _cell(spent: float, total: float) -> str:
-    return f"{seconds(spent)} ({100 * spent / total:.1f} %)"
-
-
 def _by_key(one: KernelBar) -> dict[Key, float]:
-    return {(each.kernel, each.precision): each.seconds for each in one.times}
+    return {(each.kernel, each.precision): each.share for each in one.shares}
 
 
 def _ordered(drawn: Sequence[KernelBar]) -> list[Key]:
-    """All kernels: products by precision first, then the rest; within these the longest first."""
-    longest: dict[Key, float] = defaultdict(float)
+    """All kernels: products by precision first, then the rest; within these the largest first."""
+    largest: dict[Key, float] = defaultdict(float)
     for one in drawn:
-        for key, spent in _by_key(one).items():
-            longest[key] = max(longest[key], spent)
-    return sorted(longest, key=lambda key: (key[1] == NO_PRODUCT, -longest[key]))
+        for key, share in _by_key(one).items():
+            largest[key] = max(largest[key], share)
+    return sorted(largest, key=lambda key: (key[1] == NO_PRODUCT, -largest[key]))
 
 
 def _summed_up(drawn: Sequence[KernelBar]) -> list[KernelBar]:
-    """The bars with at most ``MOST_KERNELS`` kernels; the shortest ones become ``OTHERS``."""
+    """The bars with at most ``MOST_KERNELS`` kernels; the smallest ones become ``OTHERS``."""
     keys = _ordered(drawn)
     if len(keys) <= MOST_KERNELS:
         return list(drawn)
-    longest = {key: max(_by_key(one).get(key, 0.0) for one in drawn) for key in keys}
-    kept = set(sorted(keys, key=lambda key: -longest[key])[: MOST_KERNELS - 1])
+    largest = {key: max(_by_key(one).get(key, 0.0) for one in drawn) for key in keys}
+    kept = set(sorted(keys, key=lambda key: -largest[key])[: MOST_KERNELS - 1])
     shortened = []
     for one in drawn:
-        rest = sum(each.seconds for each in one.times if (each.kernel, each.precision) not in kept)
-        times = [each for each in one.times if (each.kernel, each.precision) in kept]
-        shortened.append(KernelBar(one.label, (*times, KernelTime(OTHERS, NO_PRODUCT, rest))))
+        rest = sum(each.share for each in one.shares if (each.kernel, each.precision) not in kept)
+        shares = [each for each in one.shares if (each.kernel, each.precision) in kept]
+        shortened.append(KernelBar(one.label, (*shares, KernelShare(OTHERS, NO_PRODUCT, rest))))
     return shortened
 
 
 def plot(data: Kernels) -> Optional[Plot]:
     """Return the plot of the bars; ``None`` without audits."""
-    audited = [one for one in data.bars if one.times]
+    audited = [one for one in data.bars if one.shares]
     if not audited:
         return None
     drawn = _summed_up(few(audited))
     keys = _ordered(drawn)
     stacks = [StackedBar(f"{one.label}: {_shares(one)}", _by_key(one)) for one in drawn]
     caption = (
-        "Time of one audited pass by kernel and precision. Audited passes are slower than timed ones, because every "
-        "kernel is logged."
+        "Share of the time of the audited passes by kernel and precision. Audited passes run after the timed ones and "
+        "log every kernel, so their length says nothing about the latency and is not shown."
     )
     title = f"{data.workload}: time by kernel and precision"
     draw, height = partial(bars.draw, stacks, keys, _LOOK), bars.height(stacks, keys, _LOOK)
@@ -150,7 +146,7 @@ def plot(data: Kernels) -> Optional[Plot]:
 def _shares(one: KernelBar) -> str:
     """``62 % bf16, 38 % no matrix product``."""
     shares: dict[str, float] = defaultdict(float)
-    for each in one.times:
-        shares[each.precision] += each.seconds / one.total
+    for each in one.shares:
+        shares[each.precision] += each.share
     ordered = sorted(shares.items(), key=lambda part: (part[0] == NO_PRODUCT, -part[1]))
     return ", ".join(f"{100 * share:.0f} % {precision}" for precision, share in ordered)

@@ -13,15 +13,15 @@ from modelzoo.frozen import replace
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict, TimeShare
 from modelzoo.results import store
 from modelzoo.views.plots import kernels
-from modelzoo.views.plots.kernels import NO_PRODUCT, KernelBar, Kernels, KernelTime
+from modelzoo.views.plots.kernels import NO_PRODUCT, KernelBar, Kernels, KernelShare
 
-FP32 = KernelBar("fp32", (KernelTime("jit:avx512", "fp32", 0.06), KernelTime("native", NO_PRODUCT, 0.04)))
+FP32 = KernelBar("fp32", (KernelShare("jit:avx512", "fp32", 0.6), KernelShare("native", NO_PRODUCT, 0.4)))
 BF16 = KernelBar(
     "bf16",
     (
-        KernelTime("jit_bf16:avx512", "bf16", 0.03),
-        KernelTime("native", NO_PRODUCT, 0.02),
-        KernelTime("jit:avx512", "fp32", 0.01),
+        KernelShare("jit_bf16:avx512", "bf16", 0.5),
+        KernelShare("native", NO_PRODUCT, 0.3),
+        KernelShare("jit:avx512", "fp32", 0.2),
     ),
 )
 DATA = Kernels("toy", (FP32, BF16))
@@ -34,7 +34,7 @@ def _use(implementation: str, precision: str, seconds: float) -> OperatorUse:
 
 
 def test_a_kernel_that_ran_in_two_precisions_is_divided() -> None:
-    """By the time of its products; what multiplies nothing has no precision; all is per pass."""
+    """By the time of its products; what multiplies nothing has no precision."""
     audit = replace(
         evidence(ProofVerdict.PARTLY),
         iterations=2,
@@ -42,25 +42,24 @@ def test_a_kernel_that_ran_in_two_precisions_is_divided() -> None:
         operators=(_use("mkl", "bf16", 0.3), _use("mkl", "fp32", 0.1)),
     )
     one = kernels.bar("bf16", audit)
-    assert [(each.kernel, each.precision) for each in one.times] == [
+    assert [(each.kernel, each.precision) for each in one.shares] == [
         ("mkl", "bf16"),
         ("mkl", "fp32"),
         ("native", NO_PRODUCT),
     ]
-    assert [each.seconds for each in one.times] == pytest.approx([0.3, 0.1, 0.1])
-    assert one.total == pytest.approx(0.5)
+    assert [each.share for each in one.shares] == pytest.approx([0.6, 0.2, 0.2])
 
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_the_kernels_of_real_audits_add_up(path: Path, tmp_path: Path) -> None:
-    """To the time of one audited pass."""
+    """To the whole pass."""
     audits = [
         run.report.observed.evidence
         for run in store.read(unpacked(path, tmp_path)).runs
         if run.report and run.report.observed.evidence
     ]
     for audit in audits:
-        assert kernels.bar("a", audit).total == pytest.approx(audit.seconds / audit.iterations, rel=1e-6)
+        assert sum(each.share for each in kernels.bar("a", audit).shares) == pytest.approx(1)
 
 
 def test_segments_are_numbered_as_in_the_legend() -> None:
@@ -69,9 +68,21 @@ def test_segments_are_numbered_as_in_the_legend() -> None:
     check(text)
     shown = texts(text)
     assert "fp32: 60 % fp32, 40 % no matrix product" in shown
-    assert {"1 jit:avx512, fp32", "2 jit_bf16:avx512, bf16", "3 native", "time per audited pass in ms"} <= set(shown)
+    assert {"1 jit:avx512, fp32", "2 jit_bf16:avx512, bf16", "3 native", "share of the audited passes in %"} <= set(
+        shown
+    )
     assert [shown.count(number) for number in ("1", "2", "3")] == [2, 1, 2]
     assert svg(kernels.plot(DATA)) == text
+
+
+def test_audited_passes_do_not_look_like_latencies() -> None:
+    """A setting whose audited passes take ten times as long has a bar of the same length, and no seconds."""
+    audit = replace(evidence(ProofVerdict.FP32), iterations=1, by_implementation=(TimeShare("a", 1.0, 1.0, 1),))
+    slower = replace(audit, by_implementation=(TimeShare("a", 10.0, 1.0, 1),))
+    found = kernels.plot(Kernels("toy", (kernels.bar("fp32", audit), kernels.bar("bf16", slower))))
+    assert found is not None
+    assert [column.cells for column in found.columns[2:]] == [("100.0 %",), ("100.0 %",)]
+    assert "slower" not in str(found.caption)
 
 
 def test_hatches_tell_the_precisions_apart_without_colours() -> None:
@@ -83,7 +94,7 @@ def test_hatches_tell_the_precisions_apart_without_colours() -> None:
 
 def test_many_kernels_are_summed_up() -> None:
     """The longest are kept; the bars keep their length."""
-    many = KernelBar("fp32", tuple(KernelTime(f"kernel {i}", "fp32", 0.001 * (i + 1)) for i in range(40)))
+    many = KernelBar("fp32", tuple(KernelShare(f"kernel {i}", "fp32", (i + 1) / 820) for i in range(40)))
     text = svg(kernels.plot(Kernels("toy", (many,))))
     check(text)
     shown = texts(text)
@@ -103,10 +114,10 @@ def test_the_table_has_time_and_share_of_every_kernel() -> None:
     found = {column.title: column.cells for column in kernels.columns(DATA)}
     assert found["kernel"] == ("jit:avx512", "jit_bf16:avx512", "native")
     assert found["precision"] == ("fp32", "bf16", NO_PRODUCT)
-    assert found["fp32"] == ("60.00 ms (60.0 %)", "–", "40.00 ms (40.0 %)")
+    assert found["fp32"] == ("60.0 %", "–", "40.0 %")
 
 
 def test_hostile_names_are_text() -> None:
     """In the legend and above the bar."""
-    one = KernelBar(HOSTILE, (KernelTime(HOSTILE, HOSTILE, 0.1),))
+    one = KernelBar(HOSTILE, (KernelShare(HOSTILE, HOSTILE, 0.1),))
     assert "<script>" in "".join(texts(svg(kernels.plot(Kernels(HOSTILE, (one,))))))
