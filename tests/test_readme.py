@@ -1,4 +1,4 @@
-"""The commands in README and in the examples' README exist, and their options parse."""
+"""The commands of README and of every page exist, and their options parse."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import importlib
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from places import ROOT
 
 from modelzoo.cli import app
 from modelzoo.cli.parser import explicit_bf16
-from modelzoo.workload import discovery
+from modelzoo.workload import InputRequest, discovery
+
+PAGES = sorted(
+    {path for pattern in ("*.md", "docs/*.md", "*/README.md", "examples/*/README.md") for path in ROOT.glob(pattern)}
+)
 
 
 def without_fences(text: str) -> str:
@@ -20,45 +25,96 @@ def without_fences(text: str) -> str:
     return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
-COMMANDS = [
-    line.split("#")[0].strip()
-    for page in (ROOT / "README.md", *sorted((ROOT / "examples").glob("*/README.md")))
-    for line in re.findall(r"^    (\S.*)$", without_fences(page.read_text(encoding="utf-8")), re.MULTILINE)
-    if not line.startswith("[TARGET]")
-]
+SHELL = re.compile(r"^ *```(?:sh|bash)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+PROGRAMS = ("modelzoo", "docker", "python3", "torchrun", "cd", "source", "mkdir")
+
+
+def commands_of(page: Path) -> list[str]:
+    """Return the commands of a page: indented lines, and those in blocks of shell code that begin with a program."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"^    (\S.*)$", without_fences(text), re.MULTILINE)
+    for block in SHELL.findall(text):
+        lines += [line.strip() for line in block.splitlines() if starts_program(line)]
+    return [line.split(" # ")[0].strip() for line in lines if not line.startswith("[")]
+
+
+def starts_program(line: str) -> bool:
+    """Return whether a line of shell code is one command that is known here, not a part of a loop."""
+    word = next(iter(line.split()), "")
+    return word in PROGRAMS or word.startswith(("scripts/", "./scripts/", ".venv/"))
+
+
+# pytorch_env is built with programs of its own.
+COMMANDS = sorted(
+    {
+        (str(page.relative_to(ROOT)), command)
+        for page in PAGES
+        if page.parent.name != "pytorch_env"
+        for command in commands_of(page)
+    }
+)
 
 
 def test_there_are_commands() -> None:
-    """The two main commands are found, so the page is read."""
-    assert "./scripts/run" in COMMANDS
-    assert "./scripts/test" in COMMANDS
+    """The two main commands are found, and commands of other pages in both notations, so the pages are read."""
+    assert {("README.md", "./scripts/run"), ("README.md", "./scripts/test")} <= set(COMMANDS)
+    assert ("docs/tune.md", "modelzoo tune resnet50") in COMMANDS
+    assert ("docs/timing.md", "modelzoo run resnet50 --vary in-flight=1,2,4") in COMMANDS
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_command_is_understood(command: str) -> None:
+def test_readme_is_short() -> None:
+    """A newcomer reads it in a few minutes; what is longer belongs to a page of docs."""
+    assert len((ROOT / "README.md").read_bytes()) <= 7000
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_command_is_understood(page: str, command: str) -> None:
     """Each script exists, and modelzoo accepts the options of each command."""
-    words = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+    words = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=.*", word)]
     if words[0] == "modelzoo":
-        args = app.make_parser().parse_args(explicit_bf16(words[1:]))
-        # What 'weights convert' takes is a file.
-        for name in [] if "convert" in words else getattr(args, "workloads", []):
-            assert discovery.find_workload(name)
+        accepted(words[1:])
+    elif words[0] == "torchrun":
+        accepted(words[words.index("modelzoo") + 1 :])
     elif words[0] == "docker":
-        image = next(place for place, word in enumerate(words) if word.startswith("IMAGE:"))
-        assert words[1:image] == ["run", "--rm"]
-        app.make_parser().parse_args(words[image + 1 :] or ["run"])
+        place = next(place for place, word in enumerate(words) if re.match(r"(IMAGE|modelzoo):", word))
+        assert words[1:3] == ["run", "--rm"]
+        in_container(words[place + 1 :])
     elif words[0] == "python3":
         assert all((ROOT / name / words[1]).is_file() for name in discovery.STANDARD_WORKLOADS)
-    elif words[0] in ("cd", "source"):
-        assert words[0] == "source" or (ROOT / words[1]).is_dir()
+    elif words[0] in ("cd", "source", "mkdir"):
+        assert words[0] != "cd" or (ROOT / words[1]).is_dir()
     else:
         script = words[1] if words[0].endswith("python") else words[0]
         assert (ROOT / script).is_file()
 
 
-PAGES = sorted(
-    {path for pattern in ("*.md", "docs/*.md", "*/README.md", "examples/*/README.md") for path in ROOT.glob(pattern)}
-)
+def in_container(words: list[str]) -> None:
+    """Check what an image is asked to run: a command of modelzoo, by default ``run``, or another program."""
+    if "modelzoo" in words:  # docker run --entrypoint torchrun
+        accepted(words[words.index("modelzoo") + 1 :])
+    elif not words or words[0] not in ("python3", "bash"):
+        accepted(words or ["run"])
+
+
+def accepted(words: list[str]) -> None:
+    """Parse a command line, and find the workloads that it names, unless the reader is to write them."""
+    args = app.make_parser().parse_args(explicit_bf16([word for word in words if word != "--help"]))
+    # What 'weights convert' takes is a file.
+    for name in [] if "convert" in words else getattr(args, "workloads", []):
+        assert name.startswith(("./", "/")) or discovery.find_workload(name)
+
+
+def test_workload_of_readme_is_complete() -> None:
+    """The model in README is a workload: its code runs, and its inputs suit its model."""
+    code = re.search(
+        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert code is not None and len(code[1].splitlines()) <= 20
+    names: dict[str, Any] = {}
+    exec(code[1], names)
+    workload = names["WORKLOAD"]
+    inputs = workload.inputs(InputRequest(batch=2, seed=0, path=None, options={}))
+    assert workload.build({}).eval()(*inputs.args).shape == (2, 1000)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
