@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Union
 
 MISSING = "–"
@@ -68,6 +68,12 @@ def seconds(value: float | None, digits: int = 4) -> str:
         return MISSING
     unit, factor = time_unit(value)
     return f"{significant(value * factor, digits)} {unit}"
+
+
+def seconds_together(values: Sequence[float]) -> str:
+    """Format several times in the unit of the largest: ``62.0, 59.2, 74.6 ms``."""
+    unit, factor = time_unit(max(values))
+    return ", ".join(significant(factor * value, 3) for value in values) + f" {unit}"
 
 
 def percent(fraction: float) -> str:

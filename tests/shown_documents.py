@@ -50,7 +50,7 @@ def stored(name: str) -> Result:
 def run_of(result: Result, *, details: bool = False) -> list[Block]:
     """What ``modelzoo run`` shows of it."""
     kernels = run.kernels(result) if details else []
-    return [*kernels, *run.document(result, summary.rows(result), details=details)]
+    return [*run.document(result, summary.rows(result), details=details), *kernels]
 
 
 def several_workloads() -> Result:

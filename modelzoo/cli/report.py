@@ -99,8 +99,8 @@ def _blocks(result: Result, args: argparse.Namespace) -> list[Block]:
     result = results_tuning.measured(result)
     rows = summary.rows(result)
     if rows:
-        blocks += run.kernels(result) if args.kernels or args.details else []
         blocks += run.document(result, rows, details=args.details)
+        blocks += run.kernels(result) if args.kernels or args.details else []
     if not rows or args.kernels or args.details:
         blocks += [block for entry in result.validity for block in validity.document(entry)]
     return blocks

@@ -109,8 +109,8 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
     from modelzoo.views import run as view
     from modelzoo.views.plots import roofline
 
-    blocks = view.kernels(stored.result) if args.details or args.profiling else []
-    blocks += view.document(stored.result, rows, details=args.details) if rows else []
+    blocks = view.document(stored.result, rows, details=args.details) if rows else []
+    blocks += view.kernels(stored.result) if args.details or args.profiling else []
     terminal.show(blocks, out)
     try:
         data = roofline.of_result(stored.result)

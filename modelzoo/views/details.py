@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.formatting import seconds, significant, time_unit
+from modelzoo.formatting import seconds, seconds_together, significant
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.run import Run
 from modelzoo.results.summary import Spans, SummaryRow, spans_of
@@ -29,6 +29,8 @@ def _times(row: SummaryRow) -> Iterator[str]:
         calls = len(row.samples) // max(1, row.processes)
         throughput = f", {significant(row.throughput)} {row.unit}/s" if row.throughput else ""
         yield f"latency {interval(row.latency)}{throughput}; {row.processes} × {calls} samples"
+    if row.adjusted:
+        yield f"normalised to this machine's usual speed: {interval(row.adjusted)}"
     if row.cold_start is not None:
         compiling = "" if row.compile_seconds is None else f", compiling took {seconds(row.compile_seconds)}"
         yield f"first call {seconds(row.cold_start)}{compiling}"
@@ -37,19 +39,13 @@ def _times(row: SummaryRow) -> Iterator[str]:
         yield "all samples: " + ", ".join(f"{name} {seconds(value)}" for name, value in percentiles.items())
     medians = [statistics.median(run.steady) for run in row.runs if run.steady]
     if len(medians) > 1:
-        yield f"medians of the processes: {_in_one_unit(medians)}"
+        yield f"medians of the processes: {seconds_together(medians)}"
     yield from accelerator_lines(row.runs)
     if row.speed:
         outlook = row.speed.verdict.outlook
         yield f"{row.speed.verdict.outcome}: {reason(row.speed)}" + (f"; {outlook_text(outlook)}" if outlook else "")
     if row.peak_memory:
         yield f"peak memory of a process {row.peak_memory / 2**30:.2f} GiB"
-
-
-def _in_one_unit(values: Sequence[float]) -> str:
-    """Times in the unit of the largest: ``62.0, 59.2, 74.6 ms``."""
-    unit, factor = time_unit(max(values))
-    return ", ".join(significant(factor * value, 3) for value in values) + f" {unit}"
 
 
 def _evidence(row: SummaryRow) -> Iterator[str]:

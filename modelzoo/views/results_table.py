@@ -1,7 +1,8 @@
-"""The table of a call, one row per workload and setting: as narrow as what it says allows.
+"""The table of a call, one row per workload and setting, as narrow as what it says allows.
 
-What all rows share stands above it. A column that says the same of every row, or that the sentences below the table
-repeat, is left out if the table would be too wide.
+If the same two settings of every workload are compared, it has one row per workload. What all rows share stands above
+it. A column that says the same of every row, or that the lines around the table repeat, is left out if the table would
+be too wide.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Callable
 from modelzoo import formatting, stats
 from modelzoo.document import Column, Table, Text, Tone
 from modelzoo.formatting import MISSING
+from modelzoo.frozen import replace
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.validity import ValidityVerdict
 from modelzoo.results.summary import SummaryRow
@@ -48,6 +50,9 @@ FORWARD = "one forward batch"
 
 def table(shown: Sequence[SummaryRow]) -> Table:
     """Return the table; its caption is what all rows share."""
+    names = differences.pair_names(shown)
+    if names is not None and not any(row.spans or row.agreement for row in shown) and _batches(shown, within=True) <= 1:
+        return _table(shown, _pair_columns(shown, *names))
     first = [*_name_columns(shown), *_time_columns(shown)]
     return _table(shown, [*first, *_speed_columns(shown), *_evidence_columns(shown)])
 
@@ -55,14 +60,64 @@ def table(shown: Sequence[SummaryRow]) -> Table:
 def page_table(shown: Sequence[SummaryRow]) -> Table:
     """Return the table of a page, where the names and the verdict come first: a phone shows them without scrolling."""
     first = [*_name_columns(shown, is_once=False), *_speed_columns(shown, baseline="baseline")[::-1]]
-    return _table(shown, [*first, *_time_columns(shown), *_evidence_columns(shown)])
+    return _table(shown, [*first, *_time_columns(shown, adjusted=True), *_evidence_columns(shown)])
 
 
 def _table(shown: Sequence[SummaryRow], columns: Sequence[Column]) -> Table:
     return Table(", ".join(differences.shared(shown)), tuple(columns), _corrected(shown), is_brief=True)
 
 
-def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
+def _pair_columns(rows: Sequence[SummaryRow], base: str, other: str) -> list[Column]:
+    """A row for each workload, with its two settings side by side."""
+    groups = differences.by_workload(rows)
+    # A setting that never began has no row.
+    sides = [[*each, None][:2] for each in groups.values()]
+    others = [second for _, second in sides]
+    found = [Column("model", tuple(groups)), *_columns_between(rows)]
+    for place, name in enumerate((base, other)):
+        own = [side[place] for side in sides]
+        tones = tuple(_latency_tone(row) if row else Tone.BAD for row in own)
+        cells = tuple(_latency(row) if row else MISSING for row in own)
+        found.append(Column(name, cells, True, tones=tones, meaning=None if place else _timed(rows)))
+    tails = tuple(_p99(rows) for rows in groups.values())
+    found.append(Column(f"p99 {base}, {other}", tails, True, order=0))
+    speeds = [row.speed if row else None for row in others]
+    outcomes = [speed.verdict.outcome if speed else None for speed in speeds]
+    found.append(Column("speedup [95 % CI]", tuple(ratio(speed.ratio) if speed else MISSING for speed in speeds), True))
+    tones = tuple(OUTCOME_TONE[each] if each else Tone.PLAIN for each in outcomes)
+    found.append(Column("verdict", tuple(str(each or MISSING) for each in outcomes), tones=tones))
+    found += [_in_pairs(column, rows) for column in _evidence_columns(rows)]
+    return [each for each in found if set(each.cells) != {MISSING}]
+
+
+def _columns_between(rows: Sequence[SummaryRow]) -> list[Column]:
+    """What differs between workloads, but not between the two settings of any."""
+    texts, workloads = differences.texts(rows), [row.workload for row in rows]
+    found = []
+    for name in differences.varied(rows):
+        values: dict[str, set[str]] = {workload: set() for workload in workloads}
+        for workload, each in zip(workloads, texts):
+            values[workload] |= {each.get(name, UNKNOWN)} - {UNKNOWN}
+        if all(len(each) <= 1 for each in values.values()):
+            found.append(Column(name, tuple(next(iter(each), MISSING) for each in values.values())))
+    return found
+
+
+def _in_pairs(column: Column, rows: Sequence[SummaryRow]) -> Column:
+    """A column with one cell per workload: what its settings have in common, or one after the other."""
+    cells: dict[str, list[str]] = {}
+    tones: dict[str, list[Tone]] = {}
+    for index, row in enumerate(rows):
+        cells.setdefault(row.workload, []).append(column.cells[index])
+        tones.setdefault(row.workload, []).append(column.tone(index))
+    said = tuple(
+        ", ".join(dict.fromkeys(text for text in each if text != MISSING)) or MISSING for each in cells.values()
+    )
+    worst = tuple(next((tone for tone in each[::-1] if tone is not Tone.PLAIN), Tone.PLAIN) for each in tones.values())
+    return replace(column, cells=said, tones=worst)
+
+
+def _time_columns(rows: Sequence[SummaryRow], *, adjusted: bool = False) -> list[Column]:
     tones = tuple(map(_latency_tone, rows))
     found = [Column("latency", tuple(map(_latency, rows)), True, tones=tones, meaning=_timed(rows))]
     spans = [row.spans for row in rows]
@@ -70,7 +125,7 @@ def _time_columns(rows: Sequence[SummaryRow]) -> list[Column]:
         found.append(Column("issue", tuple(formatting.seconds(each.issue if each else None) for each in spans), True))
         device = tuple(formatting.seconds(each.device if each else None) for each in spans)
         found.append(Column("device time", device, True))
-    if any(row.adjusted for row in rows):
+    if adjusted and any(row.adjusted for row in rows):
         usual = Text("adjusted: the latency at this machine's usual speed")
         found.append(_column("adjusted", rows, lambda row: interval(row.adjusted), order=3, meaning=usual))
     # For one batch size, the latency says the same.
@@ -82,8 +137,10 @@ def _rate(rows: Sequence[SummaryRow]) -> str:
     return f"{units.pop()}/s" if len(units) == 1 else "items/s"
 
 
-def _batches(rows: Sequence[SummaryRow]) -> int:
-    """Number of different batch sizes."""
+def _batches(rows: Sequence[SummaryRow], *, within: bool = False) -> int:
+    """Number of different batch sizes; with ``within``, the most of any one workload."""
+    if within:
+        return max(map(_batches, differences.by_workload(rows).values()))
     return len({row.batch for row in rows if row.batch})
 
 
@@ -115,7 +172,7 @@ def _evidence_columns(rows: Sequence[SummaryRow]) -> list[Column]:
     if any(judged):
         words = tuple(each.value if each else MISSING for each in judged)
         tones = tuple(VALIDITY_TONE.get(each, Tone.PLAIN) if each else Tone.PLAIN for each in judged)
-        found.append(Column("predictions", words, order=1, tones=tones))
+        found.append(Column("accuracy", words, order=1, tones=tones))
     return found
 
 
@@ -194,6 +251,13 @@ def output_error(row: SummaryRow) -> str:
 
 def _latency(row: SummaryRow) -> str:
     return interval(row.latency) if row.latency else "failed" if row.errors else "not timed"
+
+
+def _p99(rows: Sequence[SummaryRow]) -> str:
+    """Of all samples of each of two settings; not known if either has too few."""
+    found = [stats.percentiles(row.samples).get("p99") for row in rows if row.samples]
+    known = [each for each in found if each is not None]
+    return formatting.seconds_together(known) if len(known) == 2 else MISSING
 
 
 def _throughput(row: SummaryRow) -> str:

@@ -31,7 +31,7 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     """
     said = findings.sentences(shown)
     adjusted = adjustment(result)
-    said["this machine"] = findings.steadiness(adjusted)
+    said["this machine"] = findings.steadiness(adjusted) if details else ""
     where = machine(shown)
     blocks: list[Block] = [
         headline(shown, adjusted.spread),

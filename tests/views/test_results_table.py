@@ -61,28 +61,66 @@ def lines(found: Table) -> list[str]:
     return printed([replace(found, caption="")], width=160).partition("\n\n")[0].splitlines()
 
 
-def test_the_default_call_fits_into_100_columns() -> None:
-    """Eight rows, a line each; a workload is named once, and what all rows share has no column."""
-    rows = default_call()
-    found = results_table.table(rows)
-    assert titles(found, 100) == ["workload", "precision", "latency", "rows/s", "speedup", "verdict"]
-    assert found.columns[0].cells == ("resnet50", "", "ssd", "", "maskrcnn", "", "bert", "")
-    assert len(lines(found)) == 2 + 8
+def test_the_default_call_has_one_row_per_model() -> None:
+    """Its two settings stand side by side; what all rows share has no column."""
+    found = results_table.table(default_call())
+    assert titles(found, 100) == ["model", "fp32", "bf16", "speedup [95 % CI]", "verdict"]
+    assert found.columns[0].cells == WORKLOADS
+    assert len(lines(found)) == 2 + 4
+
+
+def test_the_tail_stands_beside_the_typical_latency_if_it_is_known() -> None:
+    """Of all samples of both settings; too few have no 99th percentile."""
+    runs = [
+        make([0.001] * 96 + [0.0024] * 4, setting=Setting(name), group=group, round=number)
+        for group, name in enumerate(("fp32", "bf16"))
+        for number in range(3)
+    ]
+    found = cells(results_table.table(shown(*runs)))
+    assert found["p99 fp32, bf16"] == ("2.40, 2.40 ms",)
+    assert "p99 fp32, bf16" not in cells(results_table.table(default_call()))
+
+
+def test_what_differs_between_models_only_has_a_column() -> None:
+    """Each model at its own batch size; of the two settings that a model never began, the second is missing."""
+    runs = [
+        process(name, Setting(precision, batch=batch), 0, number, 0.1)
+        for name, batch in (("a", 1), ("b", 4))
+        for precision in ("fp32", "bf16")
+        for number in range(2)
+    ]
+    found = cells(results_table.table(shown(*runs, make(None, workload="c", setting=Setting(batch=4), error="died"))))
+    assert list(found)[:4] == ["model", "batch", "fp32", "bf16"]
+    assert found["batch"] == ("1", "4", "4")
+    assert (found["fp32"][2], found["bf16"][2], found["verdict"][2]) == ("failed", "–", "–")
+
+
+def test_settings_that_differ_from_model_to_model_have_a_row_each() -> None:
+    """Side by side they would stand under the wrong name."""
+    pairs = (("a", Setting()), ("a", Setting("bf16")), ("b", Setting()), ("b", Setting(mode="compile")))
+    rows = shown(*(process(name, setting, 0, number, 0.1) for name, setting in pairs for number in range(2)))
+    found = cells(results_table.table(rows))
+    assert list(found)[:3] == ["workload", "precision", "mode"]
+    assert found["workload"] == ("a", "", "b", "")
 
 
 def test_a_table_with_everything_drops_what_is_said_elsewhere() -> None:
-    """With adjusted latency, judgements and unproven rows: first the throughput, then the predictions."""
+    """In a page with normalised latency, checks of accuracy and unverified rows: first the throughput, then those."""
     adjusted = stats.Interval(3.0, 2.9, 3.1)
     judged = judgement(ValidityVerdict.NUMERIC_ONLY)
     rows = [
         replace(each, judged=judged, proof=replace(each.proof, verdict=None), adjusted=adjusted)
         for each in default_call()
     ]
-    found = results_table.table(rows)
-    assert titles(found)[2:] == ["latency", "adjusted", "rows/s", "speedup", "verdict", "ran in", "predictions"]
-    assert titles(found, 100)[2:] == ["latency", "adjusted", "speedup", "verdict", "ran in"]
+    found = results_table.page_table(rows)
+    latency = titles(found).index("latency")
+    assert titles(found)[latency:] == ["latency", "adjusted", "rows/s", "ran in", "accuracy"]
+    assert "accuracy" not in titles(found, 100)
     assert max(map(len, lines(found))) <= 100, "also on a wider terminal"
     assert "adjusted: " in str(found.meanings)
+    pairs = cells(results_table.table(rows))
+    assert "adjusted" not in pairs, "it is among the details"
+    assert pairs["accuracy"] == ("NUMERIC ONLY",) * 4
 
 
 def test_twenty_rows_have_a_column_for_each_field_that_differs() -> None:
