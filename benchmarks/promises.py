@@ -98,8 +98,8 @@ class Replayed:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it is an interval that covers more than ``WIDE``, and therefore wider than it need be."""
-        return self.promise.is_interval and self.share > WIDE
+        """Whether it is an interval that surely covers more than ``WIDE``, and therefore wider than it need be."""
+        return self.promise.is_interval and self.interval[0] > WIDE
 
     @property
     def is_explained(self) -> bool:

@@ -25,7 +25,8 @@ from common import compare_alternating
 from modelzoo.engines import create_engine
 from modelzoo.machine.cpu import usable_threads
 from modelzoo.setting import Setting
-from modelzoo.validity import Predictor, ValidityRequest, judge
+from modelzoo.validity import Predictor, ValidityRequest
+from modelzoo.validity.judging import judge
 from modelzoo.validity.picture_sets import builtin_crops
 from modelzoo.workload import InputRequest, Workload
 from modelzoo.workload.discovery import find_workload, load_workload

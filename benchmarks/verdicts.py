@@ -6,8 +6,9 @@ verdicts_speed.py, verdicts_serving.py and verdicts_validity.py say what is prom
 project's own functions. Each promise is replayed 10,000 times, or 1,000 times if a repetition contains a bootstrap.
 
 The claims: no promise is contradicted, which means that the 99.9 % Clopper-Pearson bound of its share lies on the wrong
-side of what is promised; and each 95 % interval that covers more than 97.5 % has its width beside the ideal one, and a
-reason. Nothing is measured, so the machine need not be quiet. docs/verdicts.md describes the promises.
+side of what is promised; and each 95 % interval that covers more than 97.5 %, by the same bound, has its width beside
+the ideal one, and a reason. Nothing is measured, so the machine need not be quiet. docs/verdicts.md describes the
+promises.
 """
 
 from __future__ import annotations

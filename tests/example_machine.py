@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from modelzoo.frozen import replace
 from modelzoo.records.history import MachineNoise, WorkloadNoise
-from modelzoo.records.machine import Build, Cache, ComputeLibrary, CpuUsage, Libraries, Library, Machine, Threads
+from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
+from modelzoo.records.machine import Cache, CpuUsage, Machine, Threads
 from modelzoo.records.profile import Bandwidth, Ceilings, Gemm
 
 SERVER = Machine(

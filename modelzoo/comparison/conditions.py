@@ -14,7 +14,8 @@ import msgspec
 
 from modelzoo.comparison.model import Row, SideSetting
 from modelzoo.records.evidence import Evidence
-from modelzoo.records.machine import THREAD_VARIABLES, Libraries, Library, Machine
+from modelzoo.records.libraries import Libraries, Library
+from modelzoo.records.machine import THREAD_VARIABLES, Machine
 from modelzoo.records.run import Result, RunReport
 
 Facts = Iterable[tuple[str, Optional[str]]]

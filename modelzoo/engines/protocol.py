@@ -48,7 +48,7 @@ import msgspec
 from modelzoo.records.accelerator import Accelerator as AcceleratorFacts
 from modelzoo.records.canary import Canary
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.machine import Libraries
+from modelzoo.records.libraries import Libraries
 from modelzoo.records.profile import Flops, Profile
 from modelzoo.records.workload import Count, Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.environment import KERNEL_VARIABLES, fast_math_settings
 from modelzoo.machine.installation import import_torch, import_torchvision, mismatched_versions
-from modelzoo.records.machine import QUIET_CORES, THREAD_VARIABLES, CpuUsage, Libraries, Machine
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import QUIET_CORES, THREAD_VARIABLES, CpuUsage, Machine
 from modelzoo.records.profile import Ceilings
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 

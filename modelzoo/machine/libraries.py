@@ -14,7 +14,7 @@ from typing import TypedDict
 
 from modelzoo.machine.installation import import_torch, installed_version
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
-from modelzoo.records.machine import Build, ComputeLibrary, Libraries, Library
+from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
 
 RECORDED_PACKAGES = (
     "torch",

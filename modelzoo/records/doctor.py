@@ -8,7 +8,8 @@ import msgspec
 
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.history import MachineNoise
-from modelzoo.records.machine import CpuUsage, Libraries, Machine
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Ceilings
 from modelzoo.warning import WarningMessage
 

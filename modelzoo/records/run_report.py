@@ -10,7 +10,8 @@ from modelzoo.plan import Plan
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import Canary, CanaryVerdict
 from modelzoo.records.evidence import Evidence, KernelDigest
-from modelzoo.records.machine import CpuUsage, Libraries, Machine
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import CpuUsage, Machine
 from modelzoo.records.profile import Bound, Ceilings, Flops, Profile
 from modelzoo.records.timing import Pipeline, Timing
 from modelzoo.records.workload import Count, Export, OutputAgreement, Weights

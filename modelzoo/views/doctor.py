@@ -8,7 +8,8 @@ from modelzoo.document import Block, Column, Command, Notice, Notices, Section, 
 from modelzoo.formatting import MISSING, percent
 from modelzoo.records.doctor import AcceleratorReport, CeilingSeries, DoctorReport
 from modelzoo.records.history import MachineNoise
-from modelzoo.records.machine import ComputeLibrary, CpuUsage, Libraries, Library, Machine, Threads
+from modelzoo.records.libraries import ComputeLibrary, Libraries, Library
+from modelzoo.records.machine import CpuUsage, Machine, Threads
 from modelzoo.records.profile import Ceilings
 from modelzoo.views.details import accelerator_text, lacking
 from modelzoo.warning import rank

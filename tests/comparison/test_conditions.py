@@ -19,7 +19,8 @@ from modelzoo.comparison.model import Row, SideSetting
 from modelzoo.frozen import replace
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse
 from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
-from modelzoo.records.machine import Libraries, Library, Machine, Threads
+from modelzoo.records.libraries import Libraries, Library
+from modelzoo.records.machine import Machine, Threads
 from modelzoo.records.run import EnvironmentChanges, RunReport
 from modelzoo.setting import Setting
 from modelzoo.views.compare_columns import values_text

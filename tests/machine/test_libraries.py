@@ -16,7 +16,7 @@ from modelzoo.machine.libraries import (
     read_libraries,
 )
 from modelzoo.records.codec import encode
-from modelzoo.records.machine import Library
+from modelzoo.records.libraries import Library
 
 
 def test_bundled_libraries_of_an_arm_wheel(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownAnswers
 from modelzoo.records.partial import AnsweredQuestion, PartialResult, ScoredAnswer
 from modelzoo.records.validity import ClassChange, Reason, ReasonKind
-from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest, bind, conclude, judge
+from modelzoo.validity import Answers, Predictor, Validity, ValidityRequest
+from modelzoo.validity.judging import bind, conclude, judge
 from modelzoo.validity.squad import question_kind
 
 

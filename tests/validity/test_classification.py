@@ -15,7 +15,8 @@ from modelzoo.frozen import replace
 from modelzoo.records.exhibits import ShownClasses
 from modelzoo.records.partial import ClassifiedPicture, JudgedSoFar, PartialResult, TopClasses
 from modelzoo.records.validity import Reason, ReasonKind
-from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest, bind, conclude, judge
+from modelzoo.validity import Classification, Predictor, Validity, ValidityRequest
+from modelzoo.validity.judging import bind, conclude, judge
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from validity import toys
 from modelzoo.errors import InputError
 from modelzoo.records.partial import PictureNote
 from modelzoo.records.validity import ReasonKind
-from modelzoo.validity import Detection, Predictor, Validity, ValidityRequest, judge
+from modelzoo.validity import Detection, Predictor, Validity, ValidityRequest
+from modelzoo.validity.judging import judge
 
 
 @pytest.fixture

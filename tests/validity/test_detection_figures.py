@@ -11,8 +11,8 @@ from validity import toys
 from modelzoo.records.exhibits import ShownObjects
 from modelzoo.records.partial import DetectedPicture, MatchedPair, Matches, PartialResult, UnmatchedObject
 from modelzoo.records.validity import ClassChange
-from modelzoo.validity import bind, conclude, detection_figures
-from modelzoo.validity.judging import compare
+from modelzoo.validity import detection_figures
+from modelzoo.validity.judging import bind, compare, conclude
 
 NAMES = {1: "dog", 2: "cat"}
 

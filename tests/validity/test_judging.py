@@ -12,8 +12,8 @@ from validity import toys
 from modelzoo.errors import UsageError
 from modelzoo.records import codec
 from modelzoo.records.partial import PartialResult
-from modelzoo.validity import Classification, Predictor, ValidityRequest, judge
-from modelzoo.validity.judging import bind, compare, conclude, merge
+from modelzoo.validity import Classification, Predictor, ValidityRequest
+from modelzoo.validity.judging import bind, compare, conclude, judge, merge
 
 
 def stored(result: PartialResult) -> PartialResult:

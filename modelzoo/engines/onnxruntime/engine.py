@@ -16,7 +16,7 @@ from modelzoo.errors import UsageError
 from modelzoo.machine import libraries
 from modelzoo.machine.installation import installed_version
 from modelzoo.records.canary import Canary
-from modelzoo.records.machine import Libraries
+from modelzoo.records.libraries import Libraries
 from modelzoo.records.workload import Export, Weights
 from modelzoo.setting import ResolvedSetting, Setting
 from modelzoo.workload.declaration import Inputs, Workload

@@ -9,7 +9,8 @@ from statistics import median
 
 from modelzoo.document import Block, Column, Command, Details, Table, Text, lines, named
 from modelzoo.formatting import MISSING, percent, seconds
-from modelzoo.records.machine import Libraries, Machine
+from modelzoo.records.libraries import Libraries
+from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.summary import SummaryRow

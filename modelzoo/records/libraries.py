@@ -1,0 +1,110 @@
+"""The numerical libraries of a process, and how they were built."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import msgspec
+
+
+class Library(msgspec.Struct, frozen=True):
+    """One loaded BLAS or OpenMP library.
+
+    Attributes:
+        api: ``blas`` or ``openmp``.
+        kind: ``openblas``, ``mkl``, ``blis``, ``openmp`` ….
+        version: its version, if it reports one.
+        architecture: the core whose kernels it selected.
+        threading: its threading layer.
+        threads: number of threads in its pool.
+        owner: the Python package that contains it (``torch``, ``numpy`` …), or ``system``.
+        file: name of the file, without directories.
+    """
+
+    api: str
+    kind: str
+    version: Optional[str]
+    architecture: Optional[str]
+    threading: Optional[str]
+    threads: int
+    owner: str
+    file: str
+
+
+class Build(msgspec.Struct, frozen=True):
+    """How torch was built, from ``torch.__config__.show()``; ``None`` if it does not say.
+
+    Attributes:
+        compiler: name and version.
+        onednn, mkl, openmp: versions.
+        capability: the vector extension that ATen's own kernels use on this CPU.
+        blas, lapack: the libraries chosen at build time.
+        build_type: CMake's build type.
+        flags: the compiler flags that change the speed of the code.
+        settings: other build settings, by name.
+    """
+
+    compiler: Optional[str]
+    onednn: Optional[str]
+    mkl: Optional[str]
+    openmp: Optional[str]
+    capability: Optional[str]
+    blas: Optional[str]
+    lapack: Optional[str]
+    build_type: Optional[str]
+    flags: tuple[str, ...]
+    settings: dict[str, str]
+
+    @property
+    def line(self) -> str:
+        """The build in one line."""
+        parts = [
+            self.compiler,
+            f"oneDNN {self.onednn}" if self.onednn else "no oneDNN",
+            f"MKL {self.mkl}" if self.mkl else None,
+            f"BLAS {self.blas}" if self.blas else None,
+            f"OpenMP {self.openmp}" if self.openmp else None,
+            f"ATen kernels {self.capability}" if self.capability else None,
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+class ComputeLibrary(msgspec.Struct, frozen=True):
+    """How the Arm Compute Library was recognised.
+
+    Attributes:
+        file: its file; ``None`` if it is linked statically and only torch says that it is there.
+        is_loaded: whether the file is loaded; otherwise it comes with torch.
+    """
+
+    file: Optional[str]
+    is_loaded: bool
+
+
+class Libraries(msgspec.Struct, frozen=True):
+    """Versions of the installed packages, torch's build, and what is loaded in a process.
+
+    Attributes:
+        versions: ``python`` and the installed packages that affect results, by name.
+        build: how torch was built.
+        build_line: the same in one line, with torch's version.
+        onednn, mkl, openmp: whether torch can use them here.
+        acl: the Arm Compute Library; ``None`` if it is not present.
+        backends: the libraries that torch's matrix products and convolutions can use.
+        loaded: BLAS and OpenMP libraries in the process; statically linked ones cannot be seen.
+        two_openmp: whether several OpenMP runtimes are loaded, each with a thread pool of its own.
+        threads, interop_threads: torch's intra-operator and inter-operator threads.
+    """
+
+    versions: dict[str, str]
+    build: Build
+    build_line: str
+    onednn: bool
+    mkl: bool
+    openmp: bool
+    acl: Optional[ComputeLibrary]
+    backends: tuple[str, ...]
+    loaded: tuple[Library, ...]
+    two_openmp: bool
+    threads: int
+    interop_threads: int
