@@ -118,11 +118,20 @@ def test_workload_of_readme_is_complete() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page: Path) -> None:
-    """Every relative link of a page names a file or directory of the repository."""
-    links = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
-    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
-    assert not missing
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    """Every relative link of a page names a file or directory of the repository, and a heading that the page has."""
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]+))?\)", page.read_text(encoding="utf-8"))
+    for link, heading in links:
+        if "://" not in link:
+            target = page.parent / link if link else page
+            assert target.exists(), link
+            assert not heading or heading in anchors(target), f"{link}#{heading}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what GitHub makes of the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", without_fences(page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
