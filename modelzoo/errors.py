@@ -14,6 +14,20 @@ Each message is one sentence that says what is wrong and how to fix it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return the end of an error about ``word``: the one of ``known`` that is likely meant; empty if none is close.
+
+    >>> suggestion("compil", ["eager", "compile"])
+    "; did you mean 'compile'?"
+    """
+    import difflib  # only an error needs it
+
+    close = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close and word else ""
+
 
 class ModelzooError(Exception):
     """Base class of all errors that are reported to the user."""

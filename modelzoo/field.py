@@ -8,7 +8,7 @@ from typing import Optional
 
 import msgspec
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import UsageError, suggestion
 
 
 class Labelled(Enum):
@@ -68,7 +68,8 @@ class Field(msgspec.Struct, frozen=True):
         """
         if isinstance(value, str) and self.choices and value not in self.choices:
             if not (self.others and self.others in value):
-                raise UsageError(f"{option} must be one of {', '.join(self.choices)}, not {value!r}")
+                hint = suggestion(value, self.choices)
+                raise UsageError(f"{option} must be one of {', '.join(self.choices)}, not {value!r}{hint}")
         elif isinstance(value, int) and self.low is not None:
             if self.bits is not None and not self.low <= value < 2**self.bits:
                 raise UsageError(f"{option} must be from {self.low} to 2**{self.bits} - 1, not {value}")

@@ -150,5 +150,6 @@ def guard(call: Callable[[], int]) -> int:
 
 
 def _dispatch(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
-    args = parser.parse_args(explicit_bf16(sys.argv[1:] if argv is None else argv))
+    words = explicit_bf16(sys.argv[1:] if argv is None else argv)
+    args = parser.parse_args(words or ["--help"])
     return int(args.command_function(args))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import path_text, result_files, short_names
-from modelzoo.cli.output import print_lines, write_output
+from modelzoo.cli.output import check_directory, print_lines, write_output
 from modelzoo.cli.parser import fraction
 from modelzoo.errors import InputError, UsageError
 
@@ -91,6 +91,10 @@ def compare_command(args: argparse.Namespace) -> int:
     from modelzoo.comparison.compare import NOTHING, compare, gate
     from modelzoo.comparison.machines import prices_of
 
+    if args.output is not None:
+        if Path(args.output).suffix in (".pdf", ".html", ".htm"):
+            raise UsageError(f"-o {args.output}: compare writes {', '.join(FORMATS)}; 'modelzoo report' writes pages")
+        check_directory(Path(args.output), "-o")
     conditions, prices = fail_on(args.fail_on, args.metric), read_prices(args.price)
     allowed = allowances(args.allow)
     base, *others = read_sides([args.base, *args.others], allowed)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelzoo.cli.output import check_directory
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import write_atomically
 from modelzoo.frozen import replace
@@ -43,6 +44,8 @@ def doctor(args: argparse.Namespace) -> int:
     from modelzoo.document import terminal
     from modelzoo.views.doctor import document
 
+    if args.json:
+        check_directory(Path(args.json), "--json")
     out = terminal.console()
     report = examine(out, fresh=args.fresh)
     if args.device != "cpu":

@@ -296,6 +296,10 @@ def _measure_instances(args: argparse.Namespace, path: Path) -> int:
     Raises:
         ModelzooError: nothing could be measured.
     """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another directory, --json-dir DIR") from error
     code = throughput.throughput(argparse.Namespace(**{**vars(args), "json": str(path)}))
     if code == INTERRUPTED:
         raise KeyboardInterrupt

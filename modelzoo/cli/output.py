@@ -58,6 +58,17 @@ def write_output(path: Path, text: str) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error
 
 
+def check_directory(path: Path, option: str) -> None:
+    """Refuse a file in a directory that does not exist, before anything runs.
+
+    Raises:
+        UsageError: there is no such directory.
+    """
+    parent = path.absolute().parent
+    if not parent.is_dir():
+        raise UsageError(f"{option} {path}: there is no directory {parent}; create it, or name another file")
+
+
 def details_command(path: Path) -> str:
     """The command that shows the details of a stored result, as it can be typed in this shell."""
     program = "modelzoo" if shutil.which("modelzoo") else str(Path(sys.executable).with_name("modelzoo"))
@@ -68,11 +79,15 @@ def result_path(named: str | None, created: str, session: Optional[Session] = No
     """Return ``named``, or a new file called after the time of the call; of several sessions, with its number.
 
     It is in MODELZOO_RESULTS, or else in ``results`` of the checkout or, if there is none, of the current directory.
+
+    Raises:
+        UsageError: the directory of ``named`` does not exist.
     """
     from modelzoo.workload.discovery import CHECKOUT, is_checkout
 
     if named:
         path = Path(named)
+        check_directory(path, "--json")
         if session is None or session.count == 1:
             return path
         return path.with_name(f"{path.stem}-{session.number}{path.suffix}")

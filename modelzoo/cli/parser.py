@@ -13,6 +13,8 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn, Optional
 
+from modelzoo.errors import suggestion
+
 
 class Parser(argparse.ArgumentParser):
     """Reports errors in one line with exit code 2, and does not accept abbreviated options.
@@ -33,8 +35,19 @@ class Parser(argparse.ArgumentParser):
             add(self)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse unknown arguments at once: of argparse, the parser above the command's would name its own help."""
         self.complete()
-        return super().parse_known_args(args, namespace)
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            word = next((each for each in unknown if each.startswith("-")), "").partition("=")[0]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{suggestion(word, self._option_string_actions)}")
+        return known, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = list(map(str, action.choices))
+            message = f"invalid choice: {value!r} (choose from {', '.join(known)}){suggestion(str(value), known)}"
+            raise argparse.ArgumentError(action, message)
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
@@ -187,13 +200,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo run bert --margin 2% --budget 5m", "until ±2 % is reached, 5 minutes at most"),
         ("modelzoo run ssd --processes 8 --max-seconds 3", "a fixed amount of work"),
         ("modelzoo run --sessions 5 --every 30m", "five times, to see how sessions differ"),
-        ("modelzoo run examples/mlp --validate --strict", "speed, proof and predictions in one table"),
+        ("modelzoo run bert --validate --strict", "speed, kernels and predictions in one table"),
     ),
     "validate": (
         ("modelzoo validate bert --bf16", "on the built-in questions"),
         ("modelzoo validate resnet50 --data imagenet/val --limit 500", "on 500 of your own pictures"),
         ("modelzoo validate ssd --bf16=cast --explain", "with the error of every layer"),
-        ("modelzoo validate bert --tolerance f1=0.98", "with another threshold"),
+        ("modelzoo validate bert --tolerance accuracy=0.98", "with another limit"),
     ),
     "throughput": (
         ("modelzoo throughput resnet50", "the best way to divide this machine"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import read_all, result_files, short_names
-from modelzoo.cli.output import add_details, print_lines, result_lines, write_output
+from modelzoo.cli.output import add_details, check_directory, print_lines, result_lines, write_output
 from modelzoo.errors import UsageError
 from modelzoo.formatting import printable
 from modelzoo.records.load import Load
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from modelzoo.document import Block
     from modelzoo.records.run import Result
     from modelzoo.views.page.build import ResultSet
+
+
+PAGES = (".html", ".htm")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,6 +131,9 @@ def _write_page(args: argparse.Namespace) -> int:
     files = [file for path in args.results for file in result_files(Path(path))]
     if any(target.resolve() == file.resolve() for file in files):
         raise UsageError(f"{target} is one of the results; name another file with -o FILE")
+    if target.suffix not in PAGES:
+        raise UsageError(f"-o {target}: a page is HTML; name a file that ends in .html")
+    check_directory(target, "-o")
     names = short_names([Path(path) for path in args.results])
     if args.redact:
         names = [f"Result {number}" for number in range(1, len(names) + 1)]

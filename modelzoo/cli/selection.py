@@ -19,8 +19,8 @@ from modelzoo.cli.setting_options import (
     parse_setting,
     parse_settings,
 )
-from modelzoo.errors import UsageError
-from modelzoo.setting import CONVERTING, DEFAULTS, OptionValue, Setting, choices, field_type, labels
+from modelzoo.errors import UsageError, suggestion
+from modelzoo.setting import CONVERTING, DEFAULTS, OptionValue, Setting, choices, field_type, fields, labels
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS, find_workload, load_workload
 
@@ -107,7 +107,8 @@ class _Selection:
         """All settings, the baseline first."""
         given = self._exact() if self._args.setting else combine(self._axes(default))
         check_number(len(given))
-        parsed = [self._setting(each) for each in given]
+        typed = "--setting" if self._args.setting else "--vary"
+        parsed = [self._setting(each, typed) for each in given]
         _check_repetitions(given, parsed)
         if self._args.baseline is not None:
             first = self._baseline(self._args.baseline, parsed)
@@ -148,7 +149,9 @@ class _Selection:
         words = [word.strip() for word in self._args.precision.split(",")]
         known = choices("precision")
         if not all(word in known for word in words):
-            raise UsageError(f"--precision must be a list of {', '.join(known)}, not {self._args.precision!r}")
+            wrong = next(word for word in words if word not in known)
+            hint = suggestion(wrong, known)
+            raise UsageError(f"--precision must be a list of {', '.join(known)}, not {self._args.precision!r}{hint}")
         return ",".join(words)
 
     def _check_not_fixed(self, name: str) -> None:
@@ -162,13 +165,26 @@ class _Selection:
         if fixed:
             raise UsageError(f"--{name} and --vary {name}=… contradict each other; leave one out")
 
-    def _setting(self, given: OptionValues) -> Setting:
-        """The setting with what is ``given``, and the options of the call for everything else."""
-        values = {_attribute(name): _value(name, text) for name, text in given.items() if name in FIELDS}
+    def _setting(self, given: OptionValues, typed: str) -> Setting:
+        """The setting with what is ``given`` by the option ``typed``, and those of the call for everything else."""
+        self._check(given, typed)
+        values = {_attribute(name): _value(name, text, name) for name, text in given.items() if name in FIELDS}
         own = {name: text for name, text in given.items() if name in self._names}
         args = argparse.Namespace(**{**vars(self._args), **values, "bf16": self._method(given)})
         setting = make_setting(args, self._work, {**self._own, **own})
         return setting.replace(precision=given.get("precision", setting.precision))
+
+    def _check(self, given: OptionValues, typed: str) -> None:
+        """Raise ``UsageError`` if a value is out of range: ``Setting`` would name ``--mode`` for ``--vary mode=…``."""
+        for name, text in given.items():
+            source = f"{typed} {name}={text}: {name}"
+            if name == "bf16" and text != "auto":
+                fields()["bf16_method"].check(source, text)
+            elif name in FIELDS:
+                fields()[_attribute(name)].check(source, _value(name, text, source))
+        for option in self._work.options:
+            if option.name in given:
+                option.parse(given[option.name], f"{typed} {option.name}={given[option.name]}: {option.name}")
 
     def _method(self, given: OptionValues) -> Optional[str]:
         """What ``--bf16`` says: the method, ``auto`` if it is left to the engine, and ``None`` without conversion."""
@@ -191,7 +207,7 @@ class _Selection:
             given = parse_setting(text, "--baseline")
             check_names(given, self._known, "--baseline")
             own = {name: value for name, value in given.items() if name in self._names or name in FIELDS}
-            wanted = self._setting(own)
+            wanted = self._setting(own, "--baseline")
             for index, setting in enumerate(settings):
                 if all(_field(setting, name) == _field(wanted, name) for name in own):
                     return index
@@ -230,17 +246,17 @@ def _text(given: OptionValues) -> str:
     return " ".join(f"{name}={value}" for name, value in given.items())
 
 
-def _value(name: str, text: str) -> object:
+def _value(name: str, text: str, source: str) -> object:
     """The value of an option of every setting, as argparse would give it; raises ``UsageError``."""
     kind = str if name == "bf16" else field_type(_attribute(name))
     if kind is int:
         try:
             return int(text)
         except ValueError:
-            raise UsageError(f"{name} must be a whole number, not {text!r}") from None
+            raise UsageError(f"{source} must be a whole number, not {text!r}") from None
     if kind is bool:
         if text not in _SWITCH:
-            raise UsageError(f"{name} must be off or on, not {text!r}")
+            raise UsageError(f"{source} must be off or on, not {text!r}")
         return _SWITCH[text]
     return text
 
@@ -256,6 +272,7 @@ def _options_for(work: Workload, known: set[str], given: Sequence[str]) -> dict[
             raise UsageError(
                 f"--option {name}: none of these workloads has it (they have: {', '.join(sorted(known)) or 'none'})"
             )
-        if any(name == option.name for option in work.options):
-            values[name] = value
+        option = next((each for each in work.options if each.name == name), None)
+        if option is not None:
+            values[name] = option.parse(value, f"--option {text}: {name}")
     return values

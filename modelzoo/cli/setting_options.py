@@ -18,7 +18,7 @@ import msgspec
 
 from modelzoo import setting as settings
 from modelzoo.cli.parser import whole_numbers
-from modelzoo.errors import UsageError
+from modelzoo.errors import UsageError, suggestion
 from modelzoo.setting import CONVERTING, OptionValue, Setting, option_name, parse_words
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
@@ -341,5 +341,6 @@ def check_names(names: Collection[str], options: Collection[str], where: str) ->
     """Check that every name is one of ``FIELDS`` or of the workloads' ``options``; raises ``UsageError``."""
     for name in names:
         if name not in FIELDS and name not in options:
+            hint = suggestion(name, [*FIELDS, *options])
             own = f"; the workloads' own: {', '.join(sorted(options))}" if options else ""
-            raise UsageError(f"{where}: there is no option {name!r} (there are: {', '.join(FIELDS)}{own})")
+            raise UsageError(f"{where}: there is no option {name!r} (there are: {', '.join(FIELDS)}{own}){hint}")

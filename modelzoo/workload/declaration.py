@@ -144,22 +144,27 @@ class Option(msgspec.Struct, frozen=True):
     maximum: float | None = None
     is_input: bool = False
 
-    def parse(self, text: Any) -> Any:
+    def parse(self, text: Any, typed: str = "") -> Any:
         """Return the value of ``text``.
+
+        Args:
+            text: the value, as text or already of its type.
+            typed: the option as the command line has it, for errors; by default ``--NAME``.
 
         Raises:
             UsageError: it is not of this type, not one of the choices, or out of bounds.
         """
+        typed = typed or f"--{self.name}"
         try:
             value = self.type(text)
         except (TypeError, ValueError):
-            raise UsageError(f"--{self.name} cannot be {text!r}: {self.help}") from None
+            raise UsageError(f"{typed} cannot be {text!r}: {self.help}") from None
         if self.choices is not None and value not in self.choices:
-            raise UsageError(f"--{self.name} must be one of {', '.join(map(str, self.choices))}, not {text!r}")
+            raise UsageError(f"{typed} must be one of {', '.join(map(str, self.choices))}, not {text!r}")
         if self.minimum is not None and value < self.minimum:
-            raise UsageError(f"--{self.name} must be {self.minimum} or more, not {value}")
+            raise UsageError(f"{typed} must be {self.minimum} or more, not {value}")
         if self.maximum is not None and value > self.maximum:
-            raise UsageError(f"--{self.name} must be {self.maximum} or less, not {value}")
+            raise UsageError(f"{typed} must be {self.maximum} or less, not {value}")
         return value
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import UsageError, suggestion
 from modelzoo.frozen import replace
 from modelzoo.workload.declaration import Workload
 
@@ -112,7 +112,8 @@ def find_workload(name: str) -> Path:
             "'pip install --editable .' there, or give a directory that holds a workload.py"
         )
     choice = f"one of {', '.join(known)}, or " if known else ""
-    raise UsageError(f"no workload {name!r}: give {choice}a directory that holds a workload.py")
+    hint = suggestion(name, known)
+    raise UsageError(f"no workload {name!r}: give {choice}a directory that holds a workload.py{hint}")
 
 
 def available_workloads() -> list[str]:

@@ -69,6 +69,7 @@ def test_a_whole_call(tmp_path: Path) -> None:
     Standard input is closed, as in a service.
     """
     path = tmp_path / "with space" / "r.json"
+    path.parent.mkdir()
     words = [*MODELZOO, "run", MLP, "--processes", "2", "--iterations", "6", "--threads", "1", "--json", str(path)]
     done = run(["bash", "-c", f"{shlex.join(words)} <&-"])
     assert done.returncode == 0, done.stderr
@@ -228,8 +229,29 @@ def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "the following arguments are required: COMMAND"),
         (["nosuch"], "invalid choice: 'nosuch'"),
+        (["runn"], "did you mean 'run'? (see modelzoo --help)"),
+        (["fleet", "rum"], "did you mean 'run'? (see modelzoo fleet --help)"),
+        (["run", "resnet5"], "that holds a workload.py; did you mean 'resnet50'?"),
+        (
+            ["run", MLP, "--thread", "2"],
+            "arguments: --thread 2; did you mean '--threads'? (see modelzoo run --help)",
+        ),
+        (["run", MLP, "--mode", "compil"], "graph, not 'compil'; did you mean 'compile'?"),
+        (["run", MLP, "--bf16=autocst"], "not 'autocst'; did you mean 'autocast'?"),
+        (["run", MLP, "--precision", "bf61"], "not 'bf61'; did you mean 'bf16'?"),
+        (["run", MLP, "--vary", "mode=compil"], "error: --vary mode=compil: mode must be one of"),
+        (["run", MLP, "--vary", "moode=eager"], "did you mean 'mode'?"),
+        (["run", MLP, "--setting", "batch=0"], "error: --setting batch=0: batch must be 1 or more, not 0"),
+        (["run", MLP, "--setting", "bf16=magic"], "error: --setting bf16=magic: bf16 must be one of"),
+        (["tune", MLP, "--vary", "thp=of"], "error: --vary thp=of: thp must be one of default, off, on, not 'of'"),
+        (["compare", "a.json", "b.json", "--metric", "latncy"], "argument --metric: invalid choice: 'latncy'"),
+        (["compare", "a.json", "b.json", "-o", "c.pdf"], "-o c.pdf: compare writes terminal, markdown"),
+        (["compare", "a.json", "b.json", "-o", "/nonexistent/c.md"], "-o /nonexistent/c.md: there is no directory"),
+        (["report", "a.json", "-o", "page.pdf"], "-o page.pdf: a page is HTML; name a file that ends in .html"),
+        (["report", "a.json", "-o", "/nonexistent/p.html"], "-o /nonexistent/p.html: there is no directory"),
+        (["doctor", "--json", "/nonexistent/d.json"], "--json /nonexistent/d.json: there is no directory"),
+        (["run", MLP, "--json", "/nonexistent/r.json"], "--json /nonexistent/r.json: there is no directory"),
         (["run", "nosuch"], "no workload 'nosuch': give one of resnet50, ssd, maskrcnn, bert, or a directory"),
         (["run", MLP, MLP], "workload mlp is named twice"),
         (["run", MLP, "--nosuch"], "unrecognized arguments: --nosuch"),
@@ -259,11 +281,11 @@ def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
         (["run", MLP, "--input", "/nonexistent.jpg"], "--input /nonexistent.jpg does not exist"),
         (["run", MLP, "--option", "depth"], "--option 'depth' must have the form NAME=VALUE"),
         (["run", MLP, "--option", "nosuch=1"], "--option nosuch: none of these workloads has it (they have: depth"),
-        (["run", MLP, "--option", "depth=x"], "--depth cannot be 'x': number of layers"),
-        (["run", MLP, "--option", "depth=0"], "--depth must be 1 or more, not 0"),
-        (["run", "bert", "--option", "sequence=5"], "--sequence must be 16 or more, not 5"),
-        (["run", "bert", "--option", "sequence=100000"], "--sequence must be 512 or less, not 100000"),
-        (["run", MLP, "--json", "/etc/passwd/r.json"], "cannot write /etc/passwd/"),
+        (["run", MLP, "--option", "depth=x"], "--option depth=x: depth cannot be 'x': number of layers"),
+        (["run", MLP, "--option", "depth=0"], "--option depth=0: depth must be 1 or more, not 0"),
+        (["run", "bert", "--option", "sequence=5"], "--option sequence=5: sequence must be 16 or more, not 5"),
+        (["run", "bert", "--option", "sequence=100000"], "sequence must be 512 or less, not 100000"),
+        (["run", MLP, "--json", "/etc/passwd/r.json"], "--json /etc/passwd/r.json: there is no directory /etc/passwd"),
         (["run", MLP, "--json", "/"], "cannot write /"),
         (["run", MLP, "--trace", "/nonexistent/t.json"], "--trace /nonexistent/t.json: its directory does not exist"),
         (["run", MLP, "--python", "/nonexistent"], "python=/nonexistent does not exist; name an environment such as"),
@@ -310,6 +332,14 @@ def test_the_first_thread_count_of_a_list_is_taken(
     work = discovery.load_workload(Path(MLP))
     assert setting_options.make_setting(parser.parse_args([]), work, {}).threads == threads
     assert setting_options.make_setting(parser.parse_args(["--threads", "3"]), work, {}).threads == 3
+
+
+def test_without_a_command_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stdout, as with --help: who types the name alone wants to know what there is."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main([])
+    assert not ended.value.code
+    assert capsys.readouterr().out.startswith("usage: modelzoo ")
 
 
 # Mistakes that only the worker can see

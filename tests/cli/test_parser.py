@@ -11,8 +11,10 @@ from argparse import ArgumentTypeError
 import pytest
 
 from modelzoo.cli import app, parser
+from modelzoo.cli.options import tolerances
 from modelzoo.cli.parser import EXAMPLES, Parser, duration, epilog, explicit_bf16, fraction, short_time, whole_numbers
 from modelzoo.cli.setting_options import parse_axis, parse_settings
+from modelzoo.validity.checks import check_tolerances
 from modelzoo.workload.discovery import CHECKOUT
 
 
@@ -191,6 +193,7 @@ def test_every_example_parses(line: str, capsys: pytest.CaptureFixture[str]) -> 
     for axis in getattr(args, "vary", []):
         parse_axis(axis)
     parse_settings(getattr(args, "setting", []))
+    check_tolerances(tolerances(getattr(args, "tolerance", [])))
 
 
 @pytest.mark.parametrize("command", EXAMPLES)

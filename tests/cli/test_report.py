@@ -158,9 +158,9 @@ def test_a_redacted_page_has_no_paths(tmp_path: Path) -> None:
         (("--redact",), "--redact concerns the page only; name its file with -o FILE"),
         (("-o", "x.html", "--details"), "a page has all details; leave out --details and --kernels"),
         (("-o", "{file}"), "{file} is one of the results; name another file with -o FILE"),
-        (("-o", "{directory}/none/x.html"), "cannot write {directory}/none/x.html: No such file or directory; "
-         "name another file with -o FILE"),
-        (("-o", "{directory}"), "cannot write {directory}: Is a directory; name another file with -o FILE"),
+        (("-o", "{directory}/none/x.html"), "-o {directory}/none/x.html: there is no directory {directory}/none; "
+         "create it, or name another file"),
+        (("-o", "{directory}"), "-o {directory}: a page is HTML; name a file that ends in .html"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_written_is_one_line(
