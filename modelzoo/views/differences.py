@@ -13,6 +13,7 @@ from pathlib import PurePath
 from modelzoo.document import Notice, Text
 from modelzoo.formatting import Merged
 from modelzoo.records.workload import WeightsKind
+from modelzoo.results.noise import effect
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import SHOWN, Setting, launcher_names, launchers, option_name, value_text
 from modelzoo.views.proof import agreement_text
@@ -198,7 +199,15 @@ def conditions(rows: Sequence[SummaryRow]) -> list[Notice]:
     for row in rows:
         for each in row.warnings:
             by_code.setdefault(each.warning.code, []).append((row, each.warning))
-    return failed + [_condition(code, by_code[code], rows) for code in sorted(by_code, key=rank)]
+    return failed + [
+        _condition(code, by_code[code], rows) for code in sorted(by_code, key=lambda code: _harm(by_code[code]))
+    ]
+
+
+def _harm(reported: Sequence[tuple[SummaryRow, WarningMessage]]) -> tuple[Severity, float, int]:
+    """Sort key: the severity, what took the largest share of the time, then the place among ``WarningCode``."""
+    severity, place = rank(reported[0][1].code)
+    return severity, -max(effect(row, found) for row, found in reported), place
 
 
 def _condition(code: str, reported: Sequence[tuple[SummaryRow, WarningMessage]], rows: Sequence[SummaryRow]) -> Notice:

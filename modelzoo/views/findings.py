@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from modelzoo import formatting, stats
+from modelzoo.formatting import significant
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import Adjustment, Unadjusted
@@ -16,7 +17,7 @@ from modelzoo.views.details import LAUNCH_HINT
 from modelzoo.views.differences import NAMED_SETTINGS, by_workload, short_names
 from modelzoo.views.judgement import validity_text
 from modelzoo.views.proof import agreement_text
-from modelzoo.views.results_table import interval, timed_unit
+from modelzoo.views.results_table import interval, ratio, timed_unit
 from modelzoo.views.speed import effort, outlook_text, reason
 
 _DIFFERS = {
@@ -28,8 +29,34 @@ _DIFFERS = {
 
 
 def sentences(shown: Sequence[SummaryRow]) -> dict[str, str]:
-    """Return one sentence per workload: how its settings compare, whether the precision is proven, the predictions."""
+    """Return one sentence per workload: how its settings compare, whether kernels are verified, the accuracy."""
     return {workload: _sentence(rows) for workload, rows in by_workload(shown).items()}
+
+
+def remarks(shown: Sequence[SummaryRow]) -> dict[str, str]:
+    """Return by workload what neither the headline nor the table says: what may be concluded, and what spoils it."""
+    said = {workload: _remark(rows) for workload, rows in by_workload(shown).items()}
+    return {workload: text for workload, text in said.items() if text}
+
+
+def _remark(rows: Sequence[SummaryRow]) -> str:
+    names, compared, base = _sides(rows)
+    said = ""
+    if len(compared) > 1 and any(row.latency for row in rows):
+        said = _several(compared, base, _unit(rows))
+    elif compared and compared[0][1].speed is not None:
+        is_open = compared[0][1].speed.verdict.outcome in (Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE)
+        said = _pair(*compared[0], base, _unit(rows)) if is_open else ""
+    proof = "" if all(row.is_proven or row.proof.verdict is None for row in rows) else _proof(names, rows)
+    accuracy = _accuracy(rows) if any(row.judged for row in rows) else ""
+    return "; ".join(filter(None, [said, _launching(names, rows), proof, _agreement(names, rows), accuracy]))
+
+
+def _sides(rows: Sequence[SummaryRow]) -> tuple[list[str], list[tuple[str, SummaryRow]], str]:
+    """The names of all settings of a workload, those that are compared with the baseline, and its name."""
+    names = short_names(rows)
+    compared = [(name, row) for name, row in zip(names, rows) if not row.is_baseline]
+    return names, compared, next((name for name, row in zip(names, rows) if row.is_baseline), "")
 
 
 def steadiness(found: Adjustment) -> str:
@@ -59,9 +86,7 @@ def not_adjusted(found: Adjustment) -> str:
 
 
 def _sentence(rows: Sequence[SummaryRow]) -> str:
-    names = short_names(rows)
-    compared = [(name, row) for name, row in zip(names, rows) if not row.is_baseline]
-    base = next((name for name, row in zip(names, rows) if row.is_baseline), "")
+    names, compared, base = _sides(rows)
     if all(row.errors and not row.processes for row in rows):
         return f"{', '.join(names)} failed" if len(rows) <= NAMED_SETTINGS else f"all {len(rows)} settings failed"
     if not compared or not any(row.latency for row in rows):
@@ -70,7 +95,7 @@ def _sentence(rows: Sequence[SummaryRow]) -> str:
         said = _pair(*compared[0], base, _unit(rows))
     else:
         said = _several(compared, base, _unit(rows))
-    rest = [_launching(names, rows), _proof(names, rows), _agreement(names, rows), _predictions(rows)]
+    rest = [_launching(names, rows), _proof(names, rows), _agreement(names, rows), _accuracy(rows)]
     return "; ".join(filter(None, [said, *rest]))
 
 
@@ -103,23 +128,35 @@ def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
     if speedup is None:
         return f"{name} is not compared with {base}: {reason(row.speed)}"
     if verdict.outcome in (Outcome.FASTER, Outcome.SLOWER):
-        is_plain = (base, name) == ("fp32", "bf16")
-        return f"{name} {_difference(speedup, verdict.outcome, base, unit, is_plain=is_plain)}"
+        return f"{name} {_difference(speedup, base, unit)}"
     of = f" in {unit}" if unit else ""
     if verdict.outcome is Outcome.SAME:
-        return f"{name} and {base} are equally fast{of}: ratio {_ratio(speedup)}"
+        return f"{name} and {base} are equally fast{of}: {ratio(speedup)}"
     # The reason, a p-value, is among the details.
     why = outlook_text(verdict.outlook) if verdict.outlook else reason(row.speed)
-    return f"{name} and {base} cannot be told apart{of}: ratio {_ratio(speedup)}; {why}"
+    return f"{name}: {conclusion(speedup, of)}; {why}"
 
 
-def _difference(speedup: stats.Interval, outcome: Outcome, base: str, unit: str, is_plain: bool = False) -> str:
+def conclusion(speedup: stats.Interval, of: str = "") -> str:
+    """What may be concluded although a comparison is AMBIGUOUS: the ends of the interval, as far as they matter."""
+    low, high = speedup.low, speedup.high
+    slower, faster = (f"{significant(100 * abs(end - 1), 2)} %" for end in (low, high))
+    if low <= 0.01 or high >= 100:
+        return f"no difference{of} shown; the interval is too wide to bound it"
+    if low < 0.5 or high > 2:
+        return f"no difference{of} shown; {low:.2f}× to {high:.2f}× as fast (95 % CI)"
+    if high <= 1 + stats.EQUIVALENCE:
+        return f"no gain{of} shown; at most {slower} slower (95 % CI)"
+    if low >= 1 - stats.EQUIVALENCE:
+        return f"no loss{of} shown; at most {faster} faster (95 % CI)"
+    return f"no difference{of} shown; at most {slower} slower, at most {faster} faster (95 % CI)"
+
+
+def _difference(speedup: stats.Interval, base: str, unit: str) -> str:
+    value = formatting.ratio_value(speedup.value, speedup.low, speedup.high)
     if unit:
-        return f"processes {times(speedup)} as many {unit} as {base} {bounds(speedup)}"
-    slower = outcome is Outcome.SLOWER
-    found = inverse(speedup) if slower else speedup
-    than = "" if is_plain else f" than {base}"
-    return f"is {times(found)} {'slower' if slower else 'faster'}{than} {bounds(found)}"
+        return f"processes {value}× as many {unit} as {base} {bounds(speedup)}"
+    return f"is {value}× as fast as {base} {bounds(speedup)}"
 
 
 def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -> str:
@@ -139,7 +176,7 @@ def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -
     counts[Outcome.FASTER] -= 1
     first = "the most" if unit else "the fastest"
     return (
-        f"{best} {_difference(gain, Outcome.FASTER, base, unit)}, {first} of {len(compared) + 1} settings; the "
+        f"{best} {_difference(gain, base, unit)}, {first} of {len(compared) + 1} settings; the "
         f"others, compared with the baseline: {_counted(counts, failed)}{wanted}"
     )
 
@@ -158,8 +195,8 @@ def _counted(counts: Counter[Outcome], failed: int) -> str:
         Outcome.FASTER: "faster",
         Outcome.SLOWER: "slower",
         Outcome.SAME: "equally fast",
-        Outcome.AMBIGUOUS: "could not be told apart from it",
-        Outcome.NOT_COMPARABLE: "could not be compared",
+        Outcome.AMBIGUOUS: "with no difference shown",
+        Outcome.NOT_COMPARABLE: "not comparable",
     }
     said = [f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome]]
     return ", ".join([*said, f"{failed} failed"] if failed else said)
@@ -170,13 +207,13 @@ def _proof(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
     ran = [(name, row) for name, row in zip(names, rows) if row.processes or row.proof.verdict]
     open_ = [(name, row) for name, row in ran if not row.is_proven]
     if not ran:
-        return "precision not proven"
+        return "kernels not verified"
     if not open_:
-        return "proven"
+        return "kernels verified"
     if all(row.proof.verdict is None for _, row in open_):
-        return "precision not proven (no audit)"
+        return "kernels not verified (no audit)"
     if len(open_) > NAMED_SETTINGS:
-        return f"precision not proven for {len(open_)} of {len(ran)}"
+        return f"kernels not verified for {len(open_)} of {len(ran)}"
     return ", ".join(f"{name} ran {_how_it_ran(row)}" for name, row in open_)
 
 
@@ -205,35 +242,20 @@ def _outputs(is_same: bool | None, found: Sequence[tuple[str, OutputAgreement]])
     return f"{names} {alone if len(found) == 1 else several} ({agreement_text([each for _, each in found])})"
 
 
-def _predictions(rows: Sequence[SummaryRow]) -> str:
+def _accuracy(rows: Sequence[SummaryRow]) -> str:
     judged = [row.judged for row in rows if row.judged]
     if len(judged) == 1:
-        return f"predictions {validity_text(judged[0])}"
+        return f"accuracy check: {validity_text(judged[0])}"
     if judged:
         counts = Counter(each.verdict for each in judged)
-        return "predictions: " + ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
+        return "accuracy check: " + ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
     random = any(row.weights is WeightsKind.RANDOM for row in rows)
-    return "predictions not judged" + (": random weights" if random else " (--validate)")
+    return f"accuracy not checked ({'random weights' if random else '--validate'})"
 
 
 # Ratios
 
 
-def times(found: stats.Interval) -> str:
-    """``1.60 times``."""
-    return f"{formatting.ratio_value(found.value, found.low, found.high)} times"
-
-
 def bounds(found: stats.Interval) -> str:
     """``[1.50, 1.70]``."""
     return formatting.ratio_bounds(found.value, found.low, found.high)
-
-
-def _ratio(found: stats.Interval) -> str:
-    value = formatting.ratio_value(found.value, found.low, found.high)
-    return f"{value} {bounds(found)}" if found.low > 0 else value
-
-
-def inverse(found: stats.Interval) -> stats.Interval:
-    """Return the interval of 1 / x; an infinite bound becomes 0."""
-    return stats.Interval(1 / found.value, 1 / found.high, 1 / found.low if found.low else float("inf"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modelzoo.document import Block, Column, Notices, Section, Table, Text, lines, named
+from modelzoo.document import Block, Column, Notice, Notices, Section, Table, Text, lines, named
 from modelzoo.formatting import MISSING, percent
 from modelzoo.frozen import replace
 from modelzoo.records.run import Result
@@ -20,19 +20,22 @@ from modelzoo.views.headline import headline
 from modelzoo.views.results_table import interval
 from modelzoo.warning import Severity
 
+SHOWN_CONDITIONS = 2
+"""Conditions that are shown without ``--details``; those that invalidate a number always are."""
+
 
 def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = False) -> list[Block]:
-    """Return the table, one sentence per workload, what failed, and the conditions that matter.
+    """Return the headline, the table, what may be concluded, what failed, and the conditions that matter most.
 
     Args:
         result: what was measured.
         shown: those of ``summary.rows(result)``, at least one.
-        details: also the details of each row, and the conditions that are mere notes.
+        details: also the details of each row, and all conditions.
     """
-    said = findings.sentences(shown)
-    adjusted = adjustment(result)
-    said["this machine"] = findings.steadiness(adjusted) if details else ""
-    where = machine(shown)
+    adjusted, where = adjustment(result), machine(shown)
+    said = findings.remarks(shown)
+    if details:
+        said["this machine"] = findings.steadiness(adjusted)
     blocks: list[Block] = [
         headline(shown, adjusted.spread),
         *([lines(where)] if where else []),
@@ -40,11 +43,22 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
         *_stages(result),
         named([(about, text) for about, text in said.items() if text], title="Within this session"),
     ]
-    notices = [each for each in conditions(shown) if details or each.severity < Severity.NOTE]
-    blocks += [Notices(tuple(notices))] if notices else []
+    notices = conditions(shown)
+    kept = notices if details else _worst(notices)
+    blocks += [Notices(tuple(kept))] if kept else []
+    left_out = len(notices) - len(kept)
+    if left_out and kept:
+        blocks.append(lines(f"{left_out} more: --details"))
     if details:
         blocks += [replace(lines(*detail_lines(each)), title=f"{each.workload} {each.label}") for each in shown]
     return blocks
+
+
+def _worst(notices: Sequence[Notice]) -> list[Notice]:
+    """What failed or invalidates a number, and of what else may distort one as much as makes ``SHOWN_CONDITIONS``."""
+    serious = [each for each in notices if each.severity is Severity.INVALIDATES]
+    others = [each for each in notices if each.severity is Severity.DISTORTS]
+    return [*serious, *others[: max(0, SHOWN_CONDITIONS - len(serious))]]
 
 
 def objections(rows: Sequence[SummaryRow]) -> list[str]:

@@ -53,7 +53,9 @@ def test_details_add_what_the_table_leaves_out(tmp_path: Path, capsys: pytest.Ca
     for words in ("first call ", "medians of the processes: ", "kernels of ", "note: "):
         assert words in long
         assert words not in short
-    assert short.partition("\n")[2].strip() in long
+    assert "more: --details" in short
+    assert short.partition("\n")[2].strip().partition("\nwarning: ")[0] in long, "the summary is first"
+    assert long.index("Within this session:") < long.index("kernels of ")
 
 
 def test_the_name_of_a_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,14 @@ def test_the_most_harmful_comes_first() -> None:
     assert [each.severity for each in found] == [0, 1, 1, Severity.NOTE]
 
 
+def test_of_two_disturbances_the_larger_one_comes_first() -> None:
+    """By the share of the time that each may explain, not by its kind."""
+    load = warning_for(WarningCode.OTHER_LOAD, cores=0.12)
+    odd = warning_for(WarningCode.ODD_PROCESS, number=3, count=8, percent=108.0, direction="slower")
+    found = conditions(with_warnings(*[(load, odd)] * 4))
+    assert [str(each.message).split()[0] for each in found] == ["process", "other"]
+
+
 @pytest.mark.parametrize(
     ("code", "values", "message"),
     [

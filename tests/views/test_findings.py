@@ -63,43 +63,43 @@ def sentence(rows: list[SummaryRow]) -> str:
 @pytest.mark.parametrize(
     ("outcome", "low", "high", "said"),
     [
-        (Outcome.FASTER, 1.5, 1.7, "bf16 is 1.60 times faster [1.50, 1.70]"),
-        (Outcome.SLOWER, 1 / 1.7, 1 / 1.5, "bf16 is 1.60 times slower [1.50, 1.70]"),
-        (Outcome.SAME, 0.99, 1.01, "bf16 and fp32 are equally fast: ratio 1.000 [0.990, 1.010]"),
+        (Outcome.FASTER, 1.5, 1.7, "bf16 is 1.60× as fast as fp32 [1.50, 1.70]"),
+        (Outcome.SLOWER, 1 / 1.7, 1 / 1.5, "bf16 is 0.63× as fast as fp32 [0.59, 0.67]"),
+        (Outcome.SAME, 0.99, 1.01, "bf16 and fp32 are equally fast: 1.000× [0.990, 1.010]"),
         (
             Outcome.AMBIGUOUS,
             0.9,
             1.1,
-            "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; the baseline has no runs",
+            "bf16: no difference shown; at most 10 % slower, at most 10 % faster (95 % CI); the baseline has no runs",
         ),
         (
             Outcome.AMBIGUOUS,
             0.0,
             math.inf,
-            "bf16 and fp32 cannot be told apart: ratio 1.00; the baseline has no runs",
+            "bf16: no difference shown; the interval is too wide to bound it; the baseline has no runs",
         ),
         (Outcome.NOT_COMPARABLE, 0.9, 1.1, "bf16 is not compared with fp32: the two sides ran different weights"),
     ],
 )
 def test_bf16_is_compared_with_fp32_in_a_sentence(outcome: Outcome, low: float, high: float, said: str) -> None:
-    """How much, with its interval; whether the precision is proven; what is known of the predictions."""
+    """How much, with its interval; whether kernels are verified; what is known of the accuracy."""
     rows = judged(shown(proven(Setting()), proven(Setting("bf16"), 1)), outcome, low, high)
-    assert sentence(rows) == f"{said}; proven; predictions not judged: random weights"
+    assert sentence(rows) == f"{said}; kernels verified; accuracy not checked (random weights)"
 
 
 def test_other_settings_are_compared_by_name() -> None:
     """Only what differs is named."""
     rows = shown(proven(Setting()), proven(Setting(mode="compile"), 1))
-    assert sentence(judged(rows, Outcome.FASTER, 1.5, 1.7)).startswith("compile is 1.60 times faster than eager [")
+    assert sentence(judged(rows, Outcome.FASTER, 1.5, 1.7)).startswith("compile is 1.60× as fast as eager [")
 
 
 def test_batch_sizes_are_compared_by_items_per_second() -> None:
     """Not by the time of a batch."""
     rows = shown(proven(Setting(batch=1)), proven(Setting(batch=8), 1))
     said = sentence(judged(rows, Outcome.SLOWER, 0.5, 0.6))
-    assert said.startswith("batch=8 processes 0.55 times as many rows/s as batch=1 [0.50, 0.60]")
+    assert said.startswith("batch=8 processes 0.55× as many rows/s as batch=1 [0.50, 0.60]")
     said = sentence(judged(rows, Outcome.AMBIGUOUS, 0.9, 1.1))
-    assert said.startswith("batch=8 and batch=1 cannot be told apart in rows/s: ratio")
+    assert said.startswith("batch=8: no difference in rows/s shown; at most")
 
 
 def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
@@ -107,8 +107,8 @@ def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
     rows = shown(proven(Setting()), proven(Setting("bf16"), 1))
     said = sentence(judged(rows, Outcome.AMBIGUOUS, 0.9, 1.1, outlook=Outlook(9, 184.0, 0.02)))
     assert said.startswith(
-        "bf16 and fp32 cannot be told apart: ratio 0.99 [0.90, 1.10]; about 9 more processes per setting (3 min) would "
-        "show a difference of 2.0 %; proven"
+        "bf16: no difference shown; at most 10 % slower, at most 10 % faster (95 % CI); about 9 more processes per "
+        "setting (3 min) would show a difference of 2.0 %; kernels verified"
     )
 
 
@@ -157,17 +157,17 @@ def several() -> list[SummaryRow]:
 def test_of_several_settings_the_best_is_named_and_the_others_are_counted() -> None:
     """Against the baseline, with the interval of the best."""
     assert sentence(several()).startswith(
-        "threads=3 is 1.45 times faster than threads=1 [1.40, 1.50], the fastest of 6 settings; the others, compared "
-        "with the baseline: 1 faster, 1 slower, 1 could not be told apart from it, 1 failed; proven"
+        "threads=3 is 1.45× as fast as threads=1 [1.40, 1.50], the fastest of 6 settings; the others, compared "
+        "with the baseline: 1 faster, 1 slower, 1 with no difference shown, 1 failed; kernels verified"
     )
 
 
 def test_of_several_undecided_settings_the_one_that_takes_the_most_says_how_much() -> None:
     """A round gives every setting one more process, so that is enough for the others."""
     rows = judged(several(), Outcome.AMBIGUOUS, 0.9, 1.1, 4, Outlook(9, 184.0, 0.02))
-    assert "1 failed; about 9 more processes per setting (3 min) would decide it; proven" in sentence(rows)
+    assert "1 failed; about 9 more processes per setting (3 min) would decide it; kernels verified" in sentence(rows)
     rows = judged(rows, Outcome.AMBIGUOUS, 0.9, 1.1, 3, Outlook(40, None, 0.05))
-    assert "1 failed; about 40 more processes per setting would decide all of them; proven" in sentence(rows)
+    assert "1 failed; about 40 more processes per setting would decide all of them; kernels verified" in sentence(rows)
     rows = judged(judged(rows, Outcome.SAME, 0.99, 1.01, 1), Outcome.SAME, 0.99, 1.01, 2)
     assert sentence(rows).startswith("none of 5 settings is faster than threads=1: ")
     assert "about 40 more processes per setting would decide all of them" in sentence(rows)
@@ -177,8 +177,7 @@ def test_if_no_setting_is_faster_none_is_named() -> None:
     """The one with the largest ratio may be so by chance."""
     rows = judged(judged(several(), Outcome.SAME, 0.99, 1.01, 1), Outcome.AMBIGUOUS, 0.99, 1.2, 2)
     assert sentence(rows).startswith(
-        "none of 5 settings is faster than threads=1: 1 slower, 1 equally fast, 2 could not be told apart from it, "
-        "1 failed"
+        "none of 5 settings is faster than threads=1: 1 slower, 1 equally fast, 2 with no difference shown, 1 failed"
     )
 
 
@@ -187,9 +186,7 @@ def test_the_best_batch_size_has_the_most_items_per_second() -> None:
     rows = shown(*(proven(Setting(batch=size), place) for place, size in enumerate((1, 4, 8))))
     rows = judged(judged(rows, Outcome.FASTER, 1.2, 1.3, 1), Outcome.FASTER, 1.4, 1.5, 2)
     said = sentence(rows)
-    assert said.startswith(
-        "batch=8 processes 1.45 times as many rows/s as batch=1 [1.40, 1.50], the most of 3 settings"
-    )
+    assert said.startswith("batch=8 processes 1.45× as many rows/s as batch=1 [1.40, 1.50], the most of 3 settings")
 
 
 def test_one_setting_alone() -> None:
@@ -204,7 +201,7 @@ def test_what_was_not_timed() -> None:
     assert sentence(shown(*many)) == "all 6 settings failed"
     assert sentence(shown(make(None))).startswith("nothing was timed; ")
     failed = make(None, setting=Setting("bf16"), group=1, error="died")
-    assert sentence(shown(proven(Setting()), failed)).startswith("bf16 failed; proven")
+    assert sentence(shown(proven(Setting()), failed)).startswith("bf16 failed; kernels verified")
 
 
 @pytest.mark.parametrize(
@@ -218,14 +215,14 @@ def test_what_was_not_timed() -> None:
 def test_a_precision_that_is_not_proven_is_named(verdict: ProofVerdict, said: str) -> None:
     """What ran instead."""
     rows = shown(proven(Setting()), proven(Setting("bf16"), 1, evidence=evidence(verdict)))
-    assert f"; {said}; predictions" in sentence(rows)
+    assert f"; {said}; accuracy" in sentence(rows)
 
 
 def test_without_an_audit_nothing_is_proven() -> None:
     """Whatever the canary says."""
-    assert "; precision not proven (no audit); " in sentence(shown(make(STEADY)))
+    assert "; kernels not verified (no audit); " in sentence(shown(make(STEADY)))
     rows = shown(*(proven(Setting(threads=n), n - 1, evidence=evidence(ProofVerdict.UNKNOWN)) for n in range(1, 7)))
-    assert "; precision not proven for 6 of 6; " in sentence(rows)
+    assert "; kernels not verified for 6 of 6; " in sentence(rows)
 
 
 def test_judged_predictions_are_in_the_sentence() -> None:
@@ -233,11 +230,11 @@ def test_judged_predictions_are_in_the_sentence() -> None:
     trained = replace(WEIGHTS, kind=WeightsKind.PRETRAINED)
     settings = (Setting(), Setting("bf16"), Setting("bf16", mode="compile"))
     rows = shown(*(proven(each, group, weights=trained) for group, each in enumerate(settings)))
-    assert sentence(rows).endswith("; predictions not judged (--validate)")
+    assert sentence(rows).endswith("; accuracy not checked (--validate)")
     rows[1] = replace(rows[1], judged=judgement(ValidityVerdict.VALID))
-    assert sentence(rows).endswith("; predictions VALID: f1 88.00 | 87.00")
+    assert sentence(rows).endswith("; accuracy check: VALID: f1 88.00 | 87.00")
     rows[2] = replace(rows[2], judged=judgement(ValidityVerdict.NOT_VALID))
-    assert sentence(rows).endswith("; predictions: 1 VALID, 1 NOT VALID")
+    assert sentence(rows).endswith("; accuracy check: 1 VALID, 1 NOT VALID")
 
 
 @pytest.mark.parametrize(
@@ -251,10 +248,10 @@ def test_judged_predictions_are_in_the_sentence() -> None:
 def test_the_sentence_says_whether_an_engine_computes_the_same(
     precision: str, agreement: OutputAgreement, said: str
 ) -> None:
-    """With both figures, between the proof and the predictions."""
+    """With both figures, between kernels and accuracy."""
     setting = Setting(precision, engine="onnxruntime")
     rows = shown(proven(Setting(precision)), proven(setting, 1, **exported(agreement)))
-    assert f"; proven; engine=onnxruntime {said}; predictions" in sentence(rows)
+    assert f"; kernels verified; engine=onnxruntime {said}; accuracy" in sentence(rows)
 
 
 def test_what_holds_for_several_settings_is_said_once() -> None:
@@ -265,5 +262,34 @@ def test_what_holds_for_several_settings_is_said_once() -> None:
     assert "; 5 settings compute what torch does (mean error ÷ mean |output| 2.0e-07 to 4.0e-07, mean" in sentence(
         shown(proven(Setting()), *others)
     )
-    (named,) = re.findall("proven; ([^;]*) compute what torch does", sentence(shown(proven(Setting()), *others[:2])))
+    (named,) = re.findall("verified; ([^;]*) compute what torch does", sentence(shown(proven(Setting()), *others[:2])))
     assert len(named.split(", ")) == 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.88, 1.0, "no gain shown; at most 12 % slower (95 % CI)"),
+        (0.985, 1.12, "no loss shown; at most 12 % faster (95 % CI)"),
+        (0.88, 1.3, "no difference shown; at most 12 % slower, at most 30 % faster (95 % CI)"),
+        (0.06, 11.5, "no difference shown; 0.06× to 11.50× as fast (95 % CI)"),
+        (0.0, math.inf, "no difference shown; the interval is too wide to bound it"),
+    ],
+)
+def test_an_ambiguous_comparison_may_still_bound_the_difference(low: float, high: float, said: str) -> None:
+    """By the ends of the interval, and no further."""
+    assert findings.conclusion(stats.Interval(1.0, low, high)) == said
+
+
+def test_remarks_repeat_neither_the_headline_nor_the_table() -> None:
+    """What is decided and verified needs no words; what is open, ran in another precision or was judged does."""
+    rows = shown(proven(Setting()), proven(Setting("bf16"), 1))
+    assert findings.remarks(judged(rows, Outcome.FASTER, 1.5, 1.7)) == {}
+    assert findings.remarks(judged(rows, Outcome.AMBIGUOUS, 0.9, 1.0)) == {
+        "toy": "bf16: no gain shown; at most 10 % slower (95 % CI); the baseline has no runs"
+    }
+    other = shown(proven(Setting()), proven(Setting("bf16"), 1, evidence=evidence(ProofVerdict.NOT_ACTIVE)))
+    other[1] = replace(other[1], judged=judgement(ValidityVerdict.VALID))
+    assert findings.remarks(judged(other, Outcome.SAME, 0.99, 1.01)) == {
+        "toy": "bf16 ran in fp32, NOT in bf16; accuracy check: VALID: f1 88.00 | 87.00"
+    }

@@ -43,6 +43,15 @@ def test_only_conditions_that_matter_are_shown_without_details() -> None:
     assert "first call 9.000 s" in text
 
 
+def test_the_two_worst_conditions_are_shown_and_the_others_counted() -> None:
+    """Once for all rows; with ``--details`` all of them."""
+    found = tuple(warning(code, f"{code} happened", "a hint") for code in ("NUMA", "SMT", "GOVERNOR", "OUTLIERS"))
+    text = shown(*pair(warnings=found))
+    assert [code in text for code in ("NUMA happened", "SMT happened", "GOVERNOR happened")] == [True, True, False]
+    assert text.endswith("\n\n2 more: --details\n")
+    assert "more: --details" not in shown(*pair(warnings=found), details=True)
+
+
 def test_a_condition_that_invalidates_is_called_so() -> None:
     """It is not a mere warning."""
     text = shown(*pair(), make(STEADY, workload="other", group=2, warnings=(warning("FP32_NOT_FP32", "not fp32"),)))

@@ -20,6 +20,7 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.views import differences, findings, results_table, throughput, tuning
 from modelzoo.views import load as load_view
 from modelzoo.views.differences import conditions
+from modelzoo.views.headline import headline
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.page import circumstances, comparisons, history, workloads
 from modelzoo.views.plots import load as load_plot
@@ -169,7 +170,10 @@ def answer(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
     """Return the answer: a sentence for each workload, the verdicts, and what failed or invalidates a number."""
     blocks: list[Block] = []
     said = [*findings.sentences(shown).items(), *_judged_only(result, shown)]
-    steadiness = findings.steadiness(adjustment(result)) if shown else ""
+    adjusted = adjustment(result)
+    if shown:
+        blocks.append(headline(shown, adjusted.spread))
+    steadiness = findings.steadiness(adjusted) if shown else ""
     said += [("this machine", steadiness)] if steadiness else []
     if said:
         blocks.append(named(said, stands_out=True))

@@ -12,7 +12,6 @@ from modelzoo.errors import InputError
 from modelzoo.frozen import replace
 from modelzoo.stats import Outcome
 from modelzoo.views import compare as document
-from modelzoo.views import findings
 from modelzoo.views.plots import ratios
 from modelzoo.views.results_table import ratio
 
@@ -70,14 +69,12 @@ def _answer(found: Comparison) -> Lines:
 def _sentence(row: Row, estimate: Estimate, names: tuple[str, str]) -> str:
     base, other = names
     if row.outcome in (Outcome.FASTER, Outcome.SLOWER):
-        slower = row.outcome is Outcome.SLOWER
-        shown = findings.inverse(estimate.ratio) if slower else estimate.ratio
-        word = "slower" if slower else "faster"
-        said = f"{other} is {findings.times(shown)} {word} than {base} {findings.bounds(shown)}"
+        value, _, bounds = ratio(estimate.ratio).partition(" ")
+        said = f"{other} is {value} as fast as {base} {bounds}"
     elif row.outcome is Outcome.SAME:
         said = f"{other} and {base} are equally fast: ratio {ratio(estimate.ratio)}"
     else:
-        said = f"{other} and {base} cannot be told apart: ratio {ratio(estimate.ratio)}"
+        said = f"{other} and {base} show no difference: ratio {ratio(estimate.ratio)}"
     return said
 
 

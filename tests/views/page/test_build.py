@@ -34,15 +34,17 @@ def pair() -> Result:
 
 
 def test_the_answer_comes_first_and_the_command_last() -> None:
-    """Of one result, the first section has the sentences, then the verdicts."""
+    """Of one result, the first section has the headline, the sentences, then the verdicts."""
     page = build.page([given("a.json", pair())], Question())
     assert [each.title for each in page.sections] == [
         *("Results", "Ratios", "toy", "Roofline", "Conditions", "Machine", "Settings", "Command")
     ]
-    facts, table = page.sections[0].blocks[:2]
+    said, facts, table = page.sections[0].blocks[:3]
+    assert isinstance(said, Lines)
+    assert str(said.items[0].text).startswith("bf16 is slower than fp32: 0.502×")
     assert isinstance(facts, Lines)
     assert facts.stands_out
-    assert str(facts.items[0].text).startswith("bf16 is 1.990 times slower")
+    assert str(facts.items[0].text).startswith("bf16 is 0.502× as fast as fp32")
     assert isinstance(table, Table)
     assert [column.title for column in table.columns[:3]] == ["precision", "verdict", "speedup"]
     assert table.columns[1].cells == ("baseline", "SLOWER")

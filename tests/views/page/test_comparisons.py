@@ -29,7 +29,7 @@ def test_the_table_is_followed_by_the_plot_of_its_ratios() -> None:
     assert found.title == "new compared with old"
     answer, table, figure = found.blocks[:3]
     assert isinstance(answer, Lines)
-    assert str(answer.items[0].text).startswith("new is 3.00 times slower than old [2.")
+    assert str(answer.items[0].text).startswith("new is 0.33× as fast as old [0.")
     assert answer.items[-1].name == "assumed"
     assert isinstance(table, Table)
     assert table.caption == "new compared with old"

@@ -53,10 +53,10 @@ def test_what_invalidates_a_number_is_on_the_first_screen_and_the_rest_is_counte
 
 
 def test_without_anything_to_warn_of_there_is_nothing_but_the_answer() -> None:
-    """Sentences and table."""
+    """Headline, sentences and table."""
     proof = evidence(ProofVerdict.FP32)
     found = answer(result_of(*runs(1.0, 1.001, 1.002, setting=Setting(), evidence=proof)))
-    assert [type(each) for each in found] == [Lines, Table]
+    assert [type(each) for each in found] == [Lines, Lines, Table]
 
 
 def test_of_a_pipeline_the_table_says_that_the_latency_is_that_of_all_stages() -> None:
