@@ -187,9 +187,17 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Notices(msgspec.Struct, frozen=True):
-    """Conditions and failures, the most harmful first."""
+    """Conditions and failures, the most harmful first.
+
+    Attributes:
+        items: the conditions.
+        mark: what their ids in a page begin with; empty if nothing refers to them.
+        is_index: whether this is only a list that leads to the conditions with that mark.
+    """
 
     items: tuple[Notice, ...]
+    mark: str = ""
+    is_index: bool = False
 
 
 class Details(msgspec.Struct, frozen=True):

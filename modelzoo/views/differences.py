@@ -113,6 +113,16 @@ def short_names(shown: Sequence[SummaryRow]) -> list[str]:
     ]
 
 
+def group_names(shown: Sequence[SummaryRow]) -> dict[int, str]:
+    """Return the short name of each row, with its workload if there are several, by the group of its runs."""
+    found = by_workload(shown)
+    return {
+        row.runs[0].group: f"{workload} {name}" if len(found) > 1 else name
+        for workload, rows in found.items()
+        for name, row in zip(short_names(rows), rows)
+    }
+
+
 def pair_names(shown: Sequence[SummaryRow]) -> tuple[str, str] | None:
     """Return the names of the two settings that are compared; ``None`` unless they are the same for all workloads.
 

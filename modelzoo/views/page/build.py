@@ -19,14 +19,13 @@ from modelzoo.results.adjustment import adjustment
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import differences, findings, results_table, throughput, tuning
 from modelzoo.views import load as load_view
-from modelzoo.views.differences import conditions
+from modelzoo.views.differences import conditions, group_names
 from modelzoo.views.headline import headline
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.page import circumstances, comparisons, history, workloads
+from modelzoo.views.plots import latencies, ratios, roofline
 from modelzoo.views.plots import load as load_plot
-from modelzoo.views.plots import ratios, roofline
 from modelzoo.views.plots import throughput as throughput_plot
-from modelzoo.warning import Severity
 
 MOST_IN_FULL = 6
 """Files that get a section each; more are treated as one directory, to keep the page below 2 MB."""
@@ -124,22 +123,23 @@ def _which(given: ResultSet) -> Lines:
 
 def _parts(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
     """The answer, then the sections that explain it."""
-    parts = answer(result, shown)
-    drawn = ratios.plot(ratios.of_result(result))
-    if drawn is not None:
-        parts.append(Section("Ratios", (drawn.figure(f"{mark}-forest"),), f"{mark}-ratios"))
+    parts = answer(result, shown, mark)
+    speedups = ratios.plot(ratios.of_result(result))
+    if speedups is not None:
+        parts.append(Section("Speedups", (speedups.figure(f"{mark}-forest"),), f"{mark}-ratios"))
     by_workload = differences.by_workload(shown)
     names = dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)])
     for number, name in enumerate(names, 1):
         own = by_workload.get(name, [])
         parts.append(workloads.section(result, name, own, f"{mark}-w{number}", pictures))
-    if shown:
-        parts.append(_roofline(result, mark))
-        notices = conditions(shown)
-        nothing = lines("Nothing was found that would distort these numbers.")
-        said: Block = Notices(tuple(notices)) if notices else nothing
-        parts.append(Section("Conditions", (said,), f"{mark}-conditions"))
-    parts.append(Section("Machine", tuple(circumstances.machine(result)), f"{mark}-machine"))
+    parts += _roofline(result, shown, mark)
+    notices = conditions(shown)
+    if notices:
+        listed = Notices(tuple(notices), f"{mark}-condition")
+        parts.append(Section("Conditions", (listed,), f"{mark}-conditions"))
+    where = circumstances.machine(result)
+    if where:
+        parts.append(Section("Machine", tuple(where), f"{mark}-machine"))
     settings = [*circumstances.settings(shown), *circumstances.plan(result, shown), *circumstances.build(result)]
     if settings:
         parts.append(Section("Settings", tuple(settings), f"{mark}-settings"))
@@ -147,11 +147,11 @@ def _parts(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int
     return parts
 
 
-def _roofline(result: Result, mark: str) -> Section:
-    data = roofline.of_result(result)
-    missing = "The limits of this machine were not known when this was measured; 'modelzoo doctor' measures them once."
-    block: Block = lines(missing) if data is None else roofline.plot(data).figure(f"{mark}-roofs")
-    return Section("Roofline", (block,), f"{mark}-roofline")
+def _roofline(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Section]:
+    data = roofline.of_result(result, names=group_names(shown))
+    if data is None:
+        return []
+    return [Section("Roofline", (roofline.plot(data).figure(f"{mark}-roofs"),), f"{mark}-roofline")]
 
 
 def _title(given: Sequence[ResultSet]) -> str:
@@ -166,26 +166,29 @@ def _subtitle(given: Sequence[ResultSet], shown: Sequence[Sequence[SummaryRow]])
     return "; ".join([*machines, when])
 
 
-def answer(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
-    """Return the answer: a sentence for each workload, the verdicts, and what failed or invalidates a number."""
+def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
+    """Return the answer: headline, latencies and verdicts; then what qualifies them, and a sentence per workload.
+
+    Args:
+        result: what was measured.
+        shown: its rows.
+        mark: what ids in it begin with.
+    """
     blocks: list[Block] = []
     said = [*findings.sentences(shown).items(), *_judged_only(result, shown)]
-    adjusted = adjustment(result)
     if shown:
-        blocks.append(headline(shown, adjusted.spread))
-    steadiness = findings.steadiness(adjusted) if shown else ""
-    said += [("this machine", steadiness)] if steadiness else []
-    if said:
-        blocks.append(named(said, stands_out=True))
-    serious = [each for each in conditions(shown) if each.severity is Severity.INVALIDATES]
-    if serious:
-        blocks.append(Notices(tuple(serious)))
-    if shown:
+        machine = adjustment(result)
+        blocks.append(headline(shown, machine.spread))
+        drawn = latencies.plot(latencies.of_rows(shown))
+        blocks += [drawn.figure(f"{mark}-latencies")] if drawn is not None else []
         blocks.append(results_table.page_table(shown))
-    others = len(conditions(shown)) - len(serious)
-    if others:
-        several = "conditions may" if others > 1 else "condition may"
-        blocks.append(lines(f"{others} {several} matter for these numbers; see Conditions."))
+        steadiness = findings.steadiness(machine)
+        said += [("this machine", steadiness)] if steadiness else []
+    notices = conditions(shown)
+    if notices:
+        blocks.append(Notices(tuple(notices), f"{mark}-condition", is_index=True))
+    if said:
+        blocks.append(named(said, stands_out=not shown))
     if not blocks:
         blocks.append(lines("This result is empty: nothing was measured or judged."))
     return blocks

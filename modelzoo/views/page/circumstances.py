@@ -36,7 +36,7 @@ def machine(result: Result) -> list[Block]:
     where = [*(report.provenance for report in _reports(result)), *(each for each in judged if each is not None)]
     seen = [(each.machine, each.libraries) for each in where]
     if not seen:
-        return [lines("The machine was not recorded, because nothing ran.")]
+        return []
     first = _rows(*seen[0])
     found: list[Block] = [named(first)]
     others = [dict(_rows(*each)) for each in seen[1:]]

@@ -13,7 +13,7 @@ from modelzoo.records.validity import ClassChange, MetricChange, Validity
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, kernel_tables, stages
-from modelzoo.views.differences import short_names
+from modelzoo.views.differences import group_names, short_names
 from modelzoo.views.judgement import check_table, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import kernels as kernel_plot
 from modelzoo.views.plots import processes, samples
@@ -47,24 +47,29 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
         contents += _stages(result, workload, mark)
         contents += _kernels(shown, mark)
     judged = [entry for entry in result.validity if entry.workload == workload]
-    blocks = [block for entry in judged for block in predictions(result, entry, pictures)]
+    names = group_names(shown)
+    blocks: list[Block] = []
+    for entry in judged:
+        blocks += predictions(entry, names.get(entry.group, result.label(entry.group)), pictures)
     if blocks:
-        contents.append(Section("Predictions", tuple(blocks)))
+        contents.append(Section("Accuracy check", tuple(blocks)))
     return Section(workload, tuple(contents), mark)
 
 
 def _processes_plot(shown: Sequence[SummaryRow]) -> Plot | None:
-    series = [processes.series(e.label, [e.runs], e.latency) for e in shown if e.latency is not None]
+    named_rows = zip(short_names(shown), shown)
+    series = [processes.series(name, [e.runs], e.latency) for name, e in named_rows if e.latency is not None]
     return processes.plot(processes.Processes(shown[0].workload, tuple(series)))
 
 
 def _samples_plot(shown: Sequence[SummaryRow]) -> Plot | None:
-    found = [series for each in shown if (series := samples.series(each.label, each.runs)) is not None]
+    made = (samples.series(name, each.runs) for name, each in zip(short_names(shown), shown))
+    found = [series for series in made if series is not None]
     return samples.plot(samples.Samples(shown[0].workload, tuple(found)))
 
 
 def _kernels_plot(shown: Sequence[SummaryRow]) -> Plot | None:
-    audits = [(each.label, kernel_tables.evidence_of(each)) for each in shown]
+    audits = [(name, kernel_tables.evidence_of(each)) for name, each in zip(short_names(shown), shown)]
     bars = [kernel_plot.bar(label, evidence) for label, evidence in audits if evidence is not None]
     return kernel_plot.plot(kernel_plot.Kernels(shown[0].workload, tuple(bars)))
 
@@ -89,13 +94,9 @@ def _kernels(shown: Sequence[SummaryRow], mark: str) -> list[Block]:
     plot = _kernels_plot(shown)
     shares: list[Block] = [plot.figure(f"{mark}-kernels")] if plot is not None else []
     shares += kernel_tables.kernel_details(shown)
-    if not shares:
-        shares.append(lines("No process was audited, so its kernels are not known (--no-audit?)."))
-    sections: list[Block] = [Section("Time by kernel and precision", tuple(shares))]
     operators = kernel_tables.operator_details(shown)
-    if not operators:
-        operators.append(lines("Operators were not profiled (run --profiling)."))
-    return [*sections, Section("Operators", tuple(operators))]
+    found = (("Time by kernel and precision", shares), ("Operators", operators))
+    return [Section(title, tuple(blocks)) for title, blocks in found if blocks]
 
 
 def _measured(rows: Sequence[SummaryRow]) -> Table:
@@ -135,15 +136,14 @@ def _memory(row: SummaryRow) -> str:
     return f"{row.peak_memory / 2**30:.2f} GiB" if row.peak_memory else MISSING
 
 
-def predictions(result: Result, entry: ValidityEntry, pictures: int) -> list[Block]:
+def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
     """Return the judgement of one setting.
 
     Args:
-        result: that contains it.
         entry: the judgement.
+        label: of the setting.
         pictures: show at most that many pictures.
     """
-    label = result.label(entry.group)
     if entry.report is None:
         return [lines(f"The predictions of {label} could not be judged: {entry.error or 'no reason is known'}")]
     judged = entry.report.validity

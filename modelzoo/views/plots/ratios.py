@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Optional
 
@@ -16,17 +15,16 @@ from modelzoo.formatting import MISSING, capitalized
 from modelzoo.records.run import Result
 from modelzoo.results import summary, tuning
 from modelzoo.stats import EQUIVALENCE, Outcome
-from modelzoo.views.plots.plot import Plot, log_scale, wrapped
-from modelzoo.views.plots.svg import HALO
+from modelzoo.views.differences import by_workload, short_names
+from modelzoo.views.plots import forest
+from modelzoo.views.plots.forest import ForestRow
+from modelzoo.views.plots.plot import Plot
 from modelzoo.views.results_table import OUTCOME_TONE
 from modelzoo.views.speed import reason, row_reason
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDEST_BEYOND = 3.0
-"""An interval may reach beyond all ratios by this factor; what is farther out is an arrow at the edge."""
 _MARKS = {
     "FASTER": (theme.BLUE, "^"),
     "LESS": (theme.BLUE, "^"),
@@ -36,8 +34,6 @@ _MARKS = {
 }
 _UNDECIDED = (theme.FAINT, "D")
 _TONES = {str(outcome): tone for outcome, tone in OUTCOME_TONE.items()}
-_LINE = 16.0
-"""Height of a line of text in CSS pixels."""
 MEAN = "geometric mean"
 
 
@@ -81,8 +77,8 @@ def of_comparison(comparison: Comparison) -> Ratios:
         ratio = row.estimate.ratio if row.estimate is not None and row.outcome is not Outcome.NOT_COMPARABLE else None
         rows.append(RatioRow(f"{row.workload} {row.label}{other}", ratio, str(row.outcome), row_reason(row)))
     axis, worse, better = {
-        Metric.LATENCY: ("speed relative to", "slower", "faster"),
-        Metric.COLD_START: ("speed of the cold start relative to", "slower", "faster"),
+        Metric.LATENCY: ("speedup over", "slower", "faster"),
+        Metric.COLD_START: ("speedup of the first call over", "slower", "faster"),
         Metric.THROUGHPUT: ("throughput relative to", "less", "more"),
         Metric.MEMORY: ("saving of memory relative to", "more memory", "less memory"),
     }[comparison.metric]
@@ -92,15 +88,16 @@ def of_comparison(comparison: Comparison) -> Ratios:
 
 
 def of_result(result: Result) -> Ratios:
-    """The settings of one result, each compared with the first setting of its workload."""
-    found = summary.rows(result)
-    baselines = {row.workload: row.label for row in found if row.is_baseline}
+    """The settings of one result, each compared with the baseline of its workload."""
     rows = []
-    for row in found:
-        if row.speed is not None:
-            label = f"{row.workload} {row.label} / {baselines.get(row.workload, MISSING)}"
-            rows.append(RatioRow(label, row.speed.ratio, str(row.speed.verdict.outcome), reason(row.speed)))
-    return Ratios(tuple(rows), "speed relative to the workload's first setting")
+    for workload, own in by_workload(summary.rows(result)).items():
+        names = short_names(own)
+        base = next((name for name, row in zip(names, own) if row.is_baseline), MISSING)
+        for name, row in zip(names, own):
+            if row.speed is not None:
+                said = str(row.speed.verdict.outcome)
+                rows.append(RatioRow(f"{workload} {name} / {base}", row.speed.ratio, said, reason(row.speed)))
+    return Ratios(tuple(rows), "speedup over the baseline")
 
 
 def of_search(result: Result) -> Ratios:
@@ -109,7 +106,7 @@ def of_search(result: Result) -> Ratios:
     rows = [RatioRow(f"{step.label} / {before.label}", step.gain) for before, step in zip(steps, steps[1:])]
     if len(steps) > 2:
         rows.append(RatioRow(f"{steps[-1].label} / {result.label(0)}", steps[-1].speed))
-    return Ratios(tuple(rows), "speed relative to the step before, measured again")
+    return Ratios(tuple(rows), "speedup over the step before, measured again")
 
 
 def plot(data: Ratios) -> Optional[Plot]:
@@ -133,7 +130,8 @@ def steps(data: Ratios) -> Optional[Plot]:
 def _plot(data: Ratios, caption: str) -> Optional[Plot]:
     if not data.rows:
         return None
-    return Plot(data.axis, Text(caption), columns(data), sum(_heights(data)) + 46, partial(_draw, data))
+    height = forest.height(list(map(_row, data.rows)))
+    return Plot(data.axis, Text(caption), columns(data), height, partial(_draw, data))
 
 
 def columns(data: Ratios) -> list[Column]:
@@ -156,54 +154,17 @@ def _text(ratio: Optional[stats.Interval]) -> str:
 
 
 def limits(data: Ratios) -> tuple[float, float]:
-    """The ends of the axis: all ratios, and their intervals as far as these are not much wider than that."""
-    ratios = [row.ratio for row in data.rows if row.ratio is not None]
-    values = [1 - 2 * EQUIVALENCE, 1 + 2 * EQUIVALENCE, *(each.value for each in ratios)]
-    values = [value for value in values if 0 < value < math.inf]
-    low, high = min(values) / WIDEST_BEYOND, max(values) * WIDEST_BEYOND
-    shown = [*values, *(max(each.low, low) for each in ratios), *(min(each.high, high) for each in ratios)]
-    margin = (max(shown) / min(shown)) ** 0.06
-    return min(shown) / margin, max(shown) * margin
+    """The ends of the axis: all ratios, and the band around 1."""
+    return forest.limits([row.ratio for row in data.rows], (1 - 2 * EQUIVALENCE, 1 + 2 * EQUIVALENCE))
 
 
-def _label(row: RatioRow) -> str:
-    return wrapped(row.label, 0.95, lines=2)
-
-
-def _heights(data: Ratios) -> list[float]:
-    """Of the rows, in CSS pixels: label, verdict, and the interval below them."""
-    return [_LINE * ((3.4 if row.ratio is not None else 2.4) + _label(row).count("\n")) for row in data.rows]
+def _row(row: RatioRow) -> ForestRow:
+    colour, marker = (theme.INK, "s") if not row.verdict else _MARKS.get(row.verdict, _UNDECIDED)
+    return ForestRow(row.label, f"{_text(row.ratio)} {row.verdict}".strip(), row.ratio, colour, marker)
 
 
 def _draw(data: Ratios, figure: Figure) -> None:
-    axes = figure.add_subplot()
-    log_scale(axes.xaxis, *limits(data))
-    heights = _heights(data)
-    axes.set_ylim(sum(heights), 0)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.axvspan(1 - EQUIVALENCE, 1 + EQUIVALENCE, color=theme.BAND, lw=0, zorder=0)
-    axes.axvline(1, color=theme.FAINT, lw=1, zorder=1)
-    band = f"log scale; shaded: same (±{100 * EQUIVALENCE:g} %)"
-    axes.set_xlabel(f"← {data.worse};  {band};  {data.better} →")
-    where, top = axes.get_yaxis_transform(), 0.0
-    for row, height in zip(data.rows, heights):
-        label, said = _label(row), f"{_text(row.ratio)} {row.verdict}".strip()
-        below = top + _LINE * (1 + label.count("\n"))
-        axes.text(0, top, label, transform=where, va="top", gid=HALO, in_layout=False)
-        axes.text(0, below, said, transform=where, va="top", fontweight="bold", gid=HALO)
-        if row.ratio is not None:
-            _draw_interval(axes, row.ratio, below + 1.6 * _LINE, row)
-        top += height
-
-
-def _draw_interval(axes: Axes, ratio: stats.Interval, y: float, row: RatioRow) -> None:
-    left, right = axes.get_xlim()
-    colour, marker = (theme.INK, "s") if not row.verdict else _MARKS.get(row.verdict, _UNDECIDED)
-    low, high = max(ratio.low, left), min(ratio.high, right)
-    axes.plot([low, high], [y, y], color=colour, lw=2, solid_capstyle="butt")
-    for end, limit, arrow in ((ratio.low, left, "<"), (ratio.high, right, ">")):
-        beyond = end < left or end > right
-        shape = arrow if beyond else "|"
-        axes.plot([limit if beyond else end], [y], color=colour, marker=shape, mec=colour, mew=2, clip_on=False)
-    axes.plot([ratio.value], [y], color=colour, marker=marker, ms=9, clip_on=False)
+    band = (1 - EQUIVALENCE, 1 + EQUIVALENCE)
+    axes = forest.draw(figure, list(map(_row, data.rows)), limits(data), band)
+    said = f"log scale; shaded: same (±{100 * EQUIVALENCE:g} %)"
+    axes.set_xlabel(f"← {data.worse};  {said};  {data.better} →")

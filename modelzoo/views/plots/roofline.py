@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,12 +49,13 @@ class Roofline(msgspec.Struct, frozen=True):
     ceilings: Ceilings
 
 
-def of_result(result: Result, workload: str | None = None) -> Roofline | None:
+def of_result(result: Result, workload: str | None = None, names: Mapping[int, str] | None = None) -> Roofline | None:
     """One run of each setting; ``None`` if none can be placed under a roofline.
 
     Args:
         result: of a session.
         workload: by default all.
+        names: of the settings, by group; by default workload and label.
     """
     points: dict[int, RooflinePoint] = {}
     ceilings: Ceilings | None = None
@@ -66,7 +68,7 @@ def of_result(result: Result, workload: str | None = None) -> Roofline | None:
         # One plot shows the limits of one device.
         if ceilings is not None and report.ceilings is not None and report.ceilings.device != ceilings.device:
             continue
-        label = f"{run.workload} {labels[run.group]}"
+        label = f"{run.workload} {labels[run.group]}" if names is None else names[run.group]
         point = RooflinePoint(label, bound.precision, bound.intensity, bound.gflops, bound.share_of_roof)
         points.setdefault(run.group, point)
         ceilings = ceilings or report.ceilings

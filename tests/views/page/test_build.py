@@ -7,7 +7,7 @@ from stored_sides import session
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Lines, Table, lines
+from modelzoo.document import Figure, Lines, Table, lines
 from modelzoo.records.run import Result
 from modelzoo.setting import Setting
 from modelzoo.views.page import build
@@ -34,17 +34,16 @@ def pair() -> Result:
 
 
 def test_the_answer_comes_first_and_the_command_last() -> None:
-    """Of one result, the first section has the headline, the sentences, then the verdicts."""
+    """Of one result, the first section has the headline, the latencies, then the verdicts; empty sections vanish."""
     page = build.page([given("a.json", pair())], Question())
-    assert [each.title for each in page.sections] == [
-        *("Results", "Ratios", "toy", "Roofline", "Conditions", "Machine", "Settings", "Command")
-    ]
-    said, facts, table = page.sections[0].blocks[:3]
+    assert [each.title for each in page.sections] == [*("Results", "Speedups", "toy", "Machine", "Settings", "Command")]
+    headline, drawn, table, said = page.sections[0].blocks
+    assert isinstance(headline, Lines)
+    assert headline.stands_out
+    assert str(headline.items[0].text).startswith("bf16 is slower than fp32: 0.502×")
+    assert isinstance(drawn, Figure)
+    assert [row[1] for row in drawn.data.rows] == ["fp32", "bf16"]
     assert isinstance(said, Lines)
-    assert str(said.items[0].text).startswith("bf16 is slower than fp32: 0.502×")
-    assert isinstance(facts, Lines)
-    assert facts.stands_out
-    assert str(facts.items[0].text).startswith("bf16 is 0.502× as fast as fp32")
     assert isinstance(table, Table)
     assert [column.title for column in table.columns[:3]] == ["precision", "verdict", "speedup"]
     assert table.columns[1].cells == ("baseline", "SLOWER")

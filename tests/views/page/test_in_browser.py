@@ -98,10 +98,10 @@ def test_the_texts_of_every_plot_can_be_read(browser: Browser, pages: list[Path]
         assert [text for text, _, margin in found if margin < -1] == [], view
 
 
-def test_the_first_screen_has_the_answer_and_the_verdicts(browser: Browser, pages: list[Path]) -> None:
+def test_the_first_screen_has_the_headline_and_the_latencies(browser: Browser, pages: list[Path]) -> None:
     """On a desktop: without scrolling."""
     browser.open(pages[1], 1400, "light")
-    for element in ("dl.answers", "table"):
+    for element in (".headline", "figure svg"):
         bottom = browser.evaluate(f"document.querySelector('{element}').getBoundingClientRect().bottom")
         assert bottom <= 900, element
 

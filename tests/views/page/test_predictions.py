@@ -22,9 +22,8 @@ def ssdlite() -> Result:
 
 def test_verdict_checks_tables_and_pictures_are_shown() -> None:
     """In this order; pictures as they are stored."""
-    result = ssdlite()
-    [entry] = result.validity
-    found = workloads.predictions(result, entry, 8)
+    [entry] = ssdlite().validity
+    found = workloads.predictions(entry, "bf16", 8)
     facts = found[0]
     assert isinstance(facts, Lines)
     assert entry.report is not None
@@ -39,23 +38,21 @@ def test_verdict_checks_tables_and_pictures_are_shown() -> None:
 
 def test_changes_and_classes_have_their_intervals() -> None:
     """A class that is broken is marked."""
-    result = ssdlite()
-    [entry] = result.validity
+    [entry] = ssdlite().validity
     assert entry.report is not None
     change = MetricChange("top1", 0.8, 0.79, -0.03, 0.01, 0.02, 0.03, 500, worse=7, better=2, p_value=0.18)
     lost = ClassLosses((ClassChange("cat", 30, 0.9, 0.5, 0.0004, True),), 10, 8, 5, 0.1, 0.01)
     judged = replace(entry.report.validity, changes=(change,), classes=lost)
     entry = replace(entry, report=replace(entry.report, validity=judged))
-    tables = [block for block in workloads.predictions(result, entry, 0) if isinstance(block, Table)]
+    tables = [block for block in workloads.predictions(entry, "bf16", 0) if isinstance(block, Table)]
     assert tables[0].rows == [("top1", "0.8000", "0.7900", "-0.0100 [-0.0300, +0.0100]", "0.02000", "7", "2", "500")]
     assert tables[1].rows == [("cat", "30", "0.9000", "0.5000", "0.0004", "BROKEN")]
 
 
 def test_what_could_not_be_judged_says_why() -> None:
     """Without a report there is only the reason."""
-    result = ssdlite()
-    entry = replace(result.validity[0], report=None, error="no data")
-    found = workloads.predictions(result, entry, 8)
+    entry = replace(ssdlite().validity[0], report=None, error="no data")
+    found = workloads.predictions(entry, "bf16", 8)
     assert found == [lines("The predictions of bf16 could not be judged: no data")]
 
 
@@ -68,6 +65,6 @@ def test_pictures_are_limited_for_the_whole_page() -> None:
     assert workloads.pictures_each([result]) == 3
     most = workloads.pictures_each([many])
     assert 8 * most * 20_000 <= workloads.PICTURE_BYTES < 8 * (most + 1) * 20_000
-    [pictures] = [each for each in workloads.predictions(result, entry, most) if isinstance(each, Pictures)]
+    [pictures] = [each for each in workloads.predictions(entry, "bf16", most) if isinstance(each, Pictures)]
     assert str(pictures.caption).startswith(f"{most} of 8 stored pictures")
     assert workloads.pictures_each([]) == 0

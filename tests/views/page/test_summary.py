@@ -5,7 +5,7 @@ from __future__ import annotations
 from fake_runs import evidence, make, result_of, warning
 from pipelines import pipeline_run
 
-from modelzoo.document import Lines, Notices, Table, lines
+from modelzoo.document import Figure, Lines, Notices, Table
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY, MODEL
@@ -17,7 +17,7 @@ from modelzoo.warning import Severity
 
 def answer(result: Result) -> list[object]:
     """The first screen of a result."""
-    return list(build.answer(result, rows_of.rows(result)))
+    return list(build.answer(result, rows_of.rows(result), "r"))
 
 
 def runs(*values: float, setting: Setting, **changes: object) -> list[object]:
@@ -37,8 +37,8 @@ def test_numbers_are_rounded_to_their_intervals() -> None:
     assert cells["rows/s"] == ("18", "3.9996")
 
 
-def test_what_invalidates_a_number_is_on_the_first_screen_and_the_rest_is_counted() -> None:
-    """Failures too."""
+def test_the_conditions_on_the_first_screen_lead_to_their_hints() -> None:
+    """Failures too, the most harmful first."""
     bad, other = warning("FP32_NOT_FP32", "not fp32"), warning("OTHER_LOAD", "busy")
     result = result_of(
         *runs(1.0, 1.01, 1.02, setting=Setting(), warnings=(bad, other)), make(None, workload="x", error="no device")
@@ -48,15 +48,16 @@ def test_what_invalidates_a_number_is_on_the_first_screen_and_the_rest_is_counte
     assert [(each.severity, str(each.message)) for each in notices.items] == [
         (Severity.INVALIDATES, "no device"),
         (Severity.INVALIDATES, "not fp32"),
+        (Severity.DISTORTS, "busy"),
     ]
-    assert found[-1] == lines("1 condition may matter for these numbers; see Conditions.")
+    assert notices.is_index and notices.mark == "r-condition"
 
 
 def test_without_anything_to_warn_of_there_is_nothing_but_the_answer() -> None:
-    """Headline, sentences and table."""
+    """Headline, latencies, table and sentences."""
     proof = evidence(ProofVerdict.FP32)
     found = answer(result_of(*runs(1.0, 1.001, 1.002, setting=Setting(), evidence=proof)))
-    assert [type(each) for each in found] == [Lines, Lines, Table]
+    assert [type(each) for each in found] == [Lines, Figure, Table, Lines]
 
 
 def test_of_a_pipeline_the_table_says_that_the_latency_is_that_of_all_stages() -> None:
