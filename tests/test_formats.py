@@ -50,7 +50,7 @@ def test_a_new_table_is_printed_and_in_the_page(
     path, page = tmp_path / "r.json", tmp_path / "page.html"
     store.write(made(), path)
     assert app.main(["report", str(path)]) == 0
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert app.main(["report", str(path), "-o", str(page)]) == 0
     for words in WORDS:
         assert words in shown
@@ -70,7 +70,7 @@ def test_a_new_column_of_a_run_is_printed_and_in_the_page(
     path, page = tmp_path / "r.json", tmp_path / "page.html"
     store.write(several_workloads(), path)
     assert app.main(["report", str(path)]) == 0
-    assert capsys.readouterr().err.count("a new cell") == 3  # a row per model, as two settings are compared
+    assert capsys.readouterr().out.count("a new cell") == 3  # a row per model, as two settings are compared
     assert app.main(["report", str(path), "-o", str(page)]) == 0
     assert page.read_text(encoding="utf-8").count("a new cell") == 5
 

@@ -1,6 +1,7 @@
 """The entry points: ``modelzoo COMMAND``, and ``performance.py`` and ``validate.py`` of every workload.
 
-stdout carries only lines that scripts parse, and what ``compare`` found; everything else for people goes to stderr.
+What a command is for goes to stdout: what ``report``, ``compare``, ``doctor`` and ``weights`` show. Commands that
+measure print only the lines that scripts parse there; everything for people goes to stderr.
 Exit codes: 0 done, 1 a run failed, is not proven (``--strict``) or is not valid, or a comparison meets ``--fail-on``, 2
 the command line or an input was invalid, or nothing could be judged or compared, 130 interrupted.
 """

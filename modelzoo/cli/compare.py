@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import re
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import path_text, result_files, short_names
-from modelzoo.cli.output import check_directory, print_lines, write_output
+from modelzoo.cli.output import check_directory, print_text, write_output
 from modelzoo.cli.parser import fraction
 from modelzoo.errors import InputError, UsageError
 
@@ -230,8 +229,6 @@ def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: b
 
 def _write(text: str, path: str | None) -> None:
     if path is None:
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="backslashreplace")  # the locale's encoding may lack a character
-        print_lines(text.removesuffix("\n").split("\n"))
+        print_text(text)
         return
     write_output(Path(path), text)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import check_directory
+from modelzoo.cli.output import check_directory, print_document
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import write_atomically
 from modelzoo.frozen import replace
@@ -50,7 +50,7 @@ def doctor(args: argparse.Namespace) -> int:
     report = examine(out, fresh=args.fresh)
     if args.device != "cpu":
         report = replace(report, accelerator=examine_device(out, args.device, report, fresh=args.fresh))
-    terminal.show(document(report), out)
+    print_document(document(report))
     if args.json:
         write_doctor_report(report, Path(args.json))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shlex
 import shutil
@@ -16,6 +17,7 @@ from modelzoo.files import write_atomically
 
 if TYPE_CHECKING:
     from modelzoo.cli.selection import Jobs
+    from modelzoo.document import Block
     from modelzoo.records.run import Result, Session
     from modelzoo.results.summary import SummaryRow
 
@@ -44,6 +46,26 @@ def print_lines(lines: Iterable[str]) -> None:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise UsageError(f"cannot write to stdout: {error.strerror}") from error
+
+
+def print_document(blocks: Sequence[Block]) -> None:
+    """Print what a command is for on stdout: fitted to a terminal; in a pipe without colours, and nothing is left out.
+
+    Raises:
+        UsageError: stdout cannot be written to.
+    """
+    from modelzoo.document import terminal
+
+    is_terminal = sys.stdout.isatty()
+    width = {"width": shutil.get_terminal_size().columns} if is_terminal else {}
+    print_text(terminal.text(blocks, colour=is_terminal, **width))
+
+
+def print_text(text: str) -> None:
+    """Print a text on stdout, whose encoding may lack a character; raises ``UsageError`` as ``print_lines``."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    print_lines(text.removesuffix("\n").split("\n"))
 
 
 def write_output(path: Path, text: str) -> None:

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import read_all, result_files, short_names
-from modelzoo.cli.output import add_details, check_directory, print_lines, result_lines, write_output
+from modelzoo.cli.output import (
+    add_details,
+    check_directory,
+    print_document,
+    print_lines,
+    print_text,
+    result_lines,
+    write_output,
+)
 from modelzoo.errors import UsageError
 from modelzoo.formatting import printable
 from modelzoo.records.load import Load
@@ -67,21 +75,17 @@ def report(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace) -> int:
-    from modelzoo.document import terminal
-
     stored = read_all(args.results)
-    out = terminal.console()
     said: list[str] = []
     for number, (path, result) in enumerate(stored):
         if number:
-            out.print()
+            print_text("")
         heading = f"{printable(str(path))}: {result.created}, modelzoo {result.version}"
-        # A name of a file is not wrapped, so that it can be copied.
-        out.print(heading, soft_wrap=True, markup=False)
+        print_text(heading)
         blocks = _blocks(result, args)
         if blocks:
-            out.print()
-        terminal.show(blocks, out)
+            print_text("")
+            print_document(blocks)
         said += _lines(result)
     print_lines(said)
     return 0

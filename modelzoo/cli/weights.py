@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from modelzoo.cli.output import print_document
 from modelzoo.cli.selection import load_workloads
 from modelzoo.errors import DamagedWeightsError, ModelzooError, UsageError, WeightsError
 from modelzoo.workload import Workload
@@ -54,8 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def weights(args: argparse.Namespace) -> int:
     """Run ``modelzoo weights``; returns the exit code, 2 if a checkpoint is damaged."""
-    from modelzoo.document import terminal
-
     if args.action == "convert":
         return _convert(args)
     if args.output is not None:
@@ -64,7 +63,7 @@ def weights(args: argparse.Namespace) -> int:
     if args.action == "fetch":
         _fetch(workloads, every=args.all)
     rows, errors = _table(workloads, verify=args.action == "verify")
-    terminal.show(document(rows), terminal.console())
+    print_document(document(rows))
     for error in errors:
         print(f"modelzoo: error: {error}", file=sys.stderr)
     return 2 if errors else 0

@@ -80,17 +80,18 @@ def show(blocks: Sequence[Block], out: Console, *, details: bool = False) -> Non
             out.print(shown, soft_wrap=is_text, width=None if is_text else limit)
 
 
-def text(blocks: Sequence[Block], *, colour: bool) -> str:
-    """Return a document as text, in which tables are as wide as they must be: a terminal wraps a line that is too wide.
+def text(blocks: Sequence[Block], *, colour: bool, width: int = _UNLIMITED) -> str:
+    """Return a document as text.
 
     Args:
         blocks: the document.
         colour: whether the text goes to a terminal, which may show colours; rich honours NO_COLOR.
+        width: columns of the terminal; by default tables are as wide as they must be.
     """
     from rich.console import Console
 
     out = io.StringIO()
-    show(blocks, Console(file=out, force_terminal=colour, width=_UNLIMITED, highlight=False, legacy_windows=False))
+    show(blocks, Console(file=out, force_terminal=colour, width=width, highlight=False, legacy_windows=False))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 

@@ -54,7 +54,7 @@ def test_the_report_is_printed_and_written(
     monkeypatch.setattr(facts, "read_machine", lambda: machine)
     assert cli.main(["doctor", "--json", str(tmp_path / "doctor.json")]) == 0
     assert measured == [machine]
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     for part in ("Neoverse-N2", "fp32 mm, GFLOP/s", "GOVERNOR", "cpupower", "FAST_MATH"):
         assert part in shown
     stored = decode(DoctorReport, json.loads((tmp_path / "doctor.json").read_text()))
@@ -71,11 +71,11 @@ def test_the_noise_is_that_of_this_machine(
     path = tmp_path / "doctor.json"
     add_to_history([kept(workload="elsewhere")], history_path(machine_with(cores=2)))
     assert cli.main(["doctor", "--json", str(path)]) == 0
-    assert "noise: not known yet; run 'modelzoo run'" in capsys.readouterr().err
+    assert "noise: not known yet; run 'modelzoo run'" in capsys.readouterr().out
     assert json.loads(path.read_text())["noise"] is None
     add_to_history([kept(workload="bert")], history_path(SERVER))
     assert cli.main(["doctor", "--json", str(path)]) == 0
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "bert" in shown
     assert "elsewhere" not in shown
     stored = decode(DoctorReport, json.loads(path.read_text()))
@@ -90,7 +90,7 @@ def test_nothing_is_timed_under_an_emulator(
     monkeypatch.setattr(facts, "read_machine", lambda: machine_with(emulator="qemu-user"))
     assert cli.main(["doctor"]) == 0
     assert measured == []
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "EMULATED" in shown
     assert "no ceilings" in shown
 
@@ -113,7 +113,7 @@ def test_the_ceilings_of_an_accelerator(
     monkeypatch.setattr(torch, "autocast", lambda kind, dtype: nullcontext())
     assert cli.main(["doctor", "--device", "cuda", "--json", str(tmp_path / "doctor.json")]) == 0
     assert requested == [["fp32", "bf16", "fp16"]]
-    assert "cuda:0: Simulated GPU, compute capability 9.0" in capsys.readouterr().err
+    assert "cuda:0: Simulated GPU, compute capability 9.0" in capsys.readouterr().out
     stored = decode(DoctorReport, json.loads((tmp_path / "doctor.json").read_text()))
     assert stored.accelerator is not None and stored.accelerator.ceilings.device == "Simulated GPU"
 

@@ -115,7 +115,7 @@ def test_report_shows_the_search(machine: Machine, tmp_path: Path, capsys: pytes
     capsys.readouterr()
     assert cli.main(["report", str(tmp_path / "r.json")]) == 0
     captured = capsys.readouterr()
-    assert "the fastest is fp32 script" in captured.err
+    assert "the fastest is fp32 script" in captured.out
     assert "[TARGET] mlp-fp32-script Time 0.4997" in captured.out
 
 

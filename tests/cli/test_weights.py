@@ -27,9 +27,9 @@ def test_list_names_every_checkpoint(capfd: pytest.CaptureFixture[str]) -> None:
     """Each published checkpoint, both sizes of BERT included, and that none of them is here."""
     assert cli.main(["weights", "list"]) == 0
     captured = capfd.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("not here") == 5
-    assert "ResNet50_Weights.IMAGENET1K_V2" in captured.err
+    assert captured.err == ""
+    assert captured.out.count("not here") == 5
+    assert "ResNet50_Weights.IMAGENET1K_V2" in captured.out
 
 
 def test_list_gives_the_path_of_a_checkpoint_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,10 +54,10 @@ def test_verify_names_a_damaged_file(
     (tmp_path / checkpoint.stem).write_bytes(b"not the weights")
     monkeypatch.setenv("MODELZOO_WEIGHTS", str(tmp_path))
     assert cli.main(["weights", "list", "resnet50"]) == 0
-    assert "here" in capfd.readouterr().err
+    assert "here" in capfd.readouterr().out
     assert cli.main(["weights", "verify", "resnet50"]) == 2
     captured = capfd.readouterr()
-    assert "DAMAGED" in captured.err
+    assert "DAMAGED" in captured.out
     assert f"{tmp_path / checkpoint.stem} is damaged or altered: its SHA-256 begins" in captured.err
 
 
