@@ -109,7 +109,7 @@ WORKLOAD = Workload(
         Option(
             name="min-size",
             default=800,
-            help="shorter side that pictures are resized to, pixels",
+            help="shorter side that images are resized to, pixels",
             type=int,
             minimum=64,
             maximum=1333,

@@ -66,7 +66,7 @@ def stages(request: InputRequest) -> Stages:
         source=files,
         items=tuple(file.name for file in files),
         before=(
-            Stage("decode pictures", lambda files: [file.decode() for file in files]),
+            Stage("decode images", lambda files: [file.decode() for file in files]),
             Stage("resize and normalize", lambda images: ModelInput((batch(images),))),
         ),
         after=(Stage("top-5 classes", top5),),

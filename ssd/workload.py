@@ -78,5 +78,5 @@ WORKLOAD = Workload(
     judge=lambda options: Detection(detector_tensor, coco_categories, published=CHECKPOINT.quality),
     stages=lambda request: detector_stages(request, lambda: build(request.options), "scale boxes"),
     libraries=("torchvision.models.detection",),
-    defaults="batch 1, any picture resized to 300 × 300 pixels inside the model",
+    defaults="batch 1, any image resized to 300 × 300 pixels inside the model",
 )

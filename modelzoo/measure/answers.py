@@ -112,7 +112,7 @@ def _check_exhibit(exhibit: Exhibit, shown: Optional[Collection[str]]) -> None:
     left, top, right, bottom = picture.source.crop or (0, 0, 1, 1)
     sizes = [(right - left, bottom - top), picture.reference.mask_size, picture.tested.mask_size]
     if min(left, top) < 0 or any(min(size) < 0 or size[0] * size[1] > MAX_PIXELS for size in sizes):
-        raise WorkerError("the worker describes a crop or a mask that is larger than any picture")
+        raise WorkerError("the worker describes a crop or a mask that is larger than any image")
 
 
 def _check_plan(plan: ShardPlan) -> None:

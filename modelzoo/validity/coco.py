@@ -50,7 +50,7 @@ def read(data: Path, categories: Mapping[int, tuple[int, str]]) -> tuple[list[Pi
             return [_item(data, data.name, None, True)], None
         paths = find_pictures(data)
         if not paths:
-            raise InputError(f"{data} holds neither an instances_*.json nor pictures")
+            raise InputError(f"{data} holds neither an instances_*.json nor images")
         return [_item(path, str(path.relative_to(data)), None, True) for path in paths], None
     dataset = _load(file)
     folder = _picture_folder(file, [image["file_name"] for image in dataset["images"]])
@@ -96,7 +96,7 @@ def _malformed(dataset: Any) -> str:
         if not isinstance(dataset.get(key), list):
             return f"it has no list {key!r}"
     if not dataset["images"]:
-        return "it names no pictures"
+        return "it names no images"
     problems = chain(_missing_fields(dataset), _malformed_images(dataset["images"]), _malformed_annotations(dataset))
     return next(problems, "")
 
@@ -112,7 +112,7 @@ def _missing_fields(dataset: Mapping[str, Any]) -> Iterator[str]:
 def _malformed_images(images: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for image in images:
         if not isinstance(image["file_name"], str):
-            yield "a picture's 'file_name' is not text"
+            yield "an image's 'file_name' is not text"
         if not isinstance(image["id"], (int, str)):
             yield f"the 'id' of {image['file_name']} is neither a number nor text"
 
@@ -125,7 +125,7 @@ def _malformed_annotations(dataset: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(box, list) or len(box) != 4 or not all(isinstance(v, (int, float)) for v in box):
             yield f"annotations[{number}]'s 'bbox' is not four numbers"
         if entry["image_id"] not in images:
-            yield f"annotations[{number}] names picture {entry['image_id']}, which is not listed"
+            yield f"annotations[{number}] names image {entry['image_id']}, which is not listed"
         if entry["category_id"] not in categories:
             yield f"annotations[{number}] names category {entry['category_id']}, which is not listed"
 
@@ -145,8 +145,7 @@ def _picture_folder(file: Path, names: Sequence[str]) -> Path:
         lacking = [name for name in names if not (folder / name).is_file()]
         where = folder if most else file.parent / split
         raise InputError(
-            f"{file} names {len(names)} pictures and {len(lacking)} of them are missing in {where} "
-            f"(first: {lacking[0]})"
+            f"{file} names {len(names)} images and {len(lacking)} of them are missing in {where} (first: {lacking[0]})"
         )
     return folder
 

@@ -178,7 +178,7 @@ def read_classes(data: Path, names: Sequence[str], ids: Optional[Sequence[str]])
         return [_item(data, data.name, None)]
     paths = find_pictures(data)
     if not paths:
-        raise InputError(f"{data} holds no pictures ({', '.join(SUFFIXES)})")
+        raise InputError(f"{data} holds no images ({', '.join(SUFFIXES)})")
     labels = _labels(data, paths, names, {wnid: number for number, wnid in enumerate(ids or ())})
     return [_item(path, str(path.relative_to(data)), label) for path, label in zip(paths, labels)]
 

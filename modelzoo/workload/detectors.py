@@ -63,7 +63,7 @@ def detector_stages(request: InputRequest, build: Callable[[], Any], last: str) 
     return Stages(
         source=files,
         items=tuple(file.name for file in files),
-        before=(Stage("decode pictures", decode), Stage("resize and normalize", resize, "device")),
+        before=(Stage("decode images", decode), Stage("resize and normalize", resize, "device")),
         after=(Stage(last, finish, "device"),),
         part=part,
     )

@@ -103,12 +103,12 @@ def read_picture(path: Path, name: str = "", upright: bool = False, data: bytes 
         with open_image(path if data is None else io.BytesIO(data)) as image:
             return _decode(image, path, name or path.name, upright)
     except FileNotFoundError:
-        raise InputError(f"no such picture: {path}") from None
+        raise InputError(f"no such image: {path}") from None
     except PIL.UnidentifiedImageError:
-        raise InputError(f"{path} is not a picture that Pillow can read") from None
+        raise InputError(f"{path} is not an image that Pillow can read") from None
     except (OSError, SyntaxError, ValueError, MemoryError, EOFError, DecompressionBombError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} cannot be read as a picture: {reason}") from None
+        raise InputError(f"{path} cannot be read as an image: {reason}") from None
 
 
 def _decode(image: Image, path: Path, name: str, upright: bool) -> Picture:
@@ -191,7 +191,9 @@ def photograph() -> Image:
 def _photograph_file() -> Path:
     path = _sample_data() / PHOTOGRAPH
     if not path.is_file():
-        raise InputError(f"matplotlib's sample_data/{PHOTOGRAPH} is missing; reinstall matplotlib or give own pictures")
+        raise InputError(
+            f"matplotlib's sample_data/{PHOTOGRAPH} is missing; reinstall matplotlib, or give images with --input"
+        )
     return path
 
 
@@ -284,7 +286,7 @@ def _choose(
 def _own_files(path: Path, count: int) -> list[Path]:
     files = find_pictures(path, recursive=False) if path.is_dir() else [path]
     if not files:
-        raise InputError(f"no pictures in {path} (looked for {', '.join(SUFFIXES)})")
+        raise InputError(f"no images in {path} (looked for {', '.join(SUFFIXES)})")
     return files[:count]
 
 

@@ -355,8 +355,8 @@ def test_mistakes_that_the_worker_finds_are_named(tmp_path: Path) -> None:
         f"weights={empty}": "it holds no weights",
         f"weights={text}": "cannot be read as weights: it is not a checkpoint",
         "weights=pretrained": "is not cached and MODELZOO_OFFLINE or HF_HUB_OFFLINE is set",
-        f"input={text}": "is not a picture that Pillow can read",
-        f"input={empty}": "no pictures in",
+        f"input={text}": "is not an image that Pillow can read",
+        f"input={empty}": "no images in",
         "device=cuda:9": "--device cuda",
         "device=tpu": "--device tpu: there is no such kind of device",
     }

@@ -202,7 +202,7 @@ def test_no_memory_is_allocated_for_a_picture_that_cannot_be(change: dict[str, A
     message = Exhibited(Exhibit("a.jpg", detections=replace(picture, **change)))
     with pytest.raises(WorkerError) as error:
         accepted(message, JOB)
-    assert str(error.value) == "the worker describes a crop or a mask that is larger than any picture"
+    assert str(error.value) == "the worker describes a crop or a mask that is larger than any image"
 
 
 def test_the_suffix_of_a_file_is_that_of_its_content() -> None:

@@ -85,8 +85,8 @@ def test_out_of_memory_is_reported_as_such(line: str, tmp_path: Path) -> None:
 
 def test_errors_keep_their_class_across_the_pipe(tmp_path: Path) -> None:
     """A worker's InputError is an InputError in the parent, with the same message."""
-    line = "from modelzoo.errors import InputError; raise InputError('no such picture: x')"
-    assert failure(odd_numpy(tmp_path / "odd", inputs=line)) == ("no such picture: x", "InputError")
+    line = "from modelzoo.errors import InputError; raise InputError('no such image: x')"
+    assert failure(odd_numpy(tmp_path / "odd", inputs=line)) == ("no such image: x", "InputError")
 
 
 def test_an_incomplete_message_is_dropped() -> None:

@@ -72,7 +72,7 @@ def test_annotations_in_their_own_directory(tmp_path: Path) -> None:
 def test_missing_pictures_are_counted(tmp_path: Path) -> None:
     """The message says how many of how many, and the first."""
     path = stored(tmp_path, dataset(), pictures=4)
-    with pytest.raises(InputError, match=r"names 6 pictures and 2 of them are missing in .*first: 0005.jpg"):
+    with pytest.raises(InputError, match=r"names 6 images and 2 of them are missing in .*first: 0005.jpg"):
         coco.read(path, CATEGORIES)
 
 
@@ -109,10 +109,10 @@ def broken(change: str) -> Any:
     [
         ("list", "holds a list"),
         ("images", "no list 'images'"),
-        ("none", "names no pictures"),
+        ("none", "names no images"),
         ("name", r"images\[1\] has no 'file_name'"),
         ("box", r"annotations\[2\]'s 'bbox' is not four numbers"),
-        ("picture", "names picture 99"),
+        ("picture", "names image 99"),
         ("category", "names category 99"),
         ("others", "no category in common"),
     ],

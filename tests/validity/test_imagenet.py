@@ -71,7 +71,7 @@ def test_an_unknown_class_an_empty_directory_and_a_missing_one_are_refused(tmp_p
     with pytest.raises(InputError, match="n99999999 is not one of this model's 4"):
         labels(put(tmp_path / "a", "n99999999/a.jpg", "n01440764/b.jpg"))
     (tmp_path / "b").mkdir()
-    with pytest.raises(InputError, match="holds no pictures"):
+    with pytest.raises(InputError, match="holds no images"):
         labels(tmp_path / "b")
     with pytest.raises(InputError, match="no such file or directory"):
         labels(tmp_path / "c")

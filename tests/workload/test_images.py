@@ -30,15 +30,15 @@ def refused(path: Path, says: str) -> None:
 
 def test_missing_truncated_text_and_tiny_pictures_are_refused(tmp_path: Path) -> None:
     """Each error is one line with the reason."""
-    refused(tmp_path / "absent.jpg", "no such picture")
+    refused(tmp_path / "absent.jpg", "no such image")
     whole = tmp_path / "whole.jpg"
     noise((400, 300)).save(whole)
     (tmp_path / "cut.jpg").write_bytes(whole.read_bytes()[:4000])
     refused(tmp_path / "cut.jpg", "truncated")
     (tmp_path / "text.jpg").write_text("this is no picture")
-    refused(tmp_path / "text.jpg", "not a picture")
+    refused(tmp_path / "text.jpg", "not an image")
     (tmp_path / "empty.png").write_bytes(b"")
-    refused(tmp_path / "empty.png", "not a picture")
+    refused(tmp_path / "empty.png", "not an image")
     noise((1, 1)).save(tmp_path / "one.png")
     refused(tmp_path / "one.png", "1×1 pixels")
     Image.fromarray(np.zeros((20, 20), dtype="float32")).save(tmp_path / "float.tif")

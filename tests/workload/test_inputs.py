@@ -147,10 +147,10 @@ def test_pictures_that_cannot_be_read_are_named(tmp_path: Path, picture: Path) -
     empty = tmp_path / "empty"
     empty.mkdir()
     for path, message in (
-        (tmp_path / "none.jpg", "no such picture"),
-        (text, "is not a picture that Pillow can read"),
-        (cut, "cannot be read as a picture: .*truncated"),
-        (empty, "no pictures in .* \\(looked for .jpg"),
+        (tmp_path / "none.jpg", "no such image"),
+        (text, "is not an image that Pillow can read"),
+        (cut, "cannot be read as an image: .*truncated"),
+        (empty, "no images in .* \\(looked for .jpg"),
     ):
         with pytest.raises(InputError, match=message) as caught:
             inputs.pictures(1, 0, path)
