@@ -310,12 +310,6 @@ class Evidence(msgspec.Struct, frozen=True):
     arithmetic_share: Optional[float] = None
 
     @property
-    def proven(self) -> bool:
-        """Whether the requested precision ran, without reference kernels that matter; ``--strict`` requires it."""
-        as_requested = self.verdict in (ProofVerdict.ACTIVE, ProofVerdict.FP32)
-        return as_requested and self.reference_share <= REFERENCE_SHARE
-
-    @property
     def warnings(self) -> tuple[WarningMessage, ...]:
         """A warning if reference kernels ran, with their share of the time."""
         if not self.reference_share:

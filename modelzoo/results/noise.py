@@ -49,12 +49,8 @@ def noise(rows: Sequence[SummaryRow], spread: Optional[float]) -> Optional[Noise
         rows: of one result.
         spread: how much the machine's speed varied, by the reference load.
     """
-    found = [
-        Noise(effect(row, each.warning), WarningCode[each.warning.code])
-        for row in rows
-        for each in row.warnings
-        if effect(row, each.warning)
-    ]
+    effects = [(effect(row, each.warning), each.warning.code) for row in rows for each in row.warnings]
+    found = [Noise(size, WarningCode[code]) for size, code in effects if size]
     if spread is not None and spread > SPREAD:
         found.append(Noise(spread))
     return max(found, key=lambda each: each.effect, default=None)

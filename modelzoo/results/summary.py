@@ -196,6 +196,11 @@ class SummaryRow(msgspec.Struct, frozen=True):
         """Whether slow reference kernels took a share of the time that matters."""
         return self.proof.reference_share > REFERENCE_SHARE
 
+    @property
+    def is_verified(self) -> bool:
+        """Whether the precision is proven, without reference kernels that matter; ``--strict`` requires it."""
+        return self.is_proven and not self.used_reference_kernels
+
 
 def rows(result: Result) -> list[SummaryRow]:
     """Return one row per workload and setting that has runs; a workload's first setting is its baseline."""
@@ -248,8 +253,8 @@ def labels_as_run(result: Result) -> list[str]:
 
 
 def is_unproven(row: SummaryRow) -> bool:
-    """Whether ``--strict`` objects to a setting that ran: its precision is not proven, or reference kernels ran."""
-    return not (row.errors and not row.processes) and (not row.is_proven or row.used_reference_kernels)
+    """Whether ``--strict`` objects to a setting: it ran, and its kernels are not verified."""
+    return not (row.errors and not row.processes) and not row.is_verified
 
 
 def target_lines(found: Sequence[SummaryRow]) -> list[str]:

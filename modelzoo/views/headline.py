@@ -61,7 +61,7 @@ def _tone(shown: Sequence[SummaryRow], disturbed: Optional[Noise]) -> Tone:
         or ValidityVerdict.NOT_VALID in verdicts
     ):
         return Tone.BAD
-    if disturbed or Outcome.AMBIGUOUS in outcomes or not all(row.is_proven for row in shown):
+    if disturbed or Outcome.AMBIGUOUS in outcomes or not all(row.is_verified for row in shown):
         return Tone.OPEN
     return Tone.BETTER if Outcome.FASTER in outcomes else Tone.STRONG
 
@@ -158,7 +158,7 @@ def _best(compared: Sequence[SummaryRow], shown: Sequence[SummaryRow]) -> str:
 
 def _kernels(shown: Sequence[SummaryRow]) -> str:
     ran = [row for row in shown if row.processes or row.proof.verdict]
-    verified = sum(row.is_proven for row in ran)
+    verified = sum(row.is_verified for row in ran)
     if not ran:
         return ""
     if verified == len(ran):
@@ -166,8 +166,13 @@ def _kernels(shown: Sequence[SummaryRow]) -> str:
     if all(row.proof.verdict is None for row in ran):
         return "kernels not verified (no audit)"
     wrong = sum(row.proof.verdict in (ProofVerdict.NOT_ACTIVE, ProofVerdict.NOT_FP32) for row in ran)
-    other = f", {wrong} ran in ANOTHER precision" if wrong else ""
-    return f"kernels verified for {verified} of {len(ran)} settings{other}"
+    slow = sum(row.used_reference_kernels for row in ran)
+    if len(ran) == 1:
+        return "ran in ANOTHER precision" if wrong else "slow REFERENCE kernels ran" if slow else "kernels not verified"
+    said = [f"kernels verified for {verified} of {len(ran)} settings"]
+    said += [f"{wrong} ran in ANOTHER precision"] if wrong else []
+    said += [f"{slow} used slow REFERENCE kernels"] if slow else []
+    return ", ".join(said)
 
 
 def _accuracy(shown: Sequence[SummaryRow]) -> str:

@@ -71,7 +71,7 @@ def test_configurations_are_measured_stored_and_shown(
         "4 × 1 core, batch 2",
     ]
     assert cli.main(["report", str(path)]) == 0
-    assert "4 × 1 core, batch 1 has the highest throughput" in capsys.readouterr().err
+    assert "4 × 1 core, batch 1 has the highest throughput" in capsys.readouterr().out
     assert cli.main(["report", str(path), "-o", str(tmp_path / "page.html")]) == 0
 
 

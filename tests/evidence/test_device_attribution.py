@@ -55,7 +55,7 @@ def test_fp32_is_proven_by_names_and_canary() -> None:
     """The line, the shares of device time and ``--strict`` are those of every other audit."""
     found = judged(conv(FP32, 3.0), DeviceKernel(RELU, 1.0, "aten::relu_", ((1, 4),), ("float",)))
     assert sentence(found).startswith("fp32: PROVEN (")
-    assert found.proven and found.log_source is LogSource.PROFILER
+    assert found.log_source is LogSource.PROFILER
     assert {each.name: each.share for each in found.by_precision} == {"fp32": 0.75, "no matrix arithmetic": 0.25}
     assert found.operators[0].implementation == FP32
 
@@ -64,14 +64,13 @@ def test_tf32_is_never_fp32() -> None:
     """A convolution on tensor cores has fp32 operands and fp32 outputs, and is not fp32."""
     found = judged(conv(TF32))
     assert sentence(found).startswith("fp32: NOT FP32 (conv ran in tf32: sm80_xmma_fprop")
-    assert not found.proven
 
 
 def test_tf32_is_a_precision_of_its_own() -> None:
     """Asked for, it is proven by the same kernels, with their share of the time."""
     found = judged(conv(TF32, 9.5), conv(FP32, 0.5), requested="tf32", level=CanaryLevel.REDUCED)
     assert sentence(found) == "tf32: ACTIVE (tf32 kernels took 95 % of the time in matrix products, 95 % of the pass)"
-    assert (found.compute_bf16_share, found.proven) == (0.95, True)
+    assert found.compute_bf16_share == 0.95
     assert sentence(judged(conv(FP32), requested="tf32")).startswith("tf32: REQUESTED, NOT ACTIVE (")
     partly = judged(conv(TF32), conv(FP32), requested="tf32", level=CanaryLevel.REDUCED)
     assert (
@@ -95,7 +94,6 @@ def test_an_unknown_kernel_without_an_operator_cannot_be_proven(name: str) -> No
     """Neither its name nor the types of its operands are known: nothing is guessed, and ``--strict`` fails."""
     found = judged(DeviceKernel(name, 1.0), requested="bf16", method="autocast")
     assert sentence(found) == "bf16: UNKNOWN (what ran in 100 % of the time is not known (no operator 100 %))"
-    assert not found.proven
     assert sentence(judged(DeviceKernel(name, 1.0))).startswith("fp32: UNKNOWN")
 
 

@@ -98,7 +98,6 @@ def test_fast_math_that_the_library_ignores(shared: Path) -> None:
     assert evidence.verdict == "NOT_ACTIVE"
     assert "oneDNN was allowed bf16" in sentence(evidence)
     assert "indirect_gemm:acl" in sentence(evidence)
-    assert not evidence.proven
 
 
 def test_variable_overridden(shared: Path) -> None:
@@ -108,7 +107,6 @@ def test_variable_overridden(shared: Path) -> None:
         whole(found), canary_of(found, found[0]), "bf16", "fastmath", calls=recordings.counted_calls(*found)
     )
     assert sentence(evidence).startswith("bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16")
-    assert not evidence.proven
 
 
 def test_reference_kernel(shared: Path) -> None:
@@ -122,7 +120,6 @@ def test_reference_kernel(shared: Path) -> None:
     assert evidence.reference_share > 0.5
     assert [warning.code for warning in evidence.warnings] == ["REFERENCE_KERNELS"]
     assert "ref:any" in evidence.warnings[0].message
-    assert not evidence.proven
 
 
 @pytest.mark.parametrize("path", recordings.OWN_RECORDINGS, ids=lambda path: "_".join(path.stem.split("_")[-2:]))
@@ -224,7 +221,6 @@ def test_generated_code_that_hides_the_products_is_unknown() -> None:
         "the precision of 90 % of the arithmetic is not known; "
         "what ran in 90 % of the time is not known (inductor C++ kernels 90 %))"
     )
-    assert not evidence.proven
     plain = build_evidence(blas_audit(graph), ALL_FP32, "fp32", counted=counted)
     assert sentence(plain).startswith(
         "fp32: UNKNOWN (the precision of 100 % of the arithmetic is not known; what ran in"

@@ -182,7 +182,7 @@ def test_bad_pictures_in_a_set_are_input_errors(run: Callable[..., Validity], tm
     """A truncated one among good ones, and an empty directory."""
     folder = tmp_path / "set"
     folder.mkdir()
-    with pytest.raises(InputError, match="no pictures"):
+    with pytest.raises(InputError, match="holds no images"):
         run(data=str(folder))
     for number in range(3):
         Image.effect_noise((300, 200), 80).save(folder / f"{number}.jpg")

@@ -128,6 +128,17 @@ def test_kernels_are_verified_only_if_the_audit_found_the_precision(verdict: Pro
     assert "; kernels not verified (no audit); " in said(shown(timed("toy", Setting(), None)))
 
 
+def test_reference_kernels_are_not_verified() -> None:
+    """``--strict`` refuses them although their precision is the requested one: the headline agrees with it."""
+    slow = make(STEADY, evidence=evidence(ProofVerdict.FP32, reference_share=0.5))
+    fast = make(STEADY, workload="other", evidence=evidence(ProofVerdict.FP32))
+    assert "; slow REFERENCE kernels ran; " in said(shown(slow))
+    assert "; kernels verified for 1 of 2 settings, 1 used slow REFERENCE kernels; " in said(
+        [*shown(slow), *shown(fast)]
+    )
+    assert headline(shown(slow), None).items[0].tone is Tone.OPEN
+
+
 def test_accuracy_is_as_the_check_found_it() -> None:
     """Random weights have no accuracy."""
     rows = pairs(Outcome.FASTER, Outcome.FASTER)

@@ -54,7 +54,6 @@ def test_a_model_without_a_precision_hint_is_not_fp32() -> None:
     found = build_evidence(audited(DEFAULT), canary(CanaryLevel.BF16), "fp32", None)
     assert found.verdict is ProofVerdict.NOT_FP32
     assert sentence(found).startswith("fp32: NOT FP32 (attention and conv and linear and matmul ran in bf16: OpenVINO ")
-    assert not found.proven
 
 
 def test_kernels_that_round_inside_are_caught_by_the_canary() -> None:
