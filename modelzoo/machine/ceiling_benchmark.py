@@ -15,12 +15,14 @@ from modelzoo.machine.usage import CpuUsageMonitor
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.doctor import CeilingSeries
 from modelzoo.records.machine import Machine, fingerprint
-from modelzoo.records.profile import Bandwidth, Ceilings, Gemm
+from modelzoo.records.profile import Bandwidth, Ceilings, Gemm, UnavailableProduct
 
 SIZES = (512, 1024, 2048, 4096, 8192)
 SECONDS_PER_SERIES = 5.0
 """Time for one precision with one number of threads. Four of them and two copies take less than 30 s."""
 BLOCKS = 3
+PROBE_SIZE = 64
+"""Rows of the matrices that show whether an operator supports a precision."""
 
 
 def measure_ceilings(
@@ -35,7 +37,7 @@ def measure_ceilings(
 
     Each size is timed in ``BLOCKS`` blocks, and the block with the lowest median counts: a ceiling is what the machine
     reaches when nothing disturbs it. Sizes increase until ``seconds`` are spent, so a slow precision is measured with
-    small matrices only.
+    small matrices only. A reduced precision that an operator does not support on this CPU is recorded as such.
 
     Args:
         threads: the largest number of threads.
@@ -52,15 +54,18 @@ def measure_ceilings(
     copies: list[Bandwidth] = []
     fitting = [size for size in sizes if 16 * size**2 <= (machine.memory_limit or 2**34) // 8]
     operators = _operators(torch, machine.architecture)
+    unavailable = _unavailable_products(torch, operators)
+    refused = {(product.precision, product.operator) for product in unavailable}
     try:
         torch.set_float32_matmul_precision("highest")
         with torch.inference_mode():
             for count in sorted({1, threads}):
                 torch.set_num_threads(count)
                 for precision in ("fp32", "bf16"):
-                    for operator in operators:
+                    available = [operator for operator in operators if (precision, operator) not in refused]
+                    for operator in available:
                         progress(CeilingSeries(operator, precision, count))
-                        gemm += _measure_products(torch, precision, operator, count, fitting, seconds / len(operators))
+                        gemm += _measure_products(torch, precision, operator, count, fitting, seconds / len(available))
                 progress(CeilingSeries(threads=count))
                 copies.append(_measure_copy(torch, count, _buffer_bytes(machine), min(seconds, 2.0)))
     finally:
@@ -75,6 +80,7 @@ def measure_ceilings(
         bandwidth=tuple(copies),
         seconds=usage.seconds,
         other_cores=usage.other_cores,
+        unavailable=unavailable,
     )
 
 
@@ -89,10 +95,21 @@ def _operators(torch: ModuleType, architecture: str) -> list[str]:
     return ["mm", "linear", "conv"] if architecture == "aarch64" else ["mm", "conv"]
 
 
+def _unavailable_products(torch: ModuleType, operators: Sequence[str]) -> tuple[UnavailableProduct, ...]:
+    """Try each operator in bf16 once: without bf16 or AVX-512 instructions, oneDNN's convolution raises an error."""
+    refused: list[UnavailableProduct] = []
+    for operator in operators:
+        try:
+            _product(torch, operator, PROBE_SIZE, torch.bfloat16)()
+        except RuntimeError as error:
+            refused.append(UnavailableProduct("bf16", operator, str(error).strip().partition("\n")[0]))
+    return tuple(refused)
+
+
 def _measure_products(
     torch: ModuleType, precision: str, operator: str, threads: int, sizes: Sequence[int], seconds: float
 ) -> list[Gemm]:
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    dtype = getattr(torch, PRECISIONS[precision])
     measured: list[Gemm] = []
     left = seconds
     for index, size in enumerate(sizes):

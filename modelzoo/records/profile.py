@@ -141,6 +141,20 @@ class Gemm(msgspec.Struct, frozen=True):
     gflops: float
 
 
+class UnavailableProduct(msgspec.Struct, frozen=True):
+    """A matrix product that torch refuses to compute on this CPU.
+
+    Attributes:
+        precision: as in ``Gemm``.
+        operator: as in ``Gemm``.
+        reason: torch's error, its first line.
+    """
+
+    precision: str
+    operator: str
+    reason: str
+
+
 class Bandwidth(msgspec.Struct, frozen=True):
     """Speed of a copy in memory.
 
@@ -169,6 +183,7 @@ class Ceilings(msgspec.Struct, frozen=True):
         other_cores: cores that other programs kept busy meanwhile; ``None`` if unknown.
         version: of the method.
         device: name of the accelerator; ``None``: the CPU, with that number of threads.
+        unavailable: the products that cannot be measured here.
     """
 
     fingerprint: str
@@ -180,6 +195,7 @@ class Ceilings(msgspec.Struct, frozen=True):
     other_cores: Optional[float] = None
     version: int = CEILINGS_VERSION
     device: Optional[str] = None
+    unavailable: tuple[UnavailableProduct, ...] = ()
 
     @property
     def quiet(self) -> bool:

@@ -145,6 +145,9 @@ def _ceilings(ceilings: Ceilings) -> Table:
             best = max((value for value in values if value is not None), default=None)
             cells = (MISSING if value is None else f"{value:.0f}" for value in [*values, best])
             rows.append((f"{precision} {operator}, GFLOP/s", str(count), *cells))
+    for refused in ceilings.unavailable:
+        blank = (MISSING for _ in (*sizes, "best"))
+        rows.append((f"{refused.precision} {refused.operator}, GFLOP/s", MISSING, *blank))
     for count in counts:
         speed = ceilings.gb_per_second(count)
         blank = ("" for _ in sizes)
@@ -169,6 +172,8 @@ def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
                 f"({100 * efficiency:.0f} % of perfect)"
             )
     fp32, bf16 = ceilings.gflops("fp32"), ceilings.gflops("bf16")
+    for refused in ceilings.unavailable:
+        yield f"{refused.precision} {refused.operator}: not available on this CPU ({refused.reason})"
     if fp32 and bf16:
         yield f"bf16 matrix products reach {bf16 / fp32:.2f} × fp32's speed"
 

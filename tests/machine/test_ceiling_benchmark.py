@@ -22,7 +22,7 @@ from modelzoo.machine.facts import read_machine
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import encode
 from modelzoo.records.doctor import CeilingSeries
-from modelzoo.records.profile import Ceilings
+from modelzoo.records.profile import Ceilings, UnavailableProduct
 
 
 def test_measuring_for_real_on_small_sizes() -> None:
@@ -62,6 +62,25 @@ def test_a_slow_precision_is_measured_on_small_matrices_only(monkeypatch: pytest
 
     found = ceiling_benchmark._measure_products(torch, "bf16", "mm", 1, (64, 128), 1.0)
     assert [g.size for g in found] == [64]
+
+
+def test_a_cpu_without_bf16_has_no_bf16_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN's raises an error there: torch's reason is recorded, and everything else is measured."""
+    convolution = torch.mkldnn_convolution
+
+    def refuses_bf16(images: torch.Tensor, *arguments: Any) -> torch.Tensor:
+        if images.dtype == torch.bfloat16:
+            raise RuntimeError("mkldnn_convolution: bf16 path needs the cpu support avx512bw\nException raised from …")
+        return convolution(images, *arguments)
+
+    monkeypatch.setattr(torch, "mkldnn_convolution", refuses_bf16)
+    small = replace(read_machine(), memory_limit=1 << 28, caches=())
+    found = measure_ceilings(1, small, sizes=(64,), seconds=0.05)
+    reason = "mkldnn_convolution: bf16 path needs the cpu support avx512bw"
+    assert found.unavailable == (UnavailableProduct("bf16", "conv", reason),)
+    measured = {(product.precision, product.operator) for product in found.gemm}
+    assert ("bf16", "conv") not in measured
+    assert {("fp32", "conv"), ("bf16", "mm"), ("fp32", "mm")} <= measured
 
 
 GPU = Accelerator("cuda", 0, "Simulated GPU", memory=1 << 24)

@@ -10,6 +10,7 @@ from printed import printed
 
 from modelzoo.frozen import replace
 from modelzoo.records.doctor import DoctorReport
+from modelzoo.records.profile import UnavailableProduct
 from modelzoo.views.doctor import document, machine_rows, noise_notes, usage_rows
 from modelzoo.warning import WarningCode, warning_for
 
@@ -29,6 +30,14 @@ def test_the_origin_of_the_ceilings_is_named() -> None:
     assert "found nothing that would distort a result" in shown()
     assert "--fresh" in shown(ceilings_kept=True)
     assert "not kept: other programs used 1.50 cores" in shown(ceilings=replace(TWO_CORES, other_cores=1.5))
+
+
+def test_a_product_that_this_cpu_refuses_is_named() -> None:
+    """With torch's reason, and with a row of its own among the others."""
+    refused = UnavailableProduct("bf16", "conv", "bf16 path needs the cpu support avx512bw")
+    text = shown(ceilings=replace(TWO_CORES, unavailable=(refused,)))
+    assert "bf16 conv: not available on this CPU (bf16 path needs the cpu support avx512bw)" in text
+    assert "bf16 conv, GFLOP/s" in text
 
 
 def test_warnings_are_shown_with_hints_that_can_be_copied() -> None:
