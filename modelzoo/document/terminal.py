@@ -1,4 +1,7 @@
-"""A document in a terminal, by rich; plain text where that is a file or a pipe."""
+"""A document in a terminal, by rich.
+
+In a file or a pipe, which has no width, it is plain text: aligned columns without a rule, and nothing is left out.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +59,7 @@ def console() -> Console:
     from rich.console import Console
 
     wanted = Console(stderr=True, highlight=False)
-    # A pipe has no width; 80 columns would cut the table.
-    return wanted if wanted.is_terminal else Console(stderr=True, highlight=False, width=160)
+    return wanted if wanted.is_terminal else Console(stderr=True, highlight=False, width=_UNLIMITED)
 
 
 def show(blocks: Sequence[Block], out: Console, *, details: bool = False) -> None:
@@ -73,11 +75,10 @@ def show(blocks: Sequence[Block], out: Console, *, details: bool = False) -> Non
     for number, block in enumerate(_flat(blocks, details)):
         if number:
             out.print()
-        limit = min(WIDTH, out.width) if isinstance(block, Table) and block.wraps else out.width
         for shown in _shown(block, out.width):
             # Lines of text are broken already, or must not be.
             is_text = isinstance(shown, RichText)
-            out.print(shown, soft_wrap=is_text, width=None if is_text else limit)
+            out.print(shown, soft_wrap=is_text, width=None if is_text else out.width)
 
 
 def text(blocks: Sequence[Block], *, colour: bool, width: int = _UNLIMITED) -> str:
@@ -86,7 +87,7 @@ def text(blocks: Sequence[Block], *, colour: bool, width: int = _UNLIMITED) -> s
     Args:
         blocks: the document.
         colour: whether the text goes to a terminal, which may show colours; rich honours NO_COLOR.
-        width: columns of the terminal; by default tables are as wide as they must be.
+        width: columns of the terminal; by default it is for a file or a pipe.
     """
     from rich.console import Console
 
@@ -143,9 +144,10 @@ def _table(table: Table, width: int) -> Iterator[Union[RichText, RichTable]]:
     if table.caption:
         yield from _wrapped("", table.caption, text_width)
         yield RichText()
-    limit = text_width if table.wraps or table.is_brief else width
+    is_plain = width >= _UNLIMITED
+    limit = text_width if table.is_brief and not is_plain else width
     shown = table if table.wraps else replace(table, columns=tuple(fitting(table.columns, limit)))
-    yield rich_table(shown.columns, text_width if table.wraps else width)
+    yield rich_table(shown.columns, text_width if table.wraps else width, is_plain=is_plain)
     said = [str(each) for each in (shown.meanings, shown.note) if each is not None]
     if said:
         yield RichText()
@@ -223,22 +225,22 @@ def fitting(columns: Sequence[Column], width: int) -> list[Column]:
     return kept
 
 
-def rich_table(columns: Sequence[Column], width: int) -> RichTable:
+def rich_table(columns: Sequence[Column], width: int, *, is_plain: bool = False) -> RichTable:
     """Return the columns as a table for rich, without a heading if no column has a title.
 
-    What does not fit into ``width`` is continued on the next line, not cut.
+    What does not fit into ``width`` is continued on the next line, not cut; a plain one is as wide as its words.
     """
     from rich import box
     from rich.table import Table as RichTable
 
     shown = RichTable(
-        box=box.SIMPLE_HEAD,
+        box=None if is_plain else box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        padding=(0, GAP - 1, 0, 0),
+        padding=(0, GAP if is_plain else GAP - 1, 0, 0),
         show_header=any(column.title for column in columns),
     )
-    for column, wide in zip(columns, _widths(columns, width)):
+    for column, wide in zip(columns, _widths(columns, width, is_plain=is_plain)):
         justify: Literal["left", "right"] = "right" if column.is_number else "left"
         shown.add_column(_lines(column.title), justify=justify, overflow="fold", width=wide)
     for row in range(len(columns[0].cells)):
@@ -246,10 +248,11 @@ def rich_table(columns: Sequence[Column], width: int) -> RichTable:
     return shown
 
 
-def _widths(columns: Sequence[Column], width: int) -> list[int]:
+def _widths(columns: Sequence[Column], width: int, *, is_plain: bool) -> list[int]:
     """How wide each column is.
 
-    If there is no room for all, the widest give way first; numbers and words are divided only if there is no other way.
+    If there is no room for all, the widest give way first; numbers and words are divided only if there is no other way,
+    and not in plain text.
     """
     room = width - GAP * (len(columns) - 1)
     words = [_longest(column, None) for column in columns]
@@ -257,7 +260,7 @@ def _widths(columns: Sequence[Column], width: int) -> list[int]:
     while sum(least) > room and least != words:
         longest = max(range(len(least)), key=lambda index: least[index] - words[index])
         least[longest] = words[longest]
-    if sum(least) > room:
+    if sum(least) > room and not is_plain:
         least = [1] * len(columns)
     found = [column.width for column in columns]
     while sum(found) > max(room, sum(least)):
