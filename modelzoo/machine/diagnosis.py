@@ -53,9 +53,9 @@ def diagnose(
         warnings.append(warning_for(WarningCode.NO_BF16_HARDWARE, features=features))
     if usage is not None:
         warnings += usage_warnings(usage, machine, faults=False)
-    warnings += _system_warnings(machine)
+    warnings += system_warnings(machine)
     warnings += _variable_warnings(machine)
-    warnings += _library_warnings(libraries, torchvision_problem)
+    warnings += library_warnings(libraries, torchvision_problem)
     warnings += _memory_warnings(machine, faults_per_mib)
     if ceilings is not None:
         warnings += _scaling_warnings(ceilings)
@@ -102,7 +102,8 @@ def _is_stolen_from(usage: CpuUsage) -> bool:
     return busy * usage.steal_percent / 100 > usage.resolution
 
 
-def _system_warnings(machine: Machine) -> list[WarningMessage]:
+def system_warnings(machine: Machine) -> list[WarningMessage]:
+    """Return a warning for everything in how the system is set up that may distort timings."""
     warnings: list[WarningMessage] = []
     threads = machine.threads
     if machine.governor is not None and machine.governor != "performance":
@@ -129,9 +130,7 @@ def _variable_warnings(machine: Machine) -> list[WarningMessage]:
         value = environment.get(name, "").partition(",")[0].strip()
         if value.isdigit() and int(value) > cores:
             warnings.append(warning_for(WarningCode.THREADS_VARIABLE, name=name, value=value, cores=cores))
-    forced = {name: environment[name] for name in KERNEL_VARIABLES if environment.get(name)}
-    if forced:
-        warnings.append(warning_for(WarningCode.FORCED_KERNELS, names=_assignments(forced)))
+    warnings += forced_kernels(environment)
     policy = environment.get("OMP_WAIT_POLICY")
     if policy:
         warnings.append(warning_for(WarningCode.WAIT_POLICY, value=policy))
@@ -141,7 +140,14 @@ def _variable_warnings(machine: Machine) -> list[WarningMessage]:
     return warnings
 
 
-def _library_warnings(libraries: Libraries, torchvision_problem: str | None) -> list[WarningMessage]:
+def forced_kernels(environment: Mapping[str, str]) -> list[WarningMessage]:
+    """Return the warning that variables select the kernels, if they do."""
+    forced = {name: environment[name] for name in KERNEL_VARIABLES if environment.get(name)}
+    return [warning_for(WarningCode.FORCED_KERNELS, names=_assignments(forced))] if forced else []
+
+
+def library_warnings(libraries: Libraries, torchvision_problem: str | None = None) -> list[WarningMessage]:
+    """Return a warning for every library that is loaded, or installed, in a way that disturbs the others."""
     warnings: list[WarningMessage] = []
     runtimes = [f"{library.owner}: {library.file}" for library in libraries.loaded if library.api == "openmp"]
     if libraries.two_openmp:

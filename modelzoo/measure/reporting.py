@@ -15,7 +15,7 @@ from modelzoo.engines.protocol import Engine
 from modelzoo.files import file_sha256
 from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings, roofline_bound
-from modelzoo.machine.diagnosis import usage_warnings
+from modelzoo.machine.diagnosis import forced_kernels, library_warnings, system_warnings, usage_warnings
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
 from modelzoo.measure import sampler
 from modelzoo.measure.loading import Built, Imported
@@ -189,6 +189,11 @@ def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:
     machine, threads = report.provenance.machine, report.setting.threads
     if machine.emulator:
         yield warning_for(WarningCode.EMULATED)
+    else:
+        yield from system_warnings(machine)
+    yield from forced_kernels(machine.environment)
+    if report.provenance.libraries is not None:
+        yield from library_warnings(report.provenance.libraries)
     if threads > machine.threads.count:
         yield warning_for(WarningCode.OVERSUBSCRIBED, threads=threads, cores=machine.threads.count)
     if report.usage is not None:

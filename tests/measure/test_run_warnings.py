@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from example_machine import LIBRARIES, machine_with
 from exported_results import IN_BF16, OTHER, SAME, exported
 from fake_runs import changed
 
 from modelzoo.frozen import replace
-from modelzoo.machine.facts import read_machine
 from modelzoo.measure.reporting import run_warnings
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict
-from modelzoo.records.machine import CpuUsage
+from modelzoo.records.machine import CpuUsage, Threads
 from modelzoo.records.run import EnvironmentChanges, Observed, Prepared, Provenance, RunReport
 from modelzoo.records.timing import Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
@@ -42,7 +42,7 @@ def report(**changes: object) -> RunReport:
         title="a toy",
         unit="rows",
         prepared=Prepared(FP32, PRETRAINED),
-        provenance=Provenance(replace(read_machine(), has_bf16=True, emulator=None)),
+        provenance=Provenance(machine_with()),
         plan=Plan(),
         items=(),
         import_seconds=1.0,
@@ -107,7 +107,36 @@ def test_a_wait_policy_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     assert codes() == ["WAIT_POLICY"]
 
 
-def test_other_load_is_not_reported_under_an_emulator() -> None:
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        ("GOVERNOR", {"governor": "schedutil"}),
+        ("HUGE_PAGES", {"huge_pages": "never"}),
+        ("SMT", {"threads_per_core": 2, "threads": Threads(8, 8, 16, None)}),
+        ("CPU_QUOTA", {"threads": Threads(2, 8, 8, 2.5)}),
+        ("NUMA", {"numa_nodes": 2, "numa_allowed": 2}),
+        ("FORCED_KERNELS", {"environment": {"OPENBLAS_CORETYPE": "Haswell"}}),
+    ],
+)
+def test_a_run_warns_of_what_doctor_finds_in_the_machine(expected: str, changes: dict[str, object]) -> None:
+    """Who never calls doctor is warned, too, and the result keeps it."""
+    assert codes(machine=machine_with(**changes)) == [expected]
+
+
+def test_a_run_says_once_what_its_worker_decides() -> None:
+    """Threads are set by the setting, which is warned of by itself; variables of fast math were removed."""
+    environment = {"OMP_NUM_THREADS": "10000", "DNNL_DEFAULT_FPMATH_MODE": "BF16"}
+    assert codes(setting=FP32.replace(threads=10_000), machine=machine_with(environment=environment)) == [
+        "OVERSUBSCRIBED"
+    ]
+
+
+def test_two_openmp_runtimes_in_a_worker_are_warned_of() -> None:
+    """Their threads compete for the cores of the run itself, not only of doctor."""
+    assert codes(libraries=replace(LIBRARIES, two_openmp=True)) == ["TWO_OPENMP"]
+
+
+def test_conditions_of_timing_are_not_reported_under_an_emulator() -> None:
     """The emulator itself would count as another program; nothing is timed there."""
-    machine = replace(read_machine(), emulator="qemu-user")
+    machine = machine_with(emulator="qemu-user", governor="powersave")
     assert codes(machine=machine, timing=None, usage=replace(IDLE, other_cores=1.8)) == ["EMULATED"]
