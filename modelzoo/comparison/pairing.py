@@ -246,7 +246,7 @@ def make_side(name: str, results: Sequence[StoredResult], allowed: Collection[Ob
             if before.result == stored.result:
                 raise InputError(f"{before.path} and {stored.path} hold the same session; leave one of them out")
     if len(machines_of(side)) > 1:
-        raise InputError(f"{name}: {_paths(side)} were measured on different machines; compare them as sides")
+        raise InputError(f"{name}: {_paths(side)} were measured on different machines; compare them with each other")
     return side
 
 
@@ -274,7 +274,7 @@ def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[O
     if before.keys() != after.keys():
         raise InputError(
             f"{first.path} and {second.path} hold different workloads or settings, so they are not sessions of one "
-            "side; compare them as sides"
+            "measurement; compare them with each other"
         )
     here, there = _work(first.result, allowed), _work(second.result, allowed)
     for key, group in before.items():
@@ -282,7 +282,7 @@ def _check_same(first: StoredResult, second: StoredResult, allowed: Collection[O
         if mine is not None and theirs is not None and mine != theirs:
             raise InputError(
                 f"{first.path} and {second.path} ran {key[0]} with different software, weights or inputs, so they "
-                "are not sessions of one side; compare them as sides"
+                "are not sessions of one measurement; compare them with each other"
             )
 
 

@@ -24,17 +24,17 @@ QUANTITY = {
     Metric.COLD_START: "latency of the first call of a process",
     Metric.MEMORY: "peak memory of a process",
 }
-_FASTER = "how many times faster {name} is (below 1: slower)"
+_FASTER = "speedup of {name} (below 1: slower)"
 BETTER = {
     Metric.LATENCY: _FASTER,
     Metric.THROUGHPUT: _FASTER,
     Metric.COLD_START: _FASTER,
-    Metric.MEMORY: "how many times less memory {name} takes (below 1: more)",
+    Metric.MEMORY: "memory of {base} divided by that of {name} (below 1: {name} takes more)",
 }
 BASIS = {
-    Basis.SESSIONS: "the sides' own sessions",
+    Basis.SESSIONS: "the sessions that are compared",
     Basis.HISTORY: "earlier sessions of the machine",
-    Basis.ASSUMED: "an assumption, because there are sessions on too few days (3 days on each side are enough)",
+    Basis.ASSUMED: "an assumption, because there are sessions on too few days (3 days each are enough)",
 }
 """Where the variance between sessions comes from, in words."""
 HEADLINE = ("CPU", "cores", "instance type", "image", "torch", "BLAS", "device", "threads", "batch")
@@ -121,12 +121,15 @@ def _legend(comparison: Comparison) -> Iterator[str]:
     names, metric = (comparison.base.name, comparison.other.name), comparison.metric
     yield (
         f"{names[0]}, {names[1]}: {_quantity(comparison)}, geometric mean of the processes' values, ± its 95 % "
-        "interval without the other side."
+        "interval on its own."
     )
     compared = [row for row in comparison.rows if row.estimate is not None]
     if compared:
-        ratios = f"ratio: {BETTER[metric].format(name=names[1])}, with its 95 % interval, which allows for differences "
-        yield ratios + "between sessions." + _correction(len(compared))
+        better = BETTER[metric].format(base=names[0], name=names[1])
+        yield (
+            f"ratio: {better}, with its 95 % interval, which allows for differences between sessions."
+            f"{_correction(len(compared))}"
+        )
     by_basis: dict[str, list[str]] = {}
     for row in compared:
         if row.estimate is not None:
@@ -141,8 +144,8 @@ def notes(comparison: Comparison) -> list[str]:
     """What the numbers do not say by themselves."""
     if comparison.same_machine:
         found = [
-            "Both sides ran on machines that do not differ in what decides speed (processor, cores, caches, memory, "
-            "frequency limits, CPU limits); stored results do not tell two such machines apart."
+            "Baseline and candidate ran on machines that do not differ in what decides speed (processor, cores, "
+            "caches, memory, frequency limits, CPU limits); stored results do not tell two such machines apart."
         ]
     else:
         found = [
@@ -151,8 +154,8 @@ def notes(comparison: Comparison) -> list[str]:
         ]
     if share_sessions(comparison.base, comparison.other):
         found.append(
-            "Some sessions belong to both sides. Settings of one session ran in the same rounds, and 'modelzoo report' "
-            "compares them round by round, more precisely than this."
+            "Some sessions belong to both baseline and candidate. Settings of one session ran in the same rounds, and "
+            "'modelzoo report' compares them round by round, more precisely than this."
         )
     for side in (comparison.base, comparison.other):
         partial = [stored.path for stored in side.results if not is_complete(stored.result)]

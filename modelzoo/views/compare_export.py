@@ -32,7 +32,7 @@ from modelzoo.views.speed import basis_text, refusal, row_reason
 FORMAT = "modelzoo-comparison/1.0"
 UNITS = {Metric.LATENCY: "s", Metric.THROUGHPUT: "items/s", Metric.COLD_START: "s", Metric.MEMORY: "bytes"}
 
-VARIES = "the same on both sides of each row"
+VARIES = "the same for both in each row"
 """Value of what both sides have in common in each row, but not in all rows (weights, for example)."""
 Json = dict[str, Any]
 Judged = Sequence[tuple[Comparison, Gate]]

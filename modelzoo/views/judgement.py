@@ -142,15 +142,20 @@ def judged_so_far(found: JudgedSoFar) -> str:
     return f"{found.items} of {found.total}: {metric}"
 
 
+def items_name(judged: Validity) -> str:
+    """What the items of a judgement are called; stored results call an image a picture."""
+    return "images" if judged.item == "picture" else f"{judged.item}s"
+
+
 def scope_text(judged: Validity) -> str:
     """What was judged on: ``32 crops of 1 photograph: agreement only``."""
-    items = f"{judged.items} {judged.item}s"
+    items = f"{judged.items} {items_name(judged)}"
     if judged.item == "crop":
         return f"{items} of 1 photograph: agreement only"
     if judged.task == "answers" and judged.small:
         return f"{items} on {_counted(judged.clusters, judged.cluster)} written for the suite"
     if judged.task == "classification":
-        kind = "labelled pictures" if judged.labelled else "pictures without known classes: agreement only"
+        kind = "labelled images" if judged.labelled else "images without known classes: agreement only"
         return f"{judged.items} {kind}"
     if judged.task == "detection" and not judged.labelled:
         return f"{items} without annotations: agreement only"
@@ -186,7 +191,7 @@ def reason_text(judged: Validity) -> str:
         ReasonKind.NOTHING_DETECTED: f"the fp32 reference itself detects nothing with a score of {reason.required} or "
         "more",
         ReasonKind.FAR_FROM_PUBLISHED: f"fp32 itself is far from the published quality: a broken set-up; {failures}",
-        ReasonKind.FEW_ITEMS: f"one of the {judged.item}s is never enough: give at least {reason.required}",
+        ReasonKind.FEW_ITEMS: f"one of the {items_name(judged)} is never enough: give at least {reason.required}",
         ReasonKind.RANDOM_WEIGHTS: "random weights: numbers agree, predictions mean nothing",
     }[reason.kind]
 
@@ -207,7 +212,7 @@ def _needed(reason: Reason, judged: Validity) -> str:
     if reason.more_items is None:
         return ""
     unit = int(10 ** max(0, len(str(reason.more_items)) - 2))  # rounded up to two significant digits
-    return f"; about {-(-reason.more_items // unit) * unit:,} more {judged.item}s would decide"
+    return f"; about {-(-reason.more_items // unit) * unit:,} more {items_name(judged)} would decide"
 
 
 def resolution_text(judged: Validity) -> str:
@@ -221,7 +226,7 @@ def resolution_text(judged: Validity) -> str:
 
 def _unseen_losses(change: MetricChange, judged: Validity) -> str:
     losses = points(change.possible_loss, change)
-    return f"losses up to {losses} points would not show on these {change.items} {judged.item}s"
+    return f"losses up to {losses} points would not show on these {change.items} {items_name(judged)}"
 
 
 def points(value: float, change: MetricChange, sign: str = "") -> str:

@@ -216,11 +216,11 @@ def incomparable(reason: Incomparable) -> Text:
         return Text(f"the fp32 baseline is {not_fp32(reason)}")
     if isinstance(reason, OtherWork):
         counts = f"{reason.name} {reason.base:.0f} and {reason.other:.0f}"
-        return Text(f"the two sides did different work: {counts}")
+        return Text(f"baseline and candidate did different work: {counts}")
     if isinstance(reason, Different):
         ran_other = reason is Different.WEIGHTS
         said = "ran different weights" if ran_other else "have different versions of workload.py"
-        return Text(f"the two sides {said}")
+        return Text(f"baseline and candidate {said}")
     return Text(other_outputs_text(reason))
 
 

@@ -67,7 +67,7 @@ def _trend_lines(points: Sequence[SoakPoint], lasted: float) -> list[str]:
         _percent_line("throughput", speed, per),
     ]
     if size is not None:
-        verdict = "drifts" if size.is_proven else "no drift is proven"
+        verdict = "drifts" if size.is_proven else "no significant drift"
         text = f"{size.slope:+.1f} MB {per} [{_end(size.low, 1)}, {_end(size.high, 1)}]"
         said.append(f"Memory of all instances: {verdict}, {text}.")
     return said
@@ -75,7 +75,7 @@ def _trend_lines(points: Sequence[SoakPoint], lasted: float) -> list[str]:
 
 def _percent_line(name: str, found: Trend, per: str) -> str:
     """``found`` is of logarithms."""
-    verdict = "drifts" if found.is_proven else "no drift is proven"
+    verdict = "drifts" if found.is_proven else "no significant drift"
     slope, low, high = (100 * math.expm1(max(-50.0, min(50.0, each))) for each in (found.slope, found.low, found.high))
     return f"{capitalized(name)}: {verdict}, {slope:+.2f} % {per} [{_end(low, 2)}, {_end(high, 2)}]."
 

@@ -81,7 +81,7 @@ def _of_side(found: Refusal) -> str:
     if isinstance(fact, Failed):
         return f"all processes of {side} failed: {fact.error or 'they were interrupted'}"
     if isinstance(fact, Unproven):
-        verb = "active" if found.obstacle is Obstacle.INACTIVE else "proven"
+        verb = "active" if found.obstacle is Obstacle.INACTIVE else "verified"
         return f"{fact.precision} is not {verb} on {side}: {proof.sentence(fact.proof) or proof.NO_EVIDENCE}"
     if isinstance(fact, (Canary, Evidence)):
         return f"{side} is {proof.not_fp32(fact)}"
@@ -98,15 +98,15 @@ def _of_both(found: Refusal) -> str:
         return f"nothing was timed on {' and '.join(fact.sides)}"
     if isinstance(fact, Batches):
         sizes = (", ".join(map(str, each)) for each in (fact.base, fact.other))
-        return f"the two sides ran different batch sizes: {' and '.join(sizes)}"
+        return f"baseline and candidate ran different batch sizes: {' and '.join(sizes)}"
     if isinstance(fact, Unrecorded):
         work = "how much work was done" if fact is Unrecorded.WORK else f"the digest of the {fact.value}"
-        return f"{work} was not recorded on both sides"
+        return f"{work} was not recorded for both"
     if isinstance(fact, (OtherWork, Different)):
         return str(proof.incomparable(fact))
     if found.obstacle is Obstacle.INPUTS:
-        return "the two sides ran different inputs"
-    return "one side timed the model alone, the other one the whole pipeline"
+        return "baseline and candidate ran different inputs"
+    return "one result timed the model alone, the other one the whole pipeline"
 
 
 def verdict_reason(verdict: Verdict) -> str:

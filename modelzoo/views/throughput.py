@@ -48,7 +48,7 @@ def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
     """The configurations as a table."""
     found = results.of(result)
     cells = [_cells(found, row) for row in rows]
-    optional = {"p95": 0, "rounds": 1, "p90": 2, "efficiency": 3, "bandwidth": 4, "compute ceiling": 5}
+    optional = {"p95": 0, "rounds": 1, "p90": 2, "efficiency": 3, "bandwidth": 4, "compute peak": 5}
     titles = [title for title in cells[0] if any(each[title] != MISSING for each in cells)] if cells else []
     text = ("configuration", "setting", "bound")
     best = results.best(rows, found.bound)
@@ -76,7 +76,7 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
         "efficiency": MISSING if row.efficiency is None else f"{row.efficiency:.0%}",
         "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
-        "compute ceiling": MISSING if row.compute is None else f"{row.compute:.0%}",
+        "compute peak": MISSING if row.compute is None else f"{row.compute:.0%}",
         "bandwidth": MISSING if row.bandwidth is None else f"{row.bandwidth:.0%}",
         "cost per million": MISSING if cost is None else money(found, cost),
     }
@@ -338,7 +338,7 @@ def _placement(found: Optional[InstancePlacement]) -> str:
     if found.elsewhere:
         return f"{found.elsewhere} of {found.instances} instances did not run on the CPUs that they were given"
     if not found.unproven:
-        return "every instance ran on its own cores of one NUMA node, with its memory there (proven by numa_maps)"
+        return "every instance ran on its own cores of one NUMA node, with its memory there (verified in numa_maps)"
     first = found.unproven[0]
     if first.problem is not None:
         reason = first.problem
@@ -348,7 +348,7 @@ def _placement(found: Optional[InstancePlacement]) -> str:
         reason = "/proc/self/numa_maps names no node"
     else:
         reason = "unknown" if first.local_share is None else f"{first.local_share:.0%} of its memory was on its node"
-    return f"placement unproven for {len(found.unproven)} of {found.instances} instances: {reason}"
+    return f"placement not verified for {len(found.unproven)} of {found.instances} instances: {reason}"
 
 
 def _per_row(rows: Sequence[Row], texts: Sequence[str]) -> list[str]:

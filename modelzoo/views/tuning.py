@@ -31,7 +31,7 @@ from modelzoo.warning import Severity
 _SPEED_OF = {Goal.LATENCY: "speed", Goal.THROUGHPUT: "throughput"}
 """What a ratio of times per item is called."""
 _OUT = {
-    ExclusionKind.UNPROVEN: "unproven precision",
+    ExclusionKind.UNPROVEN: "precision not verified",
     ExclusionKind.NO_JUDGE: "not judged",
     ExclusionKind.RANDOM_WEIGHTS: "not judged",
     ExclusionKind.NO_CONVOLUTION: "no effect here",
@@ -85,7 +85,7 @@ def headline(result: Result) -> str:
     if speed.verdict.outcome is Outcome.FASTER:
         return f"the fastest is {winner}: {said}"
     return (
-        f"nothing is proven to be faster here than the default, {default}: {winner} seemed so, and has {said}, which "
+        f"nothing is significantly faster here than the default, {default}: {winner} seemed so, and has {said}, which "
         f"is {speed.verdict.outcome} ({reason(speed)})"
     )
 
@@ -246,7 +246,7 @@ def speed_sentence(result: Result) -> str:
     """What is known of the speed of the recommended setting."""
     tuning, speed = results.of(result), results.confirmed(result)
     if speed is None or speed.ratio is None or not results.is_faster(result):
-        return "the default: nothing was proven to be faster on this machine"
+        return "the default: nothing was significantly faster on this machine"
     low, high = formatting.significant(speed.ratio.low, 3), formatting.significant(speed.ratio.high, 3)
     measured = f"{formatting.significant(speed.ratio.value, 3)} times ({low} to {high})"
     return f"{measured} the {_SPEED_OF[tuning.goal]} of the default, {result.label(0)}"

@@ -21,7 +21,7 @@ from modelzoo.records.exhibits import (
 from modelzoo.records.partial import ClassifiedPicture, ScoredAnswer, TopClasses
 from modelzoo.records.run import ValidityEntry
 from modelzoo.records.validity import MetricChange, Validity
-from modelzoo.views.judgement import METRICS, change_in_points, check_table, points
+from modelzoo.views.judgement import METRICS, change_in_points, check_table, items_name, points
 from modelzoo.warning import Severity
 
 PICTURES = "_pictures"
@@ -59,7 +59,7 @@ def _written(files: Sequence[str]) -> list[str]:
     folders = [str(PurePath(path).parent) for path in files]
     pictures = [folder for folder in folders if folder.endswith(PICTURES)]
     others = [path for path, folder in zip(files, folders) if not folder.endswith(PICTURES)]
-    found = [f"written: {len(pictures)} pictures in {', '.join(sorted(set(pictures)))}"] if pictures else []
+    found = [f"written: {len(pictures)} images in {', '.join(sorted(set(pictures)))}"] if pictures else []
     return found + ([f"written: {', '.join(others)}"] if others else [])
 
 
@@ -127,9 +127,9 @@ def _top_classes(judged: Validity, shown: ShownClasses) -> Table:
     first, note = shown.first, None
     if judged.items > len(first):
         file = f"{judged.workload}_top5.csv"
-        note = Text(f"the first {len(first)} of {judged.items} pictures; all of them: {file}")
+        note = Text(f"the first {len(first)} of {judged.items} images; all of them: {file}")
     columns = (
-        _names("picture", first, name),
+        _names("image", first, name),
         _names(judged.reference_name, first, lambda each: listed(each.reference)),
         _names(judged.tested_name, first, lambda each: listed(each.tested)),
     )
@@ -173,7 +173,7 @@ def _flips(shown: ShownClasses) -> Table:
     changed = shown.changed
     note = "margin: fp32's logit of its first class minus that of the other; near tie: within one rounding step"
     columns = (
-        _names("picture", changed, lambda each: each.name),
+        _names("image", changed, lambda each: each.name),
         _names("class", changed, lambda each: "" if each.label is None else names[each.label]),
         _names("fp32", changed, lambda each: first(each.reference)),
         _names("tested", changed, lambda each: first(each.tested)),
@@ -198,7 +198,7 @@ def _objects(judged: Validity, shown: ShownObjects) -> Table:
     """One row per picture: objects of both models, in common, lost, new, moved, worst IoU, largest score change."""
     pictures = shown.pictures
     columns = (
-        _names("picture", pictures, lambda each: each.name),
+        _names("image", pictures, lambda each: each.name),
         _numbers(judged.reference_name, pictures, lambda each: f"{each.common + each.lost} ({each.reference_boxes})"),
         _numbers(judged.tested_name, pictures, lambda each: f"{each.common + each.new} ({each.tested_boxes})"),
         _numbers("in common", pictures, lambda each: str(each.common)),
@@ -210,7 +210,7 @@ def _objects(judged: Validity, shown: ShownObjects) -> Table:
     )
     note = "in parentheses: all boxes after NMS, whatever their score"
     if judged.items > len(pictures):
-        note = f"the first {len(pictures)} of {judged.items} pictures; {note}"
+        note = f"the first {len(pictures)} of {judged.items} images; {note}"
     return Table("Objects", columns, Text(note))
 
 
@@ -222,7 +222,7 @@ def _changed_objects(shown: ShownObjects) -> Table:
 
     changes = shown.changes
     columns = (
-        _names("picture", changes, lambda each: each.picture),
+        _names("image", changes, lambda each: each.picture),
         _names("what", changes, what),
         _names("class", changes, lambda each: each.label),
         _numbers("fp32 score", changes, lambda each: _number(each.reference_score, ".3f", MISSING)),
@@ -323,7 +323,7 @@ def _answers_over_the_set(judged: Validity) -> Table:
 
 def _classes(judged: Validity) -> Iterator[Table]:
     """The classes that lost most; no table if none lost anything."""
-    classes, items = judged.classes, f"{judged.item}s"
+    classes, items = judged.classes, items_name(judged)
     if classes is None or not classes.worst:
         return
     worst = classes.worst
@@ -359,8 +359,8 @@ def _changes(judged: Validity) -> Table:
         _numbers("allowed", changes, lambda each: loss(each, each.allowed_loss)),
     )
     note = (
-        f"{judged.tested_name} minus {judged.reference_name}; worse, better: {judged.item}s whose score fell, rose; "
-        "smaller losses than 'seen from' cannot be seen"
+        f"{judged.tested_name} minus {judged.reference_name}; worse, better: {items_name(judged)} whose score "
+        "fell, rose; smaller losses than 'seen from' cannot be seen"
     )
     return Table("What this set can show", columns, Text(note))
 

@@ -68,7 +68,7 @@ def test_directories_of_sessions_are_compared(tmp_path: Path, capsys: pytest.Cap
     assert found.err == ""
     assert "new compared with old" in found.out
     assert "SLOWER" in found.out
-    assert "basis: the sides' own sessions" in found.out
+    assert "basis: the sessions that are compared" in found.out
 
 
 def test_a_real_result_compared_with_itself_is_neither_faster_nor_slower(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def test_a_result_compared_with_itself_is_never_faster_or_slower(level: float) -
         assert {row.outcome for row in found.rows} <= {Outcome.SAME, Outcome.AMBIGUOUS}
         assert found.mean is not None
         assert found.mean.value == pytest.approx(1.0)
-        assert any("belong to both sides" in note for note in notes(found))
+        assert any("belong to both baseline and candidate" in note for note in notes(found))
 
 
 @given(LEVELS, LEVELS)

@@ -75,5 +75,5 @@ def test_a_pipeline_is_not_compared_with_the_model_alone() -> None:
     question = replace(ALLOWED, pairings=(parse_pairing("in-flight=1:in-flight=default"),))
     (row,) = compare(side("a", session(0.1, 1)), side("b", alone), question).rows
     assert [refusal(each) for each in row.refused] == [
-        "one side timed the model alone, the other one the whole pipeline"
+        "one result timed the model alone, the other one the whole pipeline"
     ]

@@ -133,7 +133,7 @@ def test_good_predictions_on_enough_pictures_are_valid(tiny: Path, tmp_path: Pat
     code, out, err = called(*judging(tiny, "--data", data))
     assert code == 2, err
     assert " INCONCLUSIVE (top-1 agreement, near ties excused is 1, required >= 0.99, and may be 0.9" in out
-    assert " more pictures would decide)" in out
+    assert " more images would decide)" in out
 
 
 def test_wrong_predictions_are_not_valid(tmp_path: Path, called: Called) -> None:

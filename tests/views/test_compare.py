@@ -36,9 +36,7 @@ def test_details_show_everything_that_is_shared() -> None:
 def test_without_sessions_the_basis_is_an_assumption() -> None:
     """An assumption with the way out of it."""
     assumed = said(compared(side("old", session()), side("new", session(day=2))))
-    assert (
-        "basis: an assumption, because there are sessions on too few days (3 days on each side are enough)" in assumed
-    )
+    assert "basis: an assumption, because there are sessions on too few days (3 days each are enough)" in assumed
 
 
 def mixed() -> Comparison:
@@ -51,7 +49,7 @@ def mixed() -> Comparison:
 def test_equal_footnotes_are_one() -> None:
     """Each row is marked with those that concern it."""
     notes, marks = footnotes(mixed())
-    said = ("the two sides ran different inputs", "only old has it")
+    said = ("baseline and candidate ran different inputs", "only old has it")
     assert notes == [Line(Text(text), mark=f"[{number}]") for number, text in enumerate(said, 1)]
     assert marks == {0: "[1]", 1: "[1]", 2: "[2]"}
 
@@ -61,7 +59,7 @@ def test_what_was_allowed_is_a_footnote() -> None:
     question = Question(allowed=frozenset({Obstacle.INPUTS}))
     found = compare(side("old", session(0.1)), side("new", session(0.01, 2, inputs_digest="other")), question)
     assert footnotes(found) == (
-        [Line(Text("allowed: the two sides ran different inputs"), mark="[1]")],
+        [Line(Text("allowed: baseline and candidate ran different inputs"), mark="[1]")],
         {0: "[1]"},
     )
 
@@ -74,7 +72,10 @@ def test_a_clear_verdict_needs_no_footnote() -> None:
 
 def test_the_direction_of_the_ratio_is_explained() -> None:
     """For every metric."""
-    for metric, words in ((Metric.LATENCY, "how many times faster new is"), (Metric.MEMORY, "less memory new takes")):
+    for metric, words in (
+        (Metric.LATENCY, "speedup of new (below 1: slower)"),
+        (Metric.MEMORY, "memory of old divided by"),
+    ):
         question = Question(metric=metric)
         assert words in said(compared(side("old", session()), side("new", session(day=2)), question=question))
 

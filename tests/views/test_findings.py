@@ -78,7 +78,12 @@ def sentence(rows: list[SummaryRow]) -> str:
             math.inf,
             "bf16: no difference shown; the interval is too wide to bound it; the baseline has no runs",
         ),
-        (Outcome.NOT_COMPARABLE, 0.9, 1.1, "bf16 is not compared with fp32: the two sides ran different weights"),
+        (
+            Outcome.NOT_COMPARABLE,
+            0.9,
+            1.1,
+            "bf16 is not compared with fp32: baseline and candidate ran different weights",
+        ),
     ],
 )
 def test_bf16_is_compared_with_fp32_in_a_sentence(outcome: Outcome, low: float, high: float, said: str) -> None:

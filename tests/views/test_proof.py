@@ -88,9 +88,9 @@ def test_a_canary_that_is_not_fp32() -> None:
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        (Different.WEIGHTS, "the two sides ran different weights"),
-        (Different.DECLARATION, "the two sides have different versions of workload.py"),
-        (OtherWork("boxes", 100.0, 140.0), "the two sides did different work: boxes 100 and 140"),
+        (Different.WEIGHTS, "baseline and candidate ran different weights"),
+        (Different.DECLARATION, "baseline and candidate have different versions of workload.py"),
+        (OtherWork("boxes", 100.0, 140.0), "baseline and candidate did different work: boxes 100 and 140"),
         (evidence(ProofVerdict.NOT_FP32), "the fp32 baseline is not fp32 according to its kernels: fp32: NOT FP32 ("),
         (canary(CanaryLevel.BF16), "the fp32 baseline is not fp32 according to the canary: matmul bf16 (2.9e-03), "),
     ],

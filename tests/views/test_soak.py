@@ -35,8 +35,8 @@ def test_the_trend_of_an_interrupted_test_is_not_extrapolated() -> None:
 def test_a_drift_is_told_from_noise() -> None:
     """Each with its trend per hour and the interval."""
     steady = soak.lines(Soak(0, 7200.0, points(0.0, 0.0)))
-    assert steady[0].startswith("Median latency: no drift is proven, ")
-    assert steady[2] == "Memory of all instances: no drift is proven, +0.0 MB per hour [+0.0, +0.0]."
+    assert steady[0].startswith("Median latency: no significant drift, ")
+    assert steady[2] == "Memory of all instances: no significant drift, +0.0 MB per hour [+0.0, +0.0]."
     drifting = soak.lines(Soak(0, 7200.0, points(0.05, 30.0)))
     assert drifting[0].startswith("Median latency: drifts, +")
     assert drifting[2].startswith("Memory of all instances: drifts, +30.0 MB per hour")

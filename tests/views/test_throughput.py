@@ -44,7 +44,7 @@ def test_the_table_has_what_is_known_and_no_empty_columns() -> None:
     assert found["vs 1 instance"][0] == "–"
     assert found["vs 1 instance"][1].startswith("3.2")
     assert found["efficiency"][1] in ("80%", "81%")
-    assert not {"setting", "bound", "cost per million", "compute ceiling", "bandwidth"} & set(found)
+    assert not {"setting", "bound", "cost per million", "compute peak", "bandwidth"} & set(found)
 
 
 def test_the_answer_names_the_best_under_the_bound() -> None:
@@ -192,14 +192,14 @@ def test_what_holds_everywhere_is_said_once() -> None:
     everywhere = [each for each in throughput.notes(found, results.rows(found)) if each.startswith("every config")]
     assert everywhere == [
         "every configuration: it is not known which kernels the instances ran",
-        "every configuration: every instance ran on its own cores of one NUMA node, with its memory there (proven by "
+        "every configuration: every instance ran on its own cores of one NUMA node, with its memory there (verified in "
         "numa_maps)",
     ]
     run = ran(1, FOUR, 0, [0.1] * 4)
     far = replace(run.instances[3], placement=placement(run.instances[3].place, elsewhere=900_000))
     other = result([ONE, FOUR], [ran(0, ONE, 0, [0.1]), replace(run, instances=(*run.instances[:3], far))])
     said = throughput.notes(other, results.rows(other))
-    assert "4 × 1 core, batch 1: placement unproven for 1 of 4 instances: 10% of its memory was on its node" in said
+    assert "4 × 1 core, batch 1: placement not verified for 1 of 4 instances: 10% of its memory was on its node" in said
 
 
 def test_the_caption_names_machine_and_cores() -> None:

@@ -36,10 +36,10 @@ def test_a_winner_that_is_not_confirmed_is_no_winner() -> None:
         runs += [process(0, number, 1.0), process(2, number, 1.0 + 0.1 * (-1) ** number)]
     found = replace(searched(), runs=tuple(runs))
     said = tuning.headline(found)
-    assert said.startswith("nothing is proven to be faster here than the default, fp32: fp32 compile channels-last")
+    assert said.startswith("nothing is significantly faster here than the default, fp32: fp32 compile channels-last")
     assert "which is AMBIGUOUS (this may be chance" in said
     assert tuning.winning_report(found) == found.runs[-2].report, "the default's last process"
-    assert tuning.speed_sentence(found) == "the default: nothing was proven to be faster on this machine"
+    assert tuning.speed_sentence(found) == "the default: nothing was significantly faster on this machine"
 
 
 def test_ties_are_named() -> None:
@@ -66,7 +66,7 @@ def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_
     assert candidates.columns[3].tones == (Tone.BAD, Tone.PLAIN, Tone.PLAIN)
     assert candidates.rows[2][1:3] == ("1", "0.80×")
     assert sentences([out]) == [
-        f"{SETTINGS[1].label}: wrong outputs (the two sides ran different weights)",
+        f"{SETTINGS[1].label}: wrong outputs (baseline and candidate ran different weights)",
         "fp32 channels-last, fp32 script channels-last: not measured (the budget does not reach so far down the list; "
         "give more time, or --vary less)",
     ]
@@ -76,7 +76,7 @@ def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_
     ("kind", "expected"),
     [
         (ExclusionKind.FAILED, "failed (no compiler)"),
-        (ExclusionKind.UNPROVEN, "unproven precision (fp32: NOT FP32 (linear ran in bf16: mkl gemm_bf16))"),
+        (ExclusionKind.UNPROVEN, "precision not verified (fp32: NOT FP32 (linear ran in bf16: mkl gemm_bf16))"),
         (ExclusionKind.NOT_VALID, "not valid (its predictions are not valid)"),
         (ExclusionKind.NOT_JUDGED, "not judged (no data; --allow-unjudged lets it win all the same)"),
         (

@@ -97,10 +97,10 @@ def test_the_line_has_six_fields_and_says_how_small_the_data_set_was() -> None:
     ("found", "text"),
     [
         (SMALL, "32 crops of 1 photograph: agreement only"),
-        (VALIDITY, "100 labelled pictures"),
-        (replace(VALIDITY, labelled=False), "100 pictures without known classes: agreement only"),
-        (replace(VALIDITY, task="detection"), "100 pictures"),
-        (replace(VALIDITY, task="detection", labelled=False), "100 pictures without annotations: agreement only"),
+        (VALIDITY, "100 labelled images"),
+        (replace(VALIDITY, labelled=False), "100 images without known classes: agreement only"),
+        (replace(VALIDITY, task="detection"), "100 images"),
+        (replace(VALIDITY, task="detection", labelled=False), "100 images without annotations: agreement only"),
         (ANSWERS, "42 questions"),
         (replace(ANSWERS, small=True), "42 questions on 8 passages written for the suite"),
         (replace(ANSWERS, small=True, clusters=1), "42 questions on 1 passage written for the suite"),
@@ -296,7 +296,7 @@ def test_pictures_show_both_models_classes() -> None:
     table = tables(CLASSIFIED)["Five most likely classes"]
     assert table.rows[0] == ("a.jpg\n(cat)", " 70.0 % cat\n 30.0 % dog", " 70.0 % cat\n 30.0 % dog")
     assert table.rows[1][2] == "NaN or Inf"
-    assert str(table.note) == "the first 2 of 100 pictures; all of them: resnet50_top5.csv"
+    assert str(table.note) == "the first 2 of 100 images; all of them: resnet50_top5.csv"
     assert tables(replace(CLASSIFIED, items=2))["Five most likely classes"].note is None
 
 
@@ -336,7 +336,7 @@ def test_objects_are_counted_by_picture() -> None:
     table = tables(DETECTED)["Objects"]
     assert table.rows[0] == ("a.jpg", "3 (100)", "3 (90)", "2", "1", "1", "1", "0.600", "0.100")
     assert table.rows[1][-2:] == ("–", "–")
-    note = "the first 2 of 100 pictures; in parentheses: all boxes after NMS, whatever their score"
+    note = "the first 2 of 100 images; in parentheses: all boxes after NMS, whatever their score"
     assert str(table.note) == note
 
 
@@ -415,7 +415,7 @@ def test_the_table_of_classes_marks_broken_ones() -> None:
     table = tables(replace(VALIDITY, classes=lost))["Losses by class"]
     assert table.rows == [("crane", "20", "95.0", "0.0", "-95.0", "1e-09", "BROKEN")]
     assert str(table.note) == (
-        "1 of 20 classes; p: of a loss over 10 points, corrected for the 20 classes of 5 pictures or more; below 0.01 "
+        "1 of 20 classes; p: of a loss over 10 points, corrected for the 20 classes of 5 images or more; below 0.01 "
         "the class is broken"
     )
     assert "Losses by class" not in tables(replace(VALIDITY, classes=replace(lost, worst=())))
@@ -461,7 +461,7 @@ def test_two_hundred_pictures_are_one_line() -> None:
     """Pictures by number and directory, other files by name, at most two lines."""
     pictures = [f"out/ssd_pictures/{number}.jpg" for number in range(200)]
     assert written(*pictures, "out/ssd_layers.csv", "out/ssd_layers.png") == [
-        "written: 200 pictures in out/ssd_pictures",
+        "written: 200 images in out/ssd_pictures",
         "written: out/ssd_layers.csv, out/ssd_layers.png",
     ]
     assert written("out/bert_answers.csv") == ["written: out/bert_answers.csv"]

@@ -46,7 +46,7 @@ def _blocks(found: Comparison, mark: str) -> list[Block]:
     drawn = ratios.plot(ratios.of_comparison(found))
     table = next(index for index, block in enumerate(first) if isinstance(block, Table))
     plot = (drawn.figure(f"{mark}-ratios"),) if drawn is not None else ()
-    sides = Details("The two sides, and what they have in common", tuple(first[:table]))
+    sides = Details("Baseline and candidate, and what they have in common", tuple(first[:table]))
     return [_answer(found), first[table], *plot, *first[table + 1 :], sides, *others]
 
 

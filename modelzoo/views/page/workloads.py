@@ -225,9 +225,9 @@ def _pictures(entry: ValidityEntry, limit: int) -> Pictures:
     chosen = entry.thumbnails[:limit]
     items = tuple(Picture(each.name, base64.b64encode(each.jpeg).decode("ascii")) for each in chosen)
     count = (
-        f"{len(chosen)} of {len(entry.thumbnails)} stored pictures"
+        f"{len(chosen)} of {len(entry.thumbnails)} stored images"
         if len(chosen) < len(entry.thumbnails)
-        else ("The stored pictures")
+        else ("The stored images")
     )
     return Pictures(Text(f"{count}: what the reference (left) and the setting under test (right) detected"), items)
 

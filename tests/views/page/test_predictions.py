@@ -66,5 +66,5 @@ def test_pictures_are_limited_for_the_whole_page() -> None:
     most = workloads.pictures_each([many])
     assert 8 * most * 20_000 <= workloads.PICTURE_BYTES < 8 * (most + 1) * 20_000
     [pictures] = [each for each in workloads.predictions(entry, "bf16", most) if isinstance(each, Pictures)]
-    assert str(pictures.caption).startswith(f"{most} of 8 stored pictures")
+    assert str(pictures.caption).startswith(f"{most} of 8 stored images")
     assert workloads.pictures_each([]) == 0
