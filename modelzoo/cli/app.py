@@ -2,8 +2,8 @@
 
 What a command is for goes to stdout: what ``report``, ``compare``, ``doctor`` and ``weights`` show. Commands that
 measure print only the lines that scripts parse there; everything for people goes to stderr.
-Exit codes: 0 done, 1 a run failed, is not proven (``--strict``) or is not valid, or a comparison meets ``--fail-on``, 2
-the command line or an input was invalid, or nothing could be judged or compared, 130 interrupted.
+Exit codes: 0 done, 1 a run failed, is not verified (``--strict``) or is not valid, or a comparison meets ``--fail-on``,
+2 the command line or an input was invalid, or nothing could be judged or compared, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Callable
+from typing import Callable
 
-from modelzoo.cli.parser import Parser, add_completion, epilog, explicit_bf16
+from modelzoo.cli.parser import Parser, add_completion, explicit_bf16, help_texts
 from modelzoo.errors import ModelzooError
 from modelzoo.formatting import printable
 from modelzoo.version import __version__
@@ -28,7 +28,7 @@ COMMANDS = {
     "validate": "compare predictions with fp32's; exit code 0 valid, 1 not valid, 2 undecided or not judged",
     "throughput": "find the number of instances, and of cores for each, with the highest throughput",
     "load": "find how many requests per second are answered within a latency bound, with dynamic batching",
-    "tune": "find the fastest setting that is valid and proven on this machine",
+    "tune": "find the fastest setting that is valid and verified on this machine",
     "fleet": "run, throughput and validate on many hosts, started by torchrun",
     "report": "show stored results as they were printed, or as a page with plots",
     "compare": "compare stored results: other machines, images, builds or days",
@@ -50,14 +50,14 @@ def make_parser() -> Parser:
     """
     parser = _parser(
         "modelzoo",
-        "Benchmark PyTorch inference: speed, proof of the precision that ran, validity of predictions.",
+        "Benchmark PyTorch inference: speed, which kernels and precision ran, and whether predictions stay right",
     )
     parser.add_argument("--version", action="version", version=__version__)
     add_completion(parser)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, purpose in COMMANDS.items():
-        texts = _texts(name, f"{purpose[0].upper()}{purpose[1:]}.")
-        commands.add_parser(name, help=purpose, add_arguments=partial(_add_arguments, name), **texts)
+        add = partial(_add_arguments, name)
+        commands.add_parser(name, help=purpose, add_arguments=add, **help_texts(name, purpose))
     return parser
 
 
@@ -66,13 +66,7 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _parser(program: str, description: str) -> Parser:
-    return Parser(prog=program, **_texts(program, description))
-
-
-def _texts(command: str, description: str) -> dict[str, Any]:
-    """What a parser needs so that its help ends with examples, line by line."""
-    formatter = argparse.RawDescriptionHelpFormatter
-    return {"description": description, "epilog": epilog(command), "formatter_class": formatter}
+    return Parser(prog=program, **help_texts(program, description))
 
 
 def performance(script: str, argv: Sequence[str] | None = None) -> None:
@@ -86,7 +80,7 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
         defaults = work.defaults or f"batch {work.batch}"
-        parser = _parser("performance.py", f"Time {work.title}. Defaults: {defaults}.")
+        parser = _parser("performance.py", f"Time {work.title}. Defaults: {defaults}")
         setting_options.add_setting(parser)
         setting_options.add_comparison(parser)
         options.add_plan(parser)
@@ -108,7 +102,7 @@ def validate(script: str, argv: Sequence[str] | None = None) -> None:
 
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
-        parser = _parser("validate.py", f"Compare {work.title} with fp32.")
+        parser = _parser("validate.py", f"Compare {work.title} with fp32")
         setting_options.add_setting(parser)
         options.add_validity(parser)
         setting_options.add_workload_options(parser, work)

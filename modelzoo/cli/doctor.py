@@ -26,10 +26,10 @@ WATCH_SECONDS = 2.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo doctor``."""
-    parser.add_argument("--fresh", action="store_true", help="measure the ceilings again")
+    parser.add_argument("--fresh", action="store_true", help="measure the peaks again")
     parser.add_argument("--json", metavar="FILE", help="also write the findings to FILE")
     parser.add_argument(
-        "--device", default="cpu", metavar="DEVICE", help="also measure the ceilings of an accelerator: cuda, cuda:1 …"
+        "--device", default="cpu", metavar="DEVICE", help="also measure the peaks of an accelerator: cuda, cuda:1 …"
     )
     parser.set_defaults(command_function=doctor)
 

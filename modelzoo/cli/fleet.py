@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from modelzoo.cli import fleet_validate, options, run, setting_options, throughput
 from modelzoo.cli.output import new_result, print_lines, result_lines, result_path
-from modelzoo.cli.parser import Parser
+from modelzoo.cli.parser import Parser, help_texts
 from modelzoo.cli.run import exit_code
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (parser.description or "") + USAGE
     commands = parser.add_subparsers(dest="fleet_command", metavar="COMMAND", required=True, parser_class=Parser)
     for name, purpose in PURPOSES.items():
-        command = commands.add_parser(name, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.")
+        command = commands.add_parser(name, help=purpose, **help_texts(f"fleet {name}", purpose))
         {"run": _add_run, "throughput": _add_throughput, "validate": _add_validate}[name](command)
 
 

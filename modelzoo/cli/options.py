@@ -27,8 +27,8 @@ def add_warmup(group: argparse._ArgumentGroup) -> None:
 
 
 def add_no_audit(group: argparse._ArgumentGroup) -> None:
-    """Add the option that leaves the kernels unproven."""
-    group.add_argument("--no-audit", action="store_true", help="skip the audit, which proves which kernels ran")
+    """Add the option that leaves the kernels unverified."""
+    group.add_argument("--no-audit", action="store_true", help="skip the audit, which shows which kernels ran")
 
 
 def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None:
@@ -111,7 +111,7 @@ def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None
     group.add_argument(
         "--strict",
         action="store_true",
-        help="exit with code 1 unless the precision is proven and no reference kernel ran",
+        help="exit with code 1 unless the precision is verified and no reference kernel ran",
     )
 
 
@@ -134,7 +134,7 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--output",
         metavar="DIR",
-        help="directory for pictures, tables and plots (default: output/ in the workload's directory, or in "
+        help="directory for images, tables and plots (default: output/ in the workload's directory, or in "
         "MODELZOO_RESULTS if that is set)",
     )
     group.add_argument(

@@ -204,7 +204,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "validate": (
         ("modelzoo validate bert --bf16", "on the built-in questions"),
-        ("modelzoo validate resnet50 --data imagenet/val --limit 500", "on 500 of your own pictures"),
+        ("modelzoo validate resnet50 --data imagenet/val --limit 500", "on 500 of your own images"),
         ("modelzoo validate ssd --bf16=cast --explain", "with the error of every layer"),
         ("modelzoo validate bert --tolerance accuracy=0.98", "with another limit"),
     ),
@@ -233,13 +233,33 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("torchrun … -m modelzoo fleet throughput resnet50 --slo p99=50ms", "how much do all of them serve together?"),
         (
             "torchrun … -m modelzoo fleet validate resnet50 --data imagenet/val --shards-dir shards",
-            "50,000 pictures, divided among the hosts",
+            "50,000 images, divided among the hosts",
+        ),
+    ),
+    "fleet run": (
+        ("torchrun … -m modelzoo fleet run resnet50 bert", "is one of the hosts slower than the others?"),
+        (
+            "torchrun … -m modelzoo fleet run bert --json-dir fleet-monday",
+            "where the results of all hosts go",
+        ),
+        ("torchrun … -m modelzoo fleet run resnet50 --store 10.0.0.1:29501", "with the store on this address and port"),
+    ),
+    "fleet throughput": (
+        ("torchrun … -m modelzoo fleet throughput resnet50 --slo p99=50ms", "how much do all of them serve together?"),
+        (
+            "torchrun … -m modelzoo fleet throughput bert --instances 4 --cores-per-instance 8",
+            "the same instances on every host",
+        ),
+    ),
+    "fleet validate": (
+        (
+            "torchrun … -m modelzoo fleet validate resnet50 --data imagenet/val --shards-dir shards",
+            "50,000 images, divided among the hosts",
         ),
         (
             "torchrun … -m modelzoo fleet validate bert --data dev-v1.1.json --shards-dir shards --recheck 2",
             "and judge two shards twice",
         ),
-        ("torchrun … -m modelzoo fleet run resnet50 --store 10.0.0.1:29501", "with the store on this address and port"),
     ),
     "report": (
         ("modelzoo report results/FILE.json", "as it was printed"),
@@ -265,7 +285,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo weights convert mine.pth", "write mine.safetensors, which holds no code"),
     ),
     "doctor": (
-        ("modelzoo doctor", "the ceilings are measured once and kept"),
+        ("modelzoo doctor", "the peaks are measured once and kept"),
         ("modelzoo doctor --fresh --json doctor.json", "measure them again, and write everything to a file"),
     ),
     "performance.py": (
@@ -285,10 +305,20 @@ _WIDEST = 58
 """A command line that is longer has its explanation on the next line."""
 
 
+def help_texts(command: str, purpose: str) -> dict[str, Any]:
+    """Return what a parser needs so that its help says its purpose and ends with examples, line by line."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    return {
+        "description": f"{purpose[0].upper()}{purpose[1:]}.",
+        "epilog": epilog(command),
+        "formatter_class": formatter,
+    }
+
+
 def epilog(command: str) -> str:
     """Return the examples of ``command`` as text."""
     examples = EXAMPLES[command]
-    width = max(len(line) for line, _ in examples if len(line) <= _WIDEST)
+    width = max((len(line) for line, _ in examples if len(line) <= _WIDEST), default=2 * _INDENT)
     lines = ["examples:"]
     for line, meaning in examples:
         if len(line) <= _WIDEST:

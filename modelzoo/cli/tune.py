@@ -1,4 +1,4 @@
-"""``modelzoo tune``: search the fastest setting of a workload that is valid and proven on this machine."""
+"""``modelzoo tune``: search the fastest setting of a workload that is valid and verified on this machine."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 import msgspec
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import UsageError, suggestion
 from modelzoo.frozen import replace
 from modelzoo.records.validity import Check, ClassChange, PublishedQuality, Relation, WorstLayer
 from modelzoo.stats import student_t
@@ -84,7 +84,9 @@ def check_tolerances(tolerance: Mapping[str, float]) -> None:
     """
     for name, value in tolerance.items():
         if name not in LIMITS:
-            raise UsageError(f"--tolerance {name}: there is no such threshold (there are: {', '.join(LIMITS)})")
+            known = ", ".join(LIMITS)
+            hint = suggestion(name, LIMITS)
+            raise UsageError(f"--tolerance {name}: there is no such threshold (there are: {known}){hint}")
         if not math.isfinite(value):
             raise UsageError(f"--tolerance {name} must be a number, not {value}")
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from modelzoo import formatting, stats
 from modelzoo.formatting import significant
 from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import Adjustment, Unadjusted
 from modelzoo.results.speed import Speed
@@ -15,7 +16,7 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import Outcome
 from modelzoo.views.details import LAUNCH_HINT
 from modelzoo.views.differences import NAMED_SETTINGS, by_workload, short_names
-from modelzoo.views.judgement import validity_text
+from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval, ratio, timed_unit
 from modelzoo.views.speed import effort, outlook_text, reason
@@ -244,11 +245,14 @@ def _outputs(is_same: bool | None, found: Sequence[tuple[str, OutputAgreement]])
 
 def _accuracy(rows: Sequence[SummaryRow]) -> str:
     judged = [row.judged for row in rows if row.judged]
+    # The table says CANNOT JUDGE, and no other place says why.
+    causes = dict.fromkeys(validity_detail(each) for each in judged if each.verdict is ValidityVerdict.CANNOT_JUDGE)
+    why = "".join(f": {cause}" for cause in causes if cause)
     if len(judged) == 1:
-        return f"accuracy check: {validity_text(judged[0])}"
+        return f"accuracy check: {validity_text(judged[0])}{why}"
     if judged:
         counts = Counter(each.verdict for each in judged)
-        return "accuracy check: " + ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
+        return "accuracy check: " + ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items()) + why
     random = any(row.weights is WeightsKind.RANDOM for row in rows)
     return f"accuracy not checked ({'random weights' if random else '--validate'})"
 

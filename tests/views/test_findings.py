@@ -242,6 +242,14 @@ def test_judged_predictions_are_in_the_sentence() -> None:
     assert sentence(rows).endswith("; accuracy check: 1 VALID, 1 NOT VALID")
 
 
+def test_why_nothing_could_be_judged_is_said() -> None:
+    """CANNOT JUDGE without a reason leaves the reader with nothing to mend."""
+    rows = shown(proven(Setting()), proven(Setting("bf16"), 1))
+    failed = replace(judgement(ValidityVerdict.VALID), report=None, error="no judge is set")
+    rows[1] = replace(rows[1], judged=failed)
+    assert findings.remarks(rows)["toy"].endswith("accuracy check: CANNOT JUDGE: no judge is set")
+
+
 @pytest.mark.parametrize(
     ("precision", "agreement", "said"),
     [
