@@ -7,11 +7,13 @@ most harmful first. Failures are conditions, too; each is said once.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from modelzoo.document import Notice, Text
 from modelzoo.formatting import Merged
+from modelzoo.records.machine import Machine
+from modelzoo.records.run import RunReport
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.noise import effect
 from modelzoo.results.summary import SummaryRow
@@ -163,27 +165,53 @@ def shared(shown: Sequence[SummaryRow]) -> list[str]:
 
 
 def machine(shown: Sequence[SummaryRow]) -> str:
-    """Return the CPU and the accelerators that the rows ran on, and the versions of the engines, as far as known."""
+    """Return what the rows ran on, as far as known and the same for all, and the versions of the engines.
+
+    ``c7g.4xlarge, Neoverse-V1, 16 vCPUs, torch 2.10.0 (onednn+acl, openblas)``.
+    """
     reports = [report for each in shown for report in each.reports]
-    cpus = {report.provenance.machine.cpu for report in reports}
-    own = [report for report in reports if report.provenance.engine == "torch"] or reports
-    torch = list(dict.fromkeys(report.provenance.versions.get("torch", "") for report in own))
-    parts = [_plain_cpu(cpus.pop())] if len(cpus) == 1 else []
+    machines = [report.provenance.machine for report in reports]
+    parts = [_common(map(fact, machines)) for fact in (_instance, _cpu, _cpus)]
     parts += sorted({report.accelerator.device.name for report in reports if report.accelerator is not None})
-    if torch and all(torch):
-        parts.append(f"torch {' and '.join(torch)}")
+    parts.append(_torch([report for report in reports if report.provenance.engine == "torch"] or reports))
     engines = {
         report.provenance.engine: report.provenance.versions.get(report.provenance.engine, "")
         for report in reports
         if report.provenance.engine != "torch"
     }
     parts += [f"{name} {version}" for name, version in engines.items() if version]
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))
 
 
-def _plain_cpu(name: str) -> str:
+def _common(words: Iterable[str]) -> str:
+    """What all of them are; empty if they differ."""
+    found = set(words)
+    return found.pop() if len(found) == 1 else ""
+
+
+def _instance(ran_on: Machine) -> str:
+    return ran_on.instance_type or ran_on.cloud or ""
+
+
+def _cpu(ran_on: Machine) -> str:
     """The name without what says nothing: trade marks, the word CPU, and the nominal frequency."""
-    return " ".join(re.sub(r"\((?:R|TM)\)|\bCPU\b|@.*", " ", name).split())
+    return " ".join(re.sub(r"\((?:R|TM)\)|\bCPU\b|@.*", " ", ran_on.cpu).split())
+
+
+def _cpus(ran_on: Machine) -> str:
+    """How many there are: a virtual machine does not know its cores."""
+    number, unit = (ran_on.logical, "vCPU") if ran_on.hypervisor else (ran_on.cores, "core")
+    return f"{number} {unit}{'s' if number != 1 else ''}"
+
+
+def _torch(reports: Sequence[RunReport]) -> str:
+    """The versions, and by which libraries it computes matrix products on a CPU."""
+    versions = list(dict.fromkeys(report.provenance.versions.get("torch", "") for report in reports))
+    if not versions or not all(versions):
+        return ""
+    libraries = (report.provenance.libraries for report in reports)
+    backends = _common(", ".join(each.backends) if each is not None else "" for each in libraries)
+    return f"torch {' and '.join(versions)}" + (f" ({backends})" if backends else "")
 
 
 def _shared_word(name: str, value: str) -> str:

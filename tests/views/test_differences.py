@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fake_runs import MACHINE, make, result_of
+from example_machine import LIBRARIES, machine_with
+from fake_runs import make, result_of
 
 from modelzoo.frozen import replace
 from modelzoo.records.run import Run
@@ -115,12 +116,21 @@ def test_engines_are_named_with_their_versions() -> None:
 
 
 def test_the_machine_is_named_if_it_is_one() -> None:
-    """The CPU without trade marks and frequency, and torch's version."""
-    cpu = replace(MACHINE, cpu="Intel(R) Xeon(R) Platinum 8581C CPU @ 2.30GHz")
+    """The CPU without trade marks and frequency, the number of cores, and torch's version."""
+    cpu = machine_with(cpu="Intel(R) Xeon(R) Platinum 8581C CPU @ 2.30GHz")
     rows = shown(make(STEADY, machine=cpu, versions={"torch": "2.10.0"}))
-    assert differences.machine(rows) == "Intel Xeon Platinum 8581C, torch 2.10.0"
+    assert differences.machine(rows) == "Intel Xeon Platinum 8581C, 8 cores, torch 2.10.0"
     versions = [{"torch": "2.9.1"}, {"torch": "2.10.0"}]
     rows = shown(*(make(STEADY, machine=cpu, versions=each, group=group) for group, each in enumerate(versions)))
-    assert differences.machine(rows) == "Intel Xeon Platinum 8581C, torch 2.9.1 and 2.10.0"
-    rows = shown(make(STEADY, machine=cpu), make(STEADY, workload="other", group=1))
+    assert differences.machine(rows) == "Intel Xeon Platinum 8581C, 8 cores, torch 2.9.1 and 2.10.0"
+    rows = shown(make(STEADY, machine=machine_with(cores=4)), make(STEADY, machine=cpu, workload="other", group=1))
     assert differences.machine(rows) == ""
+
+
+def test_an_instance_of_a_cloud_is_named_by_its_type() -> None:
+    """With its virtual CPUs, because it does not know its cores, and with what torch multiplies matrices by."""
+    guest = machine_with(hypervisor="KVM", cloud="AWS", instance_type="c8g.2xlarge", cores=4)
+    rows = shown(make(STEADY, machine=guest, versions={"torch": "2.10.0"}, libraries=LIBRARIES))
+    assert differences.machine(rows) == "c8g.2xlarge, Neoverse-N2, 8 vCPUs, torch 2.10.0 (onednn+acl, openblas)"
+    rows = shown(make(STEADY, machine=replace(guest, cloud="Azure", instance_type=None)))
+    assert differences.machine(rows) == "Azure, Neoverse-N2, 8 vCPUs"

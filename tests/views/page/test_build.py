@@ -48,7 +48,7 @@ def test_the_answer_comes_first_and_the_command_last() -> None:
     assert [column.title for column in table.columns[:3]] == ["precision", "verdict", "speedup"]
     assert table.columns[1].cells == ("baseline", "SLOWER")
     assert page.title == "Inference benchmark: toy"
-    assert page.subtitle == "Neoverse-N2; 2026-01-01"
+    assert page.subtitle == "Neoverse-N2, 4 cores; 2026-01-01"
 
 
 def test_the_first_of_several_results_is_the_baseline_of_the_others() -> None:
