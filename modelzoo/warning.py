@@ -89,6 +89,18 @@ class WarningCode(Enum):
         "this CPU has no bf16 instructions ({features})",
         "bf16 is emulated here, and usually slower than fp32; measure it on a CPU with bf16, avx512_bf16 or amx_bf16",
     )
+    OLD_ACL = (
+        Severity.DISTORTS,
+        "Arm Compute Library {version} has no inner product in bf16, which compiled Linear layers call: oneDNN may "
+        "compute them in reference kernels, about 100 times as slow",
+        "use torch 2.14.1 or newer (Compute Library 53.1 or newer), or --mode eager",
+    )
+    SLOW_BF16 = (
+        Severity.DISTORTS,
+        "matrix products are slower in bf16 than in fp32 on this machine (bf16 relative to fp32: {operators})",
+        "a speedup in bf16 can only come from memory traffic; a PyTorch build whose library has bf16 kernels for this "
+        "CPU may be faster",
+    )
     FORCED_KERNELS = (
         Severity.DISTORTS,
         "kernels are selected by {names} and not by the CPU's features",
@@ -103,6 +115,16 @@ class WarningCode(Enum):
         Severity.DISTORTS,
         "{threads} threads share {cores} usable cores",
         "use --threads {cores} or fewer",
+    )
+    OPENBLAS_EXCEEDED = (
+        Severity.DISTORTS,
+        "{threads} threads, but torch's OpenBLAS was built for {limit}: with more it may crash or leak memory",
+        "use --threads {limit} or fewer, or a PyTorch build with a larger NUM_THREADS",
+    )
+    OPENBLAS_LIMIT = (
+        Severity.DISTORTS,
+        "torch's OpenBLAS was built for {limit} threads, so the default is {limit} and not all {cores} cores",
+        "use a PyTorch build with a larger NUM_THREADS, or several instances: modelzoo throughput",
     )
     THREADS_VARIABLE = (
         Severity.DISTORTS,

@@ -12,7 +12,8 @@ import msgspec
 from modelzoo.files import write_atomically
 from modelzoo.machine.ceiling_benchmark import measure_ceilings
 from modelzoo.machine.directories import cache_directory
-from modelzoo.machine.installation import installed_version
+from modelzoo.machine.installation import import_torch, installed_version
+from modelzoo.machine.libraries import supported_threads
 from modelzoo.records.accelerator import Accelerator
 from modelzoo.records.codec import decode, encode
 from modelzoo.records.doctor import CeilingSeries
@@ -42,7 +43,8 @@ def find_ceilings(
     if kept is not None:
         return kept, True
     count = threads or machine.threads.count
-    measured = measure_ceilings(count, machine, progress=progress)
+    import_torch()
+    measured = measure_ceilings(supported_threads(count), machine, progress=progress)
     if measured.quiet:
         write_ceilings(measured, ceilings_path(machine, _torch_version(), count))
     return measured, False

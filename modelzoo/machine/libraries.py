@@ -5,6 +5,8 @@ Libraries are recognised from the installed and loaded files, never from the nam
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import platform
 import re
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from typing import TypedDict
 
 from modelzoo.machine.installation import import_torch, installed_version
 from modelzoo.machine.linux import FILESYSTEM_ROOT, read_text
-from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library
+from modelzoo.records.libraries import Build, ComputeLibrary, Libraries, Library, openblas_limit
 
 RECORDED_PACKAGES = (
     "torch",
@@ -36,6 +38,15 @@ _BUNDLED_FILES = {
     "nvpl": "libnvpl_blas",
     "blis": "libblis",
 }
+
+
+_OPENBLAS_CONFIGURATION = (
+    "openblas_get_config",
+    "openblas_get_config64_",
+    "scipy_openblas_get_config",
+    "scipy_openblas_get_config64_",
+)
+"""Its name without and with 64-bit integers, and in the builds of numpy and scipy."""
 
 
 class ThreadpoolEntry(TypedDict, total=False):
@@ -60,8 +71,9 @@ def read_libraries() -> Libraries:
     torch = import_torch()
     loaded = _loaded_libraries()
     build = parse_torch_config(torch.__config__.show())
-    bundled = find_bundled_libraries(Path(torch.__file__ or "").resolve().parent)
-    acl = _find_acl(torch, bundled)
+    folder = Path(torch.__file__ or "").resolve().parent
+    bundled = find_bundled_libraries(folder)
+    acl = _find_acl(torch, bundled, folder)
     onednn, mkl = _is_available(torch, "mkldnn"), _is_available(torch, "mkl")
     return Libraries(
         versions=package_versions(),
@@ -109,17 +121,50 @@ def read_engine_libraries(build_line: str, backend: str, threads: int) -> Librar
 def _loaded_libraries() -> list[Library]:
     import threadpoolctl
 
+    entries: list[ThreadpoolEntry] = threadpoolctl.threadpool_info()
+    found = (describe_library(entry, _openblas_configuration(entry)) for entry in entries)
     # The order of threadpoolctl differs from call to call.
-    return sorted(map(describe_library, threadpoolctl.threadpool_info()), key=lambda library: library.file)
+    return sorted(found, key=lambda library: library.file)
+
+
+def supported_threads(count: int) -> int:
+    """Return ``count``, or the number of threads that torch's OpenBLAS was built for if that is lower.
+
+    torch must have been imported: an OpenBLAS that is not loaded is not known.
+    """
+    limit = openblas_limit(_loaded_libraries())
+    return count if limit is None else min(count, limit)
+
+
+def _openblas_configuration(entry: ThreadpoolEntry) -> str:
+    """What OpenBLAS says of how it was built; empty for other libraries."""
+    if entry["internal_api"] != "openblas":
+        return ""
+    try:
+        library = ctypes.CDLL(entry["filepath"])  # it is loaded already
+    except (KeyError, OSError):
+        return ""
+    for name in _OPENBLAS_CONFIGURATION:
+        function = getattr(library, name, None)
+        if function is not None:
+            function.restype = ctypes.c_char_p
+            return bytes(function()).decode(errors="replace")
+    return ""
 
 
 def _several_openmp(loaded: Sequence[Library]) -> bool:
     return sum(library.api == "openmp" for library in loaded) > 1
 
 
-def describe_library(entry: ThreadpoolEntry) -> Library:
-    """Turn an entry of ``threadpoolctl.threadpool_info()`` into a record, without private paths."""
+def describe_library(entry: ThreadpoolEntry, configuration: str = "") -> Library:
+    """Turn an entry of ``threadpoolctl.threadpool_info()`` into a record, without private paths.
+
+    Args:
+        entry: the entry.
+        configuration: what ``openblas_get_config()`` returns.
+    """
     path = Path(entry.get("filepath") or entry.get("prefix") or "?")
+    limit = re.search(r"\bMAX_THREADS=(\d+)", configuration)
     return Library(
         api=entry["user_api"],
         kind=entry["internal_api"],
@@ -129,6 +174,7 @@ def describe_library(entry: ThreadpoolEntry) -> Library:
         threads=entry["num_threads"],
         owner=owning_package(path),
         file=path.name,
+        limit=int(limit[1]) if limit else None,
     )
 
 
@@ -146,14 +192,19 @@ def find_bundled_libraries(folder: Path) -> dict[str, str]:
     """Return the libraries that a wheel of torch contains, as name to file.
 
     Args:
-        folder: the directory of the package. Wheels put libraries into ``torch/lib`` or ``torch.libs`` beside it.
+        folder: the directory of the package.
     """
     found: dict[str, str] = {}
-    for place in (folder / "lib", folder.parent / f"{folder.name}.libs"):
+    for place in _places_of_bundled(folder):
         for name, prefix in _BUNDLED_FILES.items():
             for file in sorted(place.glob(f"{prefix}*.so*")):
                 found.setdefault(name, file.name)
     return found
+
+
+def _places_of_bundled(folder: Path) -> tuple[Path, Path]:
+    """Wheels put libraries into ``torch/lib`` or ``torch.libs`` beside it."""
+    return folder / "lib", folder.parent / f"{folder.name}.libs"
 
 
 def list_backends(
@@ -196,18 +247,30 @@ def _is_available(torch: ModuleType, name: str) -> bool:
     return bool(module is not None and module.is_available())
 
 
-def _find_acl(torch: ModuleType, bundled: dict[str, str]) -> ComputeLibrary | None:
+def _find_acl(torch: ModuleType, bundled: dict[str, str], folder: Path) -> ComputeLibrary | None:
     """Return how the Arm Compute Library was recognised, or ``None``. The build line never names it."""
     maps = read_text(FILESYSTEM_ROOT / "proc/self/maps") or ""
-    mapped = re.search(r"/(libarm_compute[^/\s]*)$", maps, re.MULTILINE)
+    mapped = re.search(r"(/\S*/libarm_compute[^/\s]*)$", maps, re.MULTILINE)
     if mapped:
-        return ComputeLibrary(mapped.group(1), is_loaded=True)
+        path = Path(mapped[1])
+        return ComputeLibrary(path.name, is_loaded=True, version=read_acl_version(path))
     if "acl" in bundled:
-        return ComputeLibrary(bundled["acl"], is_loaded=False)
+        versions = (read_acl_version(place / bundled["acl"]) for place in _places_of_bundled(folder))
+        return ComputeLibrary(bundled["acl"], is_loaded=False, version=next(filter(None, versions), None))
     is_acl_available = getattr(torch.backends.mkldnn, "is_acl_available", None)
     if is_acl_available is not None and is_acl_available():
         return ComputeLibrary(None, is_loaded=True)
     return None
+
+
+def read_acl_version(path: Path) -> str | None:
+    """Return the version in a file of the Arm Compute Library (``arm_compute_version=v52.6.0``), or ``None``."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            version = re.search(rb"arm_compute_version=v([1-9]\d*\.\d+[\d.]*)", content)
+            return version[1].decode() if version else None
+    except (OSError, ValueError):  # no such file, or an empty one
+        return None
 
 
 _SPEED_FLAG = re.compile(r"-(O\d|Ofast|march=|mcpu=|mtune=|ffast-math|mavx|mfma)")

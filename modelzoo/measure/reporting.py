@@ -17,6 +17,7 @@ from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings, roofline_bound
 from modelzoo.machine.diagnosis import forced_kernels, library_warnings, system_warnings, usage_warnings
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
+from modelzoo.machine.traps import frozen_bf16_warnings, slow_bf16_warnings, thread_warnings
 from modelzoo.measure import sampler
 from modelzoo.measure.loading import Built, Imported
 from modelzoo.measure.pipeline_clock import TracedBatch
@@ -168,6 +169,8 @@ def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
     if setting.precision == "bf16" and not report.provenance.machine.has_bf16 and setting.device == "cpu":
         features = ", ".join(report.provenance.machine.features) or "none known"
         yield warning_for(WarningCode.NO_BF16_HARDWARE, features=features)
+    if setting.precision == "bf16" and report.ceilings is not None and setting.device == "cpu":
+        yield from slow_bf16_warnings(report.provenance.machine, report.ceilings)
     if canary is not None and report.observed.canary_verdict is not CanaryVerdict.ACTIVE:
         partly = report.observed.canary_verdict is CanaryVerdict.PARTLY
         code = WarningCode.BF16_PARTLY if partly else WarningCode.BF16_NOT_ACTIVE
@@ -194,6 +197,8 @@ def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:
     yield from forced_kernels(machine.environment)
     if report.provenance.libraries is not None:
         yield from library_warnings(report.provenance.libraries)
+        yield from thread_warnings(report.provenance.libraries, machine, threads)
+        yield from frozen_bf16_warnings(report.provenance.libraries, machine, report.setting)
     if threads > machine.threads.count:
         yield warning_for(WarningCode.OVERSUBSCRIBED, threads=threads, cores=machine.threads.count)
     if report.usage is not None:

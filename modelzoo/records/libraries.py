@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Optional
 
 import msgspec
@@ -19,6 +20,7 @@ class Library(msgspec.Struct, frozen=True):
         threads: number of threads in its pool.
         owner: the Python package that contains it (``torch``, ``numpy`` …), or ``system``.
         file: name of the file, without directories.
+        limit: the most threads that it was built for, if it says so: OpenBLAS does.
     """
 
     api: str
@@ -29,6 +31,7 @@ class Library(msgspec.Struct, frozen=True):
     threads: int
     owner: str
     file: str
+    limit: Optional[int] = None
 
 
 class Build(msgspec.Struct, frozen=True):
@@ -75,10 +78,12 @@ class ComputeLibrary(msgspec.Struct, frozen=True):
     Attributes:
         file: its file; ``None`` if it is linked statically and only torch says that it is there.
         is_loaded: whether the file is loaded; otherwise it comes with torch.
+        version: what its file says; ``None`` if unknown.
     """
 
     file: Optional[str]
     is_loaded: bool
+    version: Optional[str] = None
 
 
 class Libraries(msgspec.Struct, frozen=True):
@@ -108,3 +113,14 @@ class Libraries(msgspec.Struct, frozen=True):
     two_openmp: bool
     threads: int
     interop_threads: int
+
+    @property
+    def openblas_limit(self) -> Optional[int]:
+        """The most threads that torch's OpenBLAS was built for; ``None`` if it is not loaded or does not say."""
+        return openblas_limit(self.loaded)
+
+
+def openblas_limit(loaded: Sequence[Library]) -> Optional[int]:
+    """Return the most threads that torch's OpenBLAS was built for: numpy and scipy have copies of their own."""
+    own = (library for library in loaded if library.owner in ("torch", "system"))
+    return min((library.limit for library in own if library.limit is not None), default=None)

@@ -9,6 +9,7 @@ from modelzoo.errors import EnvironmentProblem
 from modelzoo.frozen import replace
 from modelzoo.machine import diagnosis
 from modelzoo.machine.diagnosis import diagnose, usage_warnings
+from modelzoo.records.libraries import Library
 from modelzoo.records.machine import CpuUsage, Threads
 from modelzoo.records.profile import Gemm
 
@@ -138,6 +139,36 @@ def test_poor_scaling_is_reported_on_a_quiet_machine_only() -> None:
     poor = replace(CEILINGS, gemm=(Gemm("fp32", 1, 2048, "mm", 40.0), Gemm("fp32", 8, 2048, "mm", 120.0)))
     assert codes(ceilings=poor) == {"POOR_SCALING"}
     assert codes(ceilings=replace(poor, other_cores=1.0)) == set()
+
+
+def test_products_that_are_slower_in_bf16_are_reported() -> None:
+    """By the largest size that both precisions have, per operator, on a quiet machine whose CPU has bf16."""
+    slow = replace(
+        CEILINGS,
+        gemm=(
+            Gemm("fp32", 8, 1024, "mm", 280.0),
+            Gemm("fp32", 8, 2048, "mm", 300.0),
+            Gemm("bf16", 8, 1024, "mm", 70.0),
+            Gemm("fp32", 8, 1024, "linear", 280.0),
+            Gemm("bf16", 8, 1024, "linear", 700.0),
+        ),
+    )
+    [warning] = diagnose(SERVER, LIBRARIES, QUIET, slow)
+    assert warning.code == "SLOW_BF16"
+    assert "(bf16 relative to fp32: mm 0.25)" in warning.message
+    assert codes(ceilings=replace(slow, other_cores=1.0)) == set()
+    assert codes(ceilings=slow, machine=machine_with(has_bf16=False)) == {"NO_BF16_HARDWARE"}
+
+
+def test_more_cores_than_openblas_has_threads_are_reported() -> None:
+    """doctor says what the default is, and why."""
+    openblas = Library("blas", "openblas", "0.3.30", "neoversev2", "openmp", 128, "torch", "libopenblas.so", limit=128)
+    limited = replace(LIBRARIES, loaded=(openblas,))
+    many = machine_with(threads=Threads(192, 192, 192, None))
+    [warning] = diagnose(many, limited, QUIET)
+    assert warning.code == "OPENBLAS_LIMIT"
+    assert "the default is 128 and not all 192 cores" in warning.message
+    assert codes(libraries=limited) == set()
 
 
 def test_every_hint_says_what_to_do() -> None:

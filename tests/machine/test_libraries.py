@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy
+import pytest
 from planted import recorded
 
+from modelzoo.frozen import replace
+from modelzoo.machine import libraries
 from modelzoo.machine.libraries import (
     describe_library,
     find_bundled_libraries,
     list_backends,
     package_versions,
     parse_torch_config,
+    read_acl_version,
     read_libraries,
+    supported_threads,
 )
 from modelzoo.records.codec import encode
 from modelzoo.records.libraries import Library
@@ -50,6 +56,37 @@ def test_numpys_openblas_is_not_torchs_backend() -> None:
 def test_a_static_blas_shows_by_the_build_line_only() -> None:
     """A statically linked OpenBLAS appears in the build line only."""
     assert list_backends(onednn=False, mkl=False, acl=False, bundled={}, blas="open") == ("openblas",)
+
+
+def test_openblas_says_how_many_threads_it_was_built_for() -> None:
+    """numpy's own copy is asked; what torch uses has no such limit here, so the default stays what it is."""
+    numpy.zeros(1)
+    found = read_libraries()
+    copies = [each for each in found.loaded if each.kind == "openblas" and each.owner == "numpy"]
+    assert all(copy.limit is not None and copy.limit >= copy.threads for copy in copies)
+    assert found.openblas_limit is None or found.openblas_limit > 0
+
+
+def test_the_default_number_of_threads_is_what_openblas_supports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than it was built for may crash; a copy that belongs to numpy does not matter."""
+    entry = {"user_api": "blas", "internal_api": "openblas", "num_threads": 128, "version": "0.3.30"}
+    said = "OpenBLAS 0.3.30 DYNAMIC_ARCH NO_AFFINITY USE_OPENMP neoversev2 MAX_THREADS=128"
+    own = describe_library({**entry, "filepath": "/x/site-packages/torch/lib/libopenblas.so.0"}, said)  # type: ignore[typeddict-item]
+    assert own.limit == 128
+    monkeypatch.setattr(libraries, "_loaded_libraries", lambda: [own])
+    assert (supported_threads(192), supported_threads(8)) == (128, 8)
+    monkeypatch.setattr(libraries, "_loaded_libraries", lambda: [replace(own, owner="numpy")])
+    assert supported_threads(192) == 192
+
+
+def test_the_version_of_compute_library_is_in_its_file(tmp_path: Path) -> None:
+    """As in torch 2.10.0 for ARM; a development build without a number, and no file, are unknown."""
+    file = tmp_path / "libarm_compute.so"
+    file.write_bytes(b"\x7fELF\0arm_compute_version=v52.6.0 Build options: {'arch': 'armv8a'}\0")
+    assert read_acl_version(file) == "52.6.0"
+    file.write_bytes(b"\0arm_compute_version=v0.0-unreleased Build options\0")
+    assert read_acl_version(file) is None
+    assert read_acl_version(tmp_path / "missing.so") is None
 
 
 def test_facts_of_this_installation_are_plain_data() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from example_machine import LIBRARIES, machine_with
+from example_machine import CEILINGS, LIBRARIES, machine_with
 from exported_results import IN_BF16, OTHER, SAME, exported
 from fake_runs import changed
 
@@ -12,7 +12,9 @@ from modelzoo.measure.reporting import run_warnings
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict
+from modelzoo.records.libraries import ComputeLibrary, Library
 from modelzoo.records.machine import CpuUsage, Threads
+from modelzoo.records.profile import Gemm
 from modelzoo.records.run import EnvironmentChanges, Observed, Prepared, Provenance, RunReport
 from modelzoo.records.timing import Role, SamplingStop, Series, Timing, WarmUpEnd
 from modelzoo.records.workload import Count, Weights, WeightsKind
@@ -134,6 +136,56 @@ def test_a_run_says_once_what_its_worker_decides() -> None:
 def test_two_openmp_runtimes_in_a_worker_are_warned_of() -> None:
     """Their threads compete for the cores of the run itself, not only of doctor."""
     assert codes(libraries=replace(LIBRARIES, two_openmp=True)) == ["TWO_OPENMP"]
+
+
+OPENBLAS = Library("blas", "openblas", "0.3.30", "neoversev2", "openmp", 128, "torch", "libopenblas.so.0", limit=128)
+LIMITED = replace(LIBRARIES, loaded=(OPENBLAS,))
+MANY_CORES = machine_with(threads=Threads(192, 192, 192, None))
+
+
+@pytest.mark.parametrize(
+    ("threads", "expected"), [(192, ["OPENBLAS_EXCEEDED"]), (128, ["OPENBLAS_LIMIT"]), (64, []), (1, [])]
+)
+def test_more_threads_than_openblas_was_built_for(threads: int, expected: list[str]) -> None:
+    """It may crash with more; where the default was lowered to its limit, not all cores are used."""
+    setting = FP32.replace(threads=threads)
+    assert codes(machine=MANY_CORES, libraries=LIMITED, setting=setting) == expected
+    numpy = replace(LIBRARIES, loaded=(replace(OPENBLAS, owner="numpy"),))
+    assert codes(machine=MANY_CORES, libraries=numpy, setting=setting) == []
+
+
+FROZEN = BF16.replace(mode="compile")
+
+
+@pytest.mark.parametrize(
+    ("version", "setting", "expected"),
+    [
+        ("52.6.0", FROZEN, ["OLD_ACL"]),
+        ("24.11", FROZEN.replace(bf16_method="cast", mode="aot"), ["OLD_ACL"]),
+        ("53.1.0", FROZEN, []),
+        ("53.2.0", FROZEN, []),
+        (None, FROZEN, []),
+        ("52.6.0", BF16, []),
+        ("52.6.0", FROZEN.replace(backend="blas"), []),
+        ("52.6.0", FP32.replace(mode="compile"), []),
+    ],
+)
+def test_compiled_bf16_with_an_old_compute_library(
+    version: str | None, setting: ResolvedSetting, expected: list[str]
+) -> None:
+    """Before 53.1 it has no inner product in bf16, which is what inductor makes of Linear with frozen weights."""
+    libraries = replace(LIBRARIES, acl=ComputeLibrary("libarm_compute.so", is_loaded=True, version=version))
+    active = {"setting": setting, "canary_verdict": CanaryVerdict.ACTIVE}
+    verdict = active if setting.precision == "bf16" else {"setting": setting}
+    assert codes(libraries=libraries, machine=machine_with(architecture="aarch64"), **verdict) == expected
+    assert codes(libraries=libraries, machine=machine_with(architecture="x86_64"), **verdict) == []
+
+
+def test_bf16_on_a_machine_where_its_products_are_slower() -> None:
+    """Runs in bf16 say so if doctor has measured it; runs in fp32 do not."""
+    slow = replace(CEILINGS, gemm=(Gemm("fp32", 8, 2048, "mm", 300.0), Gemm("bf16", 8, 2048, "mm", 100.0)))
+    assert codes(setting=BF16, ceilings=slow) == ["SLOW_BF16"]
+    assert codes(setting=FP32, ceilings=slow) == []
 
 
 def test_conditions_of_timing_are_not_reported_under_an_emulator() -> None:

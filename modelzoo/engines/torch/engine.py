@@ -68,7 +68,8 @@ class TorchEngine:
             has_onednn=torch.backends.mkldnn.is_available(),
             inherited_mode=math_mode,
         )
-        decided = {"batch": setting.batch or batch, "threads": setting.threads or threads, "bf16_method": method}
+        count = setting.threads or libraries.supported_threads(threads)
+        decided = {"batch": setting.batch or batch, "threads": count, "bf16_method": method}
         return ResolvedSetting(**{**asdict(setting), **decided})
 
     def export(self, setting: ResolvedSetting, source: TorchSource) -> None:

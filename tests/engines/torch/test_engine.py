@@ -15,7 +15,7 @@ from modelzoo.engines.torch import engine as engines
 from modelzoo.engines.torch import switches
 from modelzoo.engines.torch.engine import TorchEngine, TorchSession
 from modelzoo.errors import EnvironmentProblem, UsageError
-from modelzoo.machine import installation
+from modelzoo.machine import installation, libraries
 from modelzoo.measure.clock import clock_for
 from modelzoo.setting import ResolvedSetting, Setting
 
@@ -84,6 +84,13 @@ def test_an_unsupported_device_or_mode_fails_early(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(EnvironmentProblem, match="needs a C"):
         TorchEngine().check(Setting(mode="compile"))
+
+
+def test_the_default_number_of_threads_is_one_that_openblas_supports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that was asked for stays, and is warned of."""
+    monkeypatch.setattr(libraries, "supported_threads", lambda count: min(count, 128))
+    assert TorchEngine().resolve(Setting(), batch=1, threads=192).threads == 128
+    assert TorchEngine().resolve(Setting(threads=192), batch=1, threads=192).threads == 192
 
 
 def test_opening_sets_threads_and_seed() -> None:
