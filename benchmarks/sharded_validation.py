@@ -38,7 +38,7 @@ def one_process(words: Sequence[str], cores: Sequence[int], folder: Path) -> tup
     path = folder / "one.json"
     command = [*_pinned(cores), sys.executable, "-m", "modelzoo", "validate", *words, "--json", str(path)]
     began = perf_counter()
-    _end([_start([*command, "--output", str(folder / "output")])])
+    _end([_start([*command, "--artifacts", str(folder / "output")])])
     return perf_counter() - began, store.read(path)
 
 
@@ -54,7 +54,7 @@ def fleet(words: Sequence[str], cores: Sequence[int], folder: Path) -> tuple[flo
         options += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
         command = [*_pinned([core]), sys.executable, "-m", "torch.distributed.run", *options, "-m", "modelzoo"]
         command += ["fleet", "validate", *words, "--shards-dir", str(folder / f"shards-{rank}")]
-        agents.append(_start([*command, "--json", str(path), "--output", str(folder / f"output-{rank}")]))
+        agents.append(_start([*command, "--json", str(path), "--artifacts", str(folder / f"output-{rank}")]))
     _end(agents)
     return perf_counter() - began, store.read(path)
 

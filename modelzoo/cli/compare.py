@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import path_text, result_files, short_names
-from modelzoo.cli.output import check_directory, print_text, write_output
+from modelzoo.cli.output import STDOUT, check_directory, print_text, write_output
 from modelzoo.cli.parser import fraction
 from modelzoo.errors import InputError, UsageError
 
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--details", action="store_true", help="also print all that both sides share, and what explains every row"
     )
     parser.add_argument("--format", choices=FORMATS, default="terminal", help="output format (default: terminal)")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout (-)")
     parser.set_defaults(command_function=compare_command)
 
 
@@ -90,10 +90,11 @@ def compare_command(args: argparse.Namespace) -> int:
     from modelzoo.comparison.compare import NOTHING, compare, gate
     from modelzoo.comparison.machines import prices_of
 
+    args.output = None if args.output == STDOUT else args.output
     if args.output is not None:
         if Path(args.output).suffix in (".pdf", ".html", ".htm"):
             raise UsageError(f"-o {args.output}: compare writes {', '.join(FORMATS)}; 'modelzoo report' writes pages")
-        check_directory(Path(args.output), "-o")
+        check_directory(Path(args.output))
     conditions, prices = fail_on(args.fail_on, args.metric), read_prices(args.price)
     allowed = allowances(args.allow)
     base, *others = read_sides([args.base, *args.others], allowed)

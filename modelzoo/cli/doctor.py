@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import check_directory, print_document
+from modelzoo.cli.output import STDOUT, check_directory, print_document, print_lines
 from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
 from modelzoo.files import write_atomically
 from modelzoo.frozen import replace
@@ -27,7 +27,9 @@ WATCH_SECONDS = 2.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo doctor``."""
     parser.add_argument("--fresh", action="store_true", help="measure the peaks again")
-    parser.add_argument("--json", metavar="FILE", help="also write the findings to FILE")
+    parser.add_argument(
+        *("-o", "--output", "--json"), metavar="FILE", help="also write the findings to FILE, as JSON; - is stdout"
+    )
     parser.add_argument(
         "--device", default="cpu", metavar="DEVICE", help="also measure the peaks of an accelerator: cuda, cuda:1 …"
     )
@@ -39,20 +41,25 @@ def doctor(args: argparse.Namespace) -> int:
 
     Raises:
         EnvironmentProblem: torch cannot be imported.
-        UsageError: the file named by ``--json`` cannot be written.
+        UsageError: the file named by ``-o`` cannot be written.
     """
     from modelzoo.document import terminal
     from modelzoo.views.doctor import document
 
-    if args.json:
-        check_directory(Path(args.json), "--json")
+    to_stdout = args.output == STDOUT
+    if args.output and not to_stdout:
+        check_directory(Path(args.output))
     out = terminal.console()
     report = examine(out, fresh=args.fresh)
     if args.device != "cpu":
         report = replace(report, accelerator=examine_device(out, args.device, report, fresh=args.fresh))
+    if to_stdout:
+        terminal.show(document(report), out)
+        print_lines([doctor_json(report)])
+        return 0
     print_document(document(report))
-    if args.json:
-        write_doctor_report(report, Path(args.json))
+    if args.output:
+        write_doctor_report(report, Path(args.output))
     return 0
 
 
@@ -158,9 +165,14 @@ def write_doctor_report(report: DoctorReport, path: Path) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    from modelzoo.records.codec import encode
-
     try:
-        write_atomically(path, json.dumps(encode(report), indent=1))
+        write_atomically(path, doctor_json(report))
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}; give another path") from error
+
+
+def doctor_json(report: DoctorReport) -> str:
+    """Return ``report`` as JSON."""
+    from modelzoo.records.codec import encode
+
+    return json.dumps(encode(report), indent=1)

@@ -44,7 +44,7 @@ On every host, torchrun starts the same command, with a rank of its own (docs/sc
 COMPARISON, HOSTS = "fleet.json", "hosts"
 """In the directory that was named: the file that holds the comparison, and the directory of the hosts' results, which
 'modelzoo report' and 'modelzoo compare' take as a whole."""
-LOCAL_OPTIONS = ("workload", "weights", "input", "json", "plot", "price", "json_dir", "store", "bind", "soak")
+LOCAL_OPTIONS = ("workload", "weights", "input", "output", "plot", "price", "json_dir", "store", "bind", "soak")
 """Options that may differ between hosts; most of them name files. All others must be the same."""
 
 
@@ -61,12 +61,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     run.add_measurement(parser, in_fleet=True)
     _add_json_dir(parser)
     _add_store(parser)
-    parser.set_defaults(command_function=run_command, json=None)
+    parser.set_defaults(command_function=run_command, output=None)
 
 
 def _add_throughput(parser: argparse.ArgumentParser) -> None:
     throughput.add_measurement(parser)
-    parser.add_argument("--json", help=argparse.SUPPRESS)  # the error says what to give instead
+    parser.add_argument("-o", "--output", "--json", help=argparse.SUPPRESS)  # the error says what to give instead
     _add_json_dir(parser)
     _add_store(parser)
     parser.set_defaults(command_function=throughput_command)
@@ -85,7 +85,7 @@ def _add_validate(parser: argparse.ArgumentParser) -> None:
     setting_options.add_workloads(parser, "bf16")
     setting_options.add_setting(parser)
     options.add_validity(parser)
-    options.add_json(parser)
+    options.add_output(parser)
     group = parser.add_argument_group("shards")
     group.add_argument(
         "--shards-dir",
@@ -282,8 +282,8 @@ def throughput_command(args: argparse.Namespace) -> int:
         as ``modelzoo throughput`` for this host, and 2 if the host of the store refuses it; on the host of the store
         also 1 if another host did not measure.
     """
-    if args.json is not None:
-        raise UsageError("--json is for one host; name a directory for the results of all hosts with --json-dir DIR")
+    if args.output is not None:
+        raise UsageError("-o is for one host; name a directory for the results of all hosts with --json-dir DIR")
     facts = {"modelzoo": __version__, "workload": Path(args.workload).name}
     given = {name: value for name, value in vars(args).items() if name not in LOCAL_OPTIONS and "command" not in name}
     facts.update({name.replace("_", "-"): str(value) for name, value in given.items()})
@@ -300,7 +300,7 @@ def _measure_instances(args: argparse.Namespace, path: Path) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another directory, --json-dir DIR") from error
-    code = throughput.throughput(argparse.Namespace(**{**vars(args), "json": str(path)}))
+    code = throughput.throughput(argparse.Namespace(**{**vars(args), "output": str(path)}))
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     return code

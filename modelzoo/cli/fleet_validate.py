@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options
-from modelzoo.cli.output import new_result, print_lines, result_path
+from modelzoo.cli.output import new_result, print_result, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import INTERRUPTED
 from modelzoo.cli.validate import show
@@ -69,7 +69,7 @@ class _Call:
         self._stored: Optional[ResultFile] = None
         if here.has_store:
             result = new_result(jobs)
-            self._stored = ResultFile(result_path(args.json, result.created), result)
+            self._stored = ResultFile(result_path(args.output, result.created), result)
 
     def judge(self) -> int:
         """Judge all settings; return the worst exit code."""
@@ -80,7 +80,8 @@ class _Call:
         if self._stored is not None:
             self._say(f"result: {self._stored.path}")
             reports = [entry.report for entry in self._stored.result.validity]
-            print_lines(valid_line(report.validity) for report in reports if report is not None)
+            judged = [valid_line(report.validity) for report in reports if report is not None]
+            print_result(self._stored.path, judged, self._args.output)
         return worst
 
     def _say(self, text: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, serving, setting_options
-from modelzoo.cli.output import new_result, result_path
+from modelzoo.cli.output import new_result, print_result, result_path
 from modelzoo.cli.parser import duration, short_time
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_warmup(group)
     options.add_no_audit(group)
     setting_options.add_setting(parser, for_instances=True)
-    options.add_json(parser)
+    options.add_output(parser)
     serving.add_plot(parser)
     parser.set_defaults(command_function=load)
 
@@ -117,6 +117,7 @@ def load(args: argparse.Namespace) -> int:
             terminal.show(report.document(found), out)
             data = plots.of_load(found)
             serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
+            print_result(stored.path, (), args.output)
     if interrupted:
         print(f"modelzoo: interrupted; {len(found.runs)} finished runs are stored in {stored.path}", file=sys.stderr)
         return INTERRUPTED
@@ -204,7 +205,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Deployment, ResultFile]:
     )
     found = Load(work.name, work.unit, machine, topology, plan, fixed_size(resolved))
     result = replace(new_result([(work, (setting,))]), payload=found)
-    stored = ResultFile(result_path(args.json, result.created), result)
+    stored = ResultFile(result_path(args.output, result.created), result)
     place = generator_place(topology, places, allowed_cpus())
     return Deployment(request, prepared, places, place, lambda event: None), stored
 

@@ -16,9 +16,14 @@ from modelzoo.records.validity import ValidityRequest
 from modelzoo.workload import Workload
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the option that names the result's file."""
-    parser.add_argument("--json", metavar="FILE", help="write the result to FILE (default: results/TIME.json)")
+    parser.add_argument(
+        *("-o", "--output", "--json"),
+        metavar="FILE",
+        help="write the result to FILE (default: results/TIME.json); - prints it on stdout as well, and the lines for "
+        "scripts on stderr",
+    )
 
 
 def add_warmup(group: argparse._ArgumentGroup) -> None:
@@ -132,7 +137,7 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
         help="replace a threshold; may be repeated",
     )
     group.add_argument(
-        "--output",
+        "--artifacts",
         metavar="DIR",
         help="directory for images, tables and plots (default: output/ in the workload's directory, or in "
         "MODELZOO_RESULTS if that is set)",
@@ -163,12 +168,12 @@ def make_judging(args: argparse.Namespace, workload: Workload) -> Judging:
         raise UsageError(f"--data {args.data} does not exist")
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be 1 or more, not {args.limit}")
-    output = _output(args.output, workload)
+    output = _artifacts(args.artifacts, workload)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"cannot write to {output}: {error.strerror}; name another directory with --output DIR"
+            f"cannot write to {output}: {error.strerror}; name another directory with --artifacts DIR"
         ) from error
     request = ValidityRequest(
         data=None if args.data is None else str(Path(args.data).absolute()),
@@ -193,8 +198,8 @@ def tolerances(given: Sequence[str]) -> dict[str, float]:
     return values
 
 
-def _output(named: str | None, workload: Workload) -> Path:
-    """``--output``, else beside the results if MODELZOO_RESULTS is set, else in the workload's own directory."""
+def _artifacts(named: str | None, workload: Workload) -> Path:
+    """``--artifacts``, else beside the results if MODELZOO_RESULTS is set, else in the workload's own directory."""
     if named:
         return Path(named).absolute() / workload.name
     results = os.environ.get("MODELZOO_RESULTS")

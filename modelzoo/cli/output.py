@@ -31,6 +31,26 @@ def add_details(parser: argparse.ArgumentParser) -> None:
     )
 
 
+STDOUT = "-"
+"""What ``-o`` calls stdout."""
+
+
+def print_result(path: Path, lines: Sequence[str], output: Optional[str]) -> None:
+    """Print the lines for scripts on stdout; if ``-o -`` asked for the result there, they go to stderr.
+
+    Raises:
+        UsageError: stdout cannot be written to.
+    """
+    if output != STDOUT:
+        print_lines(lines)
+        return
+    for line in lines:
+        print(line, file=sys.stderr)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
+    print_lines([path.read_text(encoding="utf-8").rstrip("\n")])
+
+
 def print_lines(lines: Iterable[str]) -> None:
     """Print to stdout, after everything that went to stderr.
 
@@ -80,7 +100,7 @@ def write_output(path: Path, text: str) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error
 
 
-def check_directory(path: Path, option: str) -> None:
+def check_directory(path: Path) -> None:
     """Refuse a file in a directory that does not exist, before anything runs.
 
     Raises:
@@ -88,7 +108,7 @@ def check_directory(path: Path, option: str) -> None:
     """
     parent = path.absolute().parent
     if not parent.is_dir():
-        raise UsageError(f"{option} {path}: there is no directory {parent}; create it, or name another file")
+        raise UsageError(f"cannot write {path}: there is no directory {parent}; create it, or name another file")
 
 
 def details_command(path: Path) -> str:
@@ -107,9 +127,9 @@ def result_path(named: str | None, created: str, session: Optional[Session] = No
     """
     from modelzoo.workload.discovery import CHECKOUT, is_checkout
 
-    if named:
+    if named and named != STDOUT:
         path = Path(named)
-        check_directory(path, "--json")
+        check_directory(path)
         if session is None or session.count == 1:
             return path
         return path.with_name(f"{path.stem}-{session.number}{path.suffix}")

@@ -190,6 +190,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo report results/FILE.json", "show a stored result again"),
         ("modelzoo compare monday.json tuesday.json", "are two results different?"),
         ("modelzoo doctor", "what may distort results on this machine?"),
+        ("modelzoo list", "which workloads and engines are there?"),
     ),
     "run": (
         ("modelzoo run", "the four models in fp32 and bf16"),
@@ -266,6 +267,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo report results/FILE.json --details", "percentiles, each process, kernels and notes"),
         ("modelzoo report monday.json tuesday.json", "several results, one after the other"),
         ("modelzoo report results/FILE.json -o report.html", "as a page with plots, for a browser"),
+        ("modelzoo report results/FILE.json -o report.md", "for an issue or a pull request"),
         ("modelzoo report results -o report.html --redact", "history of a directory, without private names"),
     ),
     "compare": (
@@ -278,6 +280,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("modelzoo compare baseline/ new.json --format markdown -o comment.md", "for a pull request"),
         ("modelzoo compare a.json b.json --price a=0.42 --price b=0.31", "cost per million inferences"),
     ),
+    "list": (("modelzoo list", "what can be measured here?"),),
     "weights": (
         ("modelzoo weights list", "which checkpoints are on this machine, and where"),
         ("modelzoo weights fetch bert", "download the default checkpoint of one workload"),
@@ -286,7 +289,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "doctor": (
         ("modelzoo doctor", "the peaks are measured once and kept"),
-        ("modelzoo doctor --fresh --json doctor.json", "measure them again, and write everything to a file"),
+        ("modelzoo doctor --fresh -o doctor.json", "measure them again, and write everything to a file"),
     ),
     "performance.py": (
         ("python3 performance.py", "fp32"),

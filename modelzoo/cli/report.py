@@ -1,15 +1,17 @@
-"""``modelzoo report``: show stored results as the commands printed them, or as a page."""
+"""``modelzoo report``: show stored results as the commands printed them, as a page, or as tables for programs."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli.input_files import read_all, result_files, short_names
 from modelzoo.cli.output import (
+    STDOUT,
     add_details,
     check_directory,
     print_document,
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from modelzoo.views.page.build import ResultSet
 
 
-PAGES = (".html", ".htm")
+FORMATS = ("terminal", "markdown", "html", "csv", "json")
+SUFFIXES = {".txt": "terminal", ".md": "markdown", ".html": "html", ".htm": "html", ".csv": "csv", ".json": "json"}
+"""The format that the name of a file asks for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,12 +50,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write an HTML page with plots instead: one file that needs no network",
+        help="write to FILE instead of stdout (-); an .html file is a page with plots that needs no network",
+    )
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="output format (default: that of the file's suffix, else terminal); csv and json have one row per "
+        "workload and setting",
     )
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="with -o: leave out paths, values of environment variables, and names of users, hosts and files",
+        help="in a page: leave out paths, values of environment variables, and names of users, hosts and files",
     )
     parser.add_argument(
         "--kernels", action="store_true", help="print only the kernel evidence, profiles and judgements of --details"
@@ -67,11 +77,66 @@ def report(args: argparse.Namespace) -> int:
         InputError: a file cannot be read, is damaged, or is of a newer format.
         UsageError: the options contradict each other, or the page cannot be written.
     """
-    if args.output is not None:
-        return _write_page(args)
+    target = None if args.output in (None, STDOUT) else Path(args.output)
+    form = args.format or _format_of(target)
+    if target is not None:
+        _check_target(target, args.results)
+    if form == "html":
+        if target is None:
+            raise UsageError("--format html is a page; name its file with -o FILE")
+        return _write_page(args, target)
     if args.redact:
-        raise UsageError("--redact concerns the page only; name its file with -o FILE")
-    return _print(args)
+        raise UsageError("--redact concerns the page only; name its file with -o FILE.html")
+    if form == "terminal" and target is None:
+        return _print(args)
+    text = _rendered(read_all(args.results), form, args)
+    if target is None:
+        print_text(text)
+    else:
+        write_output(target, text)
+    return 0
+
+
+def _format_of(target: Optional[Path]) -> str:
+    """The format that is meant if none is named."""
+    if target is None:
+        return "terminal"
+    if target.suffix not in SUFFIXES:
+        raise UsageError(f"-o {target}: name a file that ends in {', '.join(SUFFIXES)}, or give its --format")
+    return SUFFIXES[target.suffix]
+
+
+def _check_target(target: Path, results: Sequence[str]) -> None:
+    """Raise ``UsageError`` if ``target`` is one of the results, or its directory does not exist."""
+    files = [file for path in results for file in result_files(Path(path))]
+    if any(target.resolve() == file.resolve() for file in files):
+        raise UsageError(f"{target} is one of the results; name another file with -o FILE")
+    check_directory(target)
+
+
+def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Namespace) -> str:
+    """The results in one of ``FORMATS``."""
+    from modelzoo.document import Section, markdown, terminal
+    from modelzoo.results import summary, tuning
+    from modelzoo.views import report_export as export
+
+    if form in ("csv", "json"):
+        names = short_names([Path(path) for path, _ in stored])
+        rows = [
+            export.report_row(name, row)
+            for name, (_, result) in zip(names, stored)
+            if not isinstance(result.payload, (Throughput, Load))
+            for row in summary.rows(tuning.measured(result))
+        ]
+        if not rows:
+            raise UsageError(f"--format {form}: no setting was timed by itself; --format markdown shows what there is")
+        return export.csv_export(rows) if form == "csv" else export.json_text(rows)
+    blocks = [Section(_heading(path, result), tuple(_blocks(result, args))) for path, result in stored]
+    return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=False)
+
+
+def _heading(path: str, result: Result) -> str:
+    return f"{printable(path)}: {result.created}, modelzoo {result.version}"
 
 
 def _print(args: argparse.Namespace) -> int:
@@ -80,8 +145,7 @@ def _print(args: argparse.Namespace) -> int:
     for number, (path, result) in enumerate(stored):
         if number:
             print_text("")
-        heading = f"{printable(str(path))}: {result.created}, modelzoo {result.version}"
-        print_text(heading)
+        print_text(_heading(path, result))
         blocks = _blocks(result, args)
         if blocks:
             print_text("")
@@ -123,7 +187,7 @@ def _lines(result: Result) -> list[str]:
     return result_lines(result, summary.rows(result))
 
 
-def _write_page(args: argparse.Namespace) -> int:
+def _write_page(args: argparse.Namespace, target: Path) -> int:
     from modelzoo.comparison.compare import Question
     from modelzoo.comparison.levels import read_histories
     from modelzoo.document.html import html
@@ -131,13 +195,6 @@ def _write_page(args: argparse.Namespace) -> int:
 
     if args.details or args.kernels:
         raise UsageError("a page has all details; leave out --details and --kernels")
-    target = Path(args.output)
-    files = [file for path in args.results for file in result_files(Path(path))]
-    if any(target.resolve() == file.resolve() for file in files):
-        raise UsageError(f"{target} is one of the results; name another file with -o FILE")
-    if target.suffix not in PAGES:
-        raise UsageError(f"-o {target}: a page is HTML; name a file that ends in .html")
-    check_directory(target, "-o")
     names = short_names([Path(path) for path in args.results])
     if args.redact:
         names = [f"Result {number}" for number in range(1, len(names) + 1)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import add_details, details_command, new_result, print_lines, result_lines, result_path
+from modelzoo.cli.output import add_details, details_command, new_result, print_result, result_lines, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session, repeat
 from modelzoo.errors import UsageError, WorkerError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo run``."""
     add_measurement(parser)
-    options.add_json(parser)
+    options.add_output(parser)
     parser.set_defaults(command_function=run)
 
 
@@ -76,7 +76,7 @@ def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Co
 
     result = new_result(jobs, session)
     # Writing the file now shows whether it can be written, not after minutes.
-    stored = ResultFile(result_path(args.json, result.created, session), result)
+    stored = ResultFile(result_path(args.output, result.created, session), result)
     ended: Optional[InterruptedSessionError] = None
     with LiveProgress(out, stored.result) as progress:
         try:
@@ -123,7 +123,7 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
     if not args.details:
         out.print(f"details: {details_command(stored.path)}", soft_wrap=True, markup=False)
     out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
-    print_lines(result_lines(stored.result, rows))
+    print_result(stored.path, result_lines(stored.result, rows), args.output)
 
 
 def exit_code(result: Result, rows: Sequence[SummaryRow], strict: bool) -> int:

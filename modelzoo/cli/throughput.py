@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, serving, setting_options
 from modelzoo.cli.input_files import machine_price
-from modelzoo.cli.output import new_result, result_path
+from modelzoo.cli.output import new_result, print_result, result_path
 from modelzoo.cli.parser import duration, whole_numbers
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
@@ -42,7 +42,7 @@ Split = tuple[int, int, int]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``modelzoo throughput``."""
     add_measurement(parser)
-    options.add_json(parser)
+    options.add_output(parser)
     parser.set_defaults(command_function=throughput)
 
 
@@ -228,7 +228,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
         price=None if args.price is None else machine_price(args.price, machine.instance_type),
     )
     result = replace(new_result([(work, tuple(settings))]), payload=throughput)
-    return work, ResultFile(result_path(args.json, result.created), result)
+    return work, ResultFile(result_path(args.output, result.created), result)
 
 
 def splits(args: argparse.Namespace, topology: Topology, batches: Sequence[int]) -> list[Split]:
@@ -280,3 +280,4 @@ def _show(args: argparse.Namespace, stored: ResultFile, out: Console) -> None:
         out.print(f"command: {line}", soft_wrap=True, markup=False)
     data = plots.of_result(stored.result)
     serving.end(args.plot, stored, plots.plot(data) if data is not None else None, out)
+    print_result(stored.path, (), args.output)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import new_result, print_lines, result_lines, result_path
+from modelzoo.cli.output import new_result, print_result, result_lines, result_path
 from modelzoo.cli.parser import duration
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.session import INTERRUPTED
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--resume", metavar="FILE", help="continue the interrupted search that FILE holds")
     setting_options.add_setting(parser)
     options.add_validity(parser)
-    options.add_json(parser)
+    options.add_output(parser)
     parser.set_defaults(command_function=tune)
 
 
@@ -93,7 +93,7 @@ def tune(args: argparse.Namespace) -> int:
             search.run()
         except KeyboardInterrupt:
             interrupted = True
-    _show(stored, args.workload, work.script, out)
+    _show(stored, args, work.script, out)
     if interrupted:
         hint = f"continue with: modelzoo tune {args.workload} --resume {stored.path}"
         print(f"modelzoo: interrupted; {len(stored.result.runs)} finished runs are stored; {hint}", file=sys.stderr)
@@ -121,7 +121,7 @@ def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
         work.name, goal, budget, len(candidates.settings), candidates.left_out, args.allow_unjudged, tuple(args.vary)
     )
     result = replace(new_result([(work, candidates.settings)]), payload=tuning)
-    return ResultFile(result_path(args.json, result.created), result)
+    return ResultFile(result_path(args.output, result.created), result)
 
 
 def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
@@ -159,7 +159,7 @@ def _left(tuning: Tuning) -> float:
     return max(0.0, tuning.budget - tuning.spent)
 
 
-def _show(stored: ResultFile, workload: str, script: str, out: Console) -> None:
+def _show(stored: ResultFile, args: argparse.Namespace, script: str, out: Console) -> None:
     """Print what was found, and write the settings file and the Python beside the result."""
     from modelzoo.document import terminal
     from modelzoo.results import summary, tuning
@@ -168,9 +168,9 @@ def _show(stored: ResultFile, workload: str, script: str, out: Console) -> None:
     out.print()
     terminal.show(view.document(stored.result), out)
     if tuning.of(stored.result).is_complete:
-        for line in view.write_files(stored.result, stored.path, workload, script):
+        for line in view.write_files(stored.result, stored.path, args.workload, script):
             out.print(line, soft_wrap=True, markup=False)
     out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
     part = tuning.confirmation(stored.result)
-    if part is not None:
-        print_lines(result_lines(part, summary.rows(part)))
+    said = result_lines(part, summary.rows(part)) if part is not None else []
+    print_result(stored.path, said, args.output)

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import new_result, print_lines, result_path
+from modelzoo.cli.output import new_result, print_result, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.errors import ModelzooError
 from modelzoo.formatting import printable
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     setting_options.add_workloads(parser, "bf16")
     setting_options.add_setting(parser)
     options.add_validity(parser)
-    options.add_json(parser)
+    options.add_output(parser)
     parser.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
 
 
@@ -49,7 +49,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
 
     judging = [options.make_judging(args, work) for work, _ in jobs]
     result = new_result(jobs)
-    stored = ResultFile(result_path(args.json, result.created), result)
+    stored = ResultFile(result_path(args.output, result.created), result)
     out = terminal.console()
     group = 0
     with LiveProgress(out, result) as progress:
@@ -63,7 +63,8 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
                 group += 1
     out.print(f"result: {stored.path}", soft_wrap=True)
     entries = stored.result.validity
-    print_lines(valid_line(entry.report.validity) for entry in entries if entry.report is not None)
+    judged = [valid_line(entry.report.validity) for entry in entries if entry.report is not None]
+    print_result(stored.path, judged, args.output)
     return max(entry.exit_code for entry in entries)
 
 

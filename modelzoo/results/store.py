@@ -87,7 +87,7 @@ def write(result: Result, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, encode_json(data) + b"\n")
     except OSError as error:  # no permission, the disk is full, ``path`` is a directory …
-        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with --json FILE") from error
+        raise UsageError(f"cannot write {path}: {error.strerror}; name another file with -o FILE") from error
 
 
 def read(path: Path) -> Result:

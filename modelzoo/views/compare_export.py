@@ -222,10 +222,10 @@ def csv_export(judged: Judged) -> str:
         "other_setting": [row.other_label for _, row in rows],
         "metric": [str(found.metric) for found, _ in rows],
         "unit": [UNITS[found.metric] for found, _ in rows],
-        **_interval_columns("base", [row.base for _, row in rows]),
-        **_interval_columns("other", [row.other for _, row in rows]),
-        **_interval_columns("ratio", [row.ratio for _, row in rows]),
-        "p_value": [_number(row.p_value) for _, row in rows],
+        **interval_columns("base", [row.base for _, row in rows]),
+        **interval_columns("other", [row.other for _, row in rows]),
+        **interval_columns("ratio", [row.ratio for _, row in rows]),
+        "p_value": [number(row.p_value) for _, row in rows],
         "outcome": [str(row.outcome) for _, row in rows],
         "reason": [row.reason for _, row in rows],
         "basis": [row.basis or "" for _, row in rows],
@@ -240,15 +240,17 @@ def csv_export(judged: Judged) -> str:
     return csv_text([Column(title, tuple(cells)) for title, cells in columns.items()])
 
 
-def _interval_columns(name: str, values: Sequence[Optional[stats.Interval]]) -> dict[str, list[str]]:
+def interval_columns(name: str, values: Sequence[Optional[stats.Interval]]) -> dict[str, list[str]]:
+    """Return intervals as three columns."""
     return {
-        f"{name}_value": [_number(each.value if each is not None else None) for each in values],
-        f"{name}_low": [_number(each.low if each is not None else None) for each in values],
-        f"{name}_high": [_number(each.high if each is not None else None) for each in values],
+        f"{name}_value": [number(each.value if each is not None else None) for each in values],
+        f"{name}_low": [number(each.low if each is not None else None) for each in values],
+        f"{name}_high": [number(each.high if each is not None else None) for each in values],
     }
 
 
-def _number(value: Optional[float]) -> str:
+def number(value: Optional[float]) -> str:
+    """Return a number in full precision; empty if there is none, or if it is not finite."""
     return "" if value is None or not math.isfinite(value) else repr(value)
 
 

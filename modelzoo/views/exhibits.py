@@ -137,7 +137,7 @@ class ExhibitWriter:
         except OSError as error:
             place = error.filename or self._directory
             raise UsageError(
-                f"cannot write {place}: {error.strerror}; name another directory with --output DIR"
+                f"cannot write {place}: {error.strerror}; name another directory with --artifacts DIR"
             ) from error
         except (ValueError, LookupError, ArithmeticError, MemoryError) as error:
             # The description comes from a worker, which may run in a stranger's image.

@@ -18,7 +18,7 @@ from modelzoo.warning import Severity
 
 _MOST_SIZES = 8
 """Batch sizes that are named one by one."""
-_OF_A_SEARCH = ("--repeats", "--json", "--plot")
+_OF_A_SEARCH = ("--repeats", "--json", "--output", "-o", "--plot")
 """Options of a search that its answer does not repeat, each with a value."""
 
 

@@ -219,7 +219,7 @@ def command(result: Result, workload: str) -> Optional[str]:
 
 
 _OWN = {"--instances", "--cores-per-instance", "--batch", "--smt", "--slo", "--json", "--plot", "--price", "--soak"}
-_OWN |= {"--rounds", "--seconds"}
+_OWN |= {"--rounds", "--seconds", "--output", "-o"}
 _OWN |= {"--json-dir", "--store", "--bind"}  # of a fleet
 
 
@@ -230,7 +230,7 @@ def _setting_words(given: Sequence[str], workload: str) -> list[str]:
     for word in words[start:]:
         if skip:
             skip = False
-        elif word.startswith("--") and word.partition("=")[0] in _OWN:
+        elif word.partition("=")[0] in _OWN:
             skip = "=" not in word
         else:
             kept.append(word)

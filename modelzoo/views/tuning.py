@@ -276,7 +276,7 @@ def write_files(result: Result, path: Path, workload: str, script: str) -> list[
             write_atomically(code, lines)
     except OSError as error:
         reason = f"cannot write {settings} or {code}: {error.strerror}"
-        raise UsageError(f"{reason}; name another file with --json FILE") from error
+        raise UsageError(f"{reason}; name another file with -o FILE") from error
     command = f"modelzoo run {shlex.quote(workload)} --setting {shlex.quote(recipe.words(recipe.explicit(report)))}"
     return [
         f"command line: {command}",

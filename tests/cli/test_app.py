@@ -223,6 +223,15 @@ def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
     valid(path)
 
 
+def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
+    """``-o -``: what is piped into jq is the stored result, and the lines for scripts are on stderr."""
+    done = run([*MODELZOO, "run", MLP, "--precision", "fp32", *SHORT, "-o", "-"], MODELZOO_RESULTS=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    (stored,) = tmp_path.glob("*.json")
+    assert json.loads(done.stdout) == json.loads(stored.read_text())
+    assert TARGET.search(done.stderr)
+
+
 # Mistakes that are found at once
 
 
@@ -247,11 +256,14 @@ def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
         (["tune", MLP, "--vary", "thp=of"], "error: --vary thp=of: thp must be one of default, off, on, not 'of'"),
         (["compare", "a.json", "b.json", "--metric", "latncy"], "argument --metric: invalid choice: 'latncy'"),
         (["compare", "a.json", "b.json", "-o", "c.pdf"], "-o c.pdf: compare writes terminal, markdown"),
-        (["compare", "a.json", "b.json", "-o", "/nonexistent/c.md"], "-o /nonexistent/c.md: there is no directory"),
-        (["report", "a.json", "-o", "page.pdf"], "-o page.pdf: a page is HTML; name a file that ends in .html"),
-        (["report", "a.json", "-o", "/nonexistent/p.html"], "-o /nonexistent/p.html: there is no directory"),
-        (["doctor", "--json", "/nonexistent/d.json"], "--json /nonexistent/d.json: there is no directory"),
-        (["run", MLP, "--json", "/nonexistent/r.json"], "--json /nonexistent/r.json: there is no directory"),
+        (
+            ["compare", "a.json", "b.json", "-o", "/nonexistent/c.md"],
+            "cannot write /nonexistent/c.md: there is no",
+        ),
+        (["report", "a.json", "-o", "page.pdf"], "-o page.pdf: name a file that ends in .txt, .md, .html"),
+        (["report", "a.json", "-o", "/nonexistent/p.html"], "cannot write /nonexistent/p.html: there is no directory"),
+        (["doctor", "--json", "/nonexistent/d.json"], "cannot write /nonexistent/d.json: there is no directory"),
+        (["run", MLP, "--json", "/nonexistent/r.json"], "cannot write /nonexistent/r.json: there is no directory"),
         (["run", "nosuch"], "no workload 'nosuch': give one of resnet50, ssd, maskrcnn, bert, or a directory"),
         (["run", MLP, MLP], "workload mlp is named twice"),
         (["run", MLP, "--nosuch"], "unrecognized arguments: --nosuch"),
@@ -285,7 +297,7 @@ def test_a_terminated_call_leaves_no_worker(tmp_path: Path) -> None:
         (["run", MLP, "--option", "depth=0"], "--option depth=0: depth must be 1 or more, not 0"),
         (["run", "bert", "--option", "sequence=5"], "--option sequence=5: sequence must be 16 or more, not 5"),
         (["run", "bert", "--option", "sequence=100000"], "sequence must be 512 or less, not 100000"),
-        (["run", MLP, "--json", "/etc/passwd/r.json"], "--json /etc/passwd/r.json: there is no directory /etc/passwd"),
+        (["run", MLP, "--json", "/etc/passwd/r.json"], "cannot write /etc/passwd/r.json: there is no directory"),
         (["run", MLP, "--json", "/"], "cannot write /"),
         (["run", MLP, "--trace", "/nonexistent/t.json"], "--trace /nonexistent/t.json: its directory does not exist"),
         (["run", MLP, "--python", "/nonexistent"], "python=/nonexistent does not exist; name an environment such as"),

@@ -218,7 +218,7 @@ def test_real_results_are_compared_or_say_why_not(
         (["--assume-spread", "100%"], "--assume-spread must be over 0 %"),
         (["--price", "old=much"], "--price must be NAME=PRICE"),
         (["--price", "@missing.csv"], "--price: missing.csv cannot be read"),
-        (["-o", "missing/directory/file"], "-o missing/directory/file: there is no directory"),
+        (["-o", "missing/directory/file"], "cannot write missing/directory/file: there is no directory"),
     ],
 )
 def test_options_that_are_not_valid_are_one_line(

@@ -148,7 +148,7 @@ class Fleet:
         for rank in range(HOSTS):
             options = ["--nnodes", str(HOSTS), "--node-rank", str(rank), "--nproc-per-node", "1"]
             options += ["--master-addr", "127.0.0.1", "--master-port", str(port), "--max-restarts", str(restarts)]
-            own = ["--shards-dir", str(self.disk(rank)), "--output", str(folder / f"output-{rank}")]
+            own = ["--shards-dir", str(self.disk(rank)), "--artifacts", str(folder / f"output-{rank}")]
             command = [sys.executable, "-m", "torch.distributed.run", *options, "-m", "modelzoo", *words, *own]
             log = (folder / f"log{name}-{rank}.txt").open("wb")
             self._agents.append(
@@ -223,7 +223,7 @@ def alone(words: Sequence[str], path: Path) -> object:
     """The judgement of ``modelzoo validate`` in one process."""
     called = [sys.executable, "-m", "modelzoo", "validate", *words, "--json", str(path)]
     subprocess.run(
-        [*called, "--output", str(path.with_suffix(""))], cwd=ROOT, env=os.environ, check=False, capture_output=True
+        [*called, "--artifacts", str(path.with_suffix(""))], cwd=ROOT, env=os.environ, check=False, capture_output=True
     )
     (entry,) = store.read(path).validity
     assert entry.report is not None, entry.error

@@ -41,9 +41,15 @@ def test_a_setting_that_cannot_run_leaves_the_others_to_be_judged(
     work = numpy_classifier(tmp_path / "linear")
     settings = tuple(numpy_setting(work).replace(precision=each) for each in ("bf16", "fp32"))
     args = argparse.Namespace(
-        data=str(tmp_path), tolerance=[], limit=None, output=str(tmp_path), explain=False, shard_items=None, recheck=0
+        data=str(tmp_path),
+        tolerance=[],
+        limit=None,
+        artifacts=str(tmp_path),
+        explain=False,
+        shard_items=None,
+        recheck=0,
     )
-    args.json = str(tmp_path / "result.json")
+    args.output = str(tmp_path / "result.json")
     port, files = free_port(), ShardFiles(tmp_path / "shards")
     here = member(rank, 2, port)
     with store_of(member(0, 2, port)) as address:

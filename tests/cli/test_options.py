@@ -80,13 +80,13 @@ def test_a_value_without_its_unit_is_refused(
 
 
 def test_output_goes_beside_the_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where results have a place of their own (an image's volume), so have pictures and plots; --output wins."""
+    """Where results have a place of their own (an image's volume), so have pictures and plots; --artifacts wins."""
     monkeypatch.setenv("MODELZOO_RESULTS", str(tmp_path / "results"))
     parser = argparse.ArgumentParser()
     arguments.add_validity(parser)
     judging = arguments.make_judging(parser.parse_args([]), MLP)
     assert judging.output == tmp_path / "results" / "output" / "mlp"
-    judging = arguments.make_judging(parser.parse_args(["--output", str(tmp_path / "own")]), MLP)
+    judging = arguments.make_judging(parser.parse_args(["--artifacts", str(tmp_path / "own")]), MLP)
     assert judging.output == tmp_path / "own" / "mlp"
     monkeypatch.delenv("MODELZOO_RESULTS")
-    assert arguments._output(None, MLP) == MLP.directory / "output"
+    assert arguments._artifacts(None, MLP) == MLP.directory / "output"

@@ -15,7 +15,7 @@ CREATED = "2026-01-02T03:04:05+0000"
 
 
 def test_a_result_has_the_name_that_was_given(tmp_path: Path) -> None:
-    """``--json FILE`` is taken as it is."""
+    """``-o FILE`` is taken as it is."""
     assert output.result_path(str(tmp_path / "mine.json"), CREATED) == tmp_path / "mine.json"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -162,12 +163,14 @@ def test_a_redacted_page_has_no_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--redact",), "--redact concerns the page only; name its file with -o FILE"),
+        (("--redact",), "--redact concerns the page only; name its file with -o FILE.html"),
         (("-o", "x.html", "--details"), "a page has all details; leave out --details and --kernels"),
         (("-o", "{file}"), "{file} is one of the results; name another file with -o FILE"),
-        (("-o", "{directory}/none/x.html"), "-o {directory}/none/x.html: there is no directory {directory}/none; "
-         "create it, or name another file"),
-        (("-o", "{directory}"), "-o {directory}: a page is HTML; name a file that ends in .html"),
+        (("-o", "{directory}/none/x.html"), "cannot write {directory}/none/x.html: there is no directory "
+         "{directory}/none; create it, or name another file"),
+        (("-o", "{directory}"), "-o {directory}: name a file that ends in .txt, .md, .html, .htm, .csv, .json, "
+         "or give its --format"),
+        (("--format", "html"), "--format html is a page; name its file with -o FILE"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_written_is_one_line(
@@ -180,6 +183,33 @@ def test_what_cannot_be_written_is_one_line(
     assert captured.err == f"modelzoo: error: {message.format(**names)}\n"
     assert captured.out == ""
     assert not list(tmp_path.glob("*.html"))
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r.json", "r.md", "r.txt"])
+def test_the_suffix_decides_the_format(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file has what --format prints on stdout; CSV and JSON have a row per workload and setting."""
+    stored, target = unpacked(FULL, tmp_path), tmp_path / name
+    assert page(stored, "-o", target) == 0
+    form = {"csv": "csv", "json": "json", "md": "markdown", "txt": "terminal"}[target.suffix[1:]]
+    assert capsys.readouterr().out == ""
+    text = target.read_text(encoding="utf-8")
+    if form != "terminal":  # which ends with the lines for scripts on stdout
+        assert page(stored, "--format", form, "-o", "-") == 0
+        assert capsys.readouterr().out == text
+    if form == "csv":
+        first, second, *_ = csv.DictReader(text.splitlines())
+        assert (first["workload"], first["is_baseline"], second["is_baseline"]) == ("resnet50", "true", "false")
+        assert float(second["speedup_low"]) < float(second["speedup_value"])
+    elif form == "json":
+        assert [row["workload"] for row in json.loads(text)["rows"]][::2] == ["resnet50", "ssd", "maskrcnn", "bert"]
+    elif form == "markdown":
+        assert "| model" in text
+
+
+def test_results_without_timings_have_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """A result of 'validate' has no latencies; the error says which format shows it."""
+    assert page(SSDLITE, "--format", "csv") == 2
+    assert "--format markdown shows what there is" in capsys.readouterr().err
 
 
 def test_torch_is_not_imported_for_a_page(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ def test_a_budget_that_was_given_is_for_judging_too(
 
     monkeypatch.setattr(session, "judge_setting", judge_setting)
     monkeypatch.setattr(session, "perf_counter", lambda: now[0])
-    assert run(tmp_path / "r.json", "--validate", "--output", str(tmp_path), *options) == 0
+    assert run(tmp_path / "r.json", "--validate", "--artifacts", str(tmp_path), *options) == 0
     assert judged == ["bf16"]
     assert requested[0][-1] == (45.0 if includes_judging else 0.0)
     assert ("judging took 45 s of the budget of 1 min" in capsys.readouterr().err) is includes_judging
@@ -319,7 +319,7 @@ def test_an_interruption_while_predictions_are_judged_is_no_traceback(
 
     simulated(rounds(1))
     monkeypatch.setattr(session, "judge_setting", interrupted)
-    assert run(tmp_path / "r.json", "--validate", "--output", str(tmp_path)) == 130
+    assert run(tmp_path / "r.json", "--validate", "--artifacts", str(tmp_path)) == 130
     assert f"modelzoo: interrupted; 0 finished runs are in {tmp_path / 'r.json'}" in capsys.readouterr().err
 
 

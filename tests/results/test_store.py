@@ -158,7 +158,7 @@ def test_a_write_that_fails_leaves_the_old_file(step: str, tmp_path: Path, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail) if step == "fsync" else monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(UsageError, match="cannot write .*r.json: No space left on device; name another file with --js"):
+    with pytest.raises(UsageError, match="cannot write .*r.json: No space left on device; name another file with -o"):
         store.write(some_result().plus(make([3.0])), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
@@ -185,7 +185,7 @@ def test_an_unwritable_path_is_one_sentence(place: str, tmp_path: Path) -> None:
     """A file where a directory should be, or a directory where the file should be."""
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(UsageError, match="cannot write .*; name another file with --json FILE"):
+    with pytest.raises(UsageError, match="cannot write .*; name another file with -o FILE"):
         store.write(some_result(), tmp_path / place)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]
 

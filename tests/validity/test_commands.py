@@ -220,7 +220,7 @@ def test_another_models_checkpoint_is_named(tiny: Path, tmp_path: Path, called: 
 
 def test_a_workload_that_names_no_judge(tmp_path: Path, called: Called) -> None:
     """It can be timed but not judged; the error says what to add."""
-    code, _, err = called("validate", MLP, "--weights", "random", "--output", str(tmp_path))
+    code, _, err = called("validate", MLP, "--weights", "random", "--artifacts", str(tmp_path))
     assert code == 2
     assert "set judge in workload.py" in err
 
@@ -229,7 +229,7 @@ def test_the_script_of_a_directory(shared: Path, tmp_path: Path) -> None:
     """``python3 validate.py --bf16 --data FILE`` in bert/, on trained weights: 30 questions are INCONCLUSIVE."""
     command = [sys.executable, "validate.py", "--bf16", "--data", str(shared / "data" / "squad" / "xquad.en.json")]
     own = ["--weights", str(shared / "weights" / "bert" / "minilm-l6-squad"), "--limit", "30"]
-    done = run([*command, *own, "--output", str(tmp_path)], Path(MLP).parents[1] / "bert")
+    done = run([*command, *own, "--artifacts", str(tmp_path)], Path(MLP).parents[1] / "bert")
     assert done.returncode == 2, done.stderr
     assert done.stdout.startswith("[VALID] bert f1 ")
     assert " INCONCLUSIVE (" in done.stdout

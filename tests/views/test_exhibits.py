@@ -95,7 +95,7 @@ def test_a_place_that_cannot_be_written_to_is_a_usage_error(tmp_path: Path) -> N
     """In one line that says what to do."""
     (tmp_path / "file").write_text("")
     writer = ExhibitWriter(tmp_path / "file", "toy")
-    with pytest.raises(UsageError, match="name another directory with --output DIR"):
+    with pytest.raises(UsageError, match="name another directory with --artifacts DIR"):
         writer.write(Exhibit("top5.csv", csv=CsvRows(("a",), ())))
 
 

@@ -26,7 +26,7 @@ def test_the_winner_is_written_as_a_setting_and_as_python(tmp_path: Path) -> Non
 def test_a_file_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     """It says which, and how to name another."""
     (tmp_path / "r.setting").mkdir()
-    with pytest.raises(UsageError, match=r"cannot write .*r\.setting or .*; name another file with --json FILE"):
+    with pytest.raises(UsageError, match=r"cannot write .*r\.setting or .*; name another file with -o FILE"):
         tuning.write_files(searched(), tmp_path / "r.json", "toy", "trace")
 
 

@@ -22,7 +22,7 @@ from modelzoo.warning import WarningCode, WarningMessage
 HIDDEN = "(hidden)"
 _WEIGHTS = ("auto", "pretrained", "random")
 """Values of ``--weights`` that are not names of files."""
-_FILE_OPTIONS = ("--json", "--output", "--data", "--input", "--weights", "-o")
+_FILE_OPTIONS = ("--json", "--output", "--artifacts", "--data", "--input", "--weights", "-o")
 """Options whose values name files."""
 _PATH = re.compile(
     r"(?<![\w/.~<])(?:~[\w.-]*|\.{1,2})?/[^\s'\"<>|,;()\[\]{}]+"  # from the root, the home or the current directory

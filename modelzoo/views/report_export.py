@@ -1,0 +1,118 @@
+"""Stored results for programs: one row per workload and setting, as CSV and JSON. Pure.
+
+docs/report.md describes the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+import msgspec
+
+from modelzoo import stats
+from modelzoo.document import Column
+from modelzoo.document.delimited import csv_text
+from modelzoo.records.codec import encode_json
+from modelzoo.records.evidence import ProofVerdict
+from modelzoo.records.validity import ValidityVerdict
+from modelzoo.results.summary import SummaryRow
+from modelzoo.stats import Outcome
+from modelzoo.version import __version__
+from modelzoo.views.compare_export import interval_columns, number
+
+FORMAT = "modelzoo-report/1.0"
+
+
+class ReportRow(msgspec.Struct, frozen=True):
+    """One workload under one setting.
+
+    Attributes:
+        result: the name of the result.
+        workload: the workload's name.
+        setting: label of the setting as it was run.
+        is_baseline: whether the workload's other settings are compared with this one.
+        batch: items per forward pass; 0 if nothing ran.
+        processes: number of processes that were timed.
+        failed: number of processes that failed.
+        latency: seconds of one forward batch, with the interval within the session.
+        p99: 99th percentile of all samples in seconds, if there are enough of them.
+        peak_memory: of the largest process, in bytes.
+        speedup: compared with the baseline.
+        outcome: of that comparison.
+        precision: what the kernels show.
+        accuracy: the verdict of the accuracy check.
+        errors: why processes failed.
+    """
+
+    result: str
+    workload: str
+    setting: str
+    is_baseline: bool
+    batch: int
+    processes: int
+    failed: int
+    latency: Optional[stats.Interval]
+    p99: Optional[float]
+    peak_memory: int
+    speedup: Optional[stats.Interval]
+    outcome: Optional[Outcome]
+    precision: Optional[ProofVerdict]
+    accuracy: Optional[ValidityVerdict]
+    errors: tuple[str, ...]
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What ``modelzoo report --format json`` writes."""
+
+    format: str
+    version: str
+    rows: tuple[ReportRow, ...]
+
+
+def report_row(result: str, row: SummaryRow) -> ReportRow:
+    """Return what programs read of a row."""
+    return ReportRow(
+        result=result,
+        workload=row.workload,
+        setting=row.label,
+        is_baseline=row.is_baseline,
+        batch=row.batch,
+        processes=row.processes,
+        failed=row.failed,
+        latency=row.latency,
+        p99=stats.percentiles(row.samples).get("p99") if row.samples else None,
+        peak_memory=row.peak_memory,
+        speedup=row.speed.ratio if row.speed is not None else None,
+        outcome=row.speed.verdict.outcome if row.speed is not None else None,
+        precision=row.proof.verdict,
+        accuracy=row.judged.verdict if row.judged is not None else None,
+        errors=row.errors,
+    )
+
+
+def json_text(rows: Sequence[ReportRow]) -> str:
+    """Return the rows as JSON."""
+    return encode_json(Report(FORMAT, __version__, tuple(rows))).decode() + "\n"
+
+
+def csv_export(rows: Sequence[ReportRow]) -> str:
+    """Return one line per row, with seconds, bytes and ratios in full precision."""
+    columns = {
+        "result": [row.result for row in rows],
+        "workload": [row.workload for row in rows],
+        "setting": [row.setting for row in rows],
+        "is_baseline": [str(row.is_baseline).lower() for row in rows],
+        "batch": [str(row.batch) for row in rows],
+        "processes": [str(row.processes) for row in rows],
+        "failed": [str(row.failed) for row in rows],
+        **interval_columns("latency", [row.latency for row in rows]),
+        "p99": [number(row.p99) for row in rows],
+        "peak_memory": [str(row.peak_memory) for row in rows],
+        **interval_columns("speedup", [row.speedup for row in rows]),
+        "outcome": [str(row.outcome or "") for row in rows],
+        "precision": [str(row.precision or "") for row in rows],
+        "accuracy": [str(row.accuracy or "") for row in rows],
+        "errors": ["; ".join(row.errors) for row in rows],
+    }
+    return csv_text([Column(title, tuple(cells)) for title, cells in columns.items()])
