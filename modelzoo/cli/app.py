@@ -32,6 +32,7 @@ COMMANDS = {
     "fleet": "run, throughput and validate on many hosts, started by torchrun",
     "report": "show stored results as they were printed, or as a page with plots",
     "compare": "compare stored results: other machines, images, builds or days",
+    "list": "list the workloads and the engines, and which of them are installed",
     "weights": "list, fetch and verify the checkpoints, or convert one to safetensors",
     "doctor": "measure this machine's limits, and report conditions that may distort results",
 }

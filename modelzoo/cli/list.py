@@ -1,0 +1,108 @@
+"""``modelzoo list``: the workloads, the engines and the optional packages, and which of them are on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import metadata
+from typing import TYPE_CHECKING, Optional
+
+from modelzoo.cli.output import print_document
+from modelzoo.engines import ENGINES
+from modelzoo.errors import UsageError
+from modelzoo.workload import Workload
+from modelzoo.workload.checkpoints import find_checkpoint
+from modelzoo.workload.discovery import CHECKOUT, available_workloads, is_checkout, load_workload
+
+if TYPE_CHECKING:
+    from modelzoo.document import Block
+
+MISSING = "not installed"
+EXTRAS = {
+    "nvidia-ml-py": ("cuda", "clocks, power and temperature of NVIDIA GPUs, --lock-clocks"),
+    "mlcommons-loadgen": ("loadgen", "modelzoo load --loadgen"),
+    "ruptures": ("history", "change points in the history of a directory of results"),
+    "shtab": ("completion", "modelzoo --print-completion"),
+}
+"""Optional packages: the extra that installs each, and what it is for."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``modelzoo list``."""
+    parser.set_defaults(command_function=list_command)
+
+
+def list_command(args: argparse.Namespace) -> int:
+    """Run ``modelzoo list``; torch is not imported."""
+    print_document(document(_workloads(), _engines(), _extras()))
+    return 0
+
+
+def document(
+    workloads: Sequence[tuple[str, ...]], engines: Sequence[tuple[str, ...]], extras: Sequence[tuple[str, ...]]
+) -> list[Block]:
+    """Return the three tables, from their rows."""
+    return [
+        _table("Workloads (any other directory with a workload.py works, too)", _WORKLOAD_TITLES, workloads),
+        _table("Engines, for --engine", ("engine", "version", "to install"), engines),
+        _table("Optional packages", ("package", "version", "for", "to install"), extras),
+    ]
+
+
+_WORKLOAD_TITLES = ("workload", "model", "default input", "weights", "accuracy check")
+
+
+def _table(caption: str, titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Block:
+    from modelzoo.document import Column, Table
+
+    columns = (Column(title, tuple(row[i] for row in rows)) for i, title in enumerate(titles))
+    return Table(caption, tuple(columns))
+
+
+def _workloads() -> list[tuple[str, ...]]:
+    examples = sorted(CHECKOUT.glob("examples/*/workload.py")) if is_checkout() else []
+    names = [*available_workloads(), *(str(path.parent.relative_to(CHECKOUT)) for path in examples)]
+    return [_workload(name) for name in names]
+
+
+def _workload(name: str) -> tuple[str, ...]:
+    """What to type, what it is, its default input, whether its weights are here, and whether it can be judged."""
+    try:
+        work = load_workload(CHECKOUT / name)
+    except UsageError as error:
+        return name, str(error), "", "", ""
+    inputs = work.defaults or f"batch {work.batch}"
+    return name, work.title, inputs, _weights(work), "no" if work.judge is None else "yes"
+
+
+def _weights(work: Workload) -> str:
+    checkpoint = work.checkpoint(work.option_values({}))
+    if checkpoint is None:
+        return "random only"
+    return "here" if find_checkpoint(checkpoint) else f"not here ({checkpoint.megabytes} MB)"
+
+
+def _engines() -> list[tuple[str, ...]]:
+    from modelzoo.engines.jittor import environment
+
+    found = {name: _version(name) for name in ENGINES}
+    found["jittor"] = environment.version()  # in an environment of its own
+    install = {name: f"pip install 'modelzoo[{name}]'" for name in ENGINES}
+    install.update(torch="scripts/setup", jittor="scripts/setup-jittor")
+    return [(name, version or MISSING, "" if version else install[name]) for name, version in found.items()]
+
+
+def _extras() -> list[tuple[str, ...]]:
+    found = {package: _version(package) for package in EXTRAS}
+    return [
+        (package, found[package] or MISSING, purpose, "" if found[package] else f"pip install 'modelzoo[{extra}]'")
+        for package, (extra, purpose) in EXTRAS.items()
+    ]
+
+
+def _version(package: str) -> Optional[str]:
+    """The version of an installed package, which is not imported."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

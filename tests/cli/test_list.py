@@ -1,0 +1,37 @@
+"""``modelzoo list``: what can be measured here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from modelzoo.cli import app
+from modelzoo.cli import list as listing
+from modelzoo.engines import ENGINES
+from modelzoo.workload.discovery import CHECKOUT, STANDARD_WORKLOADS, load_workload
+
+
+def test_workloads_engines_and_packages_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each by the name that the command line takes, on stdout."""
+    assert app.main(["list"]) == 0
+    captured = capsys.readouterr()
+    first_words = {line.partition(" ")[0] for line in captured.out.splitlines()}
+    assert {*STANDARD_WORKLOADS, "examples/mlp", *ENGINES, *listing.EXTRAS} <= first_words
+    assert load_workload(CHECKOUT / "resnet50").title in captured.out
+    assert captured.err == ""
+
+
+def test_what_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is imported to find out."""
+    monkeypatch.setattr(listing, "_version", lambda package: None)
+    engines = {name: (version, how) for name, version, how in listing._engines()}
+    assert engines["openvino"] == ("not installed", "pip install 'modelzoo[openvino]'")
+    assert all(how.startswith("pip install 'modelzoo[") for *_, how in listing._extras())
+
+
+def test_torch_is_not_imported() -> None:
+    """The list comes at once."""
+    code = "import sys; from modelzoo.cli import main; main(['list']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
