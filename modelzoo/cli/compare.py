@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli.input_files import path_text, result_files, short_names
-from modelzoo.cli.output import STDOUT, check_directory, print_text, write_output
+from modelzoo.cli.output import check_directory, deliver, output_file
 from modelzoo.cli.parser import fraction
 from modelzoo.errors import InputError, UsageError
 
@@ -90,11 +90,11 @@ def compare_command(args: argparse.Namespace) -> int:
     from modelzoo.comparison.compare import NOTHING, compare, gate
     from modelzoo.comparison.machines import prices_of
 
-    args.output = None if args.output == STDOUT else args.output
-    if args.output is not None:
-        if Path(args.output).suffix in (".pdf", ".html", ".htm"):
+    target = output_file(args.output)
+    if target is not None:
+        if target.suffix in (".pdf", ".html", ".htm"):
             raise UsageError(f"-o {args.output}: compare writes {', '.join(FORMATS)}; 'modelzoo report' writes pages")
-        check_directory(Path(args.output))
+        check_directory(target)
     conditions, prices = fail_on(args.fail_on, args.metric), read_prices(args.price)
     allowed = allowances(args.allow)
     base, *others = read_sides([args.base, *args.others], allowed)
@@ -104,8 +104,8 @@ def compare_command(args: argparse.Namespace) -> int:
     for number, other in enumerate(others, 1):
         comparison = compare(base, other, question, (priced[0], priced[number]) if priced else ())
         judged.append((comparison, gate(comparison, conditions)))
-    colour = args.output is None and sys.stdout.isatty()
-    _write(rendered(judged, args.format, details=args.details, colour=colour), args.output)
+    colour = target is None and sys.stdout.isatty()
+    deliver(rendered(judged, args.format, details=args.details, colour=colour), target)
     empty = [comparison.other.name for comparison, each in judged if each.exit_code == NOTHING]
     if empty:
         raise InputError(f"no row of {', '.join(empty)} is comparable with {base.name}; the table says why")
@@ -226,10 +226,3 @@ def rendered(judged: Sequence[tuple[Comparison, Gate]], form: str, *, details: b
 
     blocks = [block for found, each in judged for block in document(found, each, details=details)]
     return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=colour)
-
-
-def _write(text: str, path: str | None) -> None:
-    if path is None:
-        print_text(text)
-        return
-    write_output(Path(path), text)

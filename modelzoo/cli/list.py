@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from importlib import metadata
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 from modelzoo.cli.output import print_document
 from modelzoo.engines import ENGINES
 from modelzoo.errors import UsageError
+from modelzoo.machine.installation import installed_version
 from modelzoo.workload import Workload
 from modelzoo.workload.checkpoints import find_checkpoint
 from modelzoo.workload.discovery import CHECKOUT, available_workloads, is_checkout, load_workload
@@ -85,7 +85,7 @@ def _weights(work: Workload) -> str:
 def _engines() -> list[tuple[str, ...]]:
     from modelzoo.engines.jittor import environment
 
-    found = {name: _version(name) for name in ENGINES}
+    found = {name: installed_version(name) for name in ENGINES}
     found["jittor"] = environment.version()  # in an environment of its own
     install = {name: f"pip install 'modelzoo[{name}]'" for name in ENGINES}
     install.update(torch="scripts/setup", jittor="scripts/setup-jittor")
@@ -93,16 +93,8 @@ def _engines() -> list[tuple[str, ...]]:
 
 
 def _extras() -> list[tuple[str, ...]]:
-    found = {package: _version(package) for package in EXTRAS}
+    found = {package: installed_version(package) for package in EXTRAS}
     return [
         (package, found[package] or MISSING, purpose, "" if found[package] else f"pip install 'modelzoo[{extra}]'")
         for package, (extra, purpose) in EXTRAS.items()
     ]
-
-
-def _version(package: str) -> Optional[str]:
-    """The version of an installed package, which is not imported."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

@@ -88,6 +88,23 @@ def print_text(text: str) -> None:
     print_lines(text.removesuffix("\n").split("\n"))
 
 
+def output_file(named: Optional[str]) -> Optional[Path]:
+    """Return the file that ``-o`` names; ``None``: stdout."""
+    return None if named in (None, STDOUT) else Path(named)
+
+
+def deliver(text: str, target: Optional[Path]) -> None:
+    """Print a text on stdout, or write it to the file that ``output_file`` returned.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    if target is None:
+        print_text(text)
+    else:
+        write_output(target, text)
+
+
 def write_output(path: Path, text: str) -> None:
     """Write what ``-o FILE`` asked for, whole or not at all.
 

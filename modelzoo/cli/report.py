@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli.input_files import read_all, result_files, short_names
 from modelzoo.cli.output import (
-    STDOUT,
     add_details,
     check_directory,
+    deliver,
+    output_file,
     print_document,
     print_lines,
     print_text,
@@ -77,7 +78,7 @@ def report(args: argparse.Namespace) -> int:
         InputError: a file cannot be read, is damaged, or is of a newer format.
         UsageError: the options contradict each other, or the page cannot be written.
     """
-    target = None if args.output in (None, STDOUT) else Path(args.output)
+    target = output_file(args.output)
     form = args.format or _format_of(target)
     if target is not None:
         _check_target(target, args.results)
@@ -89,11 +90,7 @@ def report(args: argparse.Namespace) -> int:
         raise UsageError("--redact concerns the page only; name its file with -o FILE.html")
     if form == "terminal" and target is None:
         return _print(args)
-    text = _rendered(read_all(args.results), form, args)
-    if target is None:
-        print_text(text)
-    else:
-        write_output(target, text)
+    deliver(_rendered(read_all(args.results), form, args), target)
     return 0
 
 

@@ -25,7 +25,7 @@ def test_workloads_engines_and_packages_are_listed(capsys: pytest.CaptureFixture
 
 def test_what_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is imported to find out."""
-    monkeypatch.setattr(listing, "_version", lambda package: None)
+    monkeypatch.setattr(listing, "installed_version", lambda package: None)
     engines = {name: (version, how) for name, version, how in listing._engines()}
     assert engines["openvino"] == ("not installed", "pip install 'modelzoo[openvino]'")
     assert all(how.startswith("pip install 'modelzoo[") for *_, how in listing._extras())
