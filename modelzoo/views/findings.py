@@ -13,7 +13,7 @@ from modelzoo.records.workload import OutputAgreement, WeightsKind
 from modelzoo.results.adjustment import Adjustment, Unadjusted
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
-from modelzoo.stats import Outcome
+from modelzoo.stats import Doubt, Outcome
 from modelzoo.views.details import LAUNCH_HINT
 from modelzoo.views.differences import NAMED_SETTINGS, by_workload, short_names
 from modelzoo.views.judgement import validity_detail, validity_text
@@ -49,7 +49,9 @@ def _remark(rows: Sequence[SummaryRow]) -> str:
         is_open = compared[0][1].speed.verdict.outcome in (Outcome.AMBIGUOUS, Outcome.NOT_COMPARABLE)
         said = _pair(*compared[0], base, _unit(rows)) if is_open else ""
     proof = "" if all(row.is_proven or row.proof.verdict is None for row in rows) else _proof(names, rows)
-    accuracy = _accuracy(rows) if any(row.judged for row in rows) else ""
+    judged = [row.judged for row in rows if row.judged]
+    # The table says which are VALID.
+    accuracy = _accuracy(rows) if any(each.verdict is not ValidityVerdict.VALID for each in judged) else ""
     return "; ".join(filter(None, [said, _launching(names, rows), proof, _agreement(names, rows), accuracy]))
 
 
@@ -134,6 +136,8 @@ def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
     if verdict.outcome is Outcome.SAME:
         return f"{name} and {base} are equally fast{of}: {ratio(speedup)}"
     # The reason, a p-value, is among the details.
+    if verdict.doubt is Doubt.ONE_PROCESS:
+        return f"{name}: no difference{of} can be shown by one process each; use --processes 3 or more"
     why = outlook_text(verdict.outlook) if verdict.outlook else reason(row.speed)
     return f"{name}: {conclusion(speedup, of)}; {why}"
 

@@ -169,7 +169,7 @@ def _kernels(shown: Sequence[SummaryRow]) -> str:
     slow = sum(row.used_reference_kernels for row in ran)
     if len(ran) == 1:
         return "ran in ANOTHER precision" if wrong else "slow REFERENCE kernels ran" if slow else "kernels not verified"
-    said = [f"kernels verified for {verified} of {len(ran)} settings"]
+    said = [f"kernels verified for {verified} of {len(ran)} settings" if verified else "kernels not verified"]
     said += [f"{wrong} ran in ANOTHER precision"] if wrong else []
     said += [f"{slow} used slow REFERENCE kernels"] if slow else []
     return ", ".join(said)

@@ -7,6 +7,7 @@ be too wide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Callable
 
@@ -231,7 +232,11 @@ def interval(found: stats.Interval | None) -> str:
 
 def ratio(found: stats.Interval | None) -> str:
     """``0.62× [0.60, 0.64]``."""
-    return MISSING if found is None else formatting.ratio(found.value, found.low, found.high)
+    if found is None:
+        return MISSING
+    if not math.isfinite(found.high):
+        return f"{formatting.ratio_value(found.value, found.low, found.high)}× (one process: no interval)"
+    return formatting.ratio(found.value, found.low, found.high)
 
 
 def ran_in(row: SummaryRow) -> str:

@@ -36,10 +36,10 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     said = findings.remarks(shown)
     if details:
         said["this machine"] = findings.steadiness(adjusted)
+    table = results_table.table(shown)
     blocks: list[Block] = [
         headline(shown, adjusted.spread),
-        *([lines(where)] if where else []),
-        results_table.table(shown),
+        replace(table, caption="; ".join(filter(None, [where, table.caption]))),
         *_stages(result),
         named([(about, text) for about, text in said.items() if text], title="Within this session"),
     ]
