@@ -13,7 +13,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn, Optional
 
-from modelzoo.errors import suggestion
+from modelzoo.errors import UsageError, suggestion
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,12 +27,35 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, add_arguments: Optional[Callable[[argparse.ArgumentParser], None]] = None, **kwargs: Any):
         super().__init__(allow_abbrev=False, **kwargs)
         self._add_arguments = add_arguments
+        self._essential: Optional[frozenset[str]] = None
 
     def complete(self) -> None:
         """Add the arguments, unless they have been added."""
         add, self._add_arguments = self._add_arguments, None
         if add is not None:
             add(self)
+
+    def show_first(self, *options: str) -> None:
+        """Let ``--help`` show these options only, and ``--help-all``, which this adds, all."""
+        self._essential = frozenset(("--help", "--help-all", *options))
+        self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options, and exit")
+
+    def print_all(self) -> None:
+        """Print the help with all options."""
+        self._essential = None
+        self.print_help()
+
+    def format_help(self) -> str:
+        shown = self._essential
+        rest = [each for each in self._actions if shown is not None and shown.isdisjoint(each.option_strings)]
+        texts = [(each, each.help) for each in rest if each.option_strings]
+        for action, _ in texts:
+            action.help = argparse.SUPPRESS
+        text = super().format_help()
+        for action, help_text in texts:
+            action.help = help_text
+        # argparse has no notation for a value that needs its equals sign.
+        return re.sub(r"--bf16 METHOD(  )?", "--bf16[=METHOD]", text)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown arguments at once: of argparse, the parser above the command's would name its own help."""
@@ -54,8 +77,31 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(2)
 
 
+class _HelpAll(argparse.Action):
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        assert isinstance(parser, Parser)
+        parser.print_all()
+        parser.exit()
+
+
 def explicit_bf16(arguments: Sequence[str]) -> list[str]:
-    """Write a bare ``--bf16`` as ``--bf16=auto``, so that it does not take the next word as its value."""
+    """Write a bare ``--bf16`` as ``--bf16=auto``, so that it does not take the next word as its value.
+
+    Raises:
+        UsageError: the next word is a method, and would be taken for a workload.
+    """
+    if "--bf16" in arguments:
+        from modelzoo.setting import choices
+
+        for word, following in zip(arguments, arguments[1:]):
+            if word == "--bf16" and following in choices("bf16_method"):
+                raise UsageError(f"--bf16 {following}: the method needs an equals sign; write --bf16={following}")
     return ["--bf16=auto" if word == "--bf16" else word for word in arguments]
 
 
@@ -147,10 +193,10 @@ class _PrintCompletion(argparse.Action):
             import shtab
         except ImportError:
             parser.error("--print-completion needs the package shtab: run .venv/bin/pip install shtab once")
-        choices = _choices()
+        offered = _choices()
         for action in _actions(parser):
-            if action.dest in choices:
-                action.choices = list(choices[action.dest])
+            if action.dest in offered:
+                action.choices = list(offered[action.dest])
             elif action.metavar in FILES:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
             elif action.metavar in DIRECTORIES:

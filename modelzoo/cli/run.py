@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import add_details, details_command, new_result, print_result, result_lines, result_path
+from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session, repeat
 from modelzoo.errors import UsageError, WorkerError
@@ -22,10 +23,18 @@ if TYPE_CHECKING:
     from modelzoo.results.summary import SummaryRow
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+ESSENTIAL = (
+    *("--precision", "--bf16", "--fp16", "--mode", "--engine", "--batch", "--threads", "--vary", "--margin"),
+    *("--budget", "--validate", "--strict", "--details", "--output"),
+)
+"""Options that most calls need, which ``--help`` shows."""
+
+
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of ``modelzoo run``."""
     add_measurement(parser)
     options.add_output(parser)
+    parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=run)
 
 

@@ -105,6 +105,8 @@ class _Selection:
 
     def settings(self, default: str) -> tuple[Setting, ...]:
         """All settings, the baseline first."""
+        if self._args.fp16 and self._args.bf16:
+            raise UsageError("--fp16 together with --bf16 contradicts itself; leave one out")
         given = self._exact() if self._args.setting else combine(self._axes(default))
         check_number(len(given))
         typed = "--setting" if self._args.setting else "--vary"
@@ -137,11 +139,13 @@ class _Selection:
         axes = [axis for axis in varied if axis.name in FIELDS or axis.name in self._names]
         if self._args.precision is not None:
             axes = [parse_axis(f"precision={self._precision_list()}"), *axes]
-        elif not varied and not self._args.bf16:
+        elif not varied and not self._args.bf16 and not self._args.fp16:
             axes = [parse_axis(f"precision={default}")]
         precisions = [choice["precision"] for axis in axes if axis.name == "precision" for choice in axis.choices]
         if self._args.bf16 and precisions and not any(each in CONVERTING for each in precisions):
             raise UsageError(f"--bf16 together with --precision {precisions[0]} contradicts itself; leave one out")
+        if self._args.fp16 and precisions:
+            raise UsageError(f"--fp16 together with precision {precisions[0]} contradicts itself; leave one out")
         return axes
 
     def _precision_list(self) -> str:
@@ -189,7 +193,7 @@ class _Selection:
     def _method(self, given: OptionValues) -> Optional[str]:
         """What ``--bf16`` says: the method, ``auto`` if it is left to the engine, and ``None`` without conversion."""
         method = given.get("bf16", self._args.bf16)
-        precision = given.get("precision", "bf16" if method else "fp32")
+        precision = given.get("precision", "fp16" if self._args.fp16 else "bf16" if method else "fp32")
         if precision not in choices("precision"):
             raise UsageError(f"precision must be one of {', '.join(choices('precision'))}, not {precision!r}")
         if precision not in CONVERTING:

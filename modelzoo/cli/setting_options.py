@@ -83,8 +83,12 @@ def add_setting(parser: argparse.ArgumentParser, *, several_batches: bool = Fals
     group.add_argument(
         "--bf16",
         metavar="METHOD",
-        help="run in bf16 instead of fp32: --bf16=fastmath, --bf16=autocast, --bf16=cast or, with OpenVINO, "
-        "--bf16=hint; plain --bf16 chooses the method that suits the engine",
+        help="run in bf16 instead of fp32: --bf16=autocast, --bf16=cast (the whole model is converted), "
+        "--bf16=fastmath (tensors stay fp32) or, with OpenVINO, --bf16=hint; plain --bf16 chooses the method that "
+        "suits the engine",
+    )
+    group.add_argument(
+        "--fp16", action="store_true", help="run in fp16 instead of fp32, by the method that suits the engine"
     )
     for name, field in settings.fields().items():
         option, is_hidden = f"--{settings.option_name(name)}", for_instances and field.per_process
@@ -153,7 +157,7 @@ def own_options(args: argparse.Namespace) -> dict[str, str]:
 
 
 def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[str, OptionValue]) -> Setting:
-    """Return the setting of ``args``: fp32 unless ``--bf16`` was given.
+    """Return the setting of ``args``: fp32 unless ``--bf16`` or ``--fp16`` was given.
 
     Raises:
         UsageError: a value is out of range, a file does not exist, or an environment variable is not valid.
@@ -167,7 +171,7 @@ def make_setting(args: argparse.Namespace, workload: Workload, options: Mapping[
     image = _image(args.image)
     given = {name: getattr(args, name) for name in settings.fields() if hasattr(args, name)}
     given.update(
-        precision="bf16" if args.bf16 else "fp32",
+        precision="fp16" if args.fp16 else "bf16" if args.bf16 else "fp32",
         bf16_method=None if args.bf16 in (None, "auto") else args.bf16,
         backend=args.backend if args.backend is not None else _backend_variable(image),
         threads=threads,

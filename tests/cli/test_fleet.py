@@ -354,9 +354,9 @@ def test_hosts_that_measured_the_same_are_compared(tmp_path: Path, command: str)
 def test_the_help_offers_nothing_that_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """Sessions and traces are for one host."""
     texts = []
-    for words in (["run"], ["fleet", "run"]):
+    for words in (["run", "--help-all"], ["fleet", "run", "--help"]):
         with pytest.raises(SystemExit):
-            main([*words, "--help"])
+            main(words)
         texts.append(capsys.readouterr().out)
     for name in ("--sessions", "--every", "--trace"):
         assert [name in text for text in texts] == [True, False]

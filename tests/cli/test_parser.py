@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import subprocess
 import sys
@@ -206,6 +207,23 @@ def test_the_help_of_every_command_ends_with_its_examples(command: str, capsys: 
             entry(str(CHECKOUT / "bert" / command), ["--help"])
         app.main(arguments)
     assert capsys.readouterr().out.endswith(f"\n\n{epilog(command)}\n")
+
+
+def test_the_short_help_of_run_is_for_most_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    """At most 16 options, in usage too; --help-all has all of them, and completion is not narrowed."""
+    helps = {}
+    for option in ("--help", "--help-all"):
+        with pytest.raises(SystemExit) as ended:
+            app.main(["run", option])
+        assert ended.value.code == 0
+        helps[option] = capsys.readouterr().out
+    short, full = (set(re.findall(r"^  (?:-\w(?: FILE)?, )?(--[\w-]+)", helps[each], re.MULTILINE)) for each in helps)
+    assert short < full
+    assert len(short) <= 16
+    assert {"--help-all", "--bf16", "--vary", "--output"} <= short
+    assert "--primitive-cache" in full
+    assert "--primitive-cache" not in helps["--help"]
+    assert "--bf16[=METHOD]" in helps["--help"]
 
 
 def test_every_command_has_examples() -> None:

@@ -31,6 +31,8 @@ def jobs(*words: str) -> Jobs:
         ((), [("fp32", None), ("bf16", None)]),
         (("--bf16",), [("bf16", None)]),
         (("--bf16=cast",), [("bf16", "cast")]),
+        (("--fp16",), [("fp16", None)]),
+        (("--fp16", "--vary", "bf16=autocast,cast"), [("fp16", "autocast"), ("fp16", "cast")]),
         (("--bf16=cast", "--precision", "fp32,bf16"), [("fp32", None), ("bf16", "cast")]),
         (("--precision", "bf16,fp32,bf16"), [("bf16", None), ("fp32", None), ("bf16", None)]),
         (("--vary", "precision=fp32,bf16"), [("fp32", None), ("bf16", None)]),
