@@ -10,8 +10,9 @@ import pytest
 from modelzoo.evidence.flops import product_flop
 from modelzoo.evidence.kernel_names import PASS_EVENT
 from modelzoo.evidence.matching import classify
+from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.observation import Audit, Event
-from modelzoo.evidence.onednn_log import BlasCall, OneDnnLog
+from modelzoo.evidence.onednn_log import OneDnnLog
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.canary import Canary, CanaryLevel, OperatorCheck
 from modelzoo.records.evidence import Evidence, LogSource, OperatorClass

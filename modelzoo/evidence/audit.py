@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+import platform
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,7 @@ def observe(call: Callable[[], object], iterations: int) -> Observation:
         sbgemm=calls_sbgemm(),
         onednn_version=onednn_version(),
         problems=tuple(dict.fromkeys(problems)),
+        architecture=platform.machine(),
     )
 
 

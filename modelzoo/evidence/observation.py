@@ -9,12 +9,11 @@ from typing import Optional
 
 import msgspec
 
+from modelzoo.evidence.mkl_log import BlasCall, parse_mkl
 from modelzoo.evidence.onednn_log import (
-    BlasCall,
     OneDnnLog,
     Primitive,
     logged_precision,
-    parse_mkl,
     parse_onednn,
     problem_dimensions,
 )
@@ -43,7 +42,8 @@ class Event(msgspec.Struct, frozen=True):
 class Observation(msgspec.Struct, frozen=True):
     """An audit as recorded; the fields that ``Audit`` has too are described there.
 
-    ``onednn_output`` and ``mkl_output`` are what the libraries printed, ``onednn_version`` is what torch reports.
+    ``onednn_output`` and ``mkl_output`` are what the libraries printed, ``onednn_version`` is what torch reports, and
+    ``architecture`` is that of the CPU.
     """
 
     iterations: int
@@ -56,6 +56,7 @@ class Observation(msgspec.Struct, frozen=True):
     sbgemm: Optional[bool] = None
     onednn_version: str = ""
     problems: tuple[str, ...] = ()
+    architecture: str = ""
 
 
 class Audit(msgspec.Struct, frozen=True):
@@ -91,7 +92,7 @@ class Audit(msgspec.Struct, frozen=True):
 
 def parse_observation(observation: Observation) -> Audit:
     """Parse what the libraries printed."""
-    log = parse_onednn(observation.onednn_output)
+    log = parse_onednn(observation.onednn_output, observation.architecture)
     # oneDNN prints its version once per process, before its first primitive; torch reports it too.
     log = replace(log, version=log.version or observation.onednn_version)
     return Audit(

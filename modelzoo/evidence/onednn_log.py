@@ -1,4 +1,4 @@
-"""Parse the verbose output of oneDNN and MKL, which names the kernels that they run.
+"""Parse the verbose output of oneDNN, which names the kernels that it runs.
 
 Formats: oneDNN 1.x and 2.x print ``onednn_verbose,exec,cpu,…`` (or ``dnnl_verbose``), 3.5 prints
 ``onednn_verbose,primitive,exec,cpu,…``, 3.7 prints ``onednn_verbose,v1,primitive,exec,cpu,…``. With
@@ -61,14 +61,20 @@ _NARROW = ("int4", "int8", "fp4", "fp8", "fp16", "bf16", "tf32")
 _X86_FP32_ISA = re.compile(r":(?:sse41|avx|avx2|avx2_vnni|avx512_common|avx512_core|avx512_core_vnni)$")
 _BF16_ISA = re.compile(r"bf16|amx|avx10_1|avx2_vnni_2")
 # Kernels that compute fp32 operands in fp32 although fast math is allowed: the reference kernels, and of ARM's those
-# that are generated (jit, brgemm: src/cpu/aarch64/brgemm/brgemm_utils.cpp of 3.7.1 has no kernel for it) and
-# Compute Library's depthwise convolution (src/cpu/aarch64/acl_convolution_utils.cpp).
+# that are generated (jit, brgemm: src/cpu/aarch64/brgemm/brgemm_utils.cpp of 3.7.1 to 3.12.4 has no kernel for it) and
+# Compute Library's depthwise convolution (src/cpu/aarch64/acl_convolution_utils.cpp). KleidiAI's (kai, im2row:kai …)
+# may use it (src/cpu/aarch64/kai_utils.hpp of the branch that adds them), so nothing is known of them.
 _IGNORES_FAST_MATH = re.compile(r"^(ref|simple)[:_]|^gemm:ref$|^depthwise_convolution:acl$|:(asimd|sve_\d+)$")
 # Compute Library's kernels in the layout of the weights that they chose themselves ("fixed format"): fast math needs
 # weights in bf16 there, so a kernel with fp32 weights does not use it (acl_convolution_utils.cpp, acl_matmul_utils.cpp,
 # acl_inner_product.hpp). Only logs from oneDNN 3.2 on show that the layout was chosen; fixed formats came with 3.3.
 _FIXED_FORMAT = re.compile(r"^((indirect_)?gemm:)?acl$")
 _FIXED_FORMAT_KINDS = ("convolution", "matmul", "inner_product")
+# oneDNN's reference kernels, also inside a deconvolution ("conv:any+ref:any"). Its own gemm is generated on x86 only:
+# on ARM, what has its name and what its interface is called for ("gemm_api") runs ref_gemm (src/cpu/gemm/gemm.cpp and
+# gemm.hpp of 3.7.1 to 3.12.4), even if the name says jit ("gemm:jit:f32", src/cpu/matmul/gemm_f32_matmul.hpp).
+_REFERENCE = re.compile(r"(^|\+)(ref|simple)[:_]")
+_REFERENCE_ON_ARM = re.compile(r"(^|\+)gemm:(ref|jit)|^gemm_s8[su]8s32:ref")
 
 
 class Primitive(msgspec.Struct, frozen=True):
@@ -77,7 +83,7 @@ class Primitive(msgspec.Struct, frozen=True):
     ``tensors`` maps ``src``, ``wei``, ``dst`` … to oneDNN's data type (``bf16``, ``f32``). ``attributes`` omits the
     prefix ``attr-``, and the value of ``fpmath`` is the same for every version (``bf16``, not ``fpmath_mode_bf16``).
     ``problem`` is oneDNN's description of the sizes; ``seconds`` is the execution time. ``chosen`` are the tensors
-    whose memory layout the kernel chose.
+    whose memory layout the kernel chose. ``architecture`` is that of the CPU, empty if unknown.
     """
 
     kind: str
@@ -88,6 +94,7 @@ class Primitive(msgspec.Struct, frozen=True):
     problem: str
     seconds: float
     chosen: frozenset[str] = frozenset()
+    architecture: str = ""
 
     @property
     def is_compute(self) -> bool:
@@ -115,7 +122,13 @@ class Primitive(msgspec.Struct, frozen=True):
 
         Reorders use ``simple:any`` normally, so they do not count.
         """
-        return self.is_compute and self.implementation.startswith(("ref:", "simple:", "ref_", "simple_"))
+        if not self.is_compute:
+            return False
+        if self.architecture == "aarch64" and (
+            self.kind == "gemm_api" or _REFERENCE_ON_ARM.search(self.implementation) is not None
+        ):
+            return True
+        return _REFERENCE.search(self.implementation) is not None
 
 
 class OneDnnLog(msgspec.Struct, frozen=True):
@@ -128,43 +141,6 @@ class OneDnnLog(msgspec.Struct, frozen=True):
     unparsed: int = 0
 
 
-class BlasCall(msgspec.Struct, frozen=True):
-    """The calls of one BLAS function.
-
-    ``seconds`` is the time that it reports, summed over all threads; ``main_seconds`` is the part of the main thread.
-    ``flop`` counts the operations of the calls whose sizes can be read.
-    """
-
-    function: str
-    count: int
-    seconds: float
-    main_seconds: float = 0.0
-    flop: int = 0
-
-    @property
-    def precision(self) -> str:
-        """``fp32``, ``bf16`` …, or ``unknown``."""
-        return next((name for prefix, name in _BLAS_PRECISION.items() if self.function.startswith(prefix)), "unknown")
-
-    @property
-    def is_product(self) -> bool:
-        """Whether it multiplies matrices or vectors."""
-        return _BLAS_PRODUCT.search(self.function) is not None
-
-
-_BLAS_PRODUCT = re.compile(r"GEM[MV]|DOT|SYMM|SYRK|TRMM")
-_BLAS_PRECISION = {
-    "S": "fp32",
-    "D": "fp64",
-    "GEMM_BF16": "bf16",
-    "GEMM_F16": "fp16",
-    "HGEMM": "fp16",
-    "GEMM_S": "int8",
-    "GEMM_U": "int8",
-}
-"""The precision of MKL's functions, by the beginning of their name."""
-
-
 @dataclass
 class _Parsed:
     version: str = ""
@@ -174,8 +150,13 @@ class _Parsed:
     unparsed: int = 0
 
 
-def parse_onednn(text: str) -> OneDnnLog:
-    """Parse oneDNN's verbose output; ignore all other lines."""
+def parse_onednn(text: str, architecture: str = "") -> OneDnnLog:
+    """Parse oneDNN's verbose output; ignore all other lines.
+
+    Args:
+        text: the output.
+        architecture: of the CPU, empty if unknown. On ARM some kernels have the names of others on x86.
+    """
     parsed = _Parsed()
     for line in text.splitlines():
         start = _MARKER.search(line)
@@ -185,7 +166,7 @@ def parse_onednn(text: str) -> OneDnnLog:
         if fields[:1] == ["info"]:
             _read_info(parsed, fields[1:])
         elif fields[:1] == ["exec"]:
-            primitive = _primitive(fields[1:])
+            primitive = _primitive(fields[1:], architecture)
             if primitive is None:
                 parsed.unparsed += 1
             else:
@@ -213,7 +194,7 @@ def _read_info(parsed: _Parsed, fields: list[str]) -> None:
         parsed.runtime = text[len("cpu,runtime:") :]
 
 
-def _primitive(fields: list[str]) -> Primitive | None:
+def _primitive(fields: list[str], architecture: str) -> Primitive | None:
     """Parse ``engine,kind,implementation,prop,tensors,attributes,aux,problem,milliseconds``."""
     if len(fields) != 9:
         return None
@@ -223,7 +204,7 @@ def _primitive(fields: list[str]) -> Primitive | None:
     except ValueError:
         return None
     names, chosen = _tensors(tensors)
-    return Primitive(kind, implementation, prop, names, _attributes(attributes), problem, seconds, chosen)
+    return Primitive(kind, implementation, prop, names, _attributes(attributes), problem, seconds, chosen, architecture)
 
 
 def _tensors(text: str) -> tuple[dict[str, str], frozenset[str]]:
@@ -360,32 +341,3 @@ def problem_flop(primitive: Primitive) -> int | None:
     if len(dimensions) != 4 or None in dimensions:
         return None
     return 2 * math.prod(size for size in dimensions if size is not None)
-
-
-_MKL = re.compile(r"MKL_VERBOSE (\w+)\((.*?)\) ([\d.]+)(ns|us|ms|s)\b(?:.*?\bTID:(\d+))?")
-_UNIT = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_SIZES = {"GEMM": slice(2, 5), "GEMV": slice(1, 3), "DOT": slice(0, 1)}
-"""Which arguments are the sizes, by what a function's name contains: ``SGEMM(T,N,m,n,k,…)``, ``SGEMV(T,m,n,…)``."""
-
-
-def parse_mkl(text: str) -> tuple[BlasCall, ...]:
-    """Parse MKL's verbose output (``MKL_VERBOSE SGEMM(…) 1.2ms … TID:0``) into calls by function name."""
-    calls: dict[str, BlasCall] = {}
-    for function, arguments, value, unit, thread in _MKL.findall(text):
-        seconds = float(value) * _UNIT[unit]
-        call = calls.get(function, BlasCall(function, 0, 0.0))
-        calls[function] = BlasCall(
-            function,
-            call.count + 1,
-            call.seconds + seconds,
-            call.main_seconds + (seconds if thread in ("", "0") else 0.0),
-            call.flop + _mkl_flop(function, arguments.split(",")),
-        )
-    return tuple(calls[name] for name in sorted(calls))
-
-
-def _mkl_flop(function: str, arguments: list[str]) -> int:
-    """The operations of one call; 0 if its arguments do not show the sizes, as those of a batch."""
-    where = next((place for part, place in _SIZES.items() if part in function), None)
-    sizes = arguments[where] if where is not None and "BATCH" not in function else []
-    return 2 * math.prod(map(int, sizes)) if sizes and all(size.isdigit() for size in sizes) else 0

@@ -32,8 +32,9 @@ from modelzoo.evidence.attribution import (
     decide_precision,
 )
 from modelzoo.evidence.kernel_names import PASS_EVENT
+from modelzoo.evidence.mkl_log import parse_mkl
 from modelzoo.evidence.observation import Audit, Event
-from modelzoo.evidence.onednn_log import OneDnnLog, parse_mkl, parse_onednn, problem_flop
+from modelzoo.evidence.onednn_log import OneDnnLog, parse_onednn, problem_flop
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.canary import CanaryLevel

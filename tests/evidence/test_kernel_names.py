@@ -27,8 +27,8 @@ from modelzoo.evidence.kernel_names import (
     product_type,
     shows_its_operands,
 )
+from modelzoo.evidence.mkl_log import BlasCall
 from modelzoo.evidence.observation import Event
-from modelzoo.evidence.onednn_log import BlasCall
 from modelzoo.evidence.verdict import build_evidence
 from modelzoo.frozen import replace
 from modelzoo.records.evidence import LogSource, OperatorClass

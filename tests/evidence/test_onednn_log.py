@@ -7,11 +7,11 @@ from pathlib import Path
 import onednn_recordings as recordings
 import pytest
 
+from modelzoo.evidence.mkl_log import parse_mkl
 from modelzoo.evidence.onednn_log import (
     BF16_ALLOWED,
     Primitive,
     logged_precision,
-    parse_mkl,
     parse_onednn,
     problem_dimensions,
     problem_flop,
@@ -114,6 +114,38 @@ def test_reference_kernels() -> None:
         .primitives[0]
         .is_reference
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "on_arm", "on_x86"),
+    [
+        ("convolution", "gemm:ref", True, False),
+        ("inner_product", "gemm:ref", True, False),
+        ("matmul", "gemm:jit:f32", True, False),
+        ("matmul", "gemm:jit:bf16", True, False),
+        ("convolution", "gemm_s8s8s32:ref", True, False),
+        ("gemm_api", "", True, False),
+        ("convolution", "x64:gemm:jit", False, False),
+        ("matmul", "gemm:acl", False, False),
+        ("matmul", "jit:bf16", False, False),
+        ("convolution", "indirect_gemm:kai", False, False),
+        ("matmul", "kai+post_ops_fallback", False, False),
+        ("convolution", "brgconv:sve_256", False, False),
+        ("matmul", "ref:any", True, True),
+        ("deconvolution", "conv:any+ref:any", True, True),
+        ("deconvolution", "conv:any+jit:sve_256", False, False),
+        ("reorder", "ref:any", False, False),
+    ],
+)
+def test_which_kernels_are_reference_kernels(kind: str, kernel: str, on_arm: bool, on_x86: bool) -> None:
+    """oneDNN generates its own gemm on x86 only; on ARM the same names, and its interface, are plain loops."""
+    line = (
+        f"onednn_verbose,v1,primitive,exec,cpu,{kind},{kernel},undef,src:f32::blocked:ab::f0 wei:f32::blocked:ab::f0 "
+        "dst:f32::blocked:ab::f0,attr-scratchpad:user,,128x256:256x128,0.5"
+    )
+    for architecture, expected in (("aarch64", on_arm), ("x86_64", on_x86), ("", on_x86)):
+        (primitive,) = parse_onednn(line, architecture).primitives
+        assert primitive.is_reference is expected, architecture
 
 
 def test_dimensions() -> None:

@@ -7,6 +7,7 @@ show that torch counts in the same model.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,6 +81,7 @@ def audit(call: Callable[[], object], passes: int, canary: Canary | None, counte
         blas="",
         onednn_version=onednn_version(),
         problems=tuple(dict.fromkeys(problems)),
+        architecture=platform.machine(),
     )
     parsed = parse_observation(observation)
     if not any(primitive.is_compute for primitive in parsed.log.primitives):

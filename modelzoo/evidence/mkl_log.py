@@ -1,0 +1,73 @@
+"""Parse the verbose output of MKL, which names the functions that are called."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import msgspec
+
+
+class BlasCall(msgspec.Struct, frozen=True):
+    """The calls of one BLAS function.
+
+    ``seconds`` is the time that it reports, summed over all threads; ``main_seconds`` is the part of the main thread.
+    ``flop`` counts the operations of the calls whose sizes can be read.
+    """
+
+    function: str
+    count: int
+    seconds: float
+    main_seconds: float = 0.0
+    flop: int = 0
+
+    @property
+    def precision(self) -> str:
+        """``fp32``, ``bf16`` …, or ``unknown``."""
+        return next((name for prefix, name in _BLAS_PRECISION.items() if self.function.startswith(prefix)), "unknown")
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it multiplies matrices or vectors."""
+        return _BLAS_PRODUCT.search(self.function) is not None
+
+
+_BLAS_PRODUCT = re.compile(r"GEM[MV]|DOT|SYMM|SYRK|TRMM")
+_BLAS_PRECISION = {
+    "S": "fp32",
+    "D": "fp64",
+    "GEMM_BF16": "bf16",
+    "GEMM_F16": "fp16",
+    "HGEMM": "fp16",
+    "GEMM_S": "int8",
+    "GEMM_U": "int8",
+}
+"""The precision of MKL's functions, by the beginning of their name."""
+
+_MKL = re.compile(r"MKL_VERBOSE (\w+)\((.*?)\) ([\d.]+)(ns|us|ms|s)\b(?:.*?\bTID:(\d+))?")
+_UNIT = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SIZES = {"GEMM": slice(2, 5), "GEMV": slice(1, 3), "DOT": slice(0, 1)}
+"""Which arguments are the sizes, by what a function's name contains: ``SGEMM(T,N,m,n,k,…)``, ``SGEMV(T,m,n,…)``."""
+
+
+def parse_mkl(text: str) -> tuple[BlasCall, ...]:
+    """Parse MKL's verbose output (``MKL_VERBOSE SGEMM(…) 1.2ms … TID:0``) into calls by function name."""
+    calls: dict[str, BlasCall] = {}
+    for function, arguments, value, unit, thread in _MKL.findall(text):
+        seconds = float(value) * _UNIT[unit]
+        call = calls.get(function, BlasCall(function, 0, 0.0))
+        calls[function] = BlasCall(
+            function,
+            call.count + 1,
+            call.seconds + seconds,
+            call.main_seconds + (seconds if thread in ("", "0") else 0.0),
+            call.flop + _mkl_flop(function, arguments.split(",")),
+        )
+    return tuple(calls[name] for name in sorted(calls))
+
+
+def _mkl_flop(function: str, arguments: list[str]) -> int:
+    """The operations of one call; 0 if its arguments do not show the sizes, as those of a batch."""
+    where = next((place for part, place in _SIZES.items() if part in function), None)
+    sizes = arguments[where] if where is not None and "BATCH" not in function else []
+    return 2 * math.prod(map(int, sizes)) if sizes and all(size.isdigit() for size in sizes) else 0
