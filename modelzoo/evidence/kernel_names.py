@@ -221,6 +221,7 @@ _RANDOM = """
 """
 _FACTS = """
     _assert_async _assert_scalar _assert_tensor_metadata _debug_has_internal_overlap _fused_sdp_choice
+    cudnn_is_acceptable
     _has_compatible_shallow_copy_type _nnpack_available can_cast data dense_dim dim element_size is_coalesced is_complex
     is_conj is_contiguous is_floating_point is_inference is_leaf is_neg is_nonzero is_pinned is_same_size is_set_to
     is_signed numel promote_types requires_grad result_type size storage_offset stride sym_constrain_range

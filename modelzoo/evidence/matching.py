@@ -53,6 +53,7 @@ _PRODUCT_KINDS = {
     "gemm_api": "gemm",
     "convolution": "conv",
     "deconvolution": "conv",
+    "rnn": "rnn",
 }
 
 
@@ -154,6 +155,8 @@ def _take_match(queues: dict[str, _PrimitiveQueue], event: Event, kind: Operator
         return None  # what runs in an unknown operator is not known: a primitive of its size may be another's
     if kind is OperatorClass.CONV:
         return _take_convolution(queues["conv"], event) or _take_unfolded(queues["gemm"], event)
+    if base_name(event.name) == "mkldnn_rnn_layer":
+        return queues["rnn"].take_first()  # its arguments do not show the size as the log does
     if kind in (OperatorClass.LINEAR, OperatorClass.MATMUL):
         return _take_product(queues["gemm"], event)
     if kind is None and "::" in event.name:

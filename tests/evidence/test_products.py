@@ -1,0 +1,53 @@
+"""Single products, recorded with torch 2.13: which kernel ran, and in which precision."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from modelzoo.evidence.attribution import PrecisionProver, attribute_time
+from modelzoo.evidence.kernel_names import UNKNOWN_KERNEL
+from modelzoo.evidence.observation import Observation, parse_observation
+from modelzoo.evidence.verdict import build_evidence
+from modelzoo.records.codec import decode
+from modelzoo.records.profile import Flops
+
+FILE = Path(__file__).parents[1] / "data" / "products_x86_64_torch2.13.0.json"
+RECORDED = json.loads(FILE.read_text())
+"""Recorded by tests/data/record_products.py: x86 with AVX-512 bf16, no AMX."""
+
+EXPECTED = {
+    "int_mm": [("aten::_int_mm", "oneDNN gemm_api", "int8")],
+    "bf16_mv": [("aten::addmv_", "oneDNN brg_matmul:avx512_core_bf16", "bf16")],
+    "bf16_linear_of_one_row": [("aten::mm", "oneDNN brg_matmul:avx512_core_bf16", "bf16")],
+    "dynamic_4bit": [("aten::_dyn_quant_matmul_4bit", "aten::_dyn_quant_matmul_4bit (int4)", "int4")],
+    "int8_weights": [("aten::_weight_int8pack_mm", "aten::_weight_int8pack_mm (int8)", "int8")],
+    "int4_weights": [("aten::_weight_int4pack_mm_for_cpu", "aten::_weight_int4pack_mm_for_cpu (int4)", "int4")],
+    "quantized_linear": [("onednn::qlinear_pointwise", "oneDNN brg_matmul:avx512_core_vnni", "int8")],
+    "lstm": [("aten::mkldnn_rnn_layer", "oneDNN brgemm:avx512_core", "fp32")],
+    "bf16_lstm": [("aten::mkldnn_rnn_layer", "oneDNN brgemm:avx512_core_bf16", "bf16")],
+    "deconvolution": [("aten::_convolution", "oneDNN conv:any+jit:avx512_core", "fp32")],
+    "cpp_template": [],
+    "bf16_cpp_template": [],
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_kernel_of_each_product(name: str) -> None:
+    """Every line of the log is read, and no time is left to an unknown kernel."""
+    audit = parse_observation(decode(Observation, RECORDED[name]))
+    assert audit.log.unparsed == 0
+    parts = attribute_time(audit, PrecisionProver(None, None))
+    assert [(p.operator, p.implementation, p.precision) for p in parts if p.is_compute] == EXPECTED[name]
+    assert UNKNOWN_KERNEL not in {part.precision for part in parts}
+
+
+@pytest.mark.parametrize("name", ["cpp_template", "bf16_cpp_template"])
+def test_a_product_in_a_template_of_inductor_proves_nothing(name: str) -> None:
+    """No log and no operator shows it: the counted operations are missing, so the verdict stays UNKNOWN."""
+    audit = parse_observation(decode(Observation, RECORDED[name]))
+    counted = Flops(total=2 * 32 * 128 * 64, bytes=1, by_operator={"aten::addmm": 2 * 32 * 128 * 64})
+    requested = ("bf16", "cast") if name.startswith("bf16") else ("fp32", None)
+    assert build_evidence(audit, None, *requested, counted=counted).verdict == "UNKNOWN"
