@@ -103,8 +103,8 @@ class WarningCode(Enum):
     )
     FORCED_KERNELS = (
         Severity.DISTORTS,
-        "kernels are selected by {names} and not by the CPU's features",
-        "unset it; if it names another architecture, OpenBLAS silently uses its slowest kernels",
+        "{names} may select other kernels than those for this CPU",
+        "unset it; a value meant for another CPU may select the library's slowest kernels, without a message",
     )
     TWO_OPENMP = (
         Severity.DISTORTS,

@@ -56,6 +56,7 @@ def diagnose(
         warnings += usage_warnings(usage, machine, faults=False)
     warnings += system_warnings(machine)
     warnings += _variable_warnings(machine)
+    warnings += forced_kernels(machine.environment, libraries)
     warnings += library_warnings(libraries, torchvision_problem)
     warnings += thread_warnings(libraries, machine)
     warnings += _memory_warnings(machine, faults_per_mib)
@@ -133,7 +134,6 @@ def _variable_warnings(machine: Machine) -> list[WarningMessage]:
         value = environment.get(name, "").partition(",")[0].strip()
         if value.isdigit() and int(value) > cores:
             warnings.append(warning_for(WarningCode.THREADS_VARIABLE, name=name, value=value, cores=cores))
-    warnings += forced_kernels(environment)
     policy = environment.get("OMP_WAIT_POLICY")
     if policy:
         warnings.append(warning_for(WarningCode.WAIT_POLICY, value=policy))
@@ -143,9 +143,13 @@ def _variable_warnings(machine: Machine) -> list[WarningMessage]:
     return warnings
 
 
-def forced_kernels(environment: Mapping[str, str]) -> list[WarningMessage]:
-    """Return the warning that variables select the kernels, if they do."""
-    forced = {name: environment[name] for name in KERNEL_VARIABLES if environment.get(name)}
+def forced_kernels(environment: Mapping[str, str], libraries: Libraries) -> list[WarningMessage]:
+    """Return the warning that variables select the kernels of libraries that torch uses, if any do."""
+    forced = {
+        name: environment[name]
+        for name, library in KERNEL_VARIABLES.items()
+        if environment.get(name) and libraries.uses(library)
+    }
     return [warning_for(WarningCode.FORCED_KERNELS, names=_assignments(forced))] if forced else []
 
 

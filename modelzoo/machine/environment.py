@@ -21,16 +21,16 @@ FAST_MATH_VARIABLES = (
 )
 """Variables that change the arithmetic of fp32 operators: oneDNN's math mode, TF32 in cuBLAS and in all of NVIDIA's
 libraries, fast math in the Arm Compute Library."""
-KERNEL_VARIABLES = (
-    "OPENBLAS_CORETYPE",
-    "NVPL_BLAS_DEBUG_CPU_TYPE",
-    "MKL_DEBUG_CPU_TYPE",
-    "MKL_ENABLE_INSTRUCTIONS",
-    "ONEDNN_MAX_CPU_ISA",
-    "DNNL_MAX_CPU_ISA",
-    "ATEN_CPU_CAPABILITY",
-)
-"""Variables that make a library select other kernels than those for this CPU."""
+KERNEL_VARIABLES = {
+    "OPENBLAS_CORETYPE": "openblas",
+    "NVPL_BLAS_DEBUG_CPU_TYPE": "nvpl",
+    "MKL_DEBUG_CPU_TYPE": "mkl",
+    "MKL_ENABLE_INSTRUCTIONS": "mkl",
+    "ONEDNN_MAX_CPU_ISA": "onednn",
+    "DNNL_MAX_CPU_ISA": "onednn",
+    "ATEN_CPU_CAPABILITY": "aten",
+}
+"""Variables that make a library select other kernels than those for this CPU, with its name in ``Libraries.uses``."""
 IMAGE_ID_VARIABLE = "MODELZOO_IMAGE_ID"
 """The variable that tells a worker in a container the id of its image."""
 RECORDED_PREFIXES = (

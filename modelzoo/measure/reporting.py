@@ -194,8 +194,8 @@ def _machine_warnings(report: RunReport) -> Iterator[WarningMessage]:
         yield warning_for(WarningCode.EMULATED)
     else:
         yield from system_warnings(machine)
-    yield from forced_kernels(machine.environment)
     if report.provenance.libraries is not None:
+        yield from forced_kernels(machine.environment, report.provenance.libraries)
         yield from library_warnings(report.provenance.libraries)
         yield from thread_warnings(report.provenance.libraries, machine, threads)
         yield from frozen_bf16_warnings(report.provenance.libraries, machine, report.setting)

@@ -119,6 +119,12 @@ class Libraries(msgspec.Struct, frozen=True):
         """The most threads that torch's OpenBLAS was built for; ``None`` if it is not loaded or does not say."""
         return openblas_limit(self.loaded)
 
+    def uses(self, library: str) -> bool:
+        """Whether torch can compute with ``library``: one of ``backends``, whatever oneDNN calls, or ``aten``."""
+        if library == "aten":
+            return self.build.capability is not None  # known of torch, and of no other engine
+        return library in (name.partition("+")[0] for name in self.backends)
+
 
 def openblas_limit(loaded: Sequence[Library]) -> Optional[int]:
     """Return the most threads that torch's OpenBLAS was built for: numpy and scipy have copies of their own."""

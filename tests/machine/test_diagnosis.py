@@ -122,6 +122,29 @@ def test_variables_that_force_kernels_are_reported() -> None:
     assert "OPENBLAS_CORETYPE=Haswell" in warnings[0].message
 
 
+NUMPY_OPENBLAS = Library("blas", "openblas", "0.3.30", "Haswell", "pthreads", 8, "numpy", "libscipy_openblas.so")
+
+
+@pytest.mark.parametrize(
+    ("name", "backends", "is_reported"),
+    [
+        ("OPENBLAS_CORETYPE", ("onednn+acl", "openblas"), True),
+        ("OPENBLAS_CORETYPE", ("onednn", "mkl"), False),
+        ("MKL_ENABLE_INSTRUCTIONS", ("onednn", "mkl"), True),
+        ("MKL_ENABLE_INSTRUCTIONS", ("onednn+acl", "openblas"), False),
+        ("NVPL_BLAS_DEBUG_CPU_TYPE", ("onednn+acl", "nvpl"), True),
+        ("DNNL_MAX_CPU_ISA", ("onednn+acl", "openblas"), True),
+        ("ONEDNN_MAX_CPU_ISA", ("openblas",), False),
+        ("ATEN_CPU_CAPABILITY", (), True),
+    ],
+)
+def test_a_variable_counts_if_torch_uses_its_library(name: str, backends: tuple[str, ...], is_reported: bool) -> None:
+    """The OpenBLAS of numpy, which is loaded, too, does not compute what torch does."""
+    libraries = replace(LIBRARIES, backends=backends, loaded=(OPENMP, NUMPY_OPENBLAS))
+    found = codes(machine=machine_with(environment={name: "a value"}), libraries=libraries)
+    assert found == ({"FORCED_KERNELS"} if is_reported else set())
+
+
 def test_two_openmp_runtimes_and_mismatched_versions_are_reported() -> None:
     """Two thread pools in one process, and torchvision of another release than torch."""
     iomp = replace(OPENMP, owner="sklearn", file="libiomp5.so")

@@ -117,7 +117,6 @@ def test_a_wait_policy_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SMT", {"threads_per_core": 2, "threads": Threads(8, 8, 16, None)}),
         ("CPU_QUOTA", {"threads": Threads(2, 8, 8, 2.5)}),
         ("NUMA", {"numa_nodes": 2, "numa_allowed": 2}),
-        ("FORCED_KERNELS", {"environment": {"OPENBLAS_CORETYPE": "Haswell"}}),
     ],
 )
 def test_a_run_warns_of_what_doctor_finds_in_the_machine(expected: str, changes: dict[str, object]) -> None:
@@ -131,6 +130,14 @@ def test_a_run_says_once_what_its_worker_decides() -> None:
     assert codes(setting=FP32.replace(threads=10_000), machine=machine_with(environment=environment)) == [
         "OVERSUBSCRIBED"
     ]
+
+
+def test_a_variable_is_warned_of_if_torch_uses_its_library() -> None:
+    """OpenBLAS's core type does nothing where torch computes with MKL and oneDNN; without libraries nothing is known."""
+    machine = machine_with(environment={"OPENBLAS_CORETYPE": "Haswell"})
+    assert codes(machine=machine, libraries=LIBRARIES) == ["FORCED_KERNELS"]
+    assert codes(machine=machine, libraries=replace(LIBRARIES, backends=("onednn", "mkl"))) == []
+    assert codes(machine=machine) == []
 
 
 def test_two_openmp_runtimes_in_a_worker_are_warned_of() -> None:
