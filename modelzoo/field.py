@@ -1,7 +1,8 @@
-"""The declaration of a field of a setting: all that is known of it besides its type and its default."""
+"""The declaration of a field of a setting, and the notation in which several fields are given: ``NAME=VALUE …``."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from enum import Enum
 from typing import Optional
@@ -75,3 +76,29 @@ class Field(msgspec.Struct, frozen=True):
                 raise UsageError(f"{option} must be from {self.low} to 2**{self.bits} - 1, not {value}")
             if value < self.low:
                 raise UsageError(f"{option} must be {self.low} or more, not {value}")
+
+
+def parse_words(text: str, source: str, side: str = "") -> dict[str, str]:
+    """Parse ``NAME=VALUE NAME=VALUE …``; a value with spaces is quoted as in a shell.
+
+    Args:
+        text: what to parse; it may be empty.
+        source: the option with what was given to it, for errors.
+        side: which part of it ``text`` is, for errors: `` on one side``.
+
+    Raises:
+        UsageError: it has another form, or names an option twice.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{source}: {error}") from None
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise UsageError(f"{source}: {word!r} must have the form NAME=VALUE")
+        if name in found:
+            raise UsageError(f"{source} names {name} twice{side}")
+        found[name] = value
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
@@ -119,6 +118,17 @@ class Setting(msgspec.Struct, frozen=True):
         int, Field("seed for random weights, crops and samples (default 0)", "N", low=0, bits=63, is_work=True)
     ] = 0
     options: dict[str, OptionValue] = msgspec.field(default_factory=dict)
+    linear: Annotated[
+        str,
+        Field(
+            "library that computes torch.nn.Linear in fp32 on the CPU: default (torch's choice, MKL on x86) or onednn "
+            "(weights are packed for it once)",
+            "LIBRARY",
+            choices=("default", "onednn"),
+            label=Labelled.NAMED,
+            is_execution=True,
+        ),
+    ] = "default"
     malloc: Annotated[
         str,
         Field(
@@ -368,29 +378,3 @@ def value_text(value: OptionValue) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return "default" if value is None else str(value)
-
-
-def parse_words(text: str, source: str, side: str = "") -> dict[str, str]:
-    """Parse ``NAME=VALUE NAME=VALUE …``; a value with spaces is quoted as in a shell.
-
-    Args:
-        text: what to parse; it may be empty.
-        source: the option with what was given to it, for errors.
-        side: which part of it ``text`` is, for errors: `` on one side``.
-
-    Raises:
-        UsageError: it has another form, or names an option twice.
-    """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"{source}: {error}") from None
-    found: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not (name and equals and value):
-            raise UsageError(f"{source}: {word!r} must have the form NAME=VALUE")
-        if name in found:
-            raise UsageError(f"{source} names {name} twice{side}")
-        found[name] = value
-    return found

@@ -13,9 +13,10 @@ from places import ROOT
 
 from modelzoo.cli.setting_options import FIELDS
 from modelzoo.errors import UsageError
+from modelzoo.field import parse_words
 from modelzoo.plan import Effort, Plan, Sessions
 from modelzoo.records.codec import decode, encode
-from modelzoo.setting import ResolvedSetting, Setting, fields, labels, option_name, parse_words
+from modelzoo.setting import ResolvedSetting, Setting, fields, labels, option_name
 
 
 @pytest.mark.parametrize(

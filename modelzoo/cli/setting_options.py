@@ -19,7 +19,8 @@ import msgspec
 from modelzoo import setting as settings
 from modelzoo.cli.parser import whole_numbers
 from modelzoo.errors import UsageError, suggestion
-from modelzoo.setting import CONVERTING, OptionValue, Setting, option_name, parse_words
+from modelzoo.field import parse_words
+from modelzoo.setting import CONVERTING, OptionValue, Setting, option_name
 from modelzoo.workload import Workload
 from modelzoo.workload.discovery import STANDARD_WORKLOADS
 from modelzoo.workload.weights import SOURCES

@@ -16,12 +16,13 @@ import msgspec
 from modelzoo.comparison.machines import machines_of
 from modelzoo.comparison.model import Obstacle, Side, SideSetting, StoredResult
 from modelzoo.errors import InputError, UsageError
+from modelzoo.field import parse_words
 from modelzoo.frozen import replace
 from modelzoo.records.load import Load
 from modelzoo.records.run import Result, Run, ValidityEntry
 from modelzoo.records.throughput import Throughput
 from modelzoo.results.sessions import work_key
-from modelzoo.setting import CONVERTING, SHOWN, OptionValue, Setting, labels, option_name, parse_words, value_text
+from modelzoo.setting import CONVERTING, SHOWN, OptionValue, Setting, labels, option_name, value_text
 
 Words = Mapping[str, str]
 """A setting in the notation of ``--setting``: values as text, by the names of the options."""

@@ -244,7 +244,8 @@ _CALLERS = _words(
     aten::conv_transpose1d aten::conv_transpose2d aten::conv_transpose3d aten::convolution aten::einsum aten::gru
     aten::gru_cell aten::inner aten::linalg_matmul aten::linalg_multi_dot aten::linalg_vecdot aten::linear aten::lstm
     aten::lstm_cell aten::matmul aten::outer aten::rnn_relu aten::rnn_relu_cell aten::rnn_tanh aten::rnn_tanh_cell
-    aten::scaled_dot_product_attention aten::slow_conv3d aten::tensordot aten::thnn_conv2d torchvision::deform_conv2d
+    aten::scaled_dot_product_attention aten::slow_conv3d aten::tensordot aten::thnn_conv2d
+    modelzoo::onednn_linear torchvision::deform_conv2d
     """
 )
 _PRODUCTS = _words(

@@ -64,6 +64,7 @@ class ExclusionKind(str, Enum):
     NO_JUDGE = "no judge"
     RANDOM_WEIGHTS = "random weights"
     NO_CONVOLUTION = "no convolution"
+    NO_LINEAR = "no linear layer"
     FEW_PRIMITIVES = "few primitives"
     NOT_MEASURED = "not measured"
     SLOWER = "slower"

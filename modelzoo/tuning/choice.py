@@ -33,6 +33,7 @@ AXES: tuple[tuple[str, ...], ...] = (
     ("engine",),
     ("mode",),
     ("channels_last",),
+    ("linear",),
     ("precision", "bf16_method"),
     ("threads",),
     ("malloc",),
@@ -140,6 +141,8 @@ def pointless(group: int, changes: set[str], probe: RunReport) -> Optional[Exclu
     operators = {use.operator_class.value for use in evidence.operators} if evidence is not None else None
     if "channels_last" in changes and operators is not None and "conv" not in operators:
         return Exclusion(group, ExclusionKind.NO_CONVOLUTION)
+    if "linear" in changes and operators is not None and "linear" not in operators:
+        return Exclusion(group, ExclusionKind.NO_LINEAR)
     calls = sum(kernel.count for kernel in kernels.kernels) if kernels is not None else None
     if "primitive_cache" in changes and calls is not None and calls <= PRIMITIVES:
         return Exclusion(group, ExclusionKind.FEW_PRIMITIVES)

@@ -30,6 +30,7 @@ Changes = Mapping[str, Any]
 
 _LAST = {"channels_last": True}
 _COMPILED = {"mode": "compile"}
+_LINEAR = {"linear": "onednn"}
 _AUTOCAST: Changes = {"precision": "bf16", "bf16_method": "autocast"}
 _FASTMATH: Changes = {"precision": "bf16", "bf16_method": "fastmath"}
 _CAST: Changes = {"precision": "bf16", "bf16_method": "cast"}
@@ -37,8 +38,10 @@ _CAST: Changes = {"precision": "bf16", "bf16_method": "cast"}
 MODES: tuple[Changes, ...] = (
     _COMPILED,
     {**_COMPILED, **_LAST},
+    {**_COMPILED, **_LINEAR},
     {"engine": "openvino"},
     {"engine": "onnxruntime"},
+    {**_LINEAR},
     {"mode": "script"},
     {**_LAST},
     {"mode": "max-autotune"},
@@ -47,7 +50,7 @@ MODES: tuple[Changes, ...] = (
     {"mode": "script", **_LAST},
     {"engine": "jittor"},
 )
-"""Engines, execution modes and memory formats in fp32."""
+"""Engines, execution modes, memory formats and libraries of Linear layers in fp32."""
 BF16: tuple[Changes, ...] = (
     {**_AUTOCAST},
     {**_AUTOCAST, **_COMPILED},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Callable, Optional
 
 from modelzoo.frozen import replace
@@ -72,8 +73,9 @@ def python(report: RunReport, said: str, script: str) -> Optional[str]:
 
 def _torch(report: RunReport, script: str) -> list[str]:
     setting = report.setting
+    has_own_linear = setting.linear == "onednn"
     return [
-        "import torch",
+        *(_linear_module() if has_own_linear else ["import torch"]),
         *(["import torch._inductor.config"] if setting.mode not in ("eager", "script") else []),
         "",
         f"torch.set_num_threads({setting.threads})",
@@ -104,6 +106,7 @@ def _torch(report: RunReport, script: str) -> list[str]:
         f"    model = model.eval().to({setting.device!r})",
         *(["    model = model.to(torch.bfloat16)"] if setting.bf16_method == "cast" else []),
         *(["    model = model.to(memory_format=torch.channels_last)"] if setting.channels_last else []),
+        *(["    model = with_onednn_linear(model)"] if has_own_linear else []),
         *_mode_lines(setting, script),
         "",
         "    def call(*args):",
@@ -114,6 +117,12 @@ def _torch(report: RunReport, script: str) -> list[str]:
         "        call(*example)",
         "    return call",
     ]
+
+
+def _linear_module() -> list[str]:
+    """The module that packs Linear layers, as the suite runs it, without its docstring."""
+    text = files("modelzoo.engines.torch").joinpath("linear.py").read_text()
+    return text.split('"""', 2)[2].strip().splitlines()
 
 
 def _mode_lines(setting: ResolvedSetting, script: str) -> Sequence[str]:

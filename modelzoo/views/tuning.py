@@ -35,6 +35,7 @@ _OUT = {
     ExclusionKind.NO_JUDGE: "not judged",
     ExclusionKind.RANDOM_WEIGHTS: "not judged",
     ExclusionKind.NO_CONVOLUTION: "no effect here",
+    ExclusionKind.NO_LINEAR: "no effect here",
     ExclusionKind.FEW_PRIMITIVES: "no effect here",
 }
 """Kinds of exclusion that have other words than their names."""
@@ -173,6 +174,7 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
         ExclusionKind.NO_JUDGE: f"the workload does not say how its predictions are judged{_UNJUDGED}",
         ExclusionKind.RANDOM_WEIGHTS: f"with random weights there are no predictions to judge{_UNJUDGED}",
         ExclusionKind.NO_CONVOLUTION: "channels-last has no effect: the model has no convolution",
+        ExclusionKind.NO_LINEAR: "linear has no effect: the model has no Linear layer",
         ExclusionKind.NOT_MEASURED: "the budget does not reach so far down the list; give more time, or --vary less",
     }.get(exclusion.kind, "")
 

@@ -68,7 +68,10 @@ COMPILED = [Setting(mode=mode) for mode in ("compile", "max-autotune", "cpp-wrap
         Setting("bf16", "autocast", mode="script"),
         Setting("bf16", "cast", channels_last=True),
         Setting("bf16", "fastmath"),
+        Setting(linear="onednn"),
+        Setting(mode="script", linear="onednn"),
         *(pytest.param(setting, marks=pytest.mark.slow) for setting in COMPILED),
+        pytest.param(Setting(mode="compile", linear="onednn"), marks=pytest.mark.slow),
     ],
     ids=lambda setting: setting.label,
 )

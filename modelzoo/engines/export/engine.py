@@ -27,7 +27,7 @@ def require_plain(setting: Setting, engine: str) -> None:
         engine: its name in the message.
 
     Raises:
-        UsageError: it asks for a device, mode, backend or memory format.
+        UsageError: it asks for a device, mode, backend, memory format or library of Linear layers.
     """
     plain = Setting()
     asked = {
@@ -35,6 +35,7 @@ def require_plain(setting: Setting, engine: str) -> None:
         f"--mode {setting.mode}": setting.mode != plain.mode,
         f"--backend {setting.backend}": setting.backend != plain.backend,
         "--channels-last": setting.channels_last,
+        f"--linear {setting.linear}": setting.linear != plain.linear,
     }
     for option, is_asked in asked.items():
         if is_asked:

@@ -58,6 +58,7 @@ class TorchEngine:
         devices.check_device(setting.device)
         check_precision(setting)
         compilation.require_mode(setting)
+        switches.require_linear(setting)
 
     def resolve(self, setting: Setting, *, batch: int, threads: int, math_mode: str = "") -> ResolvedSetting:
         import torch
@@ -169,7 +170,7 @@ class TorchModel:
 
     @property
     def module(self) -> Any:
-        return self._executable.model if self._setting.mode == "eager" else None
+        return self._executable.module
 
     @property
     def call(self) -> Callable[..., Any]:

@@ -77,7 +77,8 @@ class Executable(msgspec.Struct, frozen=True):
     """A model that is ready to run under a setting.
 
     Attributes:
-        model: the eager module, on its device, in its data type and memory format.
+        model: the eager module, on its device, in its data type and memory format, as torch computes it.
+        module: what ``call`` runs in eager mode, where it can be observed layer by layer; ``None`` otherwise.
         call: maps prepared positional arguments to the outputs. It enters autocast on each call, as servers do.
         prepare: moves and converts inputs the way the model was.
         compile_seconds: how long compiling, tracing or capturing took; ``None`` in eager mode.
@@ -85,6 +86,7 @@ class Executable(msgspec.Struct, frozen=True):
     """
 
     model: Any
+    module: Any
     call: Callable[..., Any]
     prepare: Callable[[tuple[Any, ...]], tuple[Any, ...]]
     compile_seconds: float | None
@@ -116,19 +118,31 @@ def build(workload: Workload, model: Any, inputs: Inputs, setting: Setting) -> E
         register_missing()
     if setting.mode == "graph":
         graph, seconds = _timed(lambda: captured(model, prepare(inputs.args), setting), workload, setting)
-        return Executable(model, graph, lambda args: graph.load(prepare(args)), seconds, _own(setting))
-    run: Callable[..., Any] = model
+        return Executable(model, None, graph, lambda args: graph.load(prepare(args)), seconds, _own(setting))
+    module = _onednn_linear(workload, model) if setting.linear == "onednn" else model
+    run: Callable[..., Any] = module
     compile_seconds: float | None = None
     if setting.mode != "eager":
         run, compile_seconds = _timed(
-            lambda: compiled(workload, model, prepare(inputs.args), setting), workload, setting
+            lambda: compiled(workload, module, prepare(inputs.args), setting), workload, setting
         )
 
     def call_autocast(*args: Any) -> Any:
         with autocast(setting):
             return run(*args)
 
-    return Executable(model, call_autocast if uses_autocast else run, prepare, compile_seconds, _own(setting))
+    observed = module if setting.mode == "eager" else None
+    call = call_autocast if uses_autocast else run
+    return Executable(model, observed, call, prepare, compile_seconds, _own(setting))
+
+
+def _onednn_linear(workload: Workload, model: Any) -> Any:
+    from modelzoo.engines.torch.linear import with_onednn_linear
+
+    try:
+        return with_onednn_linear(model)
+    except ValueError as error:
+        raise UsageError(f"{workload.name} with linear=onednn: {error}; leave linear out") from None
 
 
 def outputs(executable: Executable, args: tuple[Any, ...]) -> RawOutputs:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.machine.installation import installed_version
 from modelzoo.setting import Setting
 
@@ -43,6 +43,31 @@ def _select_backend(backend: str, stack: ExitStack) -> str:
     stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
     torch._C._set_mkldnn_enabled(on)
     return f"torch.backends.mkldnn.enabled={on}"
+
+
+def require_linear(setting: Setting) -> None:
+    """Check that oneDNN can compute the Linear layers of ``setting`` if it asks for that.
+
+    Raises:
+        UsageError: it does so in any case, or cannot.
+        EnvironmentProblem: this torch was built without oneDNN.
+    """
+    import torch
+
+    if setting.linear != "onednn":
+        return
+    if setting.device != "cpu" or setting.backend == "blas":
+        what = f"--device {setting.device}" if setting.device != "cpu" else "--backend blas"
+        raise UsageError(f"--linear onednn and {what} contradict each other; leave one out")
+    if setting.mode == "aot":
+        raise UsageError("--linear onednn: --mode aot calls oneDNN for them by itself; leave it out")
+    if setting.precision != "fp32" and setting.bf16_method != "fastmath":
+        raise UsageError(
+            "--linear onednn packs weights in fp32, and torch calls oneDNN for narrower ones by itself; leave it out, "
+            "or use fp32 or --bf16=fastmath"
+        )
+    if not torch.backends.mkldnn.is_available():
+        raise EnvironmentProblem(f"--linear onednn: torch {torch.__version__} was built without oneDNN")
 
 
 @contextmanager

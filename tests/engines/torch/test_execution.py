@@ -65,7 +65,10 @@ def expected() -> torch.Tensor:
         Setting(backend="blas"),
         Setting(mode="script"),
         Setting(mode="script", channels_last=True),
+        Setting(linear="onednn"),
+        Setting(mode="script", linear="onednn"),
         pytest.param(Setting(mode="compile"), marks=pytest.mark.slow),
+        pytest.param(Setting(mode="compile", linear="onednn"), marks=pytest.mark.slow),
     ],
     ids=lambda setting: setting.label,
 )
@@ -225,3 +228,11 @@ def test_nms_takes_bf16_under_autocast() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         kept = vision.ops.nms(boxes.bfloat16(), scores.bfloat16(), 0.5)
     assert kept.tolist() == vision.ops.nms(boxes, scores, 0.5).tolist() == [1, 2]
+
+
+def test_a_model_without_linear_layers_cannot_have_them_packed() -> None:
+    """What would have no effect is refused."""
+    with pytest.raises(
+        UsageError, match="with linear=onednn: the model has no torch.nn.Linear layer; leave linear out"
+    ):
+        execution.build(TOY, torch.nn.ReLU(), INPUTS, Setting(linear="onednn"))

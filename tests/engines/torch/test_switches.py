@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from modelzoo.engines.torch import switches
-from modelzoo.errors import EnvironmentProblem
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.setting import ResolvedSetting, Setting
 
 FAST_MATH = Setting("bf16", "fastmath")
@@ -122,3 +122,31 @@ def test_torch_before_2_9_needs_the_variable(
     """oneDNN's math mode can be switched at run time since 2.9."""
     monkeypatch.setattr(switches, "installed_version", lambda name: version)
     assert switches.needs_math_mode_variable() is expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (Setting(device="cuda"), "--linear onednn and --device cuda contradict each other; leave one out"),
+        (Setting(backend="blas"), "--linear onednn and --backend blas contradict each other; leave one out"),
+        (Setting(mode="aot"), "--linear onednn: --mode aot calls oneDNN for them by itself; leave it out"),
+        (
+            Setting("bf16", "autocast"),
+            "--linear onednn packs weights in fp32, and torch calls oneDNN for narrower ones by itself; leave it out, "
+            "or use fp32 or --bf16=fastmath",
+        ),
+    ],
+    ids=["cuda", "blas", "aot", "bf16"],
+)
+def test_packed_linear_layers_are_refused_where_they_mean_nothing(setting: Setting, message: str) -> None:
+    """The error says which options contradict each other."""
+    with pytest.raises(UsageError) as caught:
+        switches.require_linear(setting.replace(linear="onednn"))
+    assert str(caught.value) == message
+
+
+def test_packed_linear_layers_need_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A torch built without oneDNN cannot pack weights for it."""
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    with pytest.raises(EnvironmentProblem, match="^--linear onednn: torch .* was built without oneDNN$"):
+        switches.require_linear(Setting(linear="onednn"))
