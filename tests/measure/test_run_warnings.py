@@ -133,7 +133,7 @@ def test_a_run_says_once_what_its_worker_decides() -> None:
 
 
 def test_a_variable_is_warned_of_if_torch_uses_its_library() -> None:
-    """OpenBLAS's core type does nothing where torch computes with MKL and oneDNN; without libraries nothing is known."""
+    """OpenBLAS's core type does nothing where torch uses MKL and oneDNN; what is not known is not said."""
     machine = machine_with(environment={"OPENBLAS_CORETYPE": "Haswell"})
     assert codes(machine=machine, libraries=LIBRARIES) == ["FORCED_KERNELS"]
     assert codes(machine=machine, libraries=replace(LIBRARIES, backends=("onednn", "mkl"))) == []
