@@ -69,7 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "not-comparable, or what --allow can name; may be repeated",
     )
     parser.add_argument(
-        "--details", action="store_true", help="also print all that both sides share, and what explains every row"
+        "--details",
+        action="store_true",
+        help="also print all that baseline and candidate share, and what explains every row",
     )
     parser.add_argument("--format", choices=FORMATS, default="terminal", help="output format (default: terminal)")
     parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of stdout (-)")
@@ -131,7 +133,7 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
     given = [name for name, _ in named if name]
     for name in given:
         if given.count(name) > 1:
-            raise UsageError(f"two sides are called {name}; give them different names")
+            raise UsageError(f"two results are called {name}; give them different names")
     known: dict[Path, StoredResult] = {}
     sides = []
     for name, (_, path) in zip(short_names([path for _, path in named], [name for name, _ in named]), named):

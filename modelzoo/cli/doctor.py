@@ -135,7 +135,7 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
     assert device is not None
     facts = device.describe()
     if not device.timed_events:
-        raise EnvironmentProblem(f"--device {name}: the events of {facts.name} tell no time; its ceilings are unknown")
+        raise EnvironmentProblem(f"--device {name}: the events of {facts.name} tell no time; its peaks are unknown")
     precisions = []
     for each in PRECISIONS:
         with suppress(ModelzooError):

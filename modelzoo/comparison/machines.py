@@ -302,7 +302,7 @@ def prices_of(prices: Sequence[Price], sides: Sequence[Side]) -> tuple[Price, ..
     unused = [price for price in prices if not price.date and price not in found]
     if unused:
         known = ", ".join(repr(side.name) for side in sides)
-        raise UsageError(f"--price: {unused[0].name!r} is no side of this comparison; its sides are {known}")
+        raise UsageError(f"--price: {unused[0].name!r} names no result of this comparison; they are {known}")
     currencies = sorted({price.currency for price in found if price.currency})
     if len(currencies) > 1:
         raise UsageError(f"--price: the prices are in {' and '.join(currencies)}; give them in one currency")

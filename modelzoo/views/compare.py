@@ -163,7 +163,7 @@ def notes(comparison: Comparison) -> list[str]:
             found.append(f"{side.name}: {', '.join(partial)} was stored before the call had ended.")
     if any(row.estimate is not None and row.estimate.base.is_adjusted for row in comparison.rows):
         found.append(
-            "Latencies are those at one speed of the machine, as the reference load beside each process shows it."
+            "Latencies are those at one speed of the machine, as the calibration workload beside each process shows it."
         )
     return found
 

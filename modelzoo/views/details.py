@@ -72,7 +72,7 @@ def _warnings(row: SummaryRow) -> Iterator[str]:
 
 
 def ceiling_text(row: SummaryRow) -> str:
-    """How close a setting came to the machine's measured ceiling; empty if no operations were counted.
+    """How close a setting came to the machine's measured peak; empty if no operations were counted.
 
     Operations are counted in one process only, so the first report that has them is used.
     """
@@ -89,12 +89,12 @@ def ceiling_text(row: SummaryRow) -> str:
     if bound is None:
         device = report.setting.device
         command, whose = ("", "this machine's") if device == "cpu" else (f" --device {device}", f"{device}'s")
-        return f"{counted}; run 'modelzoo doctor{command}' once to compare it with {whose} ceiling"
+        return f"{counted}; run 'modelzoo doctor{command}' once to compare it with {whose} peak"
     text = f"{counted}, {bound.gflops:.0f} GFLOP/s"
     if bound.share_of_ceiling is not None:
         whose = "this machine's" if report.accelerator is None else f"{report.accelerator.device.name}'s"
-        text += f", {bound.share_of_ceiling:.0%} of {whose} measured {bound.precision} ceiling"
-    return text + (f", bound by {bound.bound_by.value}" if bound.bound_by else "")
+        text += f", {100 * bound.share_of_ceiling:.0f} % of {whose} measured {bound.precision} peak"
+    return text + (f", {bound.bound_by.value}-bound" if bound.bound_by else "")
 
 
 LAUNCH_HINT = "use --mode compile or graph, or a larger --batch"
@@ -127,7 +127,7 @@ def spans_text(spans: Spans) -> str:
     if spans.device is None:
         return f"{issue}; the device's events tell no time"
     said = f"{issue}, the device took {seconds(spans.device)}"
-    return f"{said}: bound by launching; {LAUNCH_HINT}" if spans.bound_by_launching else said
+    return f"{said}: launch-bound; {LAUNCH_HINT}" if spans.bound_by_launching else said
 
 
 def accelerator_lines(runs: Sequence[Run]) -> Iterator[str]:

@@ -16,14 +16,14 @@ from modelzoo.warning import rank
 
 
 def document(report: DoctorReport) -> list[Block]:
-    """Return the machine, its ceilings, how it scales over threads, its noise, and the warnings."""
+    """Return the machine, its peaks, how it scales over threads, its noise, and the warnings."""
     rows = machine_rows(report.machine) + library_rows(report.libraries) + usage_rows(report.usage)
     found: list[Block] = [Table("Machine", tuple(Column("", cells) for cells in zip(*rows)))]
     if report.ceilings is None:
-        found.append(lines("no ceilings: nothing is timed under an emulator"))
+        found.append(lines("no peaks: nothing is timed under an emulator"))
     else:
         notes = _ceiling_notes(report.ceilings, report.ceilings_kept)
-        found.append(Section("Ceilings", (_ceilings(report.ceilings), lines(*notes))))
+        found.append(Section("Peaks", (_ceilings(report.ceilings), lines(*notes))))
         found += _noise(report.noise)
     if report.accelerator is not None:
         found.append(_accelerator(report.accelerator))
@@ -156,7 +156,7 @@ def _ceilings(ceilings: Ceilings) -> Table:
     columns = (
         Column(title, tuple(row[index] for row in rows), is_number=index > 0) for index, title in enumerate(titles)
     )
-    return Table("Ceilings", tuple(columns))
+    return Table("Peaks", tuple(columns))
 
 
 def _ceiling_notes(ceilings: Ceilings, kept: bool) -> Iterator[str]:
@@ -216,7 +216,7 @@ def noise_notes(noise: MachineNoise) -> list[str]:
         "the smallest difference between two settings that 5 minutes are expected to show)"
     ]
     if noise.reference_spread is not None:
-        found.append(f"the reference load differs by {percent(noise.reference_spread)} between sessions")
+        found.append(f"the calibration workload differs by {percent(noise.reference_spread)} between sessions")
     if all(each.between_sessions is None for each in noise.workloads):
         found.append("how much sessions differ is known after sessions of the same work on 3 days")
     return found

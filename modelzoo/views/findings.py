@@ -19,7 +19,7 @@ from modelzoo.views.differences import NAMED_SETTINGS, by_workload, short_names
 from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.proof import agreement_text
 from modelzoo.views.results_table import interval, ratio, timed_unit
-from modelzoo.views.speed import effort, outlook_text, reason
+from modelzoo.views.speed import effort, is_open_beyond_interval, outlook_text, reason
 
 _DIFFERS = {
     True: ("computes what torch does", "compute what torch does"),
@@ -63,29 +63,32 @@ def _sides(rows: Sequence[SummaryRow]) -> tuple[list[str], list[tuple[str, Summa
 
 
 def steadiness(found: Adjustment) -> str:
-    """Say how steady the machine was, by the reference load, and why latencies are not adjusted if they are not."""
+    """Say how steady the machine was, by the calibration workload, and why latencies are not normalised."""
     said = []
     if found.spread is not None:
         said.append(f"its speed varied by {100 * found.spread:.0f} % during the run")
         if found.refused is not None:
-            said.append(f"latencies are not adjusted for that, because {not_adjusted(found)}")
+            said.append(f"latencies are not normalised for that, because {not_adjusted(found)}")
         elif found.left_out:
-            said.append(f"the reference load does not predict {', '.join(found.left_out)}, so that is not adjusted")
+            names = ", ".join(found.left_out)
+            said.append(f"the calibration workload does not predict the latency of {names}, which is not normalised")
     if found.without_load:
-        said.append(f"the reference load ended early (number of processes that ran without it: {found.without_load})")
+        said.append(
+            f"the calibration workload ended early (number of processes that ran without it: {found.without_load})"
+        )
     return "; ".join(said)
 
 
 def not_adjusted(found: Adjustment) -> str:
-    """Why latencies are not adjusted."""
+    """Why latencies are not normalised."""
     if found.fit is None or found.refused is Unadjusted.NO_LOAD:
-        return "no reference load ran"
+        return "no calibration workload ran"
     control = found.fit.control
     if found.refused is Unadjusted.UNPREDICTED:
-        return f"the reference load does not predict the latency here (correlation {control.correlation:.2f})"
+        return f"the calibration workload does not predict the latency here (correlation {control.correlation:.2f})"
     included = ", those of earlier sessions included," if found.fit.has_earlier else ""
     few = f"{control.blocks} processes{included} are too few"
-    return f"{few} to say whether the reference load predicts the latency"
+    return f"{few} to say whether the calibration workload predicts the latency"
 
 
 def _sentence(rows: Sequence[SummaryRow]) -> str:
@@ -107,7 +110,7 @@ def _launching(names: Sequence[str], rows: Sequence[SummaryRow]) -> str:
     bound = [name for name, row in zip(names, rows) if row.spans is not None and row.spans.bound_by_launching]
     if not bound:
         return ""
-    said = "bound by launching" if len(bound) == len(rows) == 1 else f"{', '.join(bound)}: bound by launching"
+    said = "launch-bound" if len(bound) == len(rows) == 1 else f"{', '.join(bound)}: launch-bound"
     return f"{said} ({LAUNCH_HINT})"
 
 
@@ -137,24 +140,27 @@ def _pair(name: str, row: SummaryRow, base: str, unit: str) -> str:
         return f"{name} and {base} are equally fast{of}: {ratio(speedup)}"
     # The reason, a p-value, is among the details.
     if verdict.doubt is Doubt.ONE_PROCESS:
-        return f"{name}: no difference{of} can be shown by one process each; use --processes 3 or more"
+        return f"{name}: one process each cannot show a difference{of}; use --processes 3 or more"
+    if is_open_beyond_interval(row.speed):
+        said = f"the 95 % CI of the speedup{of} excludes 1, but the verdict is AMBIGUOUS: {reason(row.speed)}"
+        return "; ".join([f"{name}: {said}", *([outlook_text(verdict.outlook)] if verdict.outlook else [])])
     why = outlook_text(verdict.outlook) if verdict.outlook else reason(row.speed)
     return f"{name}: {conclusion(speedup, of)}; {why}"
 
 
 def conclusion(speedup: stats.Interval, of: str = "") -> str:
-    """What may be concluded although a comparison is AMBIGUOUS: the ends of the interval, as far as they matter."""
+    """What may be concluded although a comparison is AMBIGUOUS: the ends of an interval around 1, if they matter."""
     low, high = speedup.low, speedup.high
     slower, faster = (f"{significant(100 * abs(end - 1), 2)} %" for end in (low, high))
     if low <= 0.01 or high >= 100:
-        return f"no difference{of} shown; the interval is too wide to bound it"
+        return f"no significant difference{of}; the interval is too wide to bound it"
     if low < 0.5 or high > 2:
-        return f"no difference{of} shown; {low:.2f}× to {high:.2f}× as fast (95 % CI)"
+        return f"no significant difference{of}; {low:.2f}× to {high:.2f}× as fast (95 % CI)"
     if high <= 1 + stats.EQUIVALENCE:
         return f"no gain{of} shown; at most {slower} slower (95 % CI)"
     if low >= 1 - stats.EQUIVALENCE:
         return f"no loss{of} shown; at most {faster} faster (95 % CI)"
-    return f"no difference{of} shown; at most {slower} slower, at most {faster} faster (95 % CI)"
+    return f"no significant difference{of}; at most {slower} slower, at most {faster} faster (95 % CI)"
 
 
 def _difference(speedup: stats.Interval, base: str, unit: str) -> str:
@@ -174,7 +180,7 @@ def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -
         for speed, name in speeds
         if speed.ratio is not None and speed.verdict.outcome is Outcome.FASTER
     ]
-    wanted = _to_decide([speed for speed, _ in speeds])
+    wanted = _unsettled(speeds) + _to_decide([speed for speed, _ in speeds])
     if not faster:
         return f"none of {len(compared)} settings is faster than {base}: {_counted(counts, failed)}{wanted}"
     gain, best = max(faster, key=lambda each: each[0].value)
@@ -184,6 +190,16 @@ def _several(compared: Sequence[tuple[str, SummaryRow]], base: str, unit: str) -
         f"{best} {_difference(gain, base, unit)}, {first} of {len(compared) + 1} settings; the "
         f"others, compared with the baseline: {_counted(counts, failed)}{wanted}"
     )
+
+
+def _unsettled(speeds: Sequence[tuple[Speed, str]]) -> str:
+    """Why those are AMBIGUOUS whose interval excludes 1: the reason of the one that is nearest to a verdict."""
+    is_open = [(speed, name) for speed, name in speeds if is_open_beyond_interval(speed)]
+    found = [(speed.verdict.p_value or 1.0, name, reason(speed)) for speed, name in is_open]
+    if not found:
+        return ""
+    names = ", ".join(name for _, name, _ in found) if len(found) <= NAMED_SETTINGS else f"{len(found)} settings"
+    return f"; the 95 % CI of {names} excludes 1, but {min(found)[2]}"
 
 
 def _to_decide(speeds: Sequence[Speed]) -> str:
@@ -200,7 +216,7 @@ def _counted(counts: Counter[Outcome], failed: int) -> str:
         Outcome.FASTER: "faster",
         Outcome.SLOWER: "slower",
         Outcome.SAME: "equally fast",
-        Outcome.AMBIGUOUS: "with no difference shown",
+        Outcome.AMBIGUOUS: "not significant",
         Outcome.NOT_COMPARABLE: "not comparable",
     }
     said = [f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome]]

@@ -13,16 +13,17 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.noise import Noise, noise
 from modelzoo.results.summary import SummaryRow
-from modelzoo.stats import Outcome
+from modelzoo.stats import Doubt, Outcome
 from modelzoo.views.differences import by_workload, pair_names, short_names
 from modelzoo.views.results_table import interval, ratio, timed_unit
+from modelzoo.views.speed import is_open_beyond_interval, reason
 from modelzoo.warning import Severity, WarningCode, rank
 
 _OUTCOMES = {
     Outcome.FASTER: "faster",
     Outcome.SLOWER: "slower",
     Outcome.SAME: "equally fast",
-    Outcome.AMBIGUOUS: "no difference shown",
+    Outcome.AMBIGUOUS: "not significant",
     Outcome.NOT_COMPARABLE: "not comparable",
     None: "failed",
 }
@@ -121,14 +122,17 @@ def _alone(shown: Sequence[SummaryRow]) -> str:
 def _pair(base: str, name: str, row: SummaryRow) -> str:
     if row.speed is None or row.speed.ratio is None:
         return _subject(base, name, row.speed.verdict.outcome if row.speed else None)
-    return f"{_subject(base, name, row.speed.verdict.outcome)}: {ratio(row.speed.ratio)}"
+    if row.speed.verdict.doubt is Doubt.ONE_PROCESS:
+        return f"too few processes to compare {name} with {base}: {ratio(row.speed.ratio)}"
+    why = f" ({reason(row.speed)})" if is_open_beyond_interval(row.speed) else ""
+    return f"{_subject(base, name, row.speed.verdict.outcome)}: {ratio(row.speed.ratio)}{why}"
 
 
 def _subject(base: str, name: str, outcome: Optional[Outcome]) -> str:
     if outcome in (Outcome.FASTER, Outcome.SLOWER):
         return f"{name} is {_OUTCOMES[outcome]} than {base}"
     if outcome is Outcome.AMBIGUOUS:
-        return f"no difference shown between {name} and {base}"
+        return f"no significant difference between {name} and {base}"
     return f"{name} failed" if outcome is None else f"{name} and {base} are {_OUTCOMES[outcome]}"
 
 

@@ -39,7 +39,7 @@ NO_EVIDENCE = "no kernel evidence was taken"
 _NO_PRODUCTS = "no convolution, matrix product or attention was observed"
 _VERDICT = {
     ProofVerdict.NOT_ACTIVE: "REQUESTED, NOT ACTIVE",
-    ProofVerdict.FP32: "PROVEN",
+    ProofVerdict.FP32: "VERIFIED",
     ProofVerdict.NOT_FP32: "NOT FP32",
 }
 
@@ -89,7 +89,7 @@ def _extent(merged: Proof) -> str:
 
 
 def audit(evidence: Evidence) -> Text:
-    """Return the verdict on one audit with its reason: ``fp32: PROVEN (no bf16 kernel in the audit, …)``."""
+    """Return the verdict on one audit with its reason: ``fp32: VERIFIED (no bf16 kernel in the audit, …)``."""
     verdict = _VERDICT.get(evidence.verdict, str(evidence.verdict))
     return Text(f"{evidence.requested}: {verdict} ({_reason(evidence)})")
 

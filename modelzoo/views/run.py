@@ -62,14 +62,14 @@ def _worst(notices: Sequence[Notice]) -> list[Notice]:
 
 
 def objections(rows: Sequence[SummaryRow]) -> list[str]:
-    """Return what ``--strict`` objects to, one line each: a precision that is not proven, a reference kernel."""
+    """Return what ``--strict`` objects to, one line each: a precision that is not verified, reference kernels."""
     said = []
     for row in filter(is_unproven, rows):
         name = f"{row.workload} {row.label}"
         if not row.is_proven:
             said.append(f"{name}: {proof.sentence(row.proof) or f'{proof.NO_EVIDENCE} (--no-audit?)'}")
         if row.used_reference_kernels:
-            said.append(f"{name}: reference kernels took {row.proof.reference_share:.1%} of the time")
+            said.append(f"{name}: reference kernels took {100 * row.proof.reference_share:.1f} % of the time")
     return said
 
 
@@ -107,7 +107,7 @@ def sessions_document(summary: SessionsSummary) -> list[Block]:
 
 
 def session_columns(summary: SessionsSummary) -> list[Column]:
-    """Return the columns: the level over sessions, and the spread between them, without and with adjustment."""
+    """Return the columns: the level over sessions, and the spread between them, as measured and normalised."""
     rows = summary.rows
     columns = [
         Column("workload", tuple(row.workload for row in rows)),
@@ -116,7 +116,7 @@ def session_columns(summary: SessionsSummary) -> list[Column]:
         Column("sd between sessions", tuple(_percent(row.spread) for row in rows), is_number=True),
     ]
     if summary.adjustment.refused is None:
-        columns.append(Column("adjusted", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
+        columns.append(Column("normalised", tuple(_percent(row.adjusted_spread) for row in rows), is_number=True))
     if len({row.sessions for row in rows}) > 1:
         columns.append(Column("sessions", tuple(str(row.sessions) for row in rows), is_number=True))
     return columns
@@ -129,11 +129,11 @@ def session_notes(summary: SessionsSummary) -> list[str]:
         "between sessions. The intervals of a single session, above, do not cover other sessions."
     ]
     if summary.adjustment.refused is not None:
-        return [*notes, f"Levels are not adjusted: {not_adjusted(summary.adjustment)}."]
-    notes.append("adjusted: the same standard deviation of the levels at one speed of the machine.")
+        return [*notes, f"Levels are not normalised: {not_adjusted(summary.adjustment)}."]
+    notes.append("normalised: the same standard deviation of the levels at one speed of the machine.")
     left_out = ", ".join(summary.adjustment.left_out)
     if left_out:
-        notes.append(f"The reference load does not predict the latency of {left_out}.")
+        notes.append(f"The calibration workload does not predict the latency of {left_out}.")
     return notes
 
 

@@ -32,6 +32,15 @@ def reason(speed: Speed) -> str:
     return verdict_reason(speed.verdict) if speed.refused is None else str(proof.incomparable(speed.refused))
 
 
+def is_open_beyond_interval(speed: Speed) -> bool:
+    """Whether a speedup is AMBIGUOUS although its interval excludes 1, which needs a reason.
+
+    The interval is of 95 % confidence and of one comparison; the verdict needs 98 % for all comparisons of the table.
+    """
+    found = speed.ratio
+    return found is not None and speed.verdict.outcome is Outcome.AMBIGUOUS and not found.low <= 1 <= found.high
+
+
 def row_reason(row: Row) -> str:
     """What the outcome of a row of stored results follows from."""
     if row.verdict is None:
@@ -120,7 +129,7 @@ def verdict_reason(verdict: Verdict) -> str:
     if verdict.doubt is None:
         return seen
     return {
-        Doubt.CHANCE: f"this may be chance: {seen}, and a verdict needs {LARGEST_P:.2g} or less",
+        Doubt.CHANCE: f"{seen}, and a verdict needs p ≤ {LARGEST_P:.2g}",
         Doubt.FEW_ROUNDS: f"{verdict.rounds} rounds are fewer than were planned for a verdict",
         Doubt.ONE_PROCESS: "only one process each, so their spread is unknown",
         Doubt.CONTRADICTED: "later rounds contradict the difference that earlier ones showed",

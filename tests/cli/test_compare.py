@@ -247,7 +247,7 @@ def test_names_that_are_no_text_are_escaped(tmp_path: Path, capsys: pytest.Captu
 def test_two_sides_cannot_have_one_name(capsys: pytest.CaptureFixture[str]) -> None:
     """The table could not tell them apart."""
     assert run(f"a={MLP}", f"a={MLP}") == 2
-    assert "two sides are called a" in one_line(capsys)
+    assert "two results are called a" in one_line(capsys)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_nothing_is_timed_under_an_emulator(
     assert measured == []
     shown = capsys.readouterr().out
     assert "EMULATED" in shown
-    assert "no ceilings" in shown
+    assert "no peaks" in shown
 
 
 def test_the_ceilings_of_an_accelerator(

@@ -281,7 +281,7 @@ def test_a_price_belongs_to_a_side_by_name_role_or_instance_type() -> None:
     ("given", "message"),
     [
         (["arm=1"], "no price for 'xeon=2'; add --price 'xeon=2=PRICE'"),
-        (["arm=1", "xeon=2=1", "yitian=1"], "'yitian' is no side of this comparison; its sides are 'arm', 'xeon=2'"),
+        (["arm=1", "xeon=2=1", "yitian=1"], "'yitian' names no result of this comparison; they are 'arm', 'xeon=2'"),
         (["arm=1", "arm=2", "OTHER=1"], "more than once for the same name"),
     ],
 )

@@ -54,7 +54,7 @@ def judged(
 def test_fp32_is_proven_by_names_and_canary() -> None:
     """The line, the shares of device time and ``--strict`` are those of every other audit."""
     found = judged(conv(FP32, 3.0), DeviceKernel(RELU, 1.0, "aten::relu_", ((1, 4),), ("float",)))
-    assert sentence(found).startswith("fp32: PROVEN (")
+    assert sentence(found).startswith("fp32: VERIFIED (")
     assert found.log_source is LogSource.PROFILER
     assert {each.name: each.share for each in found.by_precision} == {"fp32": 0.75, "no matrix arithmetic": 0.25}
     assert found.operators[0].implementation == FP32
@@ -84,7 +84,7 @@ def test_an_undocumented_name_leaves_the_proof_to_the_operator() -> None:
     bf16 = judged(DeviceKernel(UNDOCUMENTED, 1.0, "aten::mm", (), BFLOATS), requested="bf16", method="autocast")
     assert sentence(bf16).startswith("bf16: ACTIVE")
     kernel = DeviceKernel(UNDOCUMENTED, 1.0, "aten::mm", (), FLOATS)
-    assert sentence(judged(kernel)).startswith("fp32: PROVEN")
+    assert sentence(judged(kernel)).startswith("fp32: VERIFIED")
     assert sentence(judged(kernel, level=CanaryLevel.REDUCED)).startswith("fp32: NOT FP32 (linear ran in tf32"[:16])
     assert sentence(judged(kernel, requested="tf32", level=CanaryLevel.REDUCED)).startswith("tf32: ACTIVE")
 

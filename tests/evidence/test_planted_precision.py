@@ -67,7 +67,7 @@ def test_fp32_is_refused(plant: str, precision: str, kernel: str, where: str) ->
 def test_fp32_is_proven_where_nothing_is_planted() -> None:
     """All of the arithmetic, and all of the time."""
     found = audited(FP32, "none")
-    assert sentence(found).startswith("fp32: PROVEN")
+    assert sentence(found).startswith("fp32: VERIFIED")
     assert found.coverage is not None
     assert (found.coverage.counted, found.coverage.known_arithmetic) == (2 * 4 * 64 * 512 * 512, 1.0)
     assert found.coverage.known_time == pytest.approx(1.0)

@@ -289,7 +289,7 @@ def test_a_first_setting_that_failed_keeps_its_name() -> None:
         (
             BF16,
             evidence(ProofVerdict.ACTIVE, reference_share=0.3),
-            "toy bf16=autocast: reference kernels took 30.0% of the time",
+            "toy bf16=autocast: reference kernels took 30.0 % of the time",
         ),
         (BF16, evidence(ProofVerdict.ACTIVE, reference_share=0.005), None),
         (Setting(), None, "toy fp32: no kernel evidence was taken (--no-audit?)"),
@@ -326,11 +326,11 @@ FLOPS = Flops(5_500_000_000, 1)
     ("changes", "text"),
     [
         ({}, ""),
-        ({"flops": FLOPS}, "5.5 GFLOP per batch; run 'modelzoo doctor' once to compare it with this machine's ceiling"),
+        ({"flops": FLOPS}, "5.5 GFLOP per batch; run 'modelzoo doctor' once to compare it with this machine's peak"),
         ({"flops": FLOPS, "machine": replace(MACHINE, emulator="qemu")}, "5.5 GFLOP per batch"),
         (
             {"flops": FLOPS, "bound": BOUND},
-            "5.5 GFLOP per batch, 50 GFLOP/s, 25% of this machine's measured fp32 ceiling, bound by compute",
+            "5.5 GFLOP per batch, 50 GFLOP/s, 25 % of this machine's measured fp32 peak, compute-bound",
         ),
         (
             {"flops": FLOPS, "bound": Bound("fp32", 50.0, None, None, None, None, None, None)},
@@ -349,7 +349,7 @@ def test_the_limit_is_shown_if_it_can_be_known(changes: dict[str, Any], text: st
 def test_operations_come_from_the_first_process_that_counted_them() -> None:
     """The first process failed: the share of the ceiling is still shown."""
     (row,) = rows(make(None, error="died"), make(STEADY, round=1), make(STEADY, round=2, flops=FLOPS, bound=BOUND))
-    assert "25% of this machine's measured fp32 ceiling" in ceiling_text(row)
+    assert "25 % of this machine's measured fp32 peak" in ceiling_text(row)
 
 
 def test_a_judgement_that_failed_is_shown_with_its_reason() -> None:

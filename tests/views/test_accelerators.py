@@ -86,7 +86,7 @@ def test_a_setting_that_is_bound_by_launching_is_said() -> None:
     result = result_of(*on_gpu(1.85e-3))
     said = findings.sentences(summary.rows(result))
     (sentence,) = said.values()
-    assert "; bound by launching (use --mode compile or graph, or a larger --batch); " in sentence
-    assert any("bound by launching" in line for line in accelerator_lines(on_gpu(1.85e-3)))
+    assert "; launch-bound (use --mode compile or graph, or a larger --batch); " in sentence
+    assert any("launch-bound" in line for line in accelerator_lines(on_gpu(1.85e-3)))
     result = result_of(*on_gpu(0.3e-3))
-    assert "launching" not in str(findings.sentences(summary.rows(result)))
+    assert "launch-bound" not in str(findings.sentences(summary.rows(result)))

@@ -26,7 +26,7 @@ def test_each_number_that_the_table_leaves_out_is_there() -> None:
         "first call 9.000 s, compiling took 2.000 s",
         "all samples: p50 60.00 ms, p90 70.00 ms",
         "medians of the processes: 50.0, 60.0, 70.0 ms",
-        "fp32: PROVEN",
+        "fp32: VERIFIED",
         "canary fp32: matmul fp32",
         "SLOW: it was slow",
         "peak memory of a process 1.00 GiB",

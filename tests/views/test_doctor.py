@@ -51,7 +51,7 @@ def test_warnings_are_shown_with_hints_that_can_be_copied() -> None:
 def test_an_emulated_machine_has_no_ceilings() -> None:
     """The report says why."""
     text = shown(machine=machine_with(emulator="qemu-user"), ceilings=None)
-    assert "no ceilings: nothing is timed under an emulator" in text
+    assert "no peaks: nothing is timed under an emulator" in text
     assert "emulated by qemu-user" in text
 
 

@@ -70,13 +70,14 @@ def sentence(rows: list[SummaryRow]) -> str:
             Outcome.AMBIGUOUS,
             0.9,
             1.1,
-            "bf16: no difference shown; at most 10 % slower, at most 10 % faster (95 % CI); the baseline has no runs",
+            "bf16: no significant difference; at most 10 % slower, at most 10 % faster (95 % CI); the baseline has no "
+            "runs",
         ),
         (
             Outcome.AMBIGUOUS,
             0.0,
             math.inf,
-            "bf16: no difference shown; the interval is too wide to bound it; the baseline has no runs",
+            "bf16: no significant difference; the interval is too wide to bound it; the baseline has no runs",
         ),
         (
             Outcome.NOT_COMPARABLE,
@@ -104,7 +105,7 @@ def test_batch_sizes_are_compared_by_items_per_second() -> None:
     said = sentence(judged(rows, Outcome.SLOWER, 0.5, 0.6))
     assert said.startswith("batch=8 processes 0.55× as many rows/s as batch=1 [0.50, 0.60]")
     said = sentence(judged(rows, Outcome.AMBIGUOUS, 0.9, 1.1))
-    assert said.startswith("batch=8: no difference in rows/s shown; at most")
+    assert said.startswith("batch=8: no significant difference in rows/s; at most")
 
 
 def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
@@ -112,8 +113,8 @@ def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
     rows = shown(proven(Setting()), proven(Setting("bf16"), 1))
     said = sentence(judged(rows, Outcome.AMBIGUOUS, 0.9, 1.1, outlook=Outlook(9, 184.0, 0.02)))
     assert said.startswith(
-        "bf16: no difference shown; at most 10 % slower, at most 10 % faster (95 % CI); about 9 more processes per "
-        "setting (3 min) would show a difference of 2.0 %; kernels verified"
+        "bf16: no significant difference; at most 10 % slower, at most 10 % faster (95 % CI); about 9 more processes "
+        "per setting (3 min) would show a difference of 2.0 %; kernels verified"
     )
 
 
@@ -124,27 +125,28 @@ def test_an_ambiguous_sentence_says_what_it_would_take() -> None:
         (Adjustment(FIT, 0.14), "its speed varied by 14 % during the run"),
         (
             Adjustment(replace(FIT, control=replace(FIT.control, correlation=0.12)), 0.14),
-            "its speed varied by 14 % during the run; latencies are not adjusted for that, because the reference load "
-            "does not predict the latency here (correlation 0.12)",
+            "its speed varied by 14 % during the run; latencies are not normalised for that, because the calibration "
+            "workload does not predict the latency here (correlation 0.12)",
         ),
         (
             Adjustment(replace(FIT, freedom=11, has_earlier=True), 0.14),
-            "its speed varied by 14 % during the run; latencies are not adjusted for that, because 20 processes, those "
-            "of earlier sessions included, are too few to say whether the reference load predicts the latency",
+            "its speed varied by 14 % during the run; latencies are not normalised for that, because 20 processes, "
+            "those of earlier sessions included, are too few to say whether the calibration workload predicts the "
+            "latency",
         ),
         (
             Adjustment(replace(FIT, left_out=("maskrcnn",)), 0.14),
-            "its speed varied by 14 % during the run; the reference load does not predict maskrcnn, so that is not "
-            "adjusted",
+            "its speed varied by 14 % during the run; the calibration workload does not predict the "
+            "latency of maskrcnn, which is not normalised",
         ),
         (
             Adjustment(without_load=3),
-            "the reference load ended early (number of processes that ran without it: 3)",
+            "the calibration workload ended early (number of processes that ran without it: 3)",
         ),
     ],
 )
 def test_the_steadiness_of_the_machine_is_said(found: Adjustment, said: str) -> None:
-    """By the reference load; no load average shows it in a virtual machine."""
+    """By the calibration workload; no load average shows it in a virtual machine."""
     assert findings.steadiness(found) == said
 
 
@@ -163,7 +165,7 @@ def test_of_several_settings_the_best_is_named_and_the_others_are_counted() -> N
     """Against the baseline, with the interval of the best."""
     assert sentence(several()).startswith(
         "threads=3 is 1.45× as fast as threads=1 [1.40, 1.50], the fastest of 6 settings; the others, compared "
-        "with the baseline: 1 faster, 1 slower, 1 with no difference shown, 1 failed; kernels verified"
+        "with the baseline: 1 faster, 1 slower, 1 not significant, 1 failed; kernels verified"
     )
 
 
@@ -182,7 +184,7 @@ def test_if_no_setting_is_faster_none_is_named() -> None:
     """The one with the largest ratio may be so by chance."""
     rows = judged(judged(several(), Outcome.SAME, 0.99, 1.01, 1), Outcome.AMBIGUOUS, 0.99, 1.2, 2)
     assert sentence(rows).startswith(
-        "none of 5 settings is faster than threads=1: 1 slower, 1 equally fast, 2 with no difference shown, 1 failed"
+        "none of 5 settings is faster than threads=1: 1 slower, 1 equally fast, 2 not significant, 1 failed"
     )
 
 
@@ -284,14 +286,32 @@ def test_what_holds_for_several_settings_is_said_once() -> None:
     [
         (0.88, 1.0, "no gain shown; at most 12 % slower (95 % CI)"),
         (0.985, 1.12, "no loss shown; at most 12 % faster (95 % CI)"),
-        (0.88, 1.3, "no difference shown; at most 12 % slower, at most 30 % faster (95 % CI)"),
-        (0.06, 11.5, "no difference shown; 0.06× to 11.50× as fast (95 % CI)"),
-        (0.0, math.inf, "no difference shown; the interval is too wide to bound it"),
+        (0.88, 1.3, "no significant difference; at most 12 % slower, at most 30 % faster (95 % CI)"),
+        (0.06, 11.5, "no significant difference; 0.06× to 11.50× as fast (95 % CI)"),
+        (0.0, math.inf, "no significant difference; the interval is too wide to bound it"),
     ],
 )
 def test_an_ambiguous_comparison_may_still_bound_the_difference(low: float, high: float, said: str) -> None:
     """By the ends of the interval, and no further."""
     assert findings.conclusion(stats.Interval(1.0, low, high)) == said
+
+
+WIDE = Speed(stats.Interval(2.09, 1.32, 3.33), Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.04, 3))
+"""AMBIGUOUS, although 1 is outside the interval."""
+
+
+def test_an_interval_that_excludes_1_without_a_verdict_is_explained() -> None:
+    """The interval is of 95 % and of one comparison, the verdict of 98 % and of all: no bound contradicts the table."""
+    rows = shown(proven(Setting()), proven(Setting(threads=2), 1), proven(Setting(threads=3), 2))
+    reason = "p = 0.04 (corrected for 3 comparisons), and a verdict needs p ≤ 0.02"
+    pair = [rows[0], replace(rows[1], speed=WIDE)]
+    assert findings.remarks(pair) == {
+        "toy": f"threads=2: the 95 % CI of the speedup excludes 1, but the verdict is AMBIGUOUS: {reason}"
+    }
+    (said,) = findings.remarks(
+        [*pair, replace(rows[2], speed=replace(WIDE, ratio=stats.Interval(1.0, 0.9, 1.1)))]
+    ).values()
+    assert said.endswith(f": 2 not significant; the 95 % CI of threads=2 excludes 1, but {reason}")
 
 
 def test_remarks_repeat_neither_the_headline_nor_the_table() -> None:

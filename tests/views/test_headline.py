@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from fake_runs import evidence, judgement, make, result_of, shown
 
@@ -15,7 +17,7 @@ from modelzoo.results import summary
 from modelzoo.results.speed import Speed
 from modelzoo.results.summary import SummaryRow
 from modelzoo.setting import Setting
-from modelzoo.stats import Outcome, Verdict
+from modelzoo.stats import Doubt, Outcome, Verdict
 from modelzoo.views.headline import headline
 from modelzoo.warning import WarningCode, warning_for
 
@@ -61,21 +63,32 @@ def said(rows: list[SummaryRow], spread: float | None = None) -> str:
         ([Outcome.FASTER], "bf16 is faster than fp32: 1.80× [1.62, 1.98]"),
         ([Outcome.SLOWER], "bf16 is slower than fp32: 0.80× [0.72, 0.88]"),
         ([Outcome.SAME], "bf16 and fp32 are equally fast: 1.00× [0.90, 1.10]"),
-        ([Outcome.AMBIGUOUS], "no difference shown between bf16 and fp32: 0.95× [0.85, 1.04]"),
+        ([Outcome.AMBIGUOUS], "no significant difference between bf16 and fp32: 0.95× [0.85, 1.04]"),
         ([Outcome.NOT_COMPARABLE], "bf16 and fp32 are not comparable"),
         ([None], "bf16 failed"),
         (
             [Outcome.FASTER, Outcome.FASTER, Outcome.SLOWER, Outcome.AMBIGUOUS, None],
-            "bf16 is faster than fp32 on 2 of 5 models (1.80×), slower on 1 (0.80×), no difference shown on 1, "
-            "failed on 1",
+            "bf16 is faster than fp32 on 2 of 5 models (1.80×), slower on 1 (0.80×), not significant on 1, failed on 1",
         ),
-        ([Outcome.AMBIGUOUS] * 2, "no difference shown between bf16 and fp32 on 2 of 2 models"),
+        ([Outcome.AMBIGUOUS] * 2, "no significant difference between bf16 and fp32 on 2 of 2 models"),
         ([None, None], "bf16 failed on 2 of 2 models"),
     ],
 )
 def test_two_settings_are_compared_over_all_models(outcomes: list[Outcome | None], text: str) -> None:
-    """What is AMBIGUOUS is no difference shown, and what failed is not left out."""
+    """What is AMBIGUOUS is not significant, and what failed is not left out."""
     assert said(pairs(*outcomes)).startswith(f"{text}; ")
+
+
+def test_what_is_not_significant_although_the_interval_excludes_1_has_a_reason() -> None:
+    """Else the headline contradicts the numbers beside it; one process each is no test at all."""
+    base, other = pairs(Outcome.AMBIGUOUS)
+    speed = Speed(stats.Interval(2.09, 1.32, 3.33), Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.04))
+    assert said([base, replace(other, speed=speed)]).startswith(
+        "no significant difference between bf16 and fp32: 2.09× [1.32, 3.33] (p = 0.04, and a verdict needs p ≤ 0.02); "
+    )
+    alone = Speed(stats.Interval(2.0, 0.0, math.inf), Verdict(Outcome.AMBIGUOUS, Doubt.ONE_PROCESS))
+    text = "too few processes to compare bf16 with fp32: 2.00× (one process: no interval)"
+    assert said([base, replace(other, speed=alone)]).startswith(text)
 
 
 def test_a_model_whose_second_setting_never_began_counts_as_failed() -> None:
@@ -94,7 +107,7 @@ def test_several_settings_are_counted_and_the_fastest_that_is_faster_is_named() 
         with_speed(rows[3], Outcome.AMBIGUOUS, 3.0),
     ]
     assert said(found).startswith(
-        "3 settings compared with threads=1: faster: 2 (1.20× to 1.80×), no difference shown: 1; largest speedup: "
+        "3 settings compared with threads=1: faster: 2 (1.20× to 1.80×), not significant: 1; largest speedup: "
         "threads=2; kernels verified"
     )
 

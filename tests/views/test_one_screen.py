@@ -57,7 +57,7 @@ def test_one_process_each_is_said_to_give_no_interval() -> None:
     """Instead of one from 0 to infinity."""
     text = "\n".join(ending(result_of(make([1.0] * 40), make([0.5] * 40, setting=Setting("bf16")))))
     assert "2.00× (one process: no interval)" in text
-    assert "can be shown by one process each; use --processes 3 or more" in text
+    assert "one process each cannot show a difference; use --processes 3 or more" in text
     assert "∞" not in text
 
 

@@ -114,12 +114,12 @@ def test_a_table_with_everything_drops_what_is_said_elsewhere() -> None:
     ]
     found = results_table.page_table(rows)
     latency = titles(found).index("latency")
-    assert titles(found)[latency:] == ["latency", "adjusted", "rows/s", "ran in", "accuracy"]
+    assert titles(found)[latency:] == ["latency", "normalised", "rows/s", "ran in", "accuracy"]
     assert "accuracy" not in titles(found, 100)
     assert max(map(len, lines(found))) <= 100, "also on a wider terminal"
-    assert "adjusted: " in str(found.meanings)
+    assert "normalised: " in str(found.meanings)
     pairs = cells(results_table.table(rows))
-    assert "adjusted" not in pairs, "it is among the details"
+    assert "normalised" not in pairs, "it is among the details"
     assert pairs["accuracy"] == ("NUMERIC ONLY",) * 4
 
 

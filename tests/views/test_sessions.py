@@ -28,7 +28,7 @@ def header(text: str) -> str:
 
 
 def test_levels_and_spreads_are_shown() -> None:
-    """One row per workload and setting; a level that was not adjusted has a dash."""
+    """One row per workload and setting; a level that was not normalised has a dash."""
     text = shown(SessionsSummary(5, (ROW, BF16), ADJUSTED))
     assert "Over 5 sessions" in text
     rows = [line.split() for line in text.splitlines()]
@@ -41,8 +41,8 @@ def test_levels_and_spreads_are_shown() -> None:
 def test_levels_that_are_not_adjusted_have_no_column_but_a_reason() -> None:
     """It is the same for all."""
     text = shown(SessionsSummary(2, (replace(ROW, adjusted_spread=None),), Adjustment()))
-    assert "Levels are not adjusted: no reference load ran." in text
-    assert "adjusted: the same" not in text
+    assert "Levels are not normalised: no calibration workload ran." in text
+    assert "normalised: the same" not in text
     assert header(text).split()[-1] == "sessions"
 
 
@@ -50,13 +50,13 @@ def test_workloads_that_the_load_does_not_predict_are_named() -> None:
     """Their rows have a dash."""
     adjustment = Adjustment(replace(FIT, left_out=("bert",)))
     summary = SessionsSummary(5, (ROW, replace(ROW, workload="bert", adjusted_spread=None)), adjustment)
-    assert "The reference load does not predict the latency of bert." in shown(summary)
+    assert "The calibration workload does not predict the latency of bert." in shown(summary)
 
 
 def test_rows_with_fewer_sessions_say_so() -> None:
     """A setting failed in some of them."""
     once = replace(ROW, label="bf16", sessions=1, spread=None, level=stats.Interval(0.1, 0.0, float("inf")))
     text = shown(SessionsSummary(5, (ROW, once), ADJUSTED))
-    assert header(text).split()[-2:] == ["adjusted", "sessions"]
+    assert header(text).split()[-2:] == ["normalised", "sessions"]
     assert any(line.split()[-1:] == ["1"] and "±>100 %" in line for line in text.splitlines())
-    assert header(shown(SessionsSummary(5, (ROW,), ADJUSTED))).split()[-1] == "adjusted"
+    assert header(shown(SessionsSummary(5, (ROW,), ADJUSTED))).split()[-1] == "normalised"

@@ -16,7 +16,7 @@ from modelzoo.views.speed import effort, outlook_text, verdict_reason
         (Verdict(Outcome.SAME, p_value=0.01), "a difference of 2 % is ruled out: p = 0.01"),
         (
             Verdict(Outcome.AMBIGUOUS, Doubt.CHANCE, 0.026, 2),
-            "this may be chance: p = 0.026 (corrected for 2 comparisons), and a verdict needs 0.02 or less",
+            "p = 0.026 (corrected for 2 comparisons), and a verdict needs p ≤ 0.02",
         ),
         (
             Verdict(Outcome.AMBIGUOUS, Doubt.FEW_ROUNDS, 1.0, rounds=7),

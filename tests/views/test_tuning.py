@@ -37,7 +37,7 @@ def test_a_winner_that_is_not_confirmed_is_no_winner() -> None:
     found = replace(searched(), runs=tuple(runs))
     said = tuning.headline(found)
     assert said.startswith("nothing is significantly faster here than the default, fp32: fp32 compile channels-last")
-    assert "which is AMBIGUOUS (this may be chance" in said
+    assert "which is AMBIGUOUS (p = " in said
     assert tuning.winning_report(found) == found.runs[-2].report, "the default's last process"
     assert tuning.speed_sentence(found) == "the default: nothing was significantly faster on this machine"
 
