@@ -101,6 +101,12 @@ class WarningCode(Enum):
         "a speedup in bf16 can only come from memory traffic; a PyTorch build whose library has bf16 kernels for this "
         "CPU may be faster",
     )
+    SLOW_LINEAR = (
+        Severity.DISTORTS,
+        "fp32 Linear layers call torch.mm's BLAS, which reaches {ratio:.2f} of oneDNN's speed on this machine: part of "
+        "the speedup of bf16 over fp32 may come from that",
+        "compare with --linear onednn, which packs the weights of fp32 Linear layers for oneDNN",
+    )
     FORCED_KERNELS = (
         Severity.DISTORTS,
         "{names} may select other kernels than those for this CPU",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from modelzoo.errors import EnvironmentProblem
 from modelzoo.machine.environment import KERNEL_VARIABLES, fast_math_settings
 from modelzoo.machine.installation import import_torch, import_torchvision, mismatched_versions
-from modelzoo.machine.traps import slow_bf16_warnings, thread_warnings
+from modelzoo.machine.traps import slow_bf16_warnings, slow_linear_warnings, thread_warnings
 from modelzoo.records.libraries import Libraries
 from modelzoo.records.machine import QUIET_CORES, THREAD_VARIABLES, CpuUsage, Machine
 from modelzoo.records.profile import Ceilings
@@ -63,6 +63,7 @@ def diagnose(
     if ceilings is not None:
         warnings += _scaling_warnings(ceilings)
         warnings += slow_bf16_warnings(machine, ceilings)
+        warnings += slow_linear_warnings(ceilings)
     return tuple(warnings)
 
 

@@ -10,6 +10,8 @@
 - A bf16 product may be slower than the same product in fp32 although the CPU has bf16 instructions, if its library has
   no kernel for them: OpenBLAS 0.3.29 computes ``sbgemm`` on Neoverse V1 in generic C
   (https://github.com/OpenMathLib/OpenBLAS/pull/5108).
+- On x86, fp32 Linear layers call MKL, whose kernels for CPUs other than Intel's may be far slower than oneDNN's. This
+  is found by measurement, not by a list of CPUs.
 
 Reference kernels, whatever their cause, are found in what ran (``modelzoo.evidence``).
 """
@@ -27,6 +29,9 @@ BF16_INNER_PRODUCT = (53, 1)
 FREEZING_MODES = ("compile", "max-autotune", "cpp-wrapper", "aot")
 SLOW_BF16 = 0.9
 """bf16 ÷ fp32 below which a product counts as slower; both are the fastest of several blocks, equal within 10 %."""
+
+SLOW_LINEAR = 0.8
+"""``torch.mm`` ÷ oneDNN in fp32 below which Linear layers are worth packing for oneDNN."""
 
 
 def thread_warnings(libraries: Libraries, machine: Machine, threads: int | None = None) -> list[WarningMessage]:
@@ -68,6 +73,18 @@ def slow_bf16_warnings(machine: Machine, ceilings: Ceilings) -> list[WarningMess
         if ratio is not None and ratio < SLOW_BF16:
             slow.append(f"{operator} {ratio:.2f}")
     return [warning_for(WarningCode.SLOW_BF16, operators=", ".join(slow))] if slow else []
+
+
+def slow_linear_warnings(ceilings: Ceilings) -> list[WarningMessage]:
+    """Return the warning that oneDNN is faster than what fp32 Linear layers call, by the measured ceilings.
+
+    Where ``linear`` was measured by itself (ARM), Linear layers do not call what ``torch.mm`` does.
+    """
+    linear = ceilings.gflops("fp32", operator="linear")
+    blas, onednn = (ceilings.gflops("fp32", operator=operator) for operator in ("mm", "conv"))
+    if not ceilings.quiet or linear is not None or not blas or not onednn or blas / onednn >= SLOW_LINEAR:
+        return []
+    return [warning_for(WarningCode.SLOW_LINEAR, ratio=blas / onednn)]
 
 
 def _bf16_ratio(ceilings: Ceilings, operator: str) -> float | None:

@@ -17,12 +17,18 @@ from modelzoo.frozen import replace
 from modelzoo.machine.ceilings import kept_ceilings, kept_device_ceilings, roofline_bound
 from modelzoo.machine.diagnosis import forced_kernels, library_warnings, system_warnings, usage_warnings
 from modelzoo.machine.environment import FAST_MATH_VARIABLES
-from modelzoo.machine.traps import frozen_bf16_warnings, slow_bf16_warnings, thread_warnings
+from modelzoo.machine.traps import (
+    frozen_bf16_warnings,
+    slow_bf16_warnings,
+    slow_linear_warnings,
+    thread_warnings,
+)
 from modelzoo.measure import sampler
 from modelzoo.measure.loading import Built, Imported
 from modelzoo.measure.pipeline_clock import TracedBatch
 from modelzoo.records.accelerator import AcceleratorUse
 from modelzoo.records.canary import CanaryVerdict
+from modelzoo.records.evidence import OperatorClass
 from modelzoo.records.machine import CpuUsage, Machine, fingerprint
 from modelzoo.records.profile import Bound, Ceilings, Flops
 from modelzoo.records.protocol import Assignment, InstanceJob, MeasureJob
@@ -32,6 +38,9 @@ from modelzoo.records.workload import WeightsKind
 from modelzoo.setting import BACKEND_VARIABLE, ResolvedSetting
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 from modelzoo.workload.declaration import inputs_digest
+
+LINEAR_SHARE = 0.1
+"""Part of a pass from which on slow Linear layers are worth a warning."""
 
 
 class Timed(msgspec.Struct, frozen=True):
@@ -165,6 +174,8 @@ def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
     if setting.precision == "fp32" and canary is not None and report.observed.canary_verdict is not CanaryVerdict.FP32:
         yield warning_for(WarningCode.FP32_NOT_FP32, detail=detail)
     if setting.precision == "fp32":
+        if report.ceilings is not None and setting.device == "cpu" and _has_blas_linear(report):
+            yield from slow_linear_warnings(report.ceilings)
         return
     if setting.precision == "bf16" and not report.provenance.machine.has_bf16 and setting.device == "cpu":
         features = ", ".join(report.provenance.machine.features) or "none known"
@@ -176,6 +187,19 @@ def _precision_warnings(report: RunReport) -> Iterator[WarningMessage]:
         code = WarningCode.BF16_PARTLY if partly else WarningCode.BF16_NOT_ACTIVE
         method = setting.bf16_method or "a switch of the libraries"
         yield warning_for(code, precision=setting.precision, method=method, detail=detail)
+
+
+def _has_blas_linear(report: RunReport) -> bool:
+    """Whether Linear layers took much of the pass and ran in a BLAS that the user did not choose."""
+    evidence = report.observed.evidence
+    if evidence is None or report.setting.engine != "torch" or report.setting.backend == "blas":
+        return False
+    seconds = sum(
+        use.seconds
+        for use in evidence.operators
+        if use.operator_class is OperatorClass.LINEAR and not use.implementation.startswith("oneDNN")
+    )
+    return seconds >= LINEAR_SHARE * evidence.seconds
 
 
 def _agreement_warnings(report: RunReport) -> Iterator[WarningMessage]:

@@ -183,6 +183,16 @@ def test_products_that_are_slower_in_bf16_are_reported() -> None:
     assert codes(ceilings=slow, machine=machine_with(has_bf16=False)) == {"NO_BF16_HARDWARE"}
 
 
+def test_fp32_products_that_are_slower_than_those_of_onednn_are_reported() -> None:
+    """Of x86, where Linear layers call what torch.mm does; on ARM they are measured by themselves."""
+    slow = replace(CEILINGS, gemm=(Gemm("fp32", 8, 2048, "mm", 200.0), Gemm("fp32", 8, 1024, "conv", 400.0)))
+    [warning] = diagnose(SERVER, LIBRARIES, QUIET, slow)
+    assert warning.code == "SLOW_LINEAR"
+    assert "reaches 0.50 of oneDNN" in warning.message
+    assert codes(ceilings=replace(slow, other_cores=1.0)) == set()
+    assert codes(ceilings=replace(slow, gemm=(*slow.gemm, Gemm("fp32", 8, 1024, "linear", 390.0)))) == set()
+
+
 def test_more_cores_than_openblas_has_threads_are_reported() -> None:
     """doctor says what the default is, and why."""
     openblas = Library("blas", "openblas", "0.3.30", "neoversev2", "openmp", 128, "torch", "libopenblas.so", limit=128)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from example_machine import CEILINGS, LIBRARIES, machine_with
 from exported_results import IN_BF16, OTHER, SAME, exported
-from fake_runs import changed
+from fake_runs import changed, evidence
 
 from modelzoo.frozen import replace
 from modelzoo.measure.reporting import run_warnings
 from modelzoo.plan import Plan
 from modelzoo.records.accelerator import Accelerator, AcceleratorUse, Phase, Reading
 from modelzoo.records.canary import Canary, CanaryVerdict
+from modelzoo.records.evidence import OperatorClass, OperatorUse, ProofSource, ProofVerdict
 from modelzoo.records.libraries import ComputeLibrary, Library
 from modelzoo.records.machine import CpuUsage, Threads
 from modelzoo.records.profile import Gemm
@@ -193,6 +194,31 @@ def test_bf16_on_a_machine_where_its_products_are_slower() -> None:
     slow = replace(CEILINGS, gemm=(Gemm("fp32", 8, 2048, "mm", 300.0), Gemm("bf16", 8, 2048, "mm", 100.0)))
     assert codes(setting=BF16, ceilings=slow) == ["SLOW_BF16"]
     assert codes(setting=FP32, ceilings=slow) == []
+
+
+@pytest.mark.parametrize(
+    ("implementation", "seconds", "changes", "expected"),
+    [
+        ("mkl sgemm", 0.5, {}, ["SLOW_LINEAR"]),
+        ("mkl sgemm", 0.05, {}, []),
+        ("oneDNN brgemm:avx512_core", 0.5, {}, []),
+        ("mkl sgemm", 0.5, {"setting": FP32.replace(backend="blas")}, []),
+        ("mkl sgemm", 0.5, {"setting": BF16}, []),
+        ("mkl sgemm", 0.5, {"ceilings": None}, []),
+    ],
+)
+def test_fp32_linear_layers_that_onednn_computes_faster(
+    implementation: str, seconds: float, changes: dict[str, object], expected: list[str]
+) -> None:
+    """Where they take much of a pass in a BLAS that was measured to be slower, and that nobody asked for."""
+    use = OperatorUse(
+        "aten::addmm", OperatorClass.LINEAR, ((8, 8),), implementation, "fp32", ProofSource.BOTH, 1, seconds, seconds
+    )
+    audited = replace(evidence(ProofVerdict.FP32), operators=(use,), seconds=1.0)
+    slow = replace(CEILINGS, gemm=(Gemm("fp32", 8, 1024, "mm", 200.0), Gemm("fp32", 8, 1024, "conv", 400.0)))
+    run = report(**{"ceilings": slow, **changes})
+    found = run_warnings(replace(run, observed=replace(run.observed, evidence=audited)))
+    assert [warning.code for warning in found] == expected
 
 
 def test_conditions_of_timing_are_not_reported_under_an_emulator() -> None:
