@@ -207,6 +207,9 @@ VIEWS: dict[str, Callable[[], list[Block]]] = {
     "load-search": lambda: load.document(measured(load_of(is_search=True, rate=None, repeats=2, queries=662))),
     "load-loadgen": load_with_loadgen,
     "validity": lambda: [block for entry in stored("bert").validity for block in validity.document(entry)],
+    "validity-details": lambda: [
+        block for entry in stored("bert").validity for block in validity.document(entry, details=True)
+    ],
     "validity-pictures": lambda: [block for entry in stored("ssdlite").validity for block in validity.document(entry)],
     "fleet": fleet_of,
     "sharding": sharding_of,

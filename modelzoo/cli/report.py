@@ -170,7 +170,8 @@ def _blocks(result: Result, args: argparse.Namespace) -> list[Block]:
         blocks += run.document(result, rows, details=args.details)
         blocks += run.kernels(result) if args.kernels or args.details else []
     if not rows or args.kernels or args.details:
-        blocks += [block for entry in result.validity for block in validity.document(entry)]
+        details = args.details or args.kernels
+        blocks += [block for entry in result.validity for block in validity.document(entry, details=details)]
     return blocks
 
 

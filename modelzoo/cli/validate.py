@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import new_result, print_result, result_path
+from modelzoo.cli.output import details_command, new_result, print_result, result_path
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.errors import ModelzooError
 from modelzoo.formatting import printable
@@ -61,6 +61,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
                     out.print()
                 show(entry, out)
                 group += 1
+    out.print(f"details: {details_command(stored.path)}", soft_wrap=True, markup=False)
     out.print(f"result: {stored.path}", soft_wrap=True)
     entries = stored.result.validity
     judged = [valid_line(entry.report.validity) for entry in entries if entry.report is not None]

@@ -31,6 +31,7 @@ METRICS = {
     "box_ap": "box AP",
     "mask_ap": "mask AP",
     "detection_agreement": "objects in common",
+    "tensor_error": "error of the outputs ÷ what rounding explains",
 }
 
 
@@ -241,8 +242,11 @@ def change_in_points(change: MetricChange, unit: str = " points") -> str:
     return f"{value}{unit} [{low}, {high}]"
 
 
-def check_table(judged: Validity) -> Table:
-    """Each check: observed, its bound, required, the tolerance that would have passed, and where that comes from."""
+def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
+    """Each check: observed, its bound, required, the tolerance that would have passed, and where that comes from.
+
+    With ``is_brief``, a terminal leaves out what does not fit, the source first.
+    """
     checks = judged.checks
     required = (f"{'≥' if each.relation is Relation.AT_LEAST else '≤'} {number(each.required)}" for each in checks)
     would_pass = ("no value" if each.would_pass_at is None else number(each.would_pass_at) for each in checks)
@@ -252,15 +256,15 @@ def check_table(judged: Validity) -> Table:
         Column("seen", tuple(number(each.seen) for each in checks), is_number=True),
         Column("95 % bound", tuple(number(each.bound) for each in checks), is_number=True),
         Column("required", tuple(required), is_number=True),
-        Column("would pass at", tuple(would_pass), is_number=True),
+        Column("would pass at", tuple(would_pass), is_number=True, order=2),
         Column("", tuple(word for word, _ in outcomes), tones=tuple(tone for _, tone in outcomes)),
-        Column("--tolerance", tuple(each.name if each.would_pass_at is not None else MISSING for each in checks)),
-        Column("source of the requirement", tuple(source_text(each, judged) for each in checks)),
+        Column(
+            "--tolerance", tuple(each.name if each.would_pass_at is not None else MISSING for each in checks), order=1
+        ),
+        Column("source of the requirement", tuple(source_text(each, judged) for each in checks), order=0),
     )
-    parts = [f"{judged.workload}: {judged.verdict}, {scope_text(judged)}"]
-    parts += filter(None, (reason_text(judged), resolution_text(judged)))
-    parts += sorted(NOTES[note] for note in judged.notes)
-    return Table("Checks", columns, Text("\n".join(parts)))
+    notes = "\n".join(sorted(NOTES[note] for note in judged.notes))
+    return Table("Checks", columns, Text(notes) if notes else None, wraps=not is_brief, is_brief=is_brief)
 
 
 def title_text(check: Check) -> str:

@@ -46,7 +46,7 @@ from modelzoo.records.validity import (
 )
 from modelzoo.results import store
 from modelzoo.validity.checks import LIMITS, check_value
-from modelzoo.views import validity
+from modelzoo.views import validity, validity_tables
 from modelzoo.views.judgement import (
     CHECKS,
     METRICS,
@@ -247,12 +247,15 @@ def test_an_undecided_check_is_neither_passed_nor_failed() -> None:
     assert table.columns[5].tones == (Tone.OPEN,)
 
 
-def test_what_the_set_can_show_stands_below_the_checks() -> None:
-    """After the verdict and its reason, and before the notes; the line on stdout is without it."""
+def test_the_verdict_comes_first_with_what_the_set_can_show() -> None:
+    """Then its reason; what was done to images stands below the checks; the line on stdout has neither."""
     seen = "F1 -0.3 points [-1.1, +0.5]; losses up to 5.0 points would not show on these 42 questions"
     found = replace(ANSWERS, changes=(F1,), notes=(PictureNote.LARGE,))
-    notes = ["large: decoded at reduced size"]
-    assert str(check_table(found).note).splitlines() == ["resnet50: VALID, 42 questions", seen, *notes]
+    assert str(check_table(found).note) == "large: decoded at reduced size"
+    (entry,) = store.read(DATA / "results" / "bert.json").validity
+    assert entry.report is not None
+    first, *_ = validity.document(replace(entry, report=replace(entry.report, validity=found)))
+    assert sentences([first]) == ["resnet50 bf16: VALID: F1 0.8000 in fp32, 0.7900 in bf16; 42 questions", seen]
     assert resolution_text(ANSWERS) == ""
 
 
@@ -274,7 +277,7 @@ def test_large_sets_get_more_digits(detectable: float, text: str) -> None:
 
 def tables(found: Validity) -> dict[str, Table]:
     """By caption."""
-    return {table.caption: table for table in validity.tables(found)}
+    return {table.caption: table for table in validity_tables.tables(found)}
 
 
 CAT, DOG = TopClasses((0, 1), (0.7, 0.3), True), TopClasses((1, 0), (0.6, 0.4), True)
@@ -449,12 +452,34 @@ def test_the_table_of_layers_names_the_first_suspect() -> None:
 def test_a_task_of_a_workload_has_tables_in_its_own_words() -> None:
     """They come first."""
     own = records.Table("Sounds", (TableColumn("sound", ("a",)), TableColumn("dB", ("3.5",), True)), "a note")
-    (table,) = validity.tables(replace(VALIDITY, tables=(own,)))
+    (table,) = validity_tables.tables(replace(VALIDITY, tables=(own,)))
     assert (table.caption, table.rows, str(table.note)) == ("Sounds", [("a", "3.5")], "a note")
     assert [column.is_number for column in table.columns] == [False, True]
 
 
 # The document
+
+
+def test_an_answer_that_did_not_change_is_a_detail() -> None:
+    """20 questions, one of which was answered differently: verdict, checks and that one fit one screen."""
+    (entry,) = store.read(DATA / "results" / "early-bert.json").validity
+    lines = printed(validity.document(entry)).splitlines()
+    assert lines[0] == "bert bf16=autocast: VALID: F1 0.5768 in fp32, 0.5663 in bf16=autocast; 20 questions"
+    assert len(lines) < 45
+    captions = [block.caption for block in validity.document(entry) if isinstance(block, Table)]
+    assert captions == ["Checks", "Over the set", "Changed answers"]
+    full = [block.caption for block in validity.document(entry, details=True) if isinstance(block, Table)]
+    assert full == ["Checks", "Over the set", "Answers", "Error by layer"]
+
+
+def test_ten_changes_are_listed() -> None:
+    """And how many there are; the others are among the details."""
+    found = replace(CLASSIFIED, shown=replace(CLASSIFIED.shown, changed=(FLIP,) * 12))
+    found = replace(found, figures={**found.figures, "flips": 30.0})
+    _, flips = validity_tables.changed_tables(found)
+    assert len(flips.rows) == 10
+    assert str(flips.note) == "the first 10 of 30: --details"
+    assert len(tables(found)["Flips"].rows) == 12
 
 
 def test_two_hundred_pictures_are_one_line() -> None:
@@ -481,8 +506,8 @@ def test_a_warning_says_that_bf16_did_not_run() -> None:
     assert not [block for block in validity.document(entry) if isinstance(block, Notices)]
     changes = {"canary_verdict": CanaryVerdict.NOT_ACTIVE, "canary": None, "canary_problem": "conv [fp32]"}
     tested = changed(entry.report.tested, **changes)
-    *_, last = validity.document(replace(entry, report=replace(entry.report, tested=tested)))
-    assert sentences([last]) == [f"warning: bf16 is {CanaryVerdict.NOT_ACTIVE} in this process: conv [fp32]"]
+    _, warning, *_ = validity.document(replace(entry, report=replace(entry.report, tested=tested)))
+    assert sentences([warning]) == [f"warning: bf16 is {CanaryVerdict.NOT_ACTIVE} in this process: conv [fp32]"]
 
 
 def test_what_could_not_be_judged_has_failed() -> None:

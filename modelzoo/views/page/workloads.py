@@ -19,7 +19,7 @@ from modelzoo.views.plots import kernels as kernel_plot
 from modelzoo.views.plots import processes, samples
 from modelzoo.views.plots import stages as stage_plot
 from modelzoo.views.plots.plot import Plot
-from modelzoo.views.validity import tables
+from modelzoo.views.validity_tables import tables
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
 PICTURE_BYTES = 600_000

@@ -1,0 +1,399 @@
+"""The tables of a judgement: the figures over the data set, its items, classes, metrics and layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Optional, TypeVar
+
+from modelzoo.document import Column, Table, Text
+from modelzoo.formatting import MISSING
+from modelzoo.frozen import replace
+from modelzoo.records import validity as records
+from modelzoo.records.exhibits import (
+    CategoryLosses,
+    ChangedObject,
+    ExplainedLayers,
+    ShownAnswers,
+    ShownClasses,
+    ShownObjects,
+)
+from modelzoo.records.partial import AnsweredQuestion, ClassifiedPicture, ScoredAnswer, TopClasses
+from modelzoo.records.validity import MetricChange, Validity
+from modelzoo.views.judgement import METRICS, change_in_points, items_name, points
+
+SHOWN_CHANGES = 10
+"""Changed items that are listed without ``--details``."""
+AP_TITLES = {
+    "ap": "AP",
+    "ap50": "AP50",
+    "ap75": "AP75",
+    "ap_small": "AP small",
+    "ap_medium": "AP medium",
+    "ap_large": "AP large",
+}
+T = TypeVar("T")
+
+
+def changed_tables(judged: Validity) -> list[Table]:
+    """Return the figures over the set, and the items, classes and layers that changed; at most so many of each."""
+    shown = judged.shown
+    found = [own_table(each) for each in judged.tables]
+    if isinstance(shown, ShownClasses):
+        found.append(_classifier_over_the_set(judged))
+        found += [_shortened(_flips(shown), int(judged.figures["flips"]))] if shown.changed else []
+    elif isinstance(shown, ShownObjects):
+        found.append(_detector_over_the_set(judged))
+        found += [_shortened(_changed_objects(shown), shown.changed)] if shown.changes else []
+    elif isinstance(shown, ShownAnswers):
+        found.append(_answers_over_the_set(judged))
+        changed = [each for each in shown.questions if not each.same]
+        number = round((1 - judged.figures["identical_answers"]) * judged.items)
+        found += [_shortened(_answers(judged, changed, "Changed answers"), number)] if changed else []
+    found += _classes(judged)
+    layers = judged.layers
+    return found + (
+        [_layers(layers)] if layers is not None and (layers.suspect is not None or not layers.layers) else []
+    )
+
+
+def _shortened(table: Table, number: int) -> Table:
+    """The first rows of a table of ``number`` changes, which need not all be stored."""
+    if number <= SHOWN_CHANGES:
+        return table
+    columns = tuple(
+        replace(each, cells=each.cells[:SHOWN_CHANGES], tones=each.tones[:SHOWN_CHANGES]) for each in table.columns
+    )
+    return replace(table, columns=columns, note=Text(f"the first {SHOWN_CHANGES} of {number:,}: --details"))
+
+
+def tables(judged: Validity) -> list[Table]:
+    """Return all tables of a judgement but that of the checks."""
+    shown = judged.shown
+    found = [own_table(each) for each in judged.tables]
+    if isinstance(shown, ShownClasses):
+        found += _classifier(judged, shown)
+    elif isinstance(shown, ShownObjects):
+        found += _detector(judged, shown)
+    elif isinstance(shown, ShownAnswers):
+        found += [_answers_over_the_set(judged), _all_answers(judged, shown)]
+    found += _classes(judged)
+    found += [_changes(judged)] if judged.changes else []
+    return found + ([_layers(judged.layers)] if judged.layers is not None else [])
+
+
+def own_table(table: records.Table) -> Table:
+    """A table of a task that a workload brings with it."""
+    columns = tuple(Column(each.title, each.cells, each.is_number) for each in table.columns)
+    return Table(table.title, columns, Text(table.note) if table.note else None)
+
+
+def _names(title: str, rows: Sequence[T], cell: Callable[[T], str]) -> Column:
+    return Column(title, tuple(map(cell, rows)))
+
+
+def _numbers(title: str, rows: Sequence[T], cell: Callable[[T], str]) -> Column:
+    cells = tuple(map(cell, rows))
+    return Column(title, cells, is_number=any(each not in ("", MISSING) for each in cells))
+
+
+def _over_the_set(judged: Validity, rows: Sequence[tuple[str, ...]]) -> Table:
+    """The figures over the data set: name, of the reference, under test, and the difference if there is a column."""
+    titles = ("", judged.reference_name, judged.tested_name, "difference")
+    columns = [_names(titles[0], rows, lambda row: row[0])]
+    columns += [_numbers(titles[i], rows, lambda row, i=i: row[i]) for i in range(1, len(rows[0]))]  # type: ignore[misc]
+    return Table("Over the set", tuple(columns))
+
+
+# Classification
+
+
+def _classifier(judged: Validity, shown: ShownClasses) -> Iterator[Table]:
+    yield _classifier_over_the_set(judged)
+    yield _top_classes(judged, shown)
+    if shown.changed:
+        yield _flips(shown)
+
+
+def _top_classes(judged: Validity, shown: ShownClasses) -> Table:
+    """The five classes of the first pictures by both models, one line per class."""
+
+    names = dict(zip(shown.indices, shown.names))
+
+    def listed(top: TopClasses) -> str:
+        if not top.finite:
+            return "NaN or Inf"
+        return "\n".join(f"{100 * p:5.1f} % {names[i]}" for i, p in zip(top.classes, top.probabilities))
+
+    def name(picture: ClassifiedPicture) -> str:
+        return picture.name + ("" if picture.label is None else f"\n({names[picture.label]})")
+
+    first, note = shown.first, None
+    if judged.items > len(first):
+        file = f"{judged.workload}_top5.csv"
+        note = Text(f"the first {len(first)} of {judged.items} images; all of them: {file}")
+    columns = (
+        _names("image", first, name),
+        _names(judged.reference_name, first, lambda each: listed(each.reference)),
+        _names(judged.tested_name, first, lambda each: listed(each.tested)),
+    )
+    return Table("Five most likely classes", columns, note)
+
+
+def _classifier_over_the_set(judged: Validity) -> Table:
+    figures = judged.figures
+
+    def percent(name: str) -> str:
+        return f"{100 * figures[name]:.2f} %" if name in figures else MISSING
+
+    def number(name: str) -> str:
+        return f"{figures[name]:.3g}" if name in figures else MISSING
+
+    def mean_and_max(name: str) -> str:
+        return f"{number(f'{name}_mean')}, {number(f'{name}_max')}"
+
+    rows = []
+    if judged.labelled:
+        rows += [(METRICS[name], percent(f"{name}_reference"), percent(f"{name}_tested")) for name in ("top1", "top5")]
+    rows += [
+        ("top-1 agreement", "", percent("top1_agreement")),
+        ("top-5 agreement (classes in common)", "", percent("top5_agreement")),
+        ("flips (of them near ties)", "", f"{figures['flips']:.0f} ({figures['near_ties']:.0f})"),
+        ("KL divergence, nats: mean, max", "", mean_and_max("kl")),
+        ("largest change of a probability: mean, max", "", mean_and_max("probability_drift")),
+        ("relative error of the logits: mean, max", "", mean_and_max("logit_error")),
+    ]
+    return _over_the_set(judged, rows)
+
+
+def _flips(shown: ShownClasses) -> Table:
+    """The pictures whose first class changed."""
+
+    names = dict(zip(shown.indices, shown.names))
+
+    def first(top: TopClasses) -> str:
+        return f"{names[top.classes[0]]} ({100 * top.probabilities[0]:.1f} %)"
+
+    changed = shown.changed
+    note = "margin: fp32's logit of its first class minus that of the other; near tie: within one rounding step"
+    columns = (
+        _names("image", changed, lambda each: each.name),
+        _names("class", changed, lambda each: "" if each.label is None else names[each.label]),
+        _names("fp32", changed, lambda each: first(each.reference)),
+        _names("tested", changed, lambda each: first(each.tested)),
+        _numbers("margin", changed, lambda each: f"{each.margin:.3f}" + (" near tie" if each.near_tie else "")),
+    )
+    return Table("Flips", columns, Text(note))
+
+
+# Detection
+
+
+def _detector(judged: Validity, shown: ShownObjects) -> Iterator[Table]:
+    yield _detector_over_the_set(judged)
+    yield _objects(judged, shown)
+    if shown.changes:
+        yield _changed_objects(shown)
+    for each in shown.categories:
+        yield _categories(judged, each)
+
+
+def _objects(judged: Validity, shown: ShownObjects) -> Table:
+    """One row per picture: objects of both models, in common, lost, new, moved, worst IoU, largest score change."""
+    pictures = shown.pictures
+    columns = (
+        _names("image", pictures, lambda each: each.name),
+        _numbers(judged.reference_name, pictures, lambda each: f"{each.common + each.lost} ({each.reference_boxes})"),
+        _numbers(judged.tested_name, pictures, lambda each: f"{each.common + each.new} ({each.tested_boxes})"),
+        _numbers("in common", pictures, lambda each: str(each.common)),
+        _numbers("lost", pictures, lambda each: str(each.lost)),
+        _numbers("new", pictures, lambda each: str(each.new)),
+        _numbers("moved", pictures, lambda each: str(each.moved)),
+        _numbers("worst IoU", pictures, lambda each: _number(each.worst_iou, ".3f", MISSING)),
+        _numbers("score change", pictures, lambda each: _number(each.score_change, ".3f", MISSING)),
+    )
+    note = "in parentheses: all boxes after NMS, whatever their score"
+    if judged.items > len(pictures):
+        note = f"the first {len(pictures)} of {judged.items} images; {note}"
+    return Table("Objects", columns, Text(note))
+
+
+def _changed_objects(shown: ShownObjects) -> Table:
+    """Lost, new and moved objects."""
+
+    def what(each: ChangedObject) -> str:
+        return "lost" if each.tested_score is None else "new" if each.reference_score is None else "moved"
+
+    changes = shown.changes
+    columns = (
+        _names("image", changes, lambda each: each.picture),
+        _names("what", changes, what),
+        _names("class", changes, lambda each: each.label),
+        _numbers("fp32 score", changes, lambda each: _number(each.reference_score, ".3f", MISSING)),
+        _numbers("tested score", changes, lambda each: _number(each.tested_score, ".3f", MISSING)),
+        _numbers("IoU", changes, lambda each: _number(each.iou, ".3f", MISSING)),
+    )
+    note = Text(f"the first {len(changes)} of {shown.changed}") if shown.changed > len(changes) else None
+    return Table("What changed", columns, note)
+
+
+def _categories(judged: Validity, found: CategoryLosses) -> Table:
+    """The categories whose AP fell most."""
+    worst = found.worst
+    columns = (
+        _names("category", worst, lambda each: each.name),
+        _numbers("objects", worst, lambda each: str(each.objects)),
+        _numbers(judged.reference_name, worst, lambda each: f"{each.reference:.3f}"),
+        _numbers(judged.tested_name, worst, lambda each: f"{each.tested:.3f}"),
+        _numbers("difference", worst, lambda each: f"{each.tested - each.reference:+.3f}"),
+    )
+    note = f"fell in {found.fell} of {found.categories} categories, rose in {found.rose}"
+    return Table(f"{found.shape.capitalize()} AP by category", columns, Text(note))
+
+
+def _detector_over_the_set(judged: Validity) -> Table:
+    """With AP of both models and its difference if there are annotations."""
+    figures = judged.figures
+    rows: list[tuple[str, ...]] = []
+    for word in ("box", "mask"):
+        for name, title in AP_TITLES.items():
+            if f"{word}_{name}_reference" not in figures:
+                continue
+            first, second = figures[f"{word}_{name}_reference"], figures[f"{word}_{name}_tested"]
+            known = first >= 0 and second >= 0  # COCOeval gives −1 if the data set holds nothing of that size
+            texts = (f"{first:.3f}", f"{second:.3f}", f"{second - first:+.3f}") if known else (MISSING,) * 3
+            rows.append((f"{word} {title}", *texts))
+    rows.append(("objects in common", "", f"{100 * figures['detection_agreement']:.1f} %", ""))
+    counts = "{matched:.0f} in common, {lost:.0f} lost, {new:.0f} new, {moved:.0f} moved".format(**figures)
+    rows.append(("objects", "", counts, ""))
+    if "box_iou_mean" in figures:
+        drift = f"{figures['score_drift_median']:.4f}, {figures['score_drift_max']:.4f}"
+        rows.append(("IoU of matched boxes, mean", "", f"{figures['box_iou_mean']:.4f}", ""))
+        rows.append(("change of a score: median, max", "", drift, ""))
+    return _over_the_set(judged, rows)
+
+
+# Answers
+
+
+def _all_answers(judged: Validity, shown: ShownAnswers) -> Table:
+    """Changed ones first."""
+    table = _answers(judged, shown.questions, "Answers")
+    if judged.items <= len(shown.questions):
+        return table
+    note = f"{len(shown.questions)} of {judged.items}, changed ones first; all of them: {judged.workload}_answers.csv"
+    return replace(table, note=Text(note))
+
+
+def _answers(judged: Validity, chosen: Sequence[AnsweredQuestion], caption: str) -> Table:
+    """The answers with their probabilities."""
+
+    def answer(each: ScoredAnswer) -> str:
+        if not each.finite:
+            return "NaN or Inf"
+        return f"{each.text or '(no answer)'} ({100 * each.probability:.0f} %)"
+
+    def change(same: bool, margin: Optional[float], near_tie: bool) -> str:
+        if same:
+            return "same"
+        return f"changed, margin {_number(margin, '.3f')}" + (" (near tie)" if near_tie else "")
+
+    columns = (
+        _names("question", chosen, lambda each: each.question),
+        _names("expected", chosen, lambda each: "(none)" if each.expected is None else each.expected),
+        _names(judged.reference_name, chosen, lambda each: answer(each.reference)),
+        _names(judged.tested_name, chosen, lambda each: answer(each.tested)),
+        _numbers("F1", chosen, lambda each: f"{100 * each.reference.f1:.0f} | {100 * each.tested.f1:.0f}"),
+        _names("", chosen, lambda each: change(each.same, each.margin, each.near_tie)),
+    )
+    return Table(caption, columns)
+
+
+def _answers_over_the_set(judged: Validity) -> Table:
+    figures = judged.figures
+
+    def both(name: str) -> tuple[str, str, str]:
+        first, second = 100 * figures[f"{name}_reference"], 100 * figures[f"{name}_tested"]
+        return f"{first:.2f}", f"{second:.2f}", f"{second - first:+.2f}"
+
+    rows = [("exact match", *both("em")), ("F1", *both("f1"))]
+    rows.append(("identical answers", "", f"{100 * figures['identical_answers']:.1f} %", ""))
+    rows.append(("F1 of the answers with fp32's as gold", "", f"{100 * figures['answer_agreement']:.1f}", ""))
+    if "logit_drift_mean" in figures:
+        change = f"{figures['logit_drift_mean']:.3g}, {figures['logit_drift_max']:.3g}"
+        rows.append(("largest change of a start or end logit: mean, max", "", change, ""))
+        error = f"{figures['logit_error_mean']:.3g}, {figures['logit_error_max']:.3g}"
+        rows.append(("relative error of the logits: mean, max", "", error, ""))
+    return _over_the_set(judged, rows)
+
+
+# All tasks
+
+
+def _classes(judged: Validity) -> Iterator[Table]:
+    """The classes that lost most; no table if none lost anything."""
+    classes, items = judged.classes, items_name(judged)
+    if classes is None or not classes.worst:
+        return
+    worst = classes.worst
+    columns = (
+        _names("class", worst, lambda each: each.name),
+        _numbers(items, worst, lambda each: str(each.items)),
+        _numbers(judged.reference_name, worst, lambda each: f"{100 * each.reference:.1f}"),
+        _numbers(judged.tested_name, worst, lambda each: f"{100 * each.tested:.1f}"),
+        _numbers("change, points", worst, lambda each: f"{-100 * each.loss:+.1f}"),
+        _numbers("p", worst, lambda each: _number(each.p_value, ".2g", MISSING)),
+        _names("", worst, lambda each: "BROKEN" if each.broken else ""),
+    )
+    limit, tested = f"{100 * classes.limit:.3g} points", f"the {classes.tested} classes of {classes.fewest} {items}"
+    note = f"{len(worst)} of {classes.classes} classes; p: of a loss over {limit}, corrected for {tested} or more; "
+    note += f"below {classes.significance} the class is broken"
+    yield Table("Losses by class", columns, Text(note))
+
+
+def _changes(judged: Validity) -> Table:
+    """All metrics with the interval of their change."""
+
+    def loss(each: MetricChange, value: Optional[float]) -> str:
+        return MISSING if value is None else points(value, each)
+
+    changes = judged.changes
+    columns = (
+        _names("points", changes, lambda each: METRICS.get(each.metric, each.metric)),
+        _numbers("change [95 %]", changes, lambda each: change_in_points(each, "")),
+        _numbers("worse", changes, lambda each: MISSING if each.worse is None else str(each.worse)),
+        _numbers("better", changes, lambda each: MISSING if each.better is None else str(each.better)),
+        _numbers("McNemar p", changes, lambda each: _number(each.p_value, ".2g", MISSING)),
+        _numbers("seen from", changes, lambda each: loss(each, each.detectable_loss)),
+        _numbers("allowed", changes, lambda each: loss(each, each.allowed_loss)),
+    )
+    note = (
+        f"{judged.tested_name} minus {judged.reference_name}; worse, better: {items_name(judged)} whose score "
+        "fell, rose; smaller losses than 'seen from' cannot be seen"
+    )
+    return Table("What this set can show", columns, Text(note))
+
+
+def _number(value: Optional[float], form: str, unknown: str = "nan") -> str:
+    return unknown if value is None else format(value, form)
+
+
+def _layers(found: ExplainedLayers) -> Table:
+    """The layers around the first suspect, or those with the largest errors if none is suspect."""
+    layers, suspect = found.layers, None if found.suspect is None else found.layers[found.suspect]
+    if not layers:
+        note = "the layers of a traced or compiled model cannot be observed; try --mode eager"
+        return Table("Error by layer", (Column("layer", ()),), Text(note))
+    if suspect is None:
+        note = f"no layer's error is beyond what rounding explains; the {len(layers)} closest to it"
+    else:
+        note = f"first layer whose error is beyond what rounding explains: {suspect.name} ({suspect.kind})"
+
+    columns = (
+        _names("layer", layers, lambda each: ("→ " if each is suspect else "") + each.name),
+        _names("kind", layers, lambda each: each.kind),
+        _numbers("error", layers, lambda each: _number(each.error, ".2e")),
+        _numbers("rounding explains", layers, lambda each: _number(each.baseline, ".2e", MISSING)),
+        _numbers("ratio", layers, lambda each: _number(each.ratio, ".2f")),
+        _numbers("scale", layers, lambda each: f"{_number(each.scale and 100 * each.scale, '+.2f')} %"),
+    )
+    return Table("Error by layer", columns, Text(note))
