@@ -256,15 +256,19 @@ def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
         Column("seen", tuple(number(each.seen) for each in checks), is_number=True),
         Column("95 % bound", tuple(number(each.bound) for each in checks), is_number=True),
         Column("required", tuple(required), is_number=True),
-        Column("would pass at", tuple(would_pass), is_number=True, order=2),
+        Column("would pass at", tuple(would_pass), is_number=True, order=2 if is_brief else None),
         Column("", tuple(word for word, _ in outcomes), tones=tuple(tone for _, tone in outcomes)),
         Column(
             "--tolerance", tuple(each.name if each.would_pass_at is not None else MISSING for each in checks), order=1
         ),
-        Column("source of the requirement", tuple(source_text(each, judged) for each in checks), order=0),
+        Column(
+            "source of the requirement",
+            tuple(source_text(each, judged) for each in checks),
+            order=0 if is_brief else None,
+        ),
     )
     notes = "\n".join(sorted(NOTES[note] for note in judged.notes))
-    return Table("Checks", columns, Text(notes) if notes else None, wraps=not is_brief, is_brief=is_brief)
+    return Table("Checks", columns, Text(notes) if notes else None, is_brief=is_brief)
 
 
 def title_text(check: Check) -> str:
