@@ -259,7 +259,9 @@ def check_table(judged: Validity, *, is_brief: bool = False) -> Table:
         Column("would pass at", tuple(would_pass), is_number=True, order=2 if is_brief else None),
         Column("", tuple(word for word, _ in outcomes), tones=tuple(tone for _, tone in outcomes)),
         Column(
-            "--tolerance", tuple(each.name if each.would_pass_at is not None else MISSING for each in checks), order=1
+            "--tolerance",
+            tuple(each.name if each.would_pass_at is not None else MISSING for each in checks),
+            order=1 if is_brief else None,
         ),
         Column(
             "source of the requirement",
