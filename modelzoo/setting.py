@@ -112,7 +112,7 @@ class Setting(msgspec.Struct, frozen=True):
         ),
     ] = "auto"
     input: Annotated[
-        Optional[str], Field("your own picture, directory of pictures, or text file", "PATH", is_work=True)
+        Optional[str], Field("your own image, directory of images, or text file", "PATH", is_work=True)
     ] = None
     seed: Annotated[
         int, Field("seed for random weights, crops and samples (default 0)", "N", low=0, bits=63, is_work=True)

@@ -8,7 +8,7 @@ from typing import Optional
 import msgspec
 
 LAUNCH_BOUND_SHARE = 0.8
-"""From this ratio of issue time to device time on, a call is bound by launching.
+"""From this ratio of issue time to device time on, a call is launch-bound.
 
 The device cannot finish before the last kernel has been issued, so however fast the kernels were, the device time would
 not fall below the issue time: faster kernels could save at most 1 - 0.8 = 20 % of it.

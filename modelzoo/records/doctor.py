@@ -17,7 +17,7 @@ DOCTOR_SCHEMA = "modelzoo-doctor/2.2"
 
 
 class CeilingSeries(msgspec.Struct, frozen=True):
-    """What is measured next for the ceilings.
+    """What is measured next for the peaks.
 
     Attributes:
         operator: that of ``Gemm``, or ``None`` for copies in memory.
@@ -54,7 +54,7 @@ class DoctorReport(msgspec.Struct, frozen=True):
         libraries: what is installed and loaded.
         usage: while the suite itself was idle.
         ceilings: the measured limits; ``None`` under an emulator.
-        ceilings_kept: whether the ceilings were kept from an earlier measurement.
+        ceilings_kept: whether the peaks were kept from an earlier measurement.
         warnings: every condition that may distort a result.
         schema: name and version of this format; a minor version only adds fields.
         noise: how much processes and sessions differ on this machine; ``None`` before the first 'modelzoo run'.

@@ -11,7 +11,7 @@ from modelzoo.records.canary import CanaryLevel, OperatorCheck
 from modelzoo.warning import WarningCode, WarningMessage, warning_for
 
 KNOWN_SHARE = 0.95
-"""What must be known of a pass, of its counted operations and of its time, before its precision is called proven."""
+"""What must be known of a pass, of its counted operations and of its time, before its precision is called verified."""
 ACTIVE_SHARE = 0.90
 """A reduced precision is ACTIVE if at least this share of the compute time, and of the counted arithmetic, ran in its
 kernels.
@@ -177,7 +177,7 @@ class KernelDigest(msgspec.Struct, frozen=True):
 class Coverage(msgspec.Struct, frozen=True):
     """How much of the audited passes is known. Shares are from 0 to 1.
 
-    fp32 is proven, and a reduced precision active, only if both ``known_arithmetic`` and ``known_time`` are at least
+    fp32 is verified, and a reduced precision active, only if both ``known_arithmetic`` and ``known_time`` are at least
     ``KNOWN_SHARE``; ``known_arithmetic`` is not needed where every kernel of a device is listed.
 
     Attributes:
@@ -205,7 +205,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
     @property
     def is_enough(self) -> bool:
-        """Whether so much is known that the precision of the whole pass can be called proven."""
+        """Whether so much is known that the precision of the whole pass can be called verified."""
         is_counted = self.known_arithmetic is not None and self.known_arithmetic >= KNOWN_SHARE and not self.uncounted
         has_gaps = bool(self.unexplained or self.unread)
         return (is_counted or self.lists_all) and self.known_time >= KNOWN_SHARE and not has_gaps

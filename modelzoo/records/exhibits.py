@@ -1,4 +1,4 @@
-"""What explains a judgement: some of its items, which it holds, and files and pictures, which are written beside it.
+"""What explains a judgement: some of its items, which it holds, and files and images, which are written beside it.
 
 A judge hands over one ``Exhibit`` at a time while it works, so that they are never all in memory;
 ``modelzoo.views.exhibits`` writes them.
@@ -26,7 +26,7 @@ class ExplainedLayers(msgspec.Struct, frozen=True):
 
 
 class ShownClasses(msgspec.Struct, frozen=True, tag="classes"):
-    """Some of the pictures of a classifier.
+    """Some of the images of a classifier.
 
     Attributes:
         first: the first ones. changed: those whose first class changed, largest margin first.
@@ -40,7 +40,7 @@ class ShownClasses(msgspec.Struct, frozen=True, tag="classes"):
 
 
 class PictureObjects(msgspec.Struct, frozen=True):
-    """The objects that both detectors found in one picture.
+    """The objects that both detectors found in one image.
 
     Attributes:
         reference_boxes: number of detections of any score. tested_boxes: likewise.
@@ -64,7 +64,7 @@ class ChangedObject(msgspec.Struct, frozen=True):
     """An object that one model lost or that moved.
 
     Attributes:
-        picture: name of the picture. label: name of the class.
+        picture: name of the image. label: name of the class.
         reference_score: ``None`` if only the tested model detected it. tested_score: likewise.
         iou: of the two boxes, if both models detected it.
     """
@@ -102,7 +102,7 @@ class CategoryLosses(msgspec.Struct, frozen=True):
 
 
 class ShownObjects(msgspec.Struct, frozen=True, tag="objects"):
-    """Some of what two detectors found: the first pictures, the first changes, and the worst categories.
+    """Some of what two detectors found: the first images, the first changes, and the worst categories.
 
     ``changed`` is the number of all objects that were lost, new or moved.
     """
@@ -133,14 +133,14 @@ class CsvRows(msgspec.Struct, frozen=True):
 
 
 class PictureSource(msgspec.Struct, frozen=True):
-    """How to read a picture again, pixel for pixel.
+    """How to read an image again, pixel for pixel.
 
     Attributes:
-        path: the picture's file; ``None`` for the built-in photograph.
+        path: the image's file; ``None`` for the built-in photograph.
         upright: whether to turn it as its EXIF orientation says.
-        crop: left, top, right, bottom in pixels; ``None`` for the whole picture.
+        crop: left, top, right, bottom in pixels; ``None`` for the whole image.
         mirrored: whether to mirror it, after cropping.
-        longest: maximum length of the longer side, in pixels; larger pictures are reduced.
+        longest: maximum length of the longer side, in pixels; larger images are reduced.
     """
 
     path: Optional[str] = None
@@ -154,7 +154,7 @@ class DrawnDetections(msgspec.Struct, frozen=True):
     """Detections of one model that are drawn, best first; K of them.
 
     Attributes:
-        boxes: K times x0, y0, x1, y1 in pixels of the picture. scores: K scores.
+        boxes: K times x0, y0, x1, y1 in pixels of the image. scores: K scores.
         labels: K class labels, which choose the colours. names: their K names.
         masks: K run-length encodings (pycocotools' compressed "counts"), or empty. mask_size: height and width.
     """
@@ -168,14 +168,14 @@ class DrawnDetections(msgspec.Struct, frozen=True):
 
 
 class DetectionPicture(msgspec.Struct, frozen=True):
-    """The detections of both models in one picture.
+    """The detections of both models in one image.
 
     Attributes:
-        source: the picture. size: its width and height in pixels, as read.
+        source: the image. size: its width and height in pixels, as read.
         reference: the reference's detections. tested: those of the setting under test.
         matches: which of them are the same object; rows count from 0 within ``reference`` and ``tested``.
         threshold: score from which a detection is drawn.
-        reference_name: what the picture calls the reference. tested_name: likewise.
+        reference_name: what the image calls the reference. tested_name: likewise.
     """
 
     source: PictureSource
@@ -205,10 +205,10 @@ class LayerErrorPlot(msgspec.Struct, frozen=True):
 
 
 class Exhibit(msgspec.Struct, frozen=True):
-    """One file or picture to write; exactly one of the optional parts is present.
+    """One file or image to write; exactly one of the optional parts is present.
 
     Attributes:
-        name: file name without the workload's name (``top5.csv``, ``layers.png``), or, for a picture with
+        name: file name without the workload's name (``top5.csv``, ``layers.png``), or, for an image with
             detections, the name of the input.
     """
 

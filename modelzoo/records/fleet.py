@@ -20,7 +20,7 @@ class Shard(msgspec.Struct, frozen=True):
         number: position among the shards, from 0.
         start: index of the first item.
         stop: index after the last item.
-        identity: SHA-256 of everything that its predictions depend on, without the contents of pictures. Equal on every
+        identity: SHA-256 of everything that its predictions depend on, without the contents of images. Equal on every
             host that would judge the same.
     """
 

@@ -51,8 +51,9 @@ class SessionLevel(msgspec.Struct, frozen=True):
         tau2: variance within a process, per second of sampling.
         cost: wall time of a process besides its samples.
         ratio_spread: standard deviation of the rounds' log ratios to the baseline; ``None`` for the baseline.
-        reference: time of the reference load beside these processes, their geometric mean; ``None`` if it did not run.
-        reference_load: what ran as the reference load; only times of the same load can be compared.
+        reference: time of the calibration workload beside these processes, their geometric mean; ``None`` if it
+            did not run.
+        reference_load: what ran as the calibration workload; only times of the same load can be compared.
         sums: of its log latencies and the load's log times; ``None`` if the load did not run or they were not kept.
         version: of this record.
     """
@@ -105,8 +106,8 @@ class MachineNoise(msgspec.Struct, frozen=True):
         sessions: their number.
         first: when the oldest began; UTC, ISO 8601.
         last: when the newest began.
-        reference_spread: standard deviation of the reference load's time between sessions, as a fraction; ``None`` if
-            it ran in fewer than 3.
+        reference_spread: standard deviation of the calibration workload's time between sessions, a fraction; ``None``
+            if it ran in fewer than 3.
         workloads: sorted by name.
     """
 

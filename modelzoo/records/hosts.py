@@ -33,7 +33,7 @@ class HostLevel(msgspec.Struct, frozen=True):
 
 
 class HostDifference(msgspec.Struct, frozen=True):
-    """A condition of an odd host that no other host of its kind has: ``governor``, ``powersave``, ``performance``.
+    """A condition of a straggler that no other host of its kind has: ``governor``, ``powersave``, ``performance``.
 
     Each value is that of a process, or several if they differ.
     """
@@ -68,7 +68,7 @@ class HostKind(msgspec.Struct, frozen=True):
         hosts: their names, by rank.
         levels: each host against the others: first the means over the settings that all hosts have, then each setting;
             empty if there are fewer than three hosts.
-        differences: of the odd hosts, the most decisive first.
+        differences: of the stragglers, the most decisive first.
         missing: what was not timed on all of these hosts.
         unlike: what tells these hosts from those of the largest kind; empty for that kind.
         spread: standard deviation by which hosts of this kind differ, as a fraction; ``None`` if no setting was timed

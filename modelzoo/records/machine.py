@@ -230,7 +230,7 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 LOCAL_SHARE = 0.99
-"""Of a process's private memory, how much must be on the NUMA nodes of its CPUs for its placement to be proven."""
+"""Of a process's private memory, how much must be on the NUMA nodes of its CPUs for its placement to be verified."""
 
 
 class NodeMemory(msgspec.Struct, frozen=True):
@@ -283,7 +283,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 def fingerprint(machine: Machine) -> str:
-    """Return 16 hexadecimal digits that depend on everything that decides the machine's ceilings.
+    """Return 16 hexadecimal digits that depend on everything that decides the machine's peaks.
 
     The current frequency, the environment and the kernel are not included. Nor are torch's version and the number of
     threads: callers that store figures by fingerprint add them.

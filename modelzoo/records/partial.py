@@ -14,12 +14,12 @@ import msgspec
 MOVED_IOU = 0.9
 """Below this IoU a matched box counts as moved."""
 LONGEST_WITH_MASKS = 1333
-"""Pixels of the longer side to which pictures are reduced for models with masks. torchvision's detectors reduce
-them to that as well, and 100 masks of a camera's picture would take gigabytes."""
+"""Pixels of the longer side to which images are reduced for models with masks. torchvision's detectors reduce
+them to that as well, and 100 masks of a camera's image would take gigabytes."""
 
 
 class PictureNote(str, Enum):
-    """How an unusual picture was read."""
+    """How an unusual image was read."""
 
     FIRST_FRAME = "first frame"
     TO_8_BITS = "scaled to 8 bits"
@@ -69,7 +69,7 @@ class LayerError(msgspec.Struct, frozen=True):
 
 
 class TopClasses(msgspec.Struct, frozen=True):
-    """The five most likely classes of one picture, most likely first; empty if the logits are not finite."""
+    """The five most likely classes of one image, most likely first; empty if the logits are not finite."""
 
     classes: tuple[int, ...]
     probabilities: tuple[float, ...]
@@ -77,10 +77,10 @@ class TopClasses(msgspec.Struct, frozen=True):
 
 
 class ClassifiedPicture(msgspec.Struct, frozen=True):
-    """One picture classified by both models.
+    """One image classified by both models.
 
     Attributes:
-        index: position of the picture in the data set.
+        index: position of the image in the data set.
         label: the true class, if known.
         kl: KL divergence of tested from reference in nats, Σ p·log(p/q).
         probability_change: largest change of a class's probability.
@@ -164,11 +164,11 @@ class Matches(msgspec.Struct, frozen=True):
 
 
 class CocoDetections(msgspec.Struct, frozen=True):
-    """All detections of one model in one picture, in COCO's terms, column by column; K of them.
+    """All detections of one model in one image, in COCO's terms, column by column; K of them.
 
     Attributes:
         categories: K category ids of the annotation file. scores: K scores.
-        boxes: 4·K numbers: x, y, width, height of each box, in pixels of the original picture.
+        boxes: 4·K numbers: x, y, width, height of each box, in pixels of the original image.
         masks: K run-length encodings ("counts" as text), or empty. mask_size: their height and width.
     """
 
@@ -180,11 +180,11 @@ class CocoDetections(msgspec.Struct, frozen=True):
 
 
 class DetectedPicture(msgspec.Struct, frozen=True):
-    """One picture processed by both detectors.
+    """One image processed by both detectors.
 
     Attributes:
-        index: position of the picture in the data set.
-        image_id: the picture's id in the annotation file, if there is one.
+        index: position of the image in the data set.
+        image_id: the image's id in the annotation file, if there is one.
         matches: objects with a score of at least the task's threshold.
         reference_boxes: number of detections of any score. tested_boxes: likewise.
         reference_finite: whether the output is free of NaN and Inf. tested_finite: likewise.

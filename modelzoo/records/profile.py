@@ -120,7 +120,7 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 CEILINGS_VERSION = 2
-"""Changes when ceilings are measured in another way, so that stored ones are not compared with new ones."""
+"""Changes when peaks are measured in another way, so that stored ones are not compared with new ones."""
 
 
 class Gemm(msgspec.Struct, frozen=True):
@@ -239,7 +239,7 @@ class BoundBy(str, Enum):
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """A run's position under the roofline; ``None`` if the ceilings or the bytes are unknown.
+    """A run's position under the roofline; ``None`` if the peaks or the bytes are unknown.
 
     Attributes:
         precision: of the kernels that ran.

@@ -165,7 +165,7 @@ class InstanceJob(msgspec.Struct, frozen=True, tag="instance"):
 
 
 class ReferenceJob(msgspec.Struct, frozen=True, tag="reference"):
-    """Run the reference load, one turn at a time, until the process is killed."""
+    """Run the calibration workload, one turn at a time, until the process is killed."""
 
     parent: Optional[int]
 
@@ -195,7 +195,7 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
 
 
 class Exhibited(msgspec.Struct, frozen=True, tag="exhibit"):
-    """Something that illustrates a judgement: a picture to draw, a table to write."""
+    """Something that illustrates a judgement: an image to draw, a table to write."""
 
     exhibit: Exhibit
 
@@ -207,7 +207,7 @@ class SettingsPrepared(msgspec.Struct, frozen=True, tag="prepared"):
 
 
 class ReferenceTaken(msgspec.Struct, frozen=True, tag="reference-turn"):
-    """What the reference load found in its turn; the process then pauses."""
+    """What the calibration workload found in its turn; the process then pauses."""
 
     turn: ReferenceTurn
 

@@ -27,7 +27,7 @@ FORMAT_VERSION = (3, 0)
 """Major and minor. A newer minor version only adds fields; another major version cannot be read."""
 FORMAT = f"modelzoo-result/{FORMAT_VERSION[0]}" + (f".{FORMAT_VERSION[1]}" if FORMAT_VERSION[1] else "")
 THUMBNAILS = 8
-"""Pictures per judgement that are stored as thumbnails …"""
+"""Images per judgement that are stored as thumbnails …"""
 THUMBNAIL_BYTES = 20_000
 """… and the size of each at most."""
 
@@ -50,8 +50,8 @@ class Run(msgspec.Struct, frozen=True):
         report: what was measured; ``None`` if the run failed.
         error: why it failed, in one line.
         error_kind: class of the error in ``modelzoo.errors``.
-        reference: the turns of the reference load before, between and after the turns of the round's workers, up to
-            the end of this one; empty if there was no such load.
+        reference: the turns of the calibration workload before, between and after the turns of the round's workers, up
+            to the end of this one; empty if there was none.
     """
 
     workload: str
@@ -114,10 +114,10 @@ class ValidityReport(msgspec.Struct, frozen=True):
 
 
 class Thumbnail(msgspec.Struct, frozen=True):
-    """A small copy of a written picture, so that a report can show it anywhere.
+    """A small copy of a written image, so that a report can show it anywhere.
 
     Attributes:
-        name: name of the picture's file.
+        name: name of the image's file.
         jpeg: a JPEG file (base64 in JSON).
     """
 
@@ -137,8 +137,8 @@ class ValidityEntry(msgspec.Struct, frozen=True):
         error: why there is none, in one line.
         started: when its process was started; UTC, ISO 8601.
         ended: when it ended.
-        files: paths of the pictures and tables that were written.
-        thumbnails: of the first pictures, at most 8.
+        files: paths of the images and tables that were written.
+        thumbnails: of the first images, at most 8.
     """
 
     workload: str
@@ -172,16 +172,16 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class Latency(msgspec.Struct, frozen=True, tag="latency"):
-    """Beside which plans and which reference load latencies were measured; empty if predictions were judged alone.
+    """Beside which plans and which calibration workload latencies were measured; empty if only predictions were judged.
 
     Attributes:
         designs: how the rounds of each workload were planned, by the order of the workloads.
-        reference_seconds: time of the reference load at this machine's reference speed, the median of the earlier
+        reference_seconds: time of the calibration workload at this machine's reference speed, the median of the earlier
             sessions on it; ``None`` if there were none.
-        reference_load: what ran as the reference load: its version, its threads, and numpy, whose BLAS it runs; only
-            times of the same load can be compared. Empty if none ran or it was not recorded.
+        reference_load: what ran as the calibration workload: its version, its threads, and numpy, whose BLAS it runs;
+            only times of the same one can be compared. Empty if none ran or it was not recorded.
         load_evidence: what earlier sessions on this machine showed of each workload that was asked for and this load,
-            when this session began. It takes part in deciding which latencies are adjusted.
+            when this session began. It takes part in deciding which latencies are normalised.
     """
 
     designs: tuple[Design, ...] = ()
@@ -236,7 +236,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def latency(self) -> Latency:
-        """The plans and the reference load; none if latencies are not what the call measured."""
+        """The plans and the calibration workload; none if latencies are not what the call measured."""
         return self.payload if isinstance(self.payload, Latency) else Latency()
 
     def design(self, workload: str) -> Optional[Design]:

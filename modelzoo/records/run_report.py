@@ -144,7 +144,7 @@ class RunReport(msgspec.Struct, frozen=True):
         observed: what was looked at after the timing.
         peak_memory: of this process.
         ceilings: the measured limits of the machine, if 'modelzoo doctor' has measured them.
-        bound: how near the run came to this machine's ceilings.
+        bound: how near the run came to this machine's peaks.
         warnings: what may distort the result.
     """
 

@@ -227,7 +227,7 @@ class Design(msgspec.Struct, frozen=True):
 
 
 class ReferenceTurn(msgspec.Struct, frozen=True):
-    """One turn of the reference load, between the turns of the workers.
+    """One turn of the calibration workload, between the turns of the workers.
 
     Attributes:
         start: seconds since the Unix epoch, by the clock of the workers' turns.
@@ -243,7 +243,7 @@ class ReferenceTurn(msgspec.Struct, frozen=True):
 
 
 class LoadEvidence(msgspec.Struct, frozen=True):
-    """How the latency of a workload followed the reference load in earlier sessions on the machine.
+    """How the latency of a workload followed the calibration workload in earlier sessions on the machine.
 
     Attributes:
         workload: the workload's name.

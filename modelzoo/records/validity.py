@@ -275,7 +275,7 @@ class Validity(msgspec.Struct, frozen=True):
         shown: some of the items.
         layers: what ``--explain`` shows; ``None`` without it.
         tables: those of a task that a workload brings with it.
-        counts: number of pictures, crops, photographs, questions ….
+        counts: number of images, crops, photographs, questions ….
         figures: every figure by name, from 0 to 1 for accuracies; figures that are not finite are left out.
         notes: how unusual inputs were read.
         reference_name: what tables call the reference.

@@ -171,7 +171,7 @@ class OutputError(msgspec.Struct, frozen=True):
 
 
 class MatchedDetections(msgspec.Struct, frozen=True):
-    """The detections of torch and of an engine in the same pictures. Those of one class and nearly one box match.
+    """The detections of torch and of an engine in the same images. Those of one class and nearly one box match.
 
     Attributes:
         expected: number of detections of torch.

@@ -22,7 +22,7 @@ deviation, 1 - sqrt(1 - 0.5²)."""
 
 
 class Sums(msgspec.Struct, frozen=True):
-    """Sums of squares and products of log latencies and log times of the reference load.
+    """Sums of squares and products of log latencies and log times of the calibration workload.
 
     Each setting of each session is centred on its own means, so that neither its level nor that of the session matters,
     and the sums of several settings and sessions can be added.
