@@ -311,16 +311,19 @@ class ResolvedSetting(Setting, frozen=True):
         return replace(self, **_of_reference())
 
 
-def labels(settings: Sequence[Setting]) -> list[str]:
+def labels(settings: Sequence[Setting], *, with_open: bool = True) -> list[str]:
     """A distinct label for each of the settings of one workload.
 
     Each is ``Setting.label``, then whatever else differs between the settings (device, batch, threads, weights,
-    options …), then a number if two settings are equal all the same, as in a comparison of A with A.
+    options …), then a number if two settings are equal all the same, as in a comparison of A with A. What a setting
+    leaves open is called ``default`` if others say it, or left out without ``with_open``.
 
     >>> labels([Setting(batch=1), Setting(batch=8)])
     ['fp32 batch=1', 'fp32 batch=8']
     >>> labels([Setting(), Setting()])
     ['fp32', 'fp32 #2']
+    >>> labels([Setting(), Setting(threads=1)], with_open=False)
+    ['fp32', 'fp32 threads=1']
     """
     names = [name for name in SHOWN if name != "precision" and fields()[name].label is Labelled.IF_VARIED]
     varied = [name for name in names if len({getattr(setting, name) for setting in settings}) > 1]
@@ -332,8 +335,9 @@ def labels(settings: Sequence[Setting]) -> list[str]:
     found: list[str] = []
     for setting in settings:
         parts = [setting._label(short)]
-        parts += [f"{name}={value_text(getattr(setting, name))}" for name in varied]
-        parts += [f"{name}={value_text(setting.options.get(name))}" for name in varied_options]
+        said = [(name, getattr(setting, name)) for name in varied]
+        said += [(name, setting.options.get(name)) for name in varied_options]
+        parts += [f"{name}={value_text(value)}" for name, value in said if with_open or value is not None]
         label = " ".join(parts)
         count = 1 + sum(other == label or other.startswith(f"{label} #") for other in found)
         found.append(label if count == 1 else f"{label} #{count}")

@@ -30,7 +30,7 @@ WORDS = (NEW.caption, "new row", "one new cell", "new number", "12.5 new")
 VIEWED: dict[str, tuple[Any, str, Callable[[], Result]]] = {
     "throughput": (throughput, "document", throughput_of),
     "load": (load, "document", lambda: load_result(measured(load_of(queries=662)))),
-    "tune": (tuning, "blocks", search),
+    "tune": (tuning, "search", search),
 }
 """The function of each view to which a table is added, and what is shown."""
 

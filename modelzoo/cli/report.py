@@ -163,10 +163,11 @@ def _blocks(result: Result, args: argparse.Namespace) -> list[Block]:
         return throughput.document(result)
     if isinstance(result.payload, Load):
         return load.document(result.payload)
-    blocks = tuning.document(result) if isinstance(result.payload, Tuning) else []
+    is_search = isinstance(result.payload, Tuning)
+    blocks = tuning.document(result) if is_search else []
     result = results_tuning.measured(result)
     rows = summary.rows(result)
-    if rows:
+    if rows and (args.details or not is_search):
         blocks += run.document(result, rows, details=args.details)
         blocks += run.kernels(result) if args.kernels or args.details else []
     if not rows or args.kernels or args.details:

@@ -21,6 +21,7 @@ from modelzoo.document.content import (
     Table,
     Text,
     Tone,
+    first_line,
     lines,
     named,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "Table",
     "Text",
     "Tone",
+    "first_line",
     "lines",
     "named",
 ]

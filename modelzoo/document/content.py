@@ -253,6 +253,11 @@ def lines(*texts: str, stands_out: bool = False) -> Lines:
     return Lines(tuple(Line(Text(text)) for text in texts), stands_out)
 
 
+def first_line(text: str, tone: Tone = Tone.STRONG) -> Lines:
+    """Return the answer, as the sentence that comes first."""
+    return Lines((Line(Text(text), tone=tone),), stands_out=True)
+
+
 def named(pairs: Iterable[tuple[str, str]], *, stands_out: bool = False, title: str = "") -> Lines:
     """Return sentences, or mere values, from pairs of name and text."""
     return Lines(tuple(Line(Text(text), name) for name, text in pairs), stands_out, title)

@@ -97,6 +97,7 @@ class SummaryRow(msgspec.Struct, frozen=True):
         agreement: how far an engine's outputs are from torch's; ``None`` if they were not compared.
         spans: issue and device time on an accelerator; ``None`` on a CPU.
         warnings: each code once.
+        name: what views call it, in place of what tells it from the other rows; empty: nothing.
     """
 
     requested: str
@@ -111,6 +112,7 @@ class SummaryRow(msgspec.Struct, frozen=True):
     agreement: Optional[OutputAgreement]
     spans: Optional[Spans]
     warnings: tuple[RowWarning, ...]
+    name: str = ""
 
     @property
     def workload(self) -> str:

@@ -16,6 +16,7 @@ from modelzoo.records.run import Latency, Result, Run, SettingRequest
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.records.tuning import Exclusion, Stage, StageKind, Tuning
 from modelzoo.results.speed import Speed, speeds
+from modelzoo.setting import labels
 from modelzoo.stats import Outcome
 
 
@@ -81,6 +82,11 @@ def of(result: Result) -> Tuning:
     return result.payload
 
 
+def name(result: Result, group: int) -> str:
+    """The label of a setting, without what it leaves open as the default does."""
+    return labels([each.setting for each in result.requested], with_open=False)[group]
+
+
 def runs_of(result: Result, stage: Stage) -> list[Run]:
     """The runs of one stage."""
     stages = of(result).stages
@@ -114,7 +120,7 @@ def candidates(result: Result) -> list[Candidate]:
     return [
         Candidate(
             group,
-            result.label(group),
+            name(result, group),
             len(measured.get(group, {})),
             _interval(list(measured.get(group, {}).values())),
             excluded.get(group),
@@ -201,7 +207,7 @@ def steps(result: Result) -> list[Step]:
         found.append(
             Step(
                 group,
-                result.label(group),
+                name(result, group),
                 seconds,
                 _ratio(times[0], times[group]) if index else None,
                 _ratio(times[before], times[group]) if before is not None else None,

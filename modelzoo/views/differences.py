@@ -13,7 +13,7 @@ from pathlib import PurePath
 from modelzoo.document import Notice, Text
 from modelzoo.formatting import Merged
 from modelzoo.records.machine import Machine
-from modelzoo.records.run import RunReport
+from modelzoo.records.run import Provenance
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.noise import effect
 from modelzoo.results.summary import SummaryRow
@@ -106,8 +106,10 @@ def _differs(name: str, shown: Sequence[SummaryRow], described: Sequence[dict[st
 def short_names(shown: Sequence[SummaryRow]) -> list[str]:
     """Return a name for each row of one workload: only what differs, in the notation of ``--setting``.
 
-    If nothing differs, because there is only one, it is the precision.
+    If nothing differs, because there is only one, it is the precision. Rows that have names keep them.
     """
+    if all(each.name for each in shown):
+        return [each.name for each in shown]
     names = varied(shown) or ["precision"]
     return [
         " ".join(_named(name, values[name]) for name in names if values.get(name, UNKNOWN) != UNKNOWN)
@@ -170,15 +172,22 @@ def machine(shown: Sequence[SummaryRow]) -> str:
     ``c7g.4xlarge, Neoverse-V1, 16 vCPUs, torch 2.10.0 (onednn+acl, openblas)``.
     """
     reports = [report for each in shown for report in each.reports]
-    machines = [report.provenance.machine for report in reports]
-    parts = [_common(map(fact, machines)) for fact in (_instance, _cpu, _cpus)]
-    parts += sorted({report.accelerator.device.name for report in reports if report.accelerator is not None})
-    parts.append(_torch([report for report in reports if report.provenance.engine == "torch"] or reports))
-    engines = {
-        report.provenance.engine: report.provenance.versions.get(report.provenance.engine, "")
-        for report in reports
-        if report.provenance.engine != "torch"
-    }
+    devices = {report.accelerator.device.name for report in reports if report.accelerator is not None}
+    where = [report.provenance for report in reports]
+    return ran_on([each.machine for each in where], where, sorted(devices))
+
+
+def ran_on(machines: Sequence[Machine], where: Sequence[Provenance], devices: Sequence[str] = ()) -> str:
+    """Return what is known of machines and what ran on them; see ``machine``.
+
+    Args:
+        machines: the machines.
+        where: of the processes.
+        devices: names of accelerators.
+    """
+    parts = [*(_common(map(fact, machines)) for fact in (_instance, _cpu, _cpus)), *devices]
+    parts.append(_torch([each for each in where if each.engine == "torch"] or where))
+    engines = {each.engine: each.versions.get(each.engine, "") for each in where if each.engine != "torch"}
     parts += [f"{name} {version}" for name, version in engines.items() if version]
     return ", ".join(filter(None, parts))
 
@@ -204,12 +213,12 @@ def _cpus(ran_on: Machine) -> str:
     return f"{number} {unit}{'s' if number != 1 else ''}"
 
 
-def _torch(reports: Sequence[RunReport]) -> str:
+def _torch(where: Sequence[Provenance]) -> str:
     """The versions, and by which libraries it computes matrix products on a CPU."""
-    versions = list(dict.fromkeys(report.provenance.versions.get("torch", "") for report in reports))
+    versions = list(dict.fromkeys(each.versions.get("torch", "") for each in where))
     if not versions or not all(versions):
         return ""
-    libraries = (report.provenance.libraries for report in reports)
+    libraries = (each.libraries for each in where)
     backends = _common(", ".join(each.backends) if each is not None else "" for each in libraries)
     return f"torch {' and '.join(versions)}" + (f" ({backends})" if backends else "")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Optional
 
-from modelzoo.document import Column, Table, Text, Tone
+from modelzoo.document import Column, Line, Table, Text, Tone
 from modelzoo.formatting import MISSING, significant
 from modelzoo.records.partial import LONGEST_WITH_MASKS, JudgedSoFar, PictureNote
 from modelzoo.records.run import ValidityEntry, ValidityReport
@@ -122,6 +122,25 @@ def validity_detail(entry: ValidityEntry) -> str:
         return entry.error or ""
     judged = entry.report.validity
     return "; ".join(filter(None, (reason_text(judged), scope_text(judged), _reference_text(entry.report))))
+
+
+def judgement_line(entry: ValidityEntry) -> Line:
+    """Return the answer of a judgement, as the sentence that comes first."""
+    if entry.report is None:
+        return Line(Text(f"{entry.workload}: no accuracy check: {entry.error or 'no reason is known'}"), tone=Tone.BAD)
+    judged = entry.report.validity
+    said = [f"accuracy check of {judged.tested_name}: {judged.verdict}", metric_text(judged), validity_detail(entry)]
+    tones = {ValidityVerdict.VALID: Tone.BETTER, ValidityVerdict.NOT_VALID: Tone.BAD}
+    return Line(Text(f"{entry.workload}: {'; '.join(said)}"), tone=tones.get(judged.verdict, Tone.OPEN))
+
+
+def metric_text(judged: Validity) -> str:
+    """The metric that decides, by its name: ``top-1 accuracy 0.8015 in fp32, 0.8 in bf16``."""
+    known = CHECKS.get(judged.metric)
+    title = METRICS.get(judged.metric, known.title if known is not None else judged.metric)
+    sides = ((judged.reference_name, judged.reference), (judged.tested_name, judged.tested))
+    values = ", ".join(f"{number(value)} in {name}" for name, value in sides if value is not None)
+    return f"{title} {values}".strip()
 
 
 def _reference_text(report: ValidityReport) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Optional
 
-from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, lines, named
+from modelzoo.document import Block, Column, Notice, Notices, Table, Text, Tone, first_line, named
 from modelzoo.formatting import MISSING, rounded, rounded_down, seconds, significant
 from modelzoo.records.load import Flaw, GeneratorPlace, InvalidReason, Load, LoadgenRun, LoadRun, LoadSession, Scenario
 from modelzoo.results import load as results
@@ -98,7 +98,7 @@ def verdict(run: LoadRun, load: Load) -> str:
 
 def document(load: Load) -> list[Block]:
     """Return the answer and what qualifies it, the runs, why runs are INVALID or failed, and the cross-check."""
-    found: list[Block] = [named([(load.workload, headline(load))], stands_out=True)]
+    found: list[Block] = [first_line(f"{load.workload}: {headline(load)}", _tone(load))]
     if load.runs:
         found.append(Table("Runs", tuple(columns(load)), Text(caption(load))))
     reasons = tuple(Notice(Severity.INVALIDATES, failing(load), "", Text(each)) for each in reason_lines(load))
@@ -107,7 +107,14 @@ def document(load: Load) -> list[Block]:
         said = Text(loadgen_sentence(load.loadgen))
         found.append(Table("MLPerf LoadGen beside this suite", tuple(loadgen_columns(load)), said))
     qualified = notes(load)
-    return [*found, lines(*qualified)] if qualified else found
+    return [*found, named(("note", each) for each in qualified)] if qualified else found
+
+
+def _tone(load: Load) -> Tone:
+    """Whether there is a good answer."""
+    if results.is_valid(load):
+        return Tone.BETTER
+    return Tone.OPEN if load.plan.is_search else Tone.BAD
 
 
 def columns(load: Load) -> list[Column]:
@@ -234,7 +241,7 @@ def how(load: Load) -> Optional[str]:
     if found is None or len(found.found) < 2:
         return None
     return (
-        f"interval: 95 %, Student's t on the logarithms of what {len(found.found)} repeats found, each with instances "
+        f"95 % interval: Student's t on the logarithms of what {len(found.found)} repeats found, each with instances "
         "and schedules of its own, and half the distance from the highest rate that passed to the lowest that failed"
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from modelzoo import stats
-from modelzoo.document import Block, Column, Section, Table, Text, Tone, lines, named
+from modelzoo.document import Block, Column, Section, Table, Text, Tone, first_line, lines, named
 from modelzoo.formatting import MISSING, rounded, seconds, significant
 from modelzoo.records.run import Result
 from modelzoo.records.serving import LatencyBound
@@ -30,7 +30,7 @@ def document(result: Result) -> list[Block]:
     """Return the answer, the configurations, the confirmation, the soak test, and what qualifies them."""
     found, rows = results.of(result), results.rows(result)
     shown: list[Block] = [
-        named([(found.workload, answer(result))], stands_out=True),
+        first_line(f"{found.workload}: {answer(result)}", _tone(results.recommendation(result))),
         Table("Configurations", tuple(columns(result, rows)), Text(caption(result))),
     ]
     again = results.confirmed(result)
@@ -42,6 +42,14 @@ def document(result: Result) -> list[Block]:
         shown.append(Section(title, (*points, lines(*soak.lines(found.soak)))))
     said = notes(result, rows)
     return [*shown, named(("note", note) for note in said)] if said else shown
+
+
+def _tone(recommended: Optional[Recommendation]) -> Tone:
+    """Whether there is an answer, and whether it is certain."""
+    if recommended is None:
+        return Tone.BAD
+    is_certain = recommended.backing is not Backing.UNCONFIRMED and recommended.row.rounds > 1
+    return Tone.STRONG if is_certain and (recommended.row.meets or recommended.row.judged is None) else Tone.OPEN
 
 
 def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
@@ -74,10 +82,10 @@ def _cells(found: Throughput, row: Row) -> dict[str, str]:
         "p99": seconds(row.percentiles.get("p99"), 3),
         "bound": MISSING if bound is None else _bound(row),
         "vs 1 instance": MISSING if row.scaling is None else _ratio(row.scaling),
-        "efficiency": MISSING if row.efficiency is None else f"{row.efficiency:.0%}",
+        "efficiency": MISSING if row.efficiency is None else f"{100 * row.efficiency:.0f} %",
         "memory": MISSING if row.memory is None else f"{row.memory / 1e9:.2f} GB",
-        "compute peak": MISSING if row.compute is None else f"{row.compute:.0%}",
-        "bandwidth": MISSING if row.bandwidth is None else f"{row.bandwidth:.0%}",
+        "compute peak": MISSING if row.compute is None else f"{100 * row.compute:.0f} %",
+        "bandwidth": MISSING if row.bandwidth is None else f"{100 * row.bandwidth:.0f} %",
         "cost per million": MISSING if cost is None else money(found, cost),
     }
     if bound is not None and bound.name not in ("p50", "p90", "p95", "p99"):
@@ -91,7 +99,8 @@ def rate(found: Optional[stats.Interval]) -> str:
         return MISSING
     if not math.isfinite(found.high):
         return significant(found.value, 3)
-    return f"{rounded(found.value, found.value * found.half_width)} ±{100 * found.half_width:.1f} %"
+    half = f"{100 * found.half_width:.1f}" if found.half_width < 1 else ">100"
+    return f"{rounded(found.value, found.value * found.half_width)} ±{half} %"
 
 
 def money(found: Throughput, cost: stats.Interval) -> str:
@@ -141,14 +150,14 @@ def answer(result: Result) -> str:
         shown = best.bounded if bound is not None and best.bounded is not None else best.latency
         name = bound.name if bound is not None and best.bounded is not None else "median"
         said += f", with a {name} latency of {seconds(shown, 3)}"
-    if best.scaling is not None:
-        said += f", {_ratio(best.scaling)} that of one instance"
+    if best.scaling is not None and best.scaling.half_width < 1:
+        said += f", {_ratio(best.scaling)} the throughput of one instance"
     cost = results.cost_per_million(found, best)
     if cost is not None:
         said += f"; a million {found.unit} cost {money(found, cost)}"
     if recommended.ties:
-        said += f". Not told apart from it: {'; '.join(row.configuration.name for row in recommended.ties)}"
-    return said + "."
+        said += f"; not told apart from it: {'; '.join(row.configuration.name for row in recommended.ties)}"
+    return said
 
 
 def _subject(best: Row, bound: Optional[LatencyBound]) -> str:
@@ -194,14 +203,14 @@ def _backed(recommended: Recommendation) -> str:
 def _no_answer(found: Throughput, rows: Sequence[Row]) -> str:
     bound = found.bound
     if bound is None or not any(row.throughput is not None for row in rows):
-        return "no configuration could be measured."
+        return "no configuration could be measured"
     known = [row for row in rows if row.bounded is not None]
     if not known:
-        return f"no configuration is known to meet {bound.text}; most batches took longer in all of them."
+        return f"no configuration is known to meet {bound.text}; most batches took longer in all of them"
     nearest = min(known, key=lambda row: row.bounded or math.inf)
     return (
         f"no configuration is known to meet {bound.text}; the nearest is {nearest.configuration.name} with a "
-        f"{bound.name} of {seconds(nearest.bounded, 3)}."
+        f"{bound.name} of {seconds(nearest.bounded, 3)}"
     )
 
 
@@ -273,8 +282,8 @@ def _straggler_lines(row: Row) -> list[str]:
         cpus = row.configuration.places[number].cpus
         listed = ", ".join(map(str, cpus[:4])) + (" …" if len(cpus) > 4 else "")
         lines.append(
-            f"instance {number} on CPU {listed} completed {share:.0%} of the median instance's batches in {rounds} "
-            f"of {row.rounds} rounds"
+            f"instance {number} on CPU {listed} completed {100 * share:.0f} % of the median instance's batches in "
+            f"{rounds} of {row.rounds} rounds"
         )
     more = len(row.stragglers) - _NAMED
     return [*lines, f"and {more} more stragglers"] if more > 0 else lines
@@ -346,8 +355,10 @@ def _placement(found: Optional[InstancePlacement]) -> str:
         reason = "the system does not say which NUMA nodes the CPUs belong to"
     elif not first.memory:
         reason = "/proc/self/numa_maps names no node"
+    elif first.local_share is None:
+        reason = "unknown"
     else:
-        reason = "unknown" if first.local_share is None else f"{first.local_share:.0%} of its memory was on its node"
+        reason = f"{100 * first.local_share:.0f} % of its memory was on its node"
     return f"placement not verified for {len(found.unproven)} of {found.instances} instances: {reason}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from modelzoo import formatting
-from modelzoo.document import Block, Column, Notices, Table, Text, Tone, named
+from modelzoo.document import Block, Column, Line, Lines, Notices, Table, Text, Tone, named
 from modelzoo.errors import UsageError
 from modelzoo.files import write_atomically
 from modelzoo.formatting import MISSING, duration
@@ -51,17 +51,31 @@ def document(result: Result) -> list[Block]:
     part = results.confirmation(result)
     rows = summary.rows(part) if part is not None else []
     notices = [each for each in conditions(rows) if each.severity < Severity.NOTE]
-    return [*blocks(result), *([Notices(tuple(notices))] if notices else [])]
+    return [*answer(result), *search(result), *([Notices(tuple(notices))] if notices else [])]
 
 
-def blocks(result: Result) -> list[Block]:
-    """Return the answer, the steps to the winner, every candidate, and what was left out."""
-    tuning, candidates, steps = results.of(result), results.candidates(result), results.steps(result)
-    tied = ties(result)
-    answer = [(tuning.workload, headline(result)), *([("ties", tied)] if tied else [])]
-    shown: list[Block] = [named(answer, stands_out=True)]
+def answer(result: Result) -> list[Block]:
+    """Return the answer, and the steps to the winner."""
+    tied, steps = ties(result), results.steps(result)
+    said = [Line(Text(f"{results.of(result).workload}: {headline(result)}"), tone=_answer_tone(result))]
+    said += [Line(Text(tied), "ties")] if tied else []
+    found: list[Block] = [Lines(tuple(said), stands_out=True)]
     if len(steps) > 1:
-        shown.append(Table("The steps from the default to the winner", tuple(_step_columns(steps))))
+        found.append(Table("The steps from the default to the winner", tuple(_step_columns(steps))))
+    return found
+
+
+def _answer_tone(result: Result) -> Tone:
+    chosen = results.of(result).choice
+    if results.is_faster(result):
+        return Tone.BETTER
+    is_known = chosen is not None and not chosen.winner and any(each.speed for each in results.candidates(result))
+    return Tone.STRONG if is_known else Tone.OPEN
+
+
+def search(result: Result) -> list[Block]:
+    """Return every candidate, and what was left out."""
+    candidates, shown = results.candidates(result), list[Block]()
     if any(each.speed for each in candidates):
         shown.append(Table(_caption(result), tuple(_candidate_columns(candidates)), Text(_IN_THE_SEARCH)))
     out = [*_excluded(result, candidates), *_left_out(result)]
@@ -74,10 +88,12 @@ def headline(result: Result) -> str:
     tuning = results.of(result)
     if tuning.choice is None:
         return "the search was interrupted before anything was chosen; --resume goes on with it"
-    default = result.label(0)
+    default = results.name(result, 0)
+    if not any(each.speed for each in results.candidates(result)):
+        return f"no candidate could be measured, so it is not known what is faster than the default, {default}"
     if not tuning.choice.winner:
         return f"nothing is faster here than the default, {default}: {_closest(result)}"
-    winner, speed = result.label(tuning.choice.winner), results.confirmed(result)
+    winner, speed = results.name(result, tuning.choice.winner), results.confirmed(result)
     if speed is None or speed.ratio is None:
         why = "they cannot be compared" if speed is not None else "there was no time to measure it again"
         because = reason(speed) if speed is not None else "give a larger --budget"
@@ -93,8 +109,6 @@ def headline(result: Result) -> str:
 
 def _closest(result: Result) -> str:
     found = [each for each in results.candidates(result) if each.speed is not None]
-    if not found:
-        return "no candidate could be measured"
     best = max(found, key=lambda each: each.speed.value if each.speed is not None else 0.0)
     rounds = f"{best.rounds} round{'s' if best.rounds > 1 else ''}"
     return f"the fastest of {len(found)} candidates, {best.label}, had {ratio(best.speed)} its speed in {rounds}"
@@ -105,8 +119,8 @@ def ties(result: Result) -> str:
     chosen = results.of(result).choice
     if chosen is None or not chosen.ties:
         return ""
-    names = ", ".join(result.label(group) for group in (chosen.best, *chosen.ties) if group != chosen.winner)
-    winner = result.label(chosen.winner)
+    names = ", ".join(results.name(result, group) for group in (chosen.best, *chosen.ties) if group != chosen.winner)
+    winner = results.name(result, chosen.winner)
     if chosen.winner == chosen.best:
         return f"the search could not tell {names} from {winner}"
     return f"the search could not tell {names} from {winner}, which is the simplest of those that seem as fast"
@@ -251,7 +265,7 @@ def speed_sentence(result: Result) -> str:
         return "the default: nothing was significantly faster on this machine"
     low, high = formatting.significant(speed.ratio.low, 3), formatting.significant(speed.ratio.high, 3)
     measured = f"{formatting.significant(speed.ratio.value, 3)} times ({low} to {high})"
-    return f"{measured} the {_SPEED_OF[tuning.goal]} of the default, {result.label(0)}"
+    return f"{measured} the {_SPEED_OF[tuning.goal]} of the default, {results.name(result, 0)}"
 
 
 def write_files(result: Result, path: Path, workload: str, script: str) -> list[str]:

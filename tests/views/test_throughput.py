@@ -15,6 +15,7 @@ from modelzoo.records.serving import LatencyBound
 from modelzoo.records.throughput import Confirmation, Dropped, MachinePrice, Slower
 from modelzoo.results import throughput as results
 from modelzoo.results.counting import NO_WINDOW
+from modelzoo.stats import Interval
 from modelzoo.views import throughput
 
 ONE, FOUR = configuration(1), configuration(4)
@@ -43,7 +44,7 @@ def test_the_table_has_what_is_known_and_no_empty_columns() -> None:
     assert found["p50"][0] == "100 ms"
     assert found["vs 1 instance"][0] == "–"
     assert found["vs 1 instance"][1].startswith("3.2")
-    assert found["efficiency"][1] in ("80%", "81%")
+    assert found["efficiency"][1] in ("80 %", "81 %")
     assert not {"setting", "bound", "cost per million", "compute peak", "bandwidth"} & set(found)
 
 
@@ -58,21 +59,21 @@ def test_the_answer_names_the_best_under_the_bound() -> None:
     free = measured()
     said = throughput.answer(free)
     assert said.startswith("4 × 1 core, batch 1 has the highest throughput: 32.0 ±")
-    assert "that of one instance" in said
+    assert "3.200× [3.200, 3.200] the throughput of one instance" in said
 
 
 def test_without_an_answer_the_reason_is_given() -> None:
     """Nothing meets the bound, or nothing ran."""
     found = measured(LatencyBound(90, 0.01))
     assert throughput.answer(found) == (
-        "no configuration is known to meet p90=10ms; the nearest is 1 × 1 core, batch 1 with a p90 of 101 ms."
+        "no configuration is known to meet p90=10ms; the nearest is 1 × 1 core, batch 1 with a p90 of 101 ms"
     )
     found = measured(LatencyBound(99.99, 0.01))
     assert throughput.answer(found) == (
-        "no configuration is known to meet p99.99=10ms; most batches took longer in all of them."
+        "no configuration is known to meet p99.99=10ms; most batches took longer in all of them"
     )
     found = result([ONE], [])
-    assert throughput.answer(found) == "no configuration could be measured."
+    assert throughput.answer(found) == "no configuration could be measured"
     assert throughput.command(found, "toy") is None
 
 
@@ -181,7 +182,7 @@ def test_notes_name_stragglers_the_dead_and_the_short() -> None:
     said = throughput.notes(found, results.rows(found))
     assert "1 × 1 core, batch 1: one round, so there is no interval" in said
     assert any("completed only 20 batches inside the window, fewer than 50" in each for each in said)
-    assert any("instance 3 on CPU 3 completed 67% of the median instance's batches in 1 of 1" in each for each in said)
+    assert any("instance 3 on CPU 3 completed 67 % of the median instance's batches in 1 of 1" in each for each in said)
     assert "4 × 1 core, batch 1: failed: instance 2 in round 2: the worker process was ended by SIGKILL" in said
     assert "1 × 1 core, batch 1: slower: 0.10× the throughput of 4 × 1 core, batch 1" in said
 
@@ -199,7 +200,9 @@ def test_what_holds_everywhere_is_said_once() -> None:
     far = replace(run.instances[3], placement=placement(run.instances[3].place, elsewhere=900_000))
     other = result([ONE, FOUR], [ran(0, ONE, 0, [0.1]), replace(run, instances=(*run.instances[:3], far))])
     said = throughput.notes(other, results.rows(other))
-    assert "4 × 1 core, batch 1: placement not verified for 1 of 4 instances: 10% of its memory was on its node" in said
+    assert (
+        "4 × 1 core, batch 1: placement not verified for 1 of 4 instances: 10 % of its memory was on its node" in said
+    )
 
 
 def test_the_caption_names_machine_and_cores() -> None:
@@ -207,3 +210,9 @@ def test_the_caption_names_machine_and_cores() -> None:
     said = throughput.caption(measured())
     assert "4 cores, 1 NUMA node." in said
     assert said.startswith("toy on ")
+
+
+def test_an_interval_that_is_wider_than_its_value_is_only_said_to_be() -> None:
+    """Two rounds that differ much have one of a million percent, which says no more than that."""
+    assert throughput.rate(Interval(7000.0, 1e-6, 1e13)) == "7000 ±>100 %"
+    assert throughput.rate(Interval(35.1, 35.0, 35.2)) == "35.10 ±0.3 %"

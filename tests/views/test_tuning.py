@@ -20,12 +20,13 @@ from modelzoo.views import tuning
     ("changes", "expected"),
     [
         ({"choice": Choice(0, 1)}, "nothing is faster here than the default, fp32: the fastest of 3 candidates"),
+        ({"candidates": 1}, "no candidate could be measured, so it is not known what is faster than the default, fp32"),
         ({"choice": None}, "the search was interrupted before anything was chosen; --resume goes on with it"),
         ({"stages": STAGES[:3]}, "but there was no time to measure it again: give a larger --budget"),
     ],
 )
 def test_other_answers(changes: dict[str, object], expected: str) -> None:
-    """Nothing is faster, an interruption, and a budget that was too short."""
+    """Nothing is faster, nothing was measured, an interruption, and a budget that was too short."""
     assert expected in tuning.headline(searched(**changes))
 
 
@@ -59,7 +60,7 @@ def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_
     found = searched(excluded=(*TUNING.excluded, wrong, *late), candidates=6)
     unmeasured = [SettingRequest("toy", Setting(mode=mode, channels_last=True)) for mode in ("eager", "script")]
     found = replace(found, requested=(*found.requested, *unmeasured), runs=with_other_weights(found.runs))
-    _, _, candidates, out = tuning.blocks(found)
+    candidates, out = tuning.search(found)
     assert isinstance(candidates, Table)
     assert [row[0] for row in candidates.rows] == [SETTINGS[group].label for group in (1, 2, 3)]
     assert [row[3] for row in candidates.rows] == ["wrong outputs", "tie", "slower"]
@@ -111,7 +112,7 @@ def test_the_reason_of_an_exclusion_is_what_the_runs_show(kind: ExclusionKind, e
         runs.append(replace(run, report=None, error="no compiler") if failed else replace(run, report=report))
     entry = ValidityEntry("toy", 1, Setting("bf16"), exit_code=2, error="no data")
     validity = (entry,) if kind is ExclusionKind.NOT_JUDGED else ()
-    *_, out = tuning.blocks(replace(found, runs=tuple(runs), validity=validity))
+    *_, out = tuning.search(replace(found, runs=tuple(runs), validity=validity))
     assert sentences([out]) == [f"{SETTINGS[1].label}: {expected}"]
 
 
@@ -125,7 +126,7 @@ def test_what_was_left_out_is_said_once_per_reason() -> None:
         LeftOut("threads", "16", Obstacle.ONE_HARDWARE_THREAD),
         LeftOut("channels_last", None, Obstacle.FIXED),
     )
-    *_, out = tuning.blocks(searched(left_out=left_out))
+    *_, out = tuning.search(searched(left_out=left_out))
     assert sentences([out]) == [
         "thp=on: off",
         "malloc=tcmalloc, malloc=jemalloc: missing",

@@ -8,7 +8,8 @@ import msgspec
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Block, Details, Lines, Notices, Page, Section, lines, named
+from modelzoo.document import Block, Lines, Notices, Page, Section, lines, named
+from modelzoo.frozen import replace
 from modelzoo.records.load import Load
 from modelzoo.records.run import Result
 from modelzoo.records.throughput import Throughput
@@ -21,7 +22,7 @@ from modelzoo.views import differences, findings, results_table, throughput, tun
 from modelzoo.views import load as load_view
 from modelzoo.views.differences import conditions, group_names
 from modelzoo.views.headline import headline
-from modelzoo.views.judgement import validity_detail, validity_text
+from modelzoo.views.judgement import judgement_line
 from modelzoo.views.page import circumstances, comparisons, history, workloads
 from modelzoo.views.plots import latencies, ratios, roofline
 from modelzoo.views.plots import load as load_plot
@@ -60,7 +61,7 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
     if len(given) > MOST_IN_FULL:
         given = [_joined(given)]
     pictures = workloads.pictures_each([each.latest for each in given])
-    shown = [rows_of.rows(each.latest) for each in given]
+    shown = [_rows(each) for each in given]
     sections = [
         comparisons.section((given[0].name, given[0].sessions), (each.name, each.sessions), question, f"c{number}")
         for number, each in enumerate(given[1:], 1)
@@ -77,6 +78,16 @@ def page(given: Sequence[ResultSet], question: Question) -> Page:
     # Of a single directory, the latest results come first, then what happened before.
     place = 1 if len(given) == 1 else len(sections)
     return Page(_title(given), _subtitle(given, shown), (*sections[:place], *histories, *sections[place:]))
+
+
+def _rows(given: ResultSet) -> list[SummaryRow]:
+    """The rows of the latest result; what a search measured again has the names that the search gives it."""
+    found, whole = rows_of.rows(given.latest), given.sessions[-1].result
+    if not isinstance(whole.payload, Tuning):
+        return found
+    chosen = whole.payload.choice
+    names = [results_tuning.name(whole, group) for group in (0, chosen.winner if chosen is not None else 0)]
+    return [replace(row, name=names[row.runs[0].group]) for row in found]
 
 
 def _joined(given: Sequence[ResultSet]) -> ResultSet:
@@ -103,17 +114,17 @@ def _several(given: ResultSet, shown: Sequence[SummaryRow], number: int, picture
 
 
 def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
-    """The answer and the sections that explain it, with what only this kind of call measures."""
-    parts, result = _parts(given.latest, shown, mark, pictures), given.sessions[-1].result
+    """The answer to what this kind of call asks, and the sections that explain it."""
+    result = given.sessions[-1].result
     if isinstance(result.payload, Throughput):
-        # Its runs were not timed; they tell what the instances were.
-        own = throughput_blocks(result, f"{mark}-instances")
-        return [*own, *(block for block in parts if isinstance(block, Section))]
-    if isinstance(result.payload, Tuning):
-        return [search_section(result, f"{mark}-search"), *parts]
-    if isinstance(result.payload, Load):
-        return [load_section(result.payload, f"{mark}-load"), *parts]
-    return parts
+        own = throughput_blocks(result, mark)
+    elif isinstance(result.payload, Load):
+        own = load_blocks(result.payload, mark)
+    elif isinstance(result.payload, Tuning):
+        own = search_blocks(result, shown, mark)
+    else:
+        own = [*answer(result, shown, mark), *_speedups(shown, mark)]
+    return [*own, *_sections(given.latest, shown, mark, pictures)]
 
 
 def _which(given: ResultSet) -> Lines:
@@ -121,12 +132,14 @@ def _which(given: ResultSet) -> Lines:
     return lines(f"The latest of {len(given.sessions)} sessions: {latest.path}, {latest.result.created}.")
 
 
-def _parts(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Block]:
-    """The answer, then the sections that explain it."""
-    parts = answer(result, shown, mark)
-    speedups = ratios.plot(ratios.of_result(result))
-    if speedups is not None:
-        parts.append(Section("Speedups", (speedups.figure(f"{mark}-forest"),), f"{mark}-ratios"))
+def _speedups(shown: Sequence[SummaryRow], mark: str) -> list[Section]:
+    plot = ratios.plot(ratios.of_rows(shown))
+    return [Section("Speedups", (plot.figure(f"{mark}-forest"),), f"{mark}-ratios")] if plot is not None else []
+
+
+def _sections(result: Result, shown: Sequence[SummaryRow], mark: str, pictures: int) -> list[Section]:
+    """What explains the answer."""
+    parts: list[Section] = []
     by_workload = differences.by_workload(shown)
     names = dict.fromkeys([*by_workload, *(entry.workload for entry in result.validity)])
     for number, name in enumerate(names, 1):
@@ -160,10 +173,23 @@ def _title(given: Sequence[ResultSet]) -> str:
 
 
 def _subtitle(given: Sequence[ResultSet], shown: Sequence[Sequence[SummaryRow]]) -> str:
-    machines = dict.fromkeys(filter(None, (differences.machine(rows) for rows in shown if rows)))
+    machines = dict.fromkeys(filter(None, map(_machine, given, shown)))
     days = sorted({session.result.created[:10] for each in given for session in each.sessions})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return "; ".join([*machines, when])
+
+
+def _machine(given: ResultSet, shown: Sequence[SummaryRow]) -> str:
+    """What the latest result was measured on, as far as known."""
+    result = given.latest
+    if isinstance(result.payload, (Load, Throughput)):
+        reports = [report.provenance for row in shown for report in row.reports]
+        return differences.ran_on([result.payload.machine], reports)
+    if shown:
+        return differences.machine(shown)
+    judged = [entry.report.provenance for entry in result.validity if entry.report is not None]
+    known = [each for each in judged if each is not None]
+    return differences.ran_on([each.machine for each in known], known)
 
 
 def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
@@ -175,7 +201,9 @@ def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block
         mark: what ids in it begin with.
     """
     blocks: list[Block] = []
-    said = [*findings.sentences(shown).items(), *_judged_only(result, shown)]
+    timed = {row.workload for row in shown}
+    judged = [entry for entry in result.validity if entry.workload not in timed]
+    said = list(findings.sentences(shown).items())
     if shown:
         machine = adjustment(result)
         blocks.append(headline(shown, machine.spread))
@@ -184,48 +212,37 @@ def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block
         blocks.append(results_table.page_table(shown))
         steadiness = findings.steadiness(machine)
         said += [("this machine", steadiness)] if steadiness else []
-    notices = conditions(shown)
-    if notices:
-        blocks.append(Notices(tuple(notices), f"{mark}-condition", is_index=True))
+    if judged:
+        blocks.append(Lines(tuple(map(judgement_line, judged)), stands_out=True))
+    blocks += _index(shown, mark)
     if said:
-        blocks.append(named(said, stands_out=not shown))
+        blocks.append(named(said))
     if not blocks:
         blocks.append(lines("This result is empty: nothing was measured or judged."))
     return blocks
 
 
-def _judged_only(result: Result, shown: Sequence[SummaryRow]) -> list[tuple[str, str]]:
-    """The judgements of workloads that were not timed."""
-    timed = {each.workload for each in shown}
-    sentences = []
-    for entry in result.validity:
-        if entry.workload in timed:
-            continue
-        if entry.report is None:
-            sentences.append(
-                (entry.workload, f"predictions could not be judged: {entry.error or 'no reason is known'}")
-            )
-        else:
-            judged = f"{validity_text(entry)} ({validity_detail(entry)})"
-            sentences.append((entry.workload, f"predictions of {result.label(entry.group)} {judged}"))
-    return sentences
+def _index(shown: Sequence[SummaryRow], mark: str) -> list[Notices]:
+    """What distorts the numbers, with links to what helps."""
+    notices = conditions(shown)
+    return [Notices(tuple(notices), f"{mark}-condition", is_index=True)] if notices else []
 
 
-def load_section(load: Load, mark: str) -> Section:
-    """Return the section of a measurement under load.
+def load_blocks(load: Load, mark: str) -> list[Block]:
+    """Return what is shown of a measurement under load, the answer first.
 
     Args:
         load: what ``modelzoo load`` measured.
-        mark: id of the section.
+        mark: what the id of its plot begins with.
     """
     answer, *rest = load_view.document(load)
     data = load_plot.of_load(load)
-    figure = (load_plot.plot(data).figure(f"{mark}-curve"),) if data is not None else ()
-    return Section("Under load", (answer, *figure, *rest), mark)
+    figure = [load_plot.plot(data).figure(f"{mark}-curve")] if data is not None else []
+    return [answer, *figure, *rest]
 
 
-def throughput_blocks(result: Result, mark: str) -> tuple[Block, ...]:
-    """Return what is shown of the instances that ``result`` holds.
+def throughput_blocks(result: Result, mark: str) -> list[Block]:
+    """Return what is shown of the instances that ``result`` holds, the answer first.
 
     Args:
         result: of ``modelzoo throughput``.
@@ -233,20 +250,20 @@ def throughput_blocks(result: Result, mark: str) -> tuple[Block, ...]:
     """
     answer, *rest = throughput.document(result)
     data = throughput_plot.of_result(result)
-    figure = (throughput_plot.plot(data).figure(f"{mark}-frontier"),) if data is not None else ()
-    return (answer, *figure, *rest)
+    figure = [throughput_plot.plot(data).figure(f"{mark}-frontier")] if data is not None else []
+    return [answer, *figure, *rest]
 
 
-def search_section(result: Result, mark: str) -> Section:
-    """Return the section of the search that ``result`` holds.
+def search_blocks(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block]:
+    """Return what is shown of the search that ``result`` holds, the answer first.
 
     Args:
         result: of ``modelzoo tune``.
-        mark: id of the section.
+        shown: the rows of its confirmation, or of the default.
+        mark: what the ids in it begin with.
     """
-    answer, *rest = tuning.blocks(result)
-    plot = ratios.steps(ratios.of_search(result))
-    shown: list[Block] = [answer, *([plot.figure(f"{mark}-ladder")] if plot is not None else [])]
-    if rest:
-        shown.append(Details("Candidates", tuple(rest)))
-    return Section("Search", tuple(shown), mark)
+    answer, *steps = tuning.answer(result)
+    plot = ratios.steps(ratios.of_search(result)) or latencies.plot(latencies.of_rows(shown))
+    figure = [plot.figure(f"{mark}-ladder")] if plot is not None else []
+    searched = Section("Search", tuple(tuning.search(result)), f"{mark}-search")
+    return [answer, *figure, *steps, *_index(shown, mark), *([searched] if searched.blocks else [])]

@@ -10,8 +10,10 @@ from statistics import median
 from modelzoo.document import Block, Column, Command, Details, Table, Text, lines, named
 from modelzoo.formatting import MISSING, percent, seconds
 from modelzoo.records.libraries import Libraries
+from modelzoo.records.load import Load
 from modelzoo.records.machine import Machine
 from modelzoo.records.run import EnvironmentChanges, Result, RunReport
+from modelzoo.records.throughput import Throughput
 from modelzoo.records.timing import Design, StopReason
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import by_workload, short_names
@@ -35,6 +37,9 @@ def machine(result: Result) -> list[Block]:
     judged = [entry.report.provenance for entry in result.validity if entry.report is not None]
     where = [*(report.provenance for report in _reports(result)), *(each for each in judged if each is not None)]
     seen = [(each.machine, each.libraries) for each in where]
+    if isinstance(result.payload, (Load, Throughput)):
+        # An instance sees only its own CPUs.
+        seen = [(result.payload.machine, seen[0][1] if seen else None)]
     if not seen:
         return []
     first = _rows(*seen[0])

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from modelzoo import stats
 from modelzoo.document import Block, Column, Details, Lines, Picture, Pictures, Section, Table, Text, Tone, lines, named
 from modelzoo.formatting import MISSING, capitalized, seconds, significant
+from modelzoo.frozen import replace
 from modelzoo.records.run import Result, ValidityEntry
 from modelzoo.records.validity import ClassChange, MetricChange, Validity
 from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, kernel_tables, stages
 from modelzoo.views.differences import group_names, short_names
-from modelzoo.views.judgement import check_table, reason_text, resolution_text, scope_text
+from modelzoo.views.judgement import NOTES, check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import kernels as kernel_plot
 from modelzoo.views.plots import processes, samples
 from modelzoo.views.plots import stages as stage_plot
@@ -50,7 +51,8 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
     names = group_names(shown)
     blocks: list[Block] = []
     for entry in judged:
-        blocks += predictions(entry, names.get(entry.group, result.label(entry.group)), pictures)
+        as_run = entry.report.validity.tested_name if entry.report is not None else result.label(entry.group)
+        blocks += predictions(entry, names.get(entry.group, as_run), pictures)
     if blocks:
         contents.append(Section("Accuracy check", tuple(blocks)))
     return Section(workload, tuple(contents), mark)
@@ -145,19 +147,21 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
         pictures: show at most that many pictures.
     """
     if entry.report is None:
-        return [lines(f"The predictions of {label} could not be judged: {entry.error or 'no reason is known'}")]
-    judged = entry.report.validity
-    blocks: list[Block] = [_verdict(label, judged)]
+        return [lines(f"The accuracy of {label} could not be checked: {entry.error or 'no reason is known'}")]
+    judged = replace(entry.report.validity, tested_name=label)
+    blocks: list[Block] = [_verdict(judged)]
     if judged.changes:
         blocks.append(_changes(judged))
     if judged.classes is not None and judged.classes.worst:
         blocks.append(_classes(judged, judged.classes.worst))
-    blocks.append(check_table(judged))
+    # The lines above say what its note does.
+    blocks.append(replace(check_table(judged), note=None))
     blocks += [Details(table.caption, (table,)) for table in tables(judged)]
     if entry.thumbnails and pictures:
         blocks.append(_pictures(entry, pictures))
     if entry.files:
-        blocks.append(Details(f"{len(entry.files)} files were written", (lines(*entry.files),)))
+        count = len(entry.files)
+        blocks.append(Details(f"{count} file{'s were' if count > 1 else ' was'} written", (lines(*entry.files),)))
     return blocks
 
 
@@ -170,17 +174,14 @@ def pictures_each(results: list[Result]) -> int:
     return most
 
 
-def _verdict(label: str, judged: Validity) -> Lines:
+def _verdict(judged: Validity) -> Lines:
     said = [
-        (label, str(judged.verdict)),
-        (
-            "metric",
-            f"{judged.metric}: {_value(judged.reference)} in {judged.reference_name}, "
-            f"{_value(judged.tested)} in {judged.tested_name}",
-        ),
+        (judged.tested_name, str(judged.verdict)),
+        ("metric", metric_text(judged)),
         ("judged on", scope_text(judged)),
     ]
-    more = (("reason", reason_text(judged)), ("this can show", resolution_text(judged)))
+    notes = "; ".join(sorted(NOTES[note] for note in judged.notes))
+    more = (("reason", reason_text(judged)), ("this can show", resolution_text(judged)), ("images", notes))
     said += [(name, text) for name, text in more if text]
     return named(said)
 

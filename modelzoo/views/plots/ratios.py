@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Optional
 
@@ -13,7 +14,8 @@ from modelzoo.comparison.model import Metric
 from modelzoo.document import Column, Text, Tone, theme
 from modelzoo.formatting import MISSING, capitalized
 from modelzoo.records.run import Result
-from modelzoo.results import summary, tuning
+from modelzoo.results import tuning
+from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import EQUIVALENCE, Outcome
 from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.plots import forest
@@ -87,10 +89,10 @@ def of_comparison(comparison: Comparison) -> Ratios:
     return Ratios(tuple(rows), f"{axis} {comparison.base.name}", worse, better)
 
 
-def of_result(result: Result) -> Ratios:
+def of_rows(shown: Sequence[SummaryRow]) -> Ratios:
     """The settings of one result, each compared with the baseline of its workload."""
     rows = []
-    for workload, own in by_workload(summary.rows(result)).items():
+    for workload, own in by_workload(shown).items():
         names = short_names(own)
         base = next((name for name, row in zip(names, own) if row.is_baseline), MISSING)
         for name, row in zip(names, own):
@@ -105,7 +107,7 @@ def of_search(result: Result) -> Ratios:
     steps = tuning.steps(result)
     rows = [RatioRow(f"{step.label} / {before.label}", step.gain) for before, step in zip(steps, steps[1:])]
     if len(steps) > 2:
-        rows.append(RatioRow(f"{steps[-1].label} / {result.label(0)}", steps[-1].speed))
+        rows.append(RatioRow(f"{steps[-1].label} / {tuning.name(result, 0)}", steps[-1].speed))
     return Ratios(tuple(rows), "speedup over the step before, measured again")
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _MARGIN = 1.15
 """The axes end this factor beyond the outermost marks."""
+_WIDEST = 2.0
+"""Intervals are drawn up to this multiple of the highest throughput; what is farther out is an arrow at the edge."""
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -106,8 +108,8 @@ def plot(data: Frontier) -> Plot:
     """Return the plot of the configurations."""
     caption = (
         f"Throughput of all instances together against the {data.latency_name} latency of a batch; vertical bars are "
-        "95 % intervals over the rounds. The line joins the configurations that no other one beats in both; the "
-        "diamond is the one that is recommended."
+        "95 % intervals over the rounds, with an arrow if they reach beyond the plot. The line joins the "
+        "configurations that no other one beats in both; the diamond is the one that is recommended."
     )
     entries = [_entry(number, mark) for number, mark in enumerate(data.marks, 1)]
     title = f"{data.workload}: throughput against latency"
@@ -127,8 +129,15 @@ def columns(data: Frontier) -> list[Column]:
 
 
 def _entry(number: int, mark: Mark) -> str:
-    met = "" if mark.meets is None else " (meets the bound)" if mark.meets else " (over the bound)"
-    return wrapped(f"{number}: {mark.name}{met}", 0.85)
+    said = [] if mark.meets is None else ["meets the bound" if mark.meets else "over the bound"]
+    said += ["one round: no interval"] if mark.high is None else []
+    return wrapped(f"{number}: {mark.name}" + (f" ({', '.join(said)})" if said else ""), 0.85)
+
+
+def highest(data: Frontier) -> float:
+    """The end of the axis of throughputs: all of them, and their intervals as far as these are not much wider."""
+    widest = _WIDEST * max(mark.rate for mark in data.marks)
+    return _MARGIN * max(min(mark.high or mark.rate, widest) for mark in data.marks)
 
 
 def _draw(data: Frontier, figure: Figure) -> None:
@@ -137,7 +146,8 @@ def _draw(data: Frontier, figure: Figure) -> None:
     latencies = [factor * mark.latency for mark in data.marks]
     latencies += [factor * data.bound.seconds] if data.bound is not None else []
     log_scale(axes.xaxis, min(latencies) / _MARGIN, max(latencies) * _MARGIN)
-    axes.set_ylim(0, _MARGIN * max(mark.high or mark.rate for mark in data.marks))
+    top = highest(data)
+    axes.set_ylim(0, top)
     axes.set_xlabel(f"{data.latency_name} latency of a batch in {unit} (log scale)")
     axes.set_ylabel(f"{data.unit} per second")
     front = [mark for mark in data.marks if mark.on_frontier]
@@ -146,7 +156,9 @@ def _draw(data: Frontier, figure: Figure) -> None:
     for number, mark in enumerate(data.marks, 1):
         x, colour = factor * mark.latency, theme.BLUE if mark.on_frontier else theme.FAINT
         if mark.low is not None and mark.high is not None:
-            axes.plot([x, x], [max(0.0, mark.low), mark.high], color=colour, lw=1.2, zorder=3)
+            axes.plot([x, x], [max(0.0, mark.low), min(mark.high, top)], color=colour, lw=1.2, zorder=3)
+            if mark.high > top:
+                axes.plot(x, top, color=colour, marker="^", ms=6, clip_on=False, zorder=3)
         shape, size = ("D", 11) if mark.is_best else ("o", 8)
         label = _entry(number, mark)
         axes.plot(x, mark.rate, marker=shape, color=colour, ms=size, ls="none", zorder=4, label=label)

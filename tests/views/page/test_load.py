@@ -14,17 +14,20 @@ from modelzoo.views.page import build
 
 
 def test_a_search_has_its_answer_its_plot_and_its_runs() -> None:
-    """The answer first; a page shows it, although nothing else was timed."""
+    """The answer first, also on a page: it says of no such result that it is empty, and names the machine."""
     found = measured(load(is_search=True, rate=None, repeats=2, queries=662))
-    section = build.load_section(found, "r-load")
-    assert [type(block) for block in section.blocks] == [Lines, Figure, Table, Lines]
+    blocks = build.load_blocks(found, "r")
+    assert [type(block) for block in blocks] == [Lines, Figure, Table, Lines]
     given = build.ResultSet("load", (StoredResult("r.json", result(found)),))
-    assert "requests/s pass p99=50ms in each of 2 repeats" in html(build.page([given], Question()))
+    page = build.page([given], Question())
+    assert page.subtitle.startswith(f"{found.machine.cpu}, ")
+    assert page.sections[0].blocks == tuple(blocks)
+    assert "requests/s pass p99=50ms in each of 2 repeats" in html(page)
 
 
 def test_reasons_and_the_cross_check_are_shown() -> None:
     """Why a run is INVALID, and LoadGen's figures."""
     found = measured(load(queries=662, rate=200.0))
     check = LoadgenRun("6.0", False, "Reduce target QPS", (NamedValue("p50", 0.02),), found.runs[0])
-    section = build.load_section(replace(found, loadgen=check), "r-load")
-    assert [type(block) for block in section.blocks] == [Lines, Table, Notices, Table]
+    blocks = build.load_blocks(replace(found, loadgen=check), "r")
+    assert [type(block) for block in blocks] == [Lines, Table, Notices, Table]

@@ -53,7 +53,7 @@ def test_what_could_not_be_judged_says_why() -> None:
     """Without a report there is only the reason."""
     entry = replace(ssdlite().validity[0], report=None, error="no data")
     found = workloads.predictions(entry, "bf16", 8)
-    assert found == [lines("The predictions of bf16 could not be judged: no data")]
+    assert found == [lines("The accuracy of bf16 could not be checked: no data")]
 
 
 def test_pictures_are_limited_for_the_whole_page() -> None:

@@ -6,7 +6,7 @@ from instances import configuration, ran, result
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Figure, Lines, Section, Table, named
+from modelzoo.document import Figure, Lines, Section, Table, Tone, first_line
 from modelzoo.document.html import html
 from modelzoo.records.throughput import Soak, SoakPoint
 from modelzoo.views.page import build
@@ -17,18 +17,18 @@ RUNS = [ran(i, each, n, [0.1] * each.instances) for i, each in enumerate(OWN) fo
 
 def test_the_answer_comes_before_the_plot_and_the_table() -> None:
     """The answer first."""
-    found = build.throughput_blocks(result(OWN, RUNS), "r-instances")
+    found = build.throughput_blocks(result(OWN, RUNS), "r")
     assert [type(block) for block in found] == [Lines, Figure, Table, Lines]
     assert isinstance(found[0], Lines)
-    assert str(found[0].items[0].text).startswith("4 × 1 core, batch 1 has the highest throughput")
-    answer, *_ = build.throughput_blocks(result(OWN, []), "r-instances")
-    assert answer == named([("toy", "no configuration could be measured.")], stands_out=True)
+    assert str(found[0].items[0].text).startswith("toy: 4 × 1 core, batch 1 has the highest throughput")
+    answer, *_ = build.throughput_blocks(result(OWN, []), "r")
+    assert answer == first_line("toy: no configuration could be measured", Tone.BAD)
 
 
 def test_a_soak_test_has_its_table_and_trends() -> None:
     """Below the configurations."""
     points = tuple(SoakPoint(60.0 * n, 60.0, 600, 0.1, 0.12, 10**9) for n in range(20))
-    found = build.throughput_blocks(result(OWN, RUNS, soak=Soak(1, 1200.0, points)), "r-instances")
+    found = build.throughput_blocks(result(OWN, RUNS, soak=Soak(1, 1200.0, points)), "r")
     assert [type(block) for block in found] == [Lines, Figure, Table, Section, Lines]
 
 

@@ -10,6 +10,7 @@ from fake_runs import make, result_of
 from stored_search import STAGES, searched
 
 from modelzoo.records.tuning import Choice
+from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.stats import Interval
 from modelzoo.views.plots import ratios
@@ -88,7 +89,7 @@ def test_the_table_has_all_rows_and_the_mean() -> None:
 def test_a_result_is_compared_with_the_first_setting() -> None:
     """One row per other setting."""
     runs = [make([1.0, 1.1], round=i) for i in range(2)] + [make([0.5, 0.51], setting=BF16, round=i) for i in range(2)]
-    (row,) = ratios.of_result(result_of(*runs)).rows
+    (row,) = ratios.of_rows(summary.rows(result_of(*runs))).rows
     assert row.label == "toy bf16 / fp32"
     assert row.ratio is not None
     assert row.ratio.value == pytest.approx(2.08, abs=0.01)

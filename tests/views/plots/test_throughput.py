@@ -63,3 +63,16 @@ def test_one_configuration_is_drawn_and_nothing_is_not() -> None:
     single = throughput.of_result(result(OWN[:1], [ran(0, OWN[0], 0, [0.1])]))
     assert single is not None
     check(svg(throughput.plot(single)))
+
+
+def test_an_interval_that_is_too_wide_does_not_stretch_the_axis() -> None:
+    """It ends in an arrow; without an interval, the legend says so."""
+    wide = result(OWN[:1], [ran(0, OWN[0], n, [seconds]) for n, seconds in enumerate((0.1, 0.4))])
+    data = throughput.of_result(wide)
+    assert data is not None
+    (mark,) = data.marks
+    assert mark.high is not None and mark.high > 1e3 * mark.rate
+    assert throughput.highest(data) < 3 * mark.rate
+    once = throughput.of_result(result(OWN[:1], [ran(0, OWN[0], 0, [0.1])]))
+    assert once is not None
+    assert "(one round: no interval)" in " ".join(texts(svg(throughput.plot(once))))
