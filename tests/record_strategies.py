@@ -86,7 +86,7 @@ _EXECUTION = {
     "seed": st.integers(0, 2**63 - 1),
     "malloc": st.sampled_from(choices("malloc")),
     "thp": st.sampled_from(choices("thp")),
-    "linear": st.just("default"),  # onednn excludes other devices and precisions
+    "linear": st.sampled_from(choices("linear")),
     "image": st.none(),  # an image excludes another interpreter
     "engine": st.sampled_from(choices("engine")),
     "primitive_cache": st.none() | st.integers(0, 2**31 - 1),

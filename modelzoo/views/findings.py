@@ -27,6 +27,8 @@ _DIFFERS = {
     None: ("differs from fp32", "differ from fp32"),
 }
 """What is said of one setting and of several, by ``OutputAgreement.is_same``."""
+_EXPECTED = (ValidityVerdict.VALID, ValidityVerdict.NUMERIC_ONLY)
+"""Judgements of which the table says enough."""
 
 
 def sentences(shown: Sequence[SummaryRow]) -> dict[str, str]:
@@ -50,8 +52,7 @@ def _remark(rows: Sequence[SummaryRow]) -> str:
         said = _pair(*compared[0], base, _unit(rows)) if is_open else ""
     proof = "" if all(row.is_proven or row.proof.verdict is None for row in rows) else _proof(names, rows)
     judged = [row.judged for row in rows if row.judged]
-    # The table says which are VALID.
-    accuracy = _accuracy(rows) if any(each.verdict is not ValidityVerdict.VALID for each in judged) else ""
+    accuracy = _accuracy(rows) if any(each.verdict not in _EXPECTED for each in judged) else ""
     return "; ".join(filter(None, [said, _launching(names, rows), proof, _agreement(names, rows), accuracy]))
 
 

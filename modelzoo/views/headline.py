@@ -182,13 +182,15 @@ def _kernels(shown: Sequence[SummaryRow]) -> str:
 def _accuracy(shown: Sequence[SummaryRow]) -> str:
     ran = [row for row in shown if row.reports]
     judged = [row.judged.verdict for row in shown if row.judged]
+    random = " (random weights)" if any(row.weights is WeightsKind.RANDOM for row in ran) else ""
     if not judged:
-        random = any(row.weights is WeightsKind.RANDOM for row in ran)
-        return f"accuracy not checked{' (random weights)' if random else ''}" if ran else ""
+        return f"accuracy not checked{random}" if ran else ""
+    why = random if ValidityVerdict.NUMERIC_ONLY in judged else ""
     if len(judged) == 1:
         settings = sum(not row.is_baseline for row in ran)
-        return f"accuracy check: {judged[0].value}" + (f" for 1 of {settings} settings" if settings > 1 else "")
-    return "accuracy check: " + ", ".join(f"{number} {verdict.value}" for verdict, number in Counter(judged).items())
+        return f"accuracy check: {judged[0].value}" + (f" for 1 of {settings} settings" if settings > 1 else "") + why
+    counted = ", ".join(f"{number} {verdict.value}" for verdict, number in Counter(judged).items())
+    return f"accuracy check: {counted}{why}"
 
 
 def _noise(disturbed: Optional[Noise]) -> str:

@@ -35,7 +35,7 @@ from modelzoo.records.workload import (
 from modelzoo.results.proof import OtherKernels, Proof
 from modelzoo.results.speed import Different, Incomparable, OtherOutputs, OtherWork
 
-NO_EVIDENCE = "no kernel evidence was taken"
+NO_EVIDENCE = "no kernel evidence was collected"
 _NO_PRODUCTS = "no convolution, matrix product or attention was observed"
 _VERDICT = {
     ProofVerdict.NOT_ACTIVE: "REQUESTED, NOT ACTIVE",

@@ -37,9 +37,10 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     if details:
         said["this machine"] = findings.steadiness(adjusted)
     table = results_table.table(shown)
+    table = replace(table, caption="; ".join(filter(None, [where, table.caption])))
     blocks: list[Block] = [
         headline(shown, adjusted.spread),
-        replace(table, caption="; ".join(filter(None, [where, table.caption]))),
+        *([table] if any(row.reports for row in shown) else []),
         *_stages(result),
         named([(about, text) for about, text in said.items() if text], title="Within this session"),
     ]
@@ -67,7 +68,7 @@ def objections(rows: Sequence[SummaryRow]) -> list[str]:
     for row in filter(is_unproven, rows):
         name = f"{row.workload} {row.label}"
         if not row.is_proven:
-            said.append(f"{name}: {proof.sentence(row.proof) or f'{proof.NO_EVIDENCE} (--no-audit?)'}")
+            said.append(f"{name} is not verified: {proof.sentence(row.proof) or f'{proof.NO_EVIDENCE} (--no-audit?)'}")
         if row.used_reference_kernels:
             said.append(f"{name}: reference kernels took {100 * row.proof.reference_share:.1f} % of the time")
     return said

@@ -50,7 +50,7 @@ def test_equal_work_in_proven_precision_is_comparable() -> None:
         ({"weights": replace(WEIGHTS, sha256="")}, Obstacle.UNRECORDED, "the digest of the weights was not recorded"),
         ({"inputs_digest": "other"}, Obstacle.INPUTS, "baseline and candidate ran different inputs"),
         ({"inputs_digest": None}, Obstacle.UNRECORDED, "the digest of the inputs was not recorded for both"),
-        ({"evidence": None}, Obstacle.UNPROVEN, "fp32 is not verified on new: no kernel evidence was taken"),
+        ({"evidence": None}, Obstacle.UNPROVEN, "fp32 is not verified on new: no kernel evidence was collected"),
         ({"evidence": evidence(ProofVerdict.UNKNOWN)}, Obstacle.UNPROVEN, "fp32 is not verified on new: bf16: UNKNOWN"),
         ({"evidence": evidence(ProofVerdict.NOT_ACTIVE)}, Obstacle.UNPROVEN, "fp32 is not verified on new: bf16: REQ"),
         ({"evidence": evidence(ProofVerdict.NOT_FP32)}, Obstacle.UNPROVEN, "new is not fp32 according to its kernels"),

@@ -25,12 +25,14 @@ from modelzoo.views.judgement import validity_detail, validity_text
 from modelzoo.views.run import objections
 
 BF16 = Setting("bf16")
-NOT_ACTIVE = "toy bf16=autocast: bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16, mkl sgemm ran)"
-PARTLY = (
-    "toy bf16=autocast: bf16: PARTLY (linear partly; bf16 kernels took 50 % of the time in matrix products, "
-    "45 % of the pass)"
+NOT_ACTIVE = (
+    "toy bf16=autocast is not verified: bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16, mkl sgemm ran)"
 )
-NOT_COUNTED = "toy bf16=autocast: bf16: UNKNOWN (the operations of the pass were not counted)"
+PARTLY = (
+    "toy bf16=autocast is not verified: bf16: PARTLY (linear partly; bf16 kernels took 50 % of the time in matrix "
+    "products, 45 % of the pass)"
+)
+NOT_COUNTED = "toy bf16=autocast is not verified: bf16: UNKNOWN (the operations of the pass were not counted)"
 STEADY = [1.0, 1.01, 0.99, 1.0] * 10
 
 
@@ -270,7 +272,11 @@ def test_a_first_setting_that_failed_keeps_its_name() -> None:
     [
         (Setting(), evidence(ProofVerdict.FP32), None),
         (BF16, evidence(ProofVerdict.ACTIVE), None),
-        (Setting(), evidence(ProofVerdict.NOT_FP32), "toy fp32: fp32: NOT FP32 (linear ran in bf16: mkl gemm_bf16)"),
+        (
+            Setting(),
+            evidence(ProofVerdict.NOT_FP32),
+            "toy fp32 is not verified: fp32: NOT FP32 (linear ran in bf16: mkl gemm_bf16)",
+        ),
         (
             BF16,
             evidence(ProofVerdict.PARTLY),
@@ -279,7 +285,8 @@ def test_a_first_setting_that_failed_keeps_its_name() -> None:
         (
             BF16,
             evidence(ProofVerdict.NOT_ACTIVE),
-            "toy bf16=autocast: bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16, mkl sgemm ran)",
+            "toy bf16=autocast is not verified: bf16: REQUESTED, NOT ACTIVE (oneDNN was never allowed bf16, mkl sgemm "
+            "ran)",
         ),
         (
             BF16,
@@ -292,7 +299,7 @@ def test_a_first_setting_that_failed_keeps_its_name() -> None:
             "toy bf16=autocast: reference kernels took 30.0 % of the time",
         ),
         (BF16, evidence(ProofVerdict.ACTIVE, reference_share=0.005), None),
-        (Setting(), None, "toy fp32: no kernel evidence was taken (--no-audit?)"),
+        (Setting(), None, "toy fp32 is not verified: no kernel evidence was collected (--no-audit?)"),
     ],
 )
 def test_strict_objects_to_what_is_not_proven(setting: Setting, proof: Evidence | None, objection: str | None) -> None:
@@ -308,7 +315,7 @@ def test_strict_looks_at_every_process() -> None:
     for order in ((active, active, not_active), (not_active, active, active)):
         found = rows(*(make(STEADY, setting=BF16, round=i, evidence=each) for i, each in enumerate(order)))
         (objection,) = objections(found)
-        assert objection.startswith("toy bf16=autocast: bf16: REQUESTED, NOT ACTIVE (")
+        assert objection.startswith("toy bf16=autocast is not verified: bf16: REQUESTED, NOT ACTIVE (")
         assert "; the processes disagree: " in objection
         assert "PROOF_DIFFERS" in [each.warning.code for each in found[0].warnings]
 

@@ -36,7 +36,7 @@ DISAGREE = "; the processes disagree: 2 × ACTIVE, 1 × UNKNOWN"
         ),
         (replace(AUDITED, kernel_lists=2), f"{SAID}; not all processes ran the same kernels"),
         (replace(AUDITED, audited=8, kernel_lists=1), SAID),
-        (OTHER, f"no kernel evidence was taken{DISAGREE}"),
+        (OTHER, f"no kernel evidence was collected{DISAGREE}"),
         (replace(OTHER, ground="the profiler failed"), f"the profiler failed{DISAGREE}"),
         (
             replace(OTHER, ground=OtherKernels(("MKL sgemm", "fp32"), (72, 73))),
