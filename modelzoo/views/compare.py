@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Optional
 
@@ -9,12 +10,13 @@ from modelzoo.comparison.compare import Comparison, Gate, is_complete, share_ses
 from modelzoo.comparison.explanations import Explanation
 from modelzoo.comparison.machines import AssumedCores, Extrapolation, OneDevice, Rates
 from modelzoo.comparison.model import Basis, Metric, Row, Side
-from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, lines, named
+from modelzoo.document import Block, Column, Line, Lines, Section, Table, Text, Tone, first_line, lines, named
 from modelzoo.formatting import seconds
 from modelzoo.frozen import replace
 from modelzoo.stats import Outcome
 from modelzoo.views import compare_columns
 from modelzoo.views.compare_columns import setting_text, signed, values_text
+from modelzoo.views.headline import several, subject
 from modelzoo.views.results_table import ratio
 from modelzoo.views.speed import basis_text, refusal, row_reason
 
@@ -39,6 +41,15 @@ BASIS = {
 """Where the variance between sessions comes from, in words."""
 HEADLINE = ("CPU", "cores", "instance type", "image", "torch", "BLAS", "device", "threads", "batch")
 """What both sides share is long; this stands above every table."""
+_TONES = {
+    Outcome.SLOWER: Tone.WORSE,
+    Outcome.MORE: Tone.WORSE,
+    Outcome.AMBIGUOUS: Tone.OPEN,
+    Outcome.NOT_COMPARABLE: Tone.OPEN,
+    Outcome.FASTER: Tone.BETTER,
+    Outcome.LESS: Tone.BETTER,
+}
+"""Of the headline, by the first of these outcomes that a row has."""
 DECIDED = (Outcome.FASTER, Outcome.SLOWER)
 
 
@@ -57,6 +68,7 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
         Section(
             title,
             (
+                headline(comparison),
                 named(_sides(comparison, details=details)),
                 Table(title, tuple(compare_columns.row_columns(comparison, marks))),
                 replace(legend, items=(*notes, *legend.items)),
@@ -74,6 +86,27 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
     if gate.conditions:
         blocks.append(Section("Result", (lines(*gate_lines(comparison, gate)),)))
     return blocks
+
+
+def headline(comparison: Comparison) -> Lines:
+    """Return how many rows are faster or slower, and what that rests on."""
+    base, other, rows = comparison.base.name, comparison.other.name, comparison.rows
+    compared = [row for row in rows if row.estimate is not None]
+    if not compared:
+        whys = Counter(text for row in rows for text in _notes_of(row))
+        said = f"{other} is not comparable with {base}" + "".join(f": {text}" for text, _ in whys.most_common(1))
+        return first_line(said, Tone.BAD)
+    if len(rows) == 1:
+        said = f"{row_name(rows[0])}: {subject(base, other, rows[0].outcome)}{_shown_ratio(rows[0])}"
+    else:
+        judged = [(row.outcome, row.estimate.ratio if row.estimate is not None else None) for row in rows]
+        said = several(base, other, judged, "rows")
+    if comparison.mean is not None and len(compared) > 1:
+        said += f"; geometric mean {ratio(comparison.mean)}"
+    if any(row.estimate is not None and row.estimate.basis is Basis.ASSUMED for row in compared):
+        said += "; too few sessions, so how much they differ is ASSUMED"
+    outcomes = {row.outcome for row in rows}
+    return first_line(said, next((tone for each, tone in _TONES.items() if each in outcomes), Tone.SAME))
 
 
 def _sides(comparison: Comparison, *, details: bool) -> Iterator[tuple[str, str]]:

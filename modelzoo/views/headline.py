@@ -13,7 +13,7 @@ from modelzoo.records.validity import ValidityVerdict
 from modelzoo.records.workload import WeightsKind
 from modelzoo.results.noise import Noise, noise
 from modelzoo.results.summary import SummaryRow
-from modelzoo.stats import Doubt, Outcome
+from modelzoo.stats import Doubt, Interval, Outcome
 from modelzoo.views.differences import by_workload, pair_names, short_names
 from modelzoo.views.results_table import interval, ratio, timed_unit
 from modelzoo.views.speed import is_open_beyond_interval, reason
@@ -22,12 +22,16 @@ from modelzoo.warning import Severity, WarningCode, rank
 _OUTCOMES = {
     Outcome.FASTER: "faster",
     Outcome.SLOWER: "slower",
+    Outcome.LESS: "less memory",
+    Outcome.MORE: "more memory",
     Outcome.SAME: "equally fast",
     Outcome.AMBIGUOUS: "not significant",
     Outcome.NOT_COMPARABLE: "not comparable",
     None: "failed",
 }
 """What is counted, in this order; ``None``: it was not timed."""
+Judged = tuple[Optional[Outcome], Optional[Interval]]
+"""How a row compares with its baseline: the conclusion, and the ratio if there is one."""
 _NOISE = {
     None: "speed varied by {percent:.0f} %",
     WarningCode.ODD_PROCESS: "one process is off by {percent:.0f} %",
@@ -78,28 +82,41 @@ def _speed(shown: Sequence[SummaryRow]) -> str:
         return _alone(shown)
     names, workloads = pair_names(shown), by_workload(shown)
     if names is not None:
-        return _pair(*names, compared[0]) if len(workloads) == 1 else _pairs(*names, compared, len(workloads))
+        if len(workloads) == 1:
+            return _pair(*names, compared[0])
+        # A setting that failed anywhere counts as such.
+        missing: list[Judged] = [(None, None)] * (len(workloads) - len(compared))
+        return several(*names, [*map(_judged, compared), *missing], "models")
     base = short_names(shown)[0] if len(workloads) == 1 else "the baselines"
     settings = f"{len(compared)} setting" + ("s" if len(compared) > 1 else "")
-    counts = _counts(compared)
-    counted = ", ".join(f"{_OUTCOMES[each]}: {counts[each]}{_range(compared, each)}" for each in counts)
+    judged = list(map(_judged, compared))
+    counts = _counts(judged)
+    counted = ", ".join(f"{_OUTCOMES[each]}: {counts[each]}{_range(judged, each)}" for each in counts)
     return f"{settings} compared with {base}: {counted}{_best(compared, shown)}"
 
 
-def _pairs(base: str, name: str, compared: Sequence[SummaryRow], models: int) -> str:
-    """How the same two settings compare on several models; one that failed anywhere counts as such."""
-    counts = _counts(compared)
-    missing = models - len(compared)
-    if missing:
-        counts[None] = counts.get(None, 0) + missing
+def several(base: str, name: str, judged: Sequence[Judged], noun: str) -> str:
+    """Say how often ``name`` is faster than ``base``, slower …: ``bf16 is faster than fp32 on 2 of 3 models``.
+
+    Args:
+        base: the baseline.
+        name: what is compared with it.
+        judged: at least one row.
+        noun: what the rows are, in the plural.
+    """
+    counts = _counts(judged)
     first, *rest = counts
-    said = [f"{_subject(base, name, first)} on {counts[first]} of {models} models{_range(compared, first)}"]
-    return ", ".join([*said, *(f"{_OUTCOMES[each]} on {counts[each]}{_range(compared, each)}" for each in rest)])
+    said = [f"{subject(base, name, first)} on {counts[first]} of {len(judged)} {noun}{_range(judged, first)}"]
+    return ", ".join([*said, *(f"{_OUTCOMES[each]} on {counts[each]}{_range(judged, each)}" for each in rest)])
 
 
-def _counts(compared: Sequence[SummaryRow]) -> dict[Optional[Outcome], int]:
+def _judged(row: SummaryRow) -> Judged:
+    return (row.speed.verdict.outcome, row.speed.ratio) if row.speed else (None, None)
+
+
+def _counts(judged: Sequence[Judged]) -> dict[Optional[Outcome], int]:
     """How often each outcome occurs, in the order of ``_OUTCOMES``."""
-    found = [row.speed.verdict.outcome if row.speed else None for row in compared]
+    found = [outcome for outcome, _ in judged]
     return {each: found.count(each) for each in _OUTCOMES if each in found}
 
 
@@ -121,14 +138,17 @@ def _alone(shown: Sequence[SummaryRow]) -> str:
 
 def _pair(base: str, name: str, row: SummaryRow) -> str:
     if row.speed is None or row.speed.ratio is None:
-        return _subject(base, name, row.speed.verdict.outcome if row.speed else None)
+        return subject(base, name, row.speed.verdict.outcome if row.speed else None)
     if row.speed.verdict.doubt is Doubt.ONE_PROCESS:
         return f"too few processes to compare {name} with {base}: {ratio(row.speed.ratio)}"
     why = f" ({reason(row.speed)})" if is_open_beyond_interval(row.speed) else ""
-    return f"{_subject(base, name, row.speed.verdict.outcome)}: {ratio(row.speed.ratio)}{why}"
+    return f"{subject(base, name, row.speed.verdict.outcome)}: {ratio(row.speed.ratio)}{why}"
 
 
-def _subject(base: str, name: str, outcome: Optional[Outcome]) -> str:
+def subject(base: str, name: str, outcome: Optional[Outcome]) -> str:
+    """Say how ``name`` compares with ``base``."""
+    if outcome in (Outcome.LESS, Outcome.MORE):
+        return f"{name} takes {_OUTCOMES[outcome]} than {base}"
     if outcome in (Outcome.FASTER, Outcome.SLOWER):
         return f"{name} is {_OUTCOMES[outcome]} than {base}"
     if outcome is Outcome.AMBIGUOUS:
@@ -136,11 +156,11 @@ def _subject(base: str, name: str, outcome: Optional[Outcome]) -> str:
     return f"{name} failed" if outcome is None else f"{name} and {base} are {_OUTCOMES[outcome]}"
 
 
-def _range(compared: Sequence[SummaryRow], outcome: Optional[Outcome]) -> str:
-    """The speedups of those that are faster or slower: `` (1.74× to 2.21×)``."""
-    found = [row.speed.ratio for row in compared if row.speed and row.speed.verdict.outcome is outcome]
-    known = sorted((each for each in found if each is not None), key=lambda each: each.value)
-    if outcome not in (Outcome.FASTER, Outcome.SLOWER) or not known:
+def _range(judged: Sequence[Judged], outcome: Optional[Outcome]) -> str:
+    """The ratios of those that differ: `` (1.74× to 2.21×)``."""
+    found = [ratio for each, ratio in judged if each is outcome and ratio is not None]
+    known = sorted(found, key=lambda each: each.value)
+    if outcome in (Outcome.SAME, Outcome.AMBIGUOUS) or not known:
         return ""
     ends = dict.fromkeys(f"{ratio_value(each.value, each.low, each.high)}×" for each in (known[0], known[-1]))
     return f" ({' to '.join(ends)})"

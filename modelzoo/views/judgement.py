@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Optional
 
-from modelzoo.document import Column, Line, Table, Text, Tone
+from modelzoo.document import Column, Table, Text, Tone
 from modelzoo.formatting import MISSING, significant
 from modelzoo.records.partial import LONGEST_WITH_MASKS, JudgedSoFar, PictureNote
 from modelzoo.records.run import ValidityEntry, ValidityReport
@@ -33,6 +33,10 @@ METRICS = {
     "detection_agreement": "objects in common",
     "tensor_error": "error of the outputs ÷ what rounding explains",
 }
+
+
+OF_BOTH = ("top1_agreement", "detection_agreement", "tensor_error")
+"""Metrics of the two models together: fp32 has no value of its own."""
 
 
 class Requirement(NamedTuple):
@@ -124,23 +128,13 @@ def validity_detail(entry: ValidityEntry) -> str:
     return "; ".join(filter(None, (reason_text(judged), scope_text(judged), _reference_text(entry.report))))
 
 
-def judgement_line(entry: ValidityEntry) -> Line:
-    """Return the answer of a judgement, as the sentence that comes first."""
-    if entry.report is None:
-        return Line(Text(f"{entry.workload}: no accuracy check: {entry.error or 'no reason is known'}"), tone=Tone.BAD)
-    judged = entry.report.validity
-    said = [f"accuracy check of {judged.tested_name}: {judged.verdict}", metric_text(judged), validity_detail(entry)]
-    tones = {ValidityVerdict.VALID: Tone.BETTER, ValidityVerdict.NOT_VALID: Tone.BAD}
-    return Line(Text(f"{entry.workload}: {'; '.join(said)}"), tone=tones.get(judged.verdict, Tone.OPEN))
-
-
 def metric_text(judged: Validity) -> str:
-    """The metric that decides, by its name: ``top-1 accuracy 0.8015 in fp32, 0.8 in bf16``."""
-    known = CHECKS.get(judged.metric)
-    title = METRICS.get(judged.metric, known.title if known is not None else judged.metric)
-    sides = ((judged.reference_name, judged.reference), (judged.tested_name, judged.tested))
-    values = ", ".join(f"{number(value)} in {name}" for name, value in sides if value is not None)
-    return f"{title} {values}".strip()
+    """The metric that decides: ``F1 93.1 in fp32, 92.8 in bf16``; empty if it has no value."""
+    sides = ((judged.reference, judged.reference_name), (judged.tested, judged.tested_name))
+    values = ", ".join(f"{significant(value)} in {name}" for value, name in sides if value is not None)
+    if judged.metric in OF_BOTH and judged.tested is not None:
+        values = significant(judged.tested)
+    return f"{METRICS.get(judged.metric, judged.metric)} {values}" if values else ""
 
 
 def _reference_text(report: ValidityReport) -> str:

@@ -134,8 +134,8 @@ def test_without_conditions_there_is_no_result() -> None:
 
 
 def test_the_document_begins_with_the_table() -> None:
-    """After the sides; a row is called by its workload and its setting."""
+    """After the headline and the sides; a row is called by its workload and its setting."""
     first, *_ = compared(side("old", session()), side("new", session(day=2)))
     assert isinstance(first, Section)
-    assert [type(block) for block in first.blocks] == [Lines, Table, Lines]
+    assert [type(block) for block in first.blocks] == [Lines, Lines, Table, Lines]
     assert row_name(mixed().rows[0]) == "a fp32"

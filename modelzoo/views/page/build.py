@@ -8,7 +8,7 @@ import msgspec
 
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
-from modelzoo.document import Block, Lines, Notices, Page, Section, lines, named
+from modelzoo.document import Block, Lines, Notices, Page, Section, Tone, first_line, lines, named
 from modelzoo.frozen import replace
 from modelzoo.records.load import Load
 from modelzoo.records.run import Result
@@ -18,11 +18,10 @@ from modelzoo.results import summary as rows_of
 from modelzoo.results import tuning as results_tuning
 from modelzoo.results.adjustment import adjustment
 from modelzoo.results.summary import SummaryRow
-from modelzoo.views import differences, findings, results_table, throughput, tuning
+from modelzoo.views import differences, findings, results_table, throughput, tuning, validity
 from modelzoo.views import load as load_view
 from modelzoo.views.differences import conditions, group_names
 from modelzoo.views.headline import headline
-from modelzoo.views.judgement import judgement_line
 from modelzoo.views.page import circumstances, comparisons, history, workloads
 from modelzoo.views.plots import latencies, ratios, roofline
 from modelzoo.views.plots import load as load_plot
@@ -212,8 +211,9 @@ def answer(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Block
         blocks.append(results_table.page_table(shown))
         steadiness = findings.steadiness(machine)
         said += [("this machine", steadiness)] if steadiness else []
-    if judged:
-        blocks.append(Lines(tuple(map(judgement_line, judged)), stands_out=True))
+    blocks += [validity.verdict(each.report.validity) for each in judged if each.report is not None]
+    unknown = [(each.workload, each.error or "no reason is known") for each in judged if each.report is None]
+    blocks += [first_line(f"{name}: no accuracy check: {why}", Tone.BAD) for name, why in unknown]
     blocks += _index(shown, mark)
     if said:
         blocks.append(named(said))

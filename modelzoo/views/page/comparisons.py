@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modelzoo.comparison.compare import Comparison, Question, compare, gate
-from modelzoo.comparison.model import Basis, Estimate, Row, StoredResult
+from modelzoo.comparison.model import StoredResult
 from modelzoo.comparison.pairing import make_side
-from modelzoo.document import Block, Column, Details, Lines, Section, Table, lines, named
+from modelzoo.document import Block, Column, Details, Section, Table, lines
 from modelzoo.errors import InputError
 from modelzoo.frozen import replace
-from modelzoo.stats import Outcome
 from modelzoo.views import compare as document
 from modelzoo.views.plots import ratios
-from modelzoo.views.results_table import ratio
 
 
 def section(
@@ -36,46 +34,16 @@ def section(
 
 
 def _blocks(found: Comparison, mark: str) -> list[Block]:
-    """The answer, and the document of the comparison with the plot of its ratios after its first table."""
+    """The document of the comparison, with the plot of its ratios before any prose."""
     whole, *others = document.document(found, gate(found, ()), details=True)
     assert isinstance(whole, Section)
-    first = [_filled(block) if isinstance(block, Table) else block for block in whole.blocks]
+    headline, sides, *rest = (_filled(block) if isinstance(block, Table) else block for block in whole.blocks)
     if all(row.estimate is None for row in found.rows):
-        said = f"No row of {found.other.name} is comparable with {found.base.name}."
-        return [lines(said), Details("What both have, and why it is not comparable", (*first, *others))]
+        return [headline, Details("What both have, and why it is not comparable", (sides, *rest, *others))]
     drawn = ratios.plot(ratios.of_comparison(found))
-    table = next(index for index, block in enumerate(first) if isinstance(block, Table))
     plot = (drawn.figure(f"{mark}-ratios"),) if drawn is not None else ()
-    sides = Details("Baseline and candidate, and what they have in common", tuple(first[:table]))
-    return [_answer(found), first[table], *plot, *first[table + 1 :], sides, *others]
-
-
-def _answer(found: Comparison) -> Lines:
-    """A sentence for each row that is comparable, the geometric mean, and how many are not."""
-    names = (found.base.name, found.other.name)
-    said = [
-        (document.row_name(row), _sentence(row, row.estimate, names)) for row in found.rows if row.estimate is not None
-    ]
-    if found.mean is not None and len(said) > 1:
-        said.append(("geometric mean", f"ratio {ratio(found.mean)}"))
-    if any(row.estimate is not None and row.estimate.basis is Basis.ASSUMED for row in found.rows):
-        said.append(("assumed", "how much sessions differ, because there are too few of them; see below"))
-    refused = sum(row.estimate is None for row in found.rows)
-    if refused:
-        said.append(("not comparable", f"{refused} of {len(found.rows)} rows; the footnotes say why"))
-    return named(said, stands_out=True)
-
-
-def _sentence(row: Row, estimate: Estimate, names: tuple[str, str]) -> str:
-    base, other = names
-    if row.outcome in (Outcome.FASTER, Outcome.SLOWER):
-        value, _, bounds = ratio(estimate.ratio).partition(" ")
-        said = f"{other} is {value} as fast as {base} {bounds}"
-    elif row.outcome is Outcome.SAME:
-        said = f"{other} and {base} are equally fast: ratio {ratio(estimate.ratio)}"
-    else:
-        said = f"{other} and {base} show no difference: ratio {ratio(estimate.ratio)}"
-    return said
+    shared = Details("Baseline and candidate, and what they have in common", (sides,))
+    return [headline, *plot, *rest, shared, *others]
 
 
 def _filled(table: Table) -> Table:

@@ -15,7 +15,7 @@ from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, kernel_tables, stages
 from modelzoo.views.differences import group_names, short_names
-from modelzoo.views.judgement import NOTES, check_table, metric_text, reason_text, resolution_text, scope_text
+from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import kernels as kernel_plot
 from modelzoo.views.plots import processes, samples
 from modelzoo.views.plots import stages as stage_plot
@@ -154,8 +154,7 @@ def predictions(entry: ValidityEntry, label: str, pictures: int) -> list[Block]:
         blocks.append(_changes(judged))
     if judged.classes is not None and judged.classes.worst:
         blocks.append(_classes(judged, judged.classes.worst))
-    # The lines above say what its note does.
-    blocks.append(replace(check_table(judged), note=None))
+    blocks.append(check_table(judged))
     blocks += [Details(table.caption, (table,)) for table in tables(judged)]
     if entry.thumbnails and pictures:
         blocks.append(_pictures(entry, pictures))
@@ -178,12 +177,11 @@ def _verdict(judged: Validity) -> Lines:
     said = [
         (judged.tested_name, str(judged.verdict)),
         ("metric", metric_text(judged)),
-        ("judged on", scope_text(judged)),
+        ("data", scope_text(judged)),
+        ("reason", reason_text(judged)),
+        ("this can show", resolution_text(judged)),
     ]
-    notes = "; ".join(sorted(NOTES[note] for note in judged.notes))
-    more = (("reason", reason_text(judged)), ("this can show", resolution_text(judged)), ("images", notes))
-    said += [(name, text) for name, text in more if text]
-    return named(said)
+    return named((name, text) for name, text in said if text)
 
 
 def _changes(judged: Validity) -> Table:

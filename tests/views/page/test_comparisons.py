@@ -8,7 +8,7 @@ from stored_sides import session
 from modelzoo.comparison.compare import Question
 from modelzoo.comparison.model import StoredResult
 from modelzoo.comparison.refusals import ALLOWABLE
-from modelzoo.document import Details, Figure, Lines, Table, lines
+from modelzoo.document import Details, Figure, Lines, Table, Tone, first_line
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.views.page import comparisons
@@ -27,10 +27,12 @@ def test_the_table_is_followed_by_the_plot_of_its_ratios() -> None:
     question = Question(allowed=frozenset(ALLOWABLE))
     found = comparisons.section(("old", base), ("new", other), question, "c")
     assert found.title == "new compared with old"
-    answer, table, figure = found.blocks[:3]
+    answer, figure, table = found.blocks[:3]
     assert isinstance(answer, Lines)
-    assert str(answer.items[0].text).startswith("new is 0.33× as fast as old [0.")
-    assert answer.items[-1].name == "assumed"
+    said = str(answer.items[0].text)
+    assert said.startswith("toy fp32: new is slower than old, ratio 0.33× [0.")
+    assert said.endswith("ASSUMED")
+    assert answer.items[0].tone is Tone.WORSE
     assert isinstance(table, Table)
     assert table.caption == "new compared with old"
     assert any(cell.startswith("SLOWER") for row in table.rows for cell in row)
@@ -51,6 +53,6 @@ def test_if_no_row_is_comparable_there_is_no_plot() -> None:
     other = stored(session([1.0, 1.0], workload="b"))
     found = comparisons.section(("old", stored(session([1.0, 1.0]))), ("new", other), Question(), "c")
     said, why = found.blocks
-    assert said == lines("No row of new is comparable with old.")
+    assert said == first_line("new is not comparable with old: only old has it", Tone.BAD)
     assert isinstance(why, Details)
     assert "NOT COMPARABLE" in str(why)
