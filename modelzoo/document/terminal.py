@@ -158,7 +158,10 @@ def _table(table: Table, width: int) -> Iterator[Union[RichText, RichTable]]:
 def _line(line: Line, width: int, *, is_titled: bool) -> Iterator[RichText]:
     prefix = f"{line.mark} " if line.mark else f"{line.name}: " if line.name else ""
     indent, rest = ("  ", 4) if is_titled else ("", min(len(prefix), _INDENT))
-    for shown in _wrapped(indent + prefix, str(line.text), width, "bold" if line.name else "", rest):
+    text = str(line.text)
+    if len(prefix) > width // 2:  # a prefix is not broken, so one that is too long becomes part of the sentence
+        prefix, text = "", prefix + text
+    for shown in _wrapped(indent + prefix, text, width, "bold" if line.name and prefix else "", rest):
         shown.style = _STYLES[line.tone]
         yield shown
 

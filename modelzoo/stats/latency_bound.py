@@ -41,7 +41,7 @@ class BoundOutcome(Enum):
 
     MET = "met"
     NOT_MET = "not met"
-    UNDECIDED = "cannot be said"
+    UNDECIDED = "undecided"
 
 
 class BoundJudgement(msgspec.Struct, frozen=True):

@@ -58,7 +58,7 @@ def _evidence(row: SummaryRow) -> Iterator[str]:
         yield f"outputs compared with torch in fp32: {agreement_text([row.agreement])}"
     if row.judged:
         detail = validity_detail(row.judged)
-        yield f"predictions {validity_text(row.judged)}" + (f" ({detail})" if detail else "")
+        yield f"accuracy check: {validity_text(row.judged)}" + (f" ({detail})" if detail else "")
     ceiling = ceiling_text(row)
     if ceiling:
         yield ceiling

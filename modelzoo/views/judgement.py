@@ -205,7 +205,7 @@ def reason_text(judged: Validity) -> str:
         ReasonKind.NOTHING_DETECTED: f"the fp32 reference itself detects nothing with a score of {reason.required} or "
         "more",
         ReasonKind.FAR_FROM_PUBLISHED: f"fp32 itself is far from the published quality: a broken set-up; {failures}",
-        ReasonKind.FEW_ITEMS: f"one of the {items_name(judged)} is never enough: give at least {reason.required}",
+        ReasonKind.FEW_ITEMS: f"at least {reason.required} {items_name(judged)} are needed",
         ReasonKind.RANDOM_WEIGHTS: "random weights: numbers agree, predictions mean nothing",
     }[reason.kind]
 

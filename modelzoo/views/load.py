@@ -91,9 +91,16 @@ def run_line(run: LoadRun, load: Load) -> str:
 def verdict(run: LoadRun, load: Load) -> str:
     """``VALID``, or ``INVALID`` with the kinds of the reasons; of a search, whose runs show less, ``passed`` or
     ``failed``."""
+    return f"{_outcome(run, load)} ({_flaws(run)})" if run.reasons else _outcome(run, load)
+
+
+def _outcome(run: LoadRun, load: Load) -> str:
     good, bad = ("passed", "failed") if load.plan.is_search and not run.replayed else ("VALID", "INVALID")
-    kinds = ", ".join(dict.fromkeys(str(each.flaw) for each in run.reasons))
-    return f"{bad} ({kinds})" if run.reasons else good
+    return bad if run.reasons else good
+
+
+def _flaws(run: LoadRun) -> str:
+    return ", ".join(dict.fromkeys(str(each.flaw) for each in run.reasons))
 
 
 def document(load: Load) -> list[Block]:
@@ -124,8 +131,8 @@ def columns(load: Load) -> list[Column]:
     titles = [title for title in table[0] if any(each[title] != MISSING for each in table)] if table else []
     if load.plan.repeats == 1 and "repeat" in titles:
         titles.remove("repeat")
-    optional = {"p95": 0, "batches": 1, "p90": 2, "late p99": 3, "repeat": 4}
-    text = ("verdict", "batches")
+    optional = {"p95": 0, "batches": 1, "p90": 2, "late p99": 3, "repeat": 4, "reason": 5}
+    text = ("verdict", "batches", "reason")
     tones = tuple(Tone.PLAIN if run.is_valid else Tone.FAINT for run in runs)
     verdicts = tuple(Tone.BETTER if run.is_valid else Tone.FAINT for run in runs)
     return [
@@ -167,7 +174,8 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
             "late p99": MISSING if load.plan.scenario is not Scenario.SERVER else seconds(run.lateness.p99),
             "batches": sizes(run) if load.plan.batch > 1 else MISSING,
             "busy": _range(busy),
-            "verdict": verdict(run, load),
+            "verdict": _outcome(run, load),
+            "reason": _flaws(run) or MISSING,
         }
     )
     return found

@@ -24,6 +24,7 @@ from modelzoo.views.results_table import ratio
 
 _NAMED = 4
 """Stragglers that are named one by one."""
+_COUNTING = Text("counting: how far the count of batches may be off, ± 1 per instance")
 
 
 def document(result: Result) -> list[Block]:
@@ -56,13 +57,21 @@ def columns(result: Result, rows: Sequence[Row]) -> list[Column]:
     """The configurations as a table."""
     found = results.of(result)
     cells = [_cells(found, row) for row in rows]
-    optional = {"p95": 0, "rounds": 1, "p90": 2, "efficiency": 3, "bandwidth": 4, "compute peak": 5}
+    order = ("p95", "rounds", "p90", "efficiency", "bandwidth", "compute peak", "memory", "counting")
+    optional = {title: number for number, title in enumerate(order)}
     titles = [title for title in cells[0] if any(each[title] != MISSING for each in cells)] if cells else []
     text = ("configuration", "setting", "bound")
     best = results.best(rows, found.bound)
     tones = tuple(Tone.STRONG if row is best else Tone.FAINT if row.dropped else Tone.PLAIN for row in rows)
     return [
-        Column(title, tuple(each[title] for each in cells), title not in text, optional.get(title), tones)
+        Column(
+            title,
+            tuple(each[title] for each in cells),
+            title not in text,
+            optional.get(title),
+            tones,
+            _COUNTING if title == "counting" else None,
+        )
         for title in titles
     ]
 
@@ -131,7 +140,7 @@ def caption(result: Result) -> str:
     return (
         f"{found.workload}{precision}{engine} on {found.machine.cpu}: {found.topology.text}. Throughput of all "
         "instances together in the window in which all ran, with the 95 % interval over rounds; latency of one batch, "
-        "over all instances. Counting: how far the count of batches may be off, ± 1 per instance."
+        "over all instances."
     )
 
 

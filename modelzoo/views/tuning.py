@@ -22,7 +22,7 @@ from modelzoo.results.tuning import Candidate, Step
 from modelzoo.setting import option_name, value_text
 from modelzoo.stats import Outcome
 from modelzoo.views import proof, recipe
-from modelzoo.views.differences import conditions
+from modelzoo.views.differences import NAMED_SETTINGS, conditions
 from modelzoo.views.judgement import reason_text
 from modelzoo.views.results_table import interval, ratio
 from modelzoo.views.speed import reason
@@ -157,7 +157,13 @@ def _excluded(result: Result, candidates: Sequence[Candidate]) -> list[tuple[str
             reasons.setdefault(f"{_kind(each.exclusion)} ({why})" if why else _kind(each.exclusion), []).append(
                 each.label
             )
-    return [(", ".join(labels), reason) for reason, labels in reasons.items()]
+    return [(_listed(labels), reason) for reason, labels in reasons.items()]
+
+
+def _listed(labels: Sequence[str]) -> str:
+    """A few names, and how many more there are: a reason may hold for a hundred candidates."""
+    named = ", ".join(labels[:NAMED_SETTINGS])
+    return named if len(labels) <= NAMED_SETTINGS else f"{named} and {len(labels) - NAMED_SETTINGS} more"
 
 
 def _kind(exclusion: Exclusion) -> str:
@@ -187,8 +193,8 @@ def _reason(result: Result, exclusion: Exclusion) -> str:
     return {
         ExclusionKind.NO_JUDGE: f"the workload does not say how its predictions are judged{_UNJUDGED}",
         ExclusionKind.RANDOM_WEIGHTS: f"with random weights there are no predictions to judge{_UNJUDGED}",
-        ExclusionKind.NO_CONVOLUTION: "channels-last has no effect: the model has no convolution",
-        ExclusionKind.NO_LINEAR: "linear has no effect: the model has no Linear layer",
+        ExclusionKind.NO_CONVOLUTION: "the model has no convolution",
+        ExclusionKind.NO_LINEAR: "the model has no Linear layer",
         ExclusionKind.NOT_MEASURED: "the budget does not reach so far down the list; give more time, or --vary less",
     }.get(exclusion.kind, "")
 

@@ -84,6 +84,13 @@ def test_sentences_are_wrapped_behind_what_they_begin_with() -> None:
     assert found[-3:] == ["a", "b", "x" * 120]
 
 
+def test_a_long_name_is_wrapped_with_its_sentence() -> None:
+    """A list of settings, say."""
+    shown = printed([named([(", ".join(["a setting"] * 20), "why they are out")], title="Out")]).splitlines()
+    assert max(map(len, shown)) <= WIDTH
+    assert "why they are out" in shown[-1]
+
+
 def test_a_command_is_not_wrapped() -> None:
     """Copying it must give the same text, also as the hint of a notice."""
     command = "taskset -c $(x | grep -v '^#' | [y]) " + "long " * 30

@@ -34,7 +34,7 @@ def test_a_row_has_rates_percentiles_with_units_and_a_verdict(search: Load) -> N
     assert valid["p99"].endswith(" ms")
     assert valid["requests"] == "662"
     assert valid["busy"].endswith(" %")
-    assert any(row["verdict"] == "failed (bound not met)" for row in table)
+    assert any((row["verdict"], row["reason"]) == ("failed", "bound not met") for row in table)
 
 
 def test_a_run_that_ended_early_shows_how_many_requests_it_had(search: Load) -> None:

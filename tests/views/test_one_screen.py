@@ -11,9 +11,11 @@ import pytest
 from fake_runs import evidence, make, result_of
 from places import DATA
 from printed import printed
+from shown_documents import VIEWS
 
 from modelzoo.cli import report
 from modelzoo.cli.output import result_lines
+from modelzoo.document import Section
 from modelzoo.records.evidence import ProofVerdict
 from modelzoo.records.run import Result
 from modelzoo.results import store, summary
@@ -99,6 +101,26 @@ STORED = {
     "early-ssdlite.json": ("ssdlite bf16=autocast: VALID: box AP 0.5226 in fp32, 0.5234 in bf16", "8 images", "pass"),
 }
 """What the first ten lines of results that were really measured say: runs, failures and accuracy checks."""
+
+
+@pytest.mark.parametrize(
+    ("view", "facts"),
+    [
+        ("tune", ("toy: the fastest is", "speed of the default")),
+        ("load-search", ("requests/s pass p99=50ms in each of 2 repeats",)),
+        ("throughput", ("has the highest throughput",)),
+    ],
+)
+def test_other_commands_fit_one_screen_and_begin_with_the_answer(view: str, facts: tuple[str, ...]) -> None:
+    """A search for the fastest setting, for the highest rate, and for the best configuration of instances.
+
+    Without the soak test, which has a row for each of its parts.
+    """
+    said = printed([block for block in VIEWS[view]() if not isinstance(block, Section)]).splitlines()
+    assert len(said) + AFTER <= 50
+    assert max(map(len, said)) <= 100
+    first = " ".join(said[:10])
+    assert [fact for fact in facts if fact not in first] == []
 
 
 @pytest.mark.parametrize("name", STORED)

@@ -100,7 +100,7 @@ def test_a_bound_of_which_nothing_can_be_said_is_no_answer_to_it() -> None:
     said = throughput.answer(short)
     assert said.startswith("1 × 1 core, batch 1 is the fastest that may meet p90=110ms, but whether it does cannot be")
     assert "(1 more batch per round would be the least: give --seconds)" in said
-    assert cells(short)["bound"] == ("cannot be said", "not met")
+    assert cells(short)["bound"] == ("undecided", "not met")
     once = result([ONE], [ran(0, ONE, 0, [0.1], duration=20.0)], LatencyBound(90, 0.11))
     assert "cannot be said (it takes two rounds at least: --rounds)" in throughput.answer(once)
     runs = [ran(0, ONE, number, [0.1 * factor], duration=20.0) for number, factor in enumerate((0.9, 1.0, 1.08))]

@@ -92,7 +92,7 @@ def test_candidates_are_listed_by_their_speed_with_the_reason_of_those_that_are_
         ),
         (
             ExclusionKind.NO_CONVOLUTION,
-            "no effect here (channels-last has no effect: the model has no convolution)",
+            "no effect here (the model has no convolution)",
         ),
         (
             ExclusionKind.FEW_PRIMITIVES,
@@ -114,6 +114,12 @@ def test_the_reason_of_an_exclusion_is_what_the_runs_show(kind: ExclusionKind, e
     validity = (entry,) if kind is ExclusionKind.NOT_JUDGED else ()
     *_, out = tuning.search(replace(found, runs=tuple(runs), validity=validity))
     assert sentences([out]) == [f"{SETTINGS[1].label}: {expected}"]
+
+
+def test_of_many_candidates_a_few_are_named() -> None:
+    """A reason may hold for a hundred of them."""
+    assert tuning._listed(list("abcd")) == "a, b, c, d"
+    assert tuning._listed(list("abcdef")) == "a, b, c, d and 2 more"
 
 
 def test_what_was_left_out_is_said_once_per_reason() -> None:
