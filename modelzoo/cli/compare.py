@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=PRICE",
-        help="price per hour of a side's whole machine, or @FILE for a price list; may be repeated",
+        help="price per hour of the whole machine of a result, or @FILE for a price list; may be repeated",
     )
     parser.add_argument(
         "--fail-on",
@@ -148,7 +148,7 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
 def _named(text: str) -> tuple[str, Path]:
     """The name, empty if none was given, and the path; a path that exists may contain an equals sign."""
     if not text:
-        raise UsageError("the name of a side is empty; give a result or a directory of its sessions")
+        raise UsageError("the name of a result is empty; give a result or a directory of its sessions")
     match = _NAMED.fullmatch(text)
     if match is None or os.path.lexists(text):
         return "", Path(text)

@@ -91,6 +91,8 @@ def _speed(shown: Sequence[SummaryRow]) -> str:
     settings = f"{len(compared)} setting" + ("s" if len(compared) > 1 else "")
     judged = list(map(_judged, compared))
     counts = _counts(judged)
+    if list(counts) == [Outcome.AMBIGUOUS] and len(compared) > 1:
+        return f"no significant difference between {base} and the {len(compared)} other settings"
     counted = ", ".join(f"{_OUTCOMES[each]}: {counts[each]}{_range(judged, each)}" for each in counts)
     return f"{settings} compared with {base}: {counted}{_best(compared, shown)}"
 
@@ -169,7 +171,7 @@ def _range(judged: Sequence[Judged], outcome: Optional[Outcome]) -> str:
 def _best(compared: Sequence[SummaryRow], shown: Sequence[SummaryRow]) -> str:
     """The setting with the largest speedup, of those that are faster than their baseline."""
     faster = [row for row in compared if row.speed and row.speed.verdict.outcome is Outcome.FASTER and row.speed.ratio]
-    if len(faster) < 2:
+    if not faster:
         return ""
     best = max(faster, key=lambda row: row.speed.ratio.value if row.speed and row.speed.ratio else 0.0)
     rows = by_workload(shown)

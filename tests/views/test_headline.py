@@ -112,6 +112,15 @@ def test_several_settings_are_counted_and_the_fastest_that_is_faster_is_named() 
     )
 
 
+def test_of_several_settings_without_a_significant_difference_none_is_counted() -> None:
+    """A word says it; the only one that is faster is named."""
+    rows = shown(*(timed("toy", Setting(threads=number)) for number in (1, 2, 3)))
+    open_ = [rows[0], *(with_speed(row, Outcome.AMBIGUOUS) for row in rows[1:])]
+    assert said(open_).startswith("no significant difference between threads=1 and the 2 other settings; kernels")
+    faster = [*open_[:2], with_speed(rows[2], Outcome.FASTER)]
+    assert "faster: 1 (1.80×), not significant: 1; largest speedup: threads=3; kernels" in said(faster)
+
+
 def test_without_a_comparison_the_time_is_said() -> None:
     """Of one model; of several, how many were timed."""
     assert said(shown(timed("toy", Setting()))).startswith("toy: one forward batch in fp32 takes 50.150 ms ±")
