@@ -19,6 +19,7 @@ USAGE = {
     "push-images": [[], ["no-slash"], ["host/zoo", "--help"]],
     "smoke-images": [["--help"]],
     "torch-env": [[], ["--help"], ["2.9"], ["latest"], ["2.9.1", "dir", "more"]],
+    "test-torch": [[]],
     "setup-jittor": [["--help"], [""], ["dir", "more"]],
     "container-engine": [[], ["restart"], ["stop", "--all"]],
 }

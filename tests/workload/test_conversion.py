@@ -94,6 +94,7 @@ def test_what_is_refused_anyway_is_not_converted(tmp_path: Path, monkeypatch: py
     assert sorted(each.name for each in tmp_path.iterdir()) == ["script.pth", "x.pth"]
 
 
+@pytest.mark.filterwarnings("ignore:Validating sparse tensor invariants:UserWarning")  # of torch 2.14 and newer
 def test_a_failed_conversion_leaves_nothing(tmp_path: Path) -> None:
     """A tensor that safetensors cannot hold, and a directory that does not exist, are one line."""
     torch.save({"weight": torch.eye(3).to_sparse()}, tmp_path / "sparse.pth")
