@@ -156,8 +156,8 @@ _POINTWISE = """
     acosh add addcdiv addcmul angle arccos arcsin arctan asin asinh atan atan2 atanh bitwise_and bitwise_left_shift
     bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil celu clamp clamp_max clamp_min clip complex
     conj_physical _conj_physical copysign cos cosh deg2rad digamma div divide elu eq equal erf erfc erfinv exp exp2
-    expm1 fix float_power floor floor_divide fmax fmin fmod frac frexp gcd ge gelu glu greater greater_equal gt hardshrink
-    hardsigmoid hardswish hardtanh heaviside hypot i0 igamma igammac isclose isfinite isinf isin isnan isneginf isposinf
+    expm1 fix float_power floor floor_divide fmax fmin fmod frac frexp gcd ge gelu glu greater greater_equal gt
+    hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0 igamma igammac isclose isfinite isinf isin isnan isneginf isposinf
     isreal lcm ldexp le leaky_relu lerp less less_equal lgamma log log10 log1p log2 log_sigmoid log_sigmoid_forward
     logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit lt masked_fill maximum minimum mish mul
     multiply mvlgamma nan_to_num ne neg negative nextafter not_equal polar polygamma positive pow prelu _prelu_kernel
@@ -168,8 +168,8 @@ _POINTWISE = """
 _REDUCTIONS = """
     all allclose amax amin aminmax _aminmax any argmax argmin count_nonzero cummax cummin cumprod cumsum
     _cummax_helper _cummin_helper frobenius_norm kthvalue linalg_norm linalg__powsum linalg_vector_norm logcumsumexp
-    _logcumsumexp logsumexp max mean median min mode nanmean nanmedian nansum norm prod quantile std std_mean sum var var_mean
-    _is_all_true _is_any_true
+    _logcumsumexp logsumexp max mean median min mode nanmean nanmedian nansum norm prod quantile std std_mean sum var
+    var_mean _is_all_true _is_any_true
 """
 _NORMALIZATION = """
     _batch_norm_impl_index _batch_norm_no_update _fused_rms_norm _log_softmax _native_batch_norm_legit
