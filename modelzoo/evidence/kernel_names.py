@@ -157,13 +157,13 @@ _POINTWISE = """
     bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil celu clamp clamp_max clamp_min clip complex
     conj_physical _conj_physical copysign cos cosh deg2rad digamma div divide elu eq equal erf erfc erfinv exp exp2
     expm1 fix float_power floor floor_divide fmax fmin fmod frac frexp gcd ge gelu glu greater greater_equal gt
-    hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0 igamma igammac isclose isfinite isinf isin isnan isneginf isposinf
-    isreal lcm ldexp le leaky_relu lerp less less_equal lgamma log log10 log1p log2 log_sigmoid log_sigmoid_forward
-    logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit lt masked_fill maximum minimum mish mul
-    multiply mvlgamma nan_to_num ne neg negative nextafter not_equal polar polygamma positive pow prelu _prelu_kernel
-    rad2deg reciprocal relu relu6 remainder round rrelu rsqrt rsub selu sgn sigmoid sign signbit silu sin sinc sinh
-    softplus softshrink special_erf special_expit special_exp2 special_log1p sqrt square sub subtract tan tanh threshold
-    true_divide trunc where xlogy
+    hardshrink hardsigmoid hardswish hardtanh heaviside hypot i0 igamma igammac isclose isfinite isinf isin isnan
+    isneginf isposinf isreal lcm ldexp le leaky_relu lerp less less_equal lgamma log log10 log1p log2 log_sigmoid
+    log_sigmoid_forward logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit lt masked_fill maximum
+    minimum mish mul multiply mvlgamma nan_to_num ne neg negative nextafter not_equal polar polygamma positive pow prelu
+    _prelu_kernel rad2deg reciprocal relu relu6 remainder round rrelu rsqrt rsub selu sgn sigmoid sign signbit silu sin
+    sinc sinh softplus softshrink special_erf special_expit special_exp2 special_log1p sqrt square sub subtract tan tanh
+    threshold true_divide trunc where xlogy
 """
 _REDUCTIONS = """
     all allclose amax amin aminmax _aminmax any argmax argmin count_nonzero cummax cummin cumprod cumsum
