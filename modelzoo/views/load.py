@@ -160,6 +160,7 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
     found = {
         "repeat": "LoadGen's" if run.replayed else str(run.repeat + 1),
         "asked, requests/s": MISSING if run.rate is None else significant(run.rate, 3),
+        "verdict": _outcome(run, load),
         "answered/s": significant(results.achieved(run), 3),
         "requests": f"{len(run.latencies):,} of {run.requests:,}" if run.given_up else f"{run.requests:,}",
         "rejected": f"{run.rejected:,}" if run.rejected else MISSING,
@@ -174,7 +175,6 @@ def _cells(run: LoadRun, load: Load) -> dict[str, str]:
             "late p99": MISSING if load.plan.scenario is not Scenario.SERVER else seconds(run.lateness.p99),
             "batches": sizes(run) if load.plan.batch > 1 else MISSING,
             "busy": _range(busy),
-            "verdict": _outcome(run, load),
             "reason": _flaws(run) or MISSING,
         }
     )

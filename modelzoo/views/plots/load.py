@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _MARGIN = 1.15
 """The axes end this factor beyond the outermost marks."""
+_LOG_FROM = 20.0
+"""The axis of the rates is logarithmic if the highest is more than this multiple of the lowest."""
 
 
 class LoadPoint(msgspec.Struct, frozen=True):
@@ -115,7 +117,11 @@ def _draw(data: LoadCurve, figure: Figure) -> None:
     times += [data.bound.seconds] if data.bound is not None else []
     factor, unit = time_unit([data.bound.seconds] if data.bound is not None else times)
     rates = [each.rate for each in data.points]
-    axes.set_xlim(min(rates) / _MARGIN, max(rates) * _MARGIN)
+    ends = min(rates) / _MARGIN, max(rates) * _MARGIN
+    if max(rates) > _LOG_FROM * min(rates):
+        log_scale(axes.xaxis, *ends)
+    else:
+        axes.set_xlim(*ends)
     log_scale(axes.yaxis, factor * min(times) / _MARGIN, factor * max(times) * _MARGIN)
     axes.set_ylabel(f"latency in {unit} (log scale)")
     axes.set_xlabel("requests per second")
@@ -150,4 +156,5 @@ def _draw_runs(axes: Axes, data: LoadCurve, factor: float) -> None:
                     mew=1.5,
                     color=colour if each.is_valid else theme.PAGE,
                     zorder=4,
+                    clip_on=False,
                 )

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import load_results
 import pytest
 from browser import CHROMIUM, Browser
 from fake_runs import result_of
 from pipelines import pipeline_run
+from shown_documents import search, throughput_of
 from stored_results import STORED, unpacked
 
 from modelzoo.cli import app
+from modelzoo.frozen import replace
+from modelzoo.records.run import Result
 from modelzoo.records.timing import LATENCY, MODEL, PER_BATCH
+from modelzoo.results import store
 from modelzoo.results.store import ResultFile
 
 axe = pytest.importorskip("axe_core_python", reason="the extra 'browser' is not installed")
@@ -23,6 +28,8 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not CHROMIUM.is_file(), reason=f"{CHROMIUM} is not installed (apt install chromium)"),
 ]
+WITHOUT_CHART = ("ssdlite", "validity", "several")
+"""Pages of a judgement, and of results that are not comparable."""
 WIDTHS, SCHEMES = (390, 1400), ("light", "dark")
 
 
@@ -35,27 +42,34 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Four timed and judged workloads; profiles and rooflines; pictures; several results and their history; stages."""
+    """Four timed and judged workloads; profiles and rooflines; pictures; several results and their history; stages.
+
+    Then every other kind of result: a judgement alone, a search, many instances, requests.
+    """
     directory = tmp_path_factory.mktemp("pages")
     stored = [unpacked(path, directory) for path in STORED]
     names = {path.stem: path for path in stored}
     found = {"full": [names["early-full"]], "mlp": [names["mlp"]], "ssdlite": [names["ssdlite"]]}
     found["several"] = [names["mlp"], names["sessions"], names["failing"], directory]
-    found["pipeline"] = [pipelines_in(directory)]
+    judged = replace(store.read(names["early-full"]), runs=())
+    load = load_results.measured(load_results.load(is_search=True, rate=None, repeats=2, queries=662))
+    made = {"pipeline": pipelines(), "validity": judged, "tune": search(), "throughput": throughput_of()}
+    for name, result in {**made, "load": load_results.result(load)}.items():
+        # Outside the results whose history is shown.
+        found[name] = [directory / "made" / f"{name}.json"]
+        ResultFile(found[name][0], result)
     for name, paths in found.items():
         assert app.main(["report", *map(str, paths), "-o", str(directory / f"{name}.html")]) == 0
     return [directory / f"{name}.html" for name in found]
 
 
-def pipelines_in(directory: Path) -> Path:
-    """A result of two pipelines, in a file outside the results whose history is shown."""
+def pipelines() -> Result:
+    """A result of two pipelines."""
     columns = {LATENCY: [0.1] * 25, "decode": [0.02] * 25, MODEL: [0.07] * 25, "answer": [0.01] * 25}
     several = {**columns, PER_BATCH: [0.08] * 25}
     runs = [pipeline_run(columns, round=number) for number in (0, 1)]
     runs += [pipeline_run(several, in_flight=2, watched=PER_BATCH, group=1, round=number) for number in (0, 1)]
-    path = directory / "pipelines" / "result.json"
-    ResultFile(path, result_of(*runs))
-    return path
+    return result_of(*runs)
 
 
 def each_view(browser: Browser, pages: list[Path]) -> Iterator[str]:
@@ -98,12 +112,26 @@ def test_the_texts_of_every_plot_can_be_read(browser: Browser, pages: list[Path]
         assert [text for text, _, margin in found if margin < -1] == [], view
 
 
-def test_the_first_screen_has_the_headline_and_the_latencies(browser: Browser, pages: list[Path]) -> None:
-    """On a desktop: without scrolling."""
-    browser.open(pages[1], 1400, "light")
-    for element in (".headline", "figure svg"):
-        bottom = browser.evaluate(f"document.querySelector('{element}').getBoundingClientRect().bottom")
-        assert bottom <= 900, element
+def test_the_first_screen_has_the_headline_and_its_chart(browser: Browser, pages: list[Path]) -> None:
+    """The chart begins in the upper half of a desktop's."""
+    for page in pages:
+        browser.open(page, 1400, "light")
+        sides = [(".headline", "bottom"), ("figure svg", "top")]
+        for element, side in sides[: 1 if page.stem in WITHOUT_CHART else 2]:
+            found = f"document.querySelector('main > section:first-child {element}').getBoundingClientRect()"
+            assert browser.evaluate(f"{found}.{side}") <= 450, (page.stem, element)
+
+
+def test_the_first_table_of_a_page_is_not_cut(browser: Browser, pages: list[Path]) -> None:
+    """On a phone its rows are lists; one that is too long for that scrolls, and shows that it does."""
+    for page in pages:
+        browser.open(page, 390, "light")
+        shown = "[...document.querySelectorAll('.scroll')].filter(each => each.checkVisibility())"
+        found = browser.evaluate(
+            f"{shown}.map(each => [each.scrollWidth - each.clientWidth, each.querySelectorAll('tbody tr').length,"
+            "getComputedStyle(each).backgroundImage.includes('gradient')])"
+        )
+        assert all(hidden <= 0 or (rows > 12 and is_shaded) for hidden, rows, is_shaded in found), page.stem
 
 
 def test_axe_finds_nothing_serious(browser: Browser, pages: list[Path]) -> None:
