@@ -112,7 +112,7 @@ def inside(job: Job) -> Job:
         ValueError: it is the reference load, which never runs in a container.
     """
     if isinstance(job, ReferenceJob):
-        raise ValueError("the reference load runs on this machine")
+        raise ValueError("the calibration workload runs on this machine")
     directory = _in_image(directory_of(job)) or place(directory_of(job))
     if isinstance(job, PrepareJob):
         settings = tuple(_setting(each) for each in job.settings)

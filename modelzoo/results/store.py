@@ -181,7 +181,7 @@ def _check(result: Result) -> None:
 def _check_latency(found: Latency) -> None:
     """Raises ``ValueError`` if a plan, or what is known of the reference load, is not possible."""
     if found.reference_seconds is not None and not _SHORTEST < found.reference_seconds < _LONGEST:
-        raise ValueError("the reference load has a time that is not possible")
+        raise ValueError("the calibration workload has a time that is not possible")
     if any(not each.sums.is_possible for each in found.load_evidence):
         raise ValueError("the evidence of earlier sessions has sums that are not possible")
     for design in found.designs:

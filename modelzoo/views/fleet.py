@@ -30,6 +30,7 @@ from modelzoo.records.hosts import (
 from modelzoo.records.run import Result
 from modelzoo.results.throughput import Backing, Row, of, recommendation, rows
 from modelzoo.views.compare_columns import values_text
+from modelzoo.views.judgement import plural
 from modelzoo.views.speed import earlier_text
 
 
@@ -43,13 +44,13 @@ def sharding_document(reports: Sequence[ShardingReport]) -> list[Block]:
 
 def sharding_columns(report: ShardingReport) -> list[Column]:
     """Return one row per member."""
-    hosts = report.hosts
+    hosts, items = report.hosts, plural(report.item_name)
     columns = [
         Column("host", tuple(host.host for host in hosts)),
         Column("rank", tuple(str(host.rank) for host in hosts), is_number=True),
-        Column(f"{report.item_name}s judged", tuple(str(host.items) for host in hosts), is_number=True),
+        Column(f"{items} judged", tuple(str(host.items) for host in hosts), is_number=True),
         Column("time", tuple(duration(host.seconds) for host in hosts), is_number=True),
-        Column(f"{report.item_name}s/s", tuple(map(_rate, hosts)), is_number=True),
+        Column(f"{items}/s", tuple(map(_rate, hosts)), is_number=True),
     ]
     if any(host.restarts for host in hosts):
         columns.append(Column("restarts", tuple(str(host.restarts) for host in hosts), is_number=True))
@@ -60,7 +61,7 @@ def sharding_columns(report: ShardingReport) -> list[Column]:
 
 def sharding_notes(report: ShardingReport) -> list[str]:
     """Say how much was finished before, what differed between processes, and on which processors."""
-    noun = f"{report.item_name}s"
+    noun = plural(report.item_name)
     found = [
         f"{report.items} {noun} in {report.shards} shards; {report.reused} of them were finished before.",
         *map(_precision_differs, report.otherwise),
@@ -109,7 +110,7 @@ def event_text(event: FleetEvent) -> str:
         return f"{event.count} of {event.shards} shards are in {event.directory} already"
     if isinstance(event, ShardReceived):
         return f"shard {event.count} of {event.shards} is finished, by {event.host}"
-    return f"this host cannot judge any more: {event.problem}"
+    return f"this host can judge no further shards: {event.problem}"
 
 
 def _rate(host: FleetHost) -> str:

@@ -157,8 +157,17 @@ def judged_so_far(found: JudgedSoFar) -> str:
 
 
 def items_name(judged: Validity) -> str:
-    """What the items of a judgement are called; stored results call an image a picture."""
-    return "images" if judged.item == "picture" else f"{judged.item}s"
+    """What the items of a judgement are called."""
+    return plural(judged.item)
+
+
+def plural(item: str) -> str:
+    """``images``; stored results call an image a picture."""
+    return f"{_noun(item)}s"
+
+
+def _noun(item: str) -> str:
+    return "image" if item == "picture" else item
 
 
 def scope_text(judged: Validity) -> str:
@@ -177,7 +186,7 @@ def scope_text(judged: Validity) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count} {_noun(noun) if count == 1 else plural(noun)}"
 
 
 def reason_text(judged: Validity) -> str:

@@ -11,7 +11,7 @@ from modelzoo.workload.initialization import count_candidates, skip_initializati
 from modelzoo.workload.inputs import PictureFile, picture_files, pictures
 
 TRAINED_DETECTOR = (
-    "a trained SSDLite-MobileNetV2 over 159 COCO val2017 pictures, same thresholds, 5th to 95th percentile "
+    "a trained SSDLite-MobileNetV2 over 159 COCO val2017 images, same thresholds, 5th to 95th percentile "
     "(benchmarks/detector_counts.py)"
 )
 """Source of the ranges of candidates and detections."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from modelzoo.engines import protocol
     from modelzoo.engines.export.source import TorchSource
 
-REASON = "the fake engine has no kernel log, so its precision cannot be proven"
+REASON = "the fake engine has no kernel log, so its precision cannot be verified"
 
 
 class FakeEngine:

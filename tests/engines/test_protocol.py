@@ -138,7 +138,7 @@ def test_an_observation_is_a_value_or_a_reason(name: str, tmp_path: Path) -> Non
         profile, _ = value_and_problem(model.profile(args, trace=None, evidence=evidence))
     if name == FAKE:
         assert (evidence, flops, profile) == (None, None, None)
-        assert problem == "the fake engine has no kernel log, so its precision cannot be proven"
+        assert problem == "the fake engine has no kernel log, so its precision cannot be verified"
         return
     assert evidence is not None and flops is not None and profile is not None
     assert (problem, flops_problem) == (None, None)

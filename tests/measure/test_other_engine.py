@@ -16,7 +16,7 @@ from modelzoo.results import summary
 from modelzoo.setting import Setting
 from modelzoo.workload import Workload
 
-REASON = "the fake engine has no kernel log, so its precision cannot be proven"
+REASON = "the fake engine has no kernel log, so its precision cannot be verified"
 
 
 @pytest.fixture

@@ -336,9 +336,9 @@ def test_impossible_times_are_refused(value: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"reference_seconds": 0}, "the reference load has a time that is not possible"),
-        ({"reference_seconds": 5e-324}, "the reference load has a time that is not possible"),
-        ({"reference_seconds": -1}, "the reference load has a time that is not possible"),
+        ({"reference_seconds": 0}, "the calibration workload has a time that is not possible"),
+        ({"reference_seconds": 5e-324}, "the calibration workload has a time that is not possible"),
+        ({"reference_seconds": -1}, "the calibration workload has a time that is not possible"),
         (
             {"load_evidence": [{"workload": "toy", "sessions": 1, "sums": {"load": 1.0, "product": 0.5}}]},
             "the evidence of earlier sessions has sums that are not possible",

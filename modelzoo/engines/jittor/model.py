@@ -27,7 +27,7 @@ from modelzoo.records.profile import Flops
 from modelzoo.setting import ResolvedSetting
 from modelzoo.workload.declaration import Inputs, Workload
 
-_NO_LOG = "the log of oneDNN names no kernel that ran, so Jittor's precision cannot be proven"
+_NO_LOG = "the log of oneDNN names no kernel that ran, so Jittor's precision cannot be verified"
 _NOT_LOGGED = (
     "oneDNN 2.6 does not log dnnl_sgemm, with which Jittor multiplies matrices: only the canary shows its precision"
 )

@@ -124,7 +124,7 @@ def test_without_a_log_nothing_is_proven(verbose: list[int]) -> None:
     """Jittor computes without oneDNN, or verbose mode has no effect; the mode is switched off in any case."""
     for found in (jittor_model.log_kernels(lambda: None), jittor_model.audit(lambda: None, 1, None, COUNTED)):
         assert isinstance(found, Unavailable)
-        assert "Jittor's precision cannot be proven" in found.reason
+        assert "Jittor's precision cannot be verified" in found.reason
     with pytest.raises(ZeroDivisionError):
         jittor_model.audit(lambda: 1 / 0, 1, None, COUNTED)
     assert verbose == [1, 0] * 3
