@@ -133,7 +133,7 @@ def test_the_scope_says_what_was_judged_on(found: Validity, text: str) -> None:
         ),
         (
             judged(ReasonKind.FEW_CLUSTERS, OPEN, found=replace(VALIDITY, clusters=1), required=20),
-            "1 picture of the 20 that a verdict requires",
+            "1 image of the 20 that a verdict requires",
         ),
         (
             judged(ReasonKind.UNDECIDED_CHECKS, GOOD, OPEN, found=ANSWERS, more_items=1117),
