@@ -1,4 +1,4 @@
-"""Single products, recorded with torch 2.13: which kernel ran, and in which precision."""
+"""Single products, recorded with torch 2.13 and 2.14: which kernel ran, and in which precision."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from modelzoo.evidence.verdict import build_evidence
 from modelzoo.records.codec import decode
 from modelzoo.records.profile import Flops
 
-FILE = Path(__file__).parents[1] / "data" / "products_x86_64_torch2.13.0.json"
-RECORDED = json.loads(FILE.read_text())
+DATA = Path(__file__).parents[1] / "data"
+RELEASES = ("2.13.0", "2.14.1")
+RECORDED = {release: json.loads((DATA / f"products_x86_64_torch{release}.json").read_text()) for release in RELEASES}
 """Recorded by tests/data/record_products.py: x86 with AVX-512 bf16, no AMX."""
 
 EXPECTED = {
@@ -34,20 +35,22 @@ EXPECTED = {
 }
 
 
+@pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_kernel_of_each_product(name: str) -> None:
+def test_the_kernel_of_each_product(name: str, release: str) -> None:
     """Every line of the log is read, and no time is left to an unknown kernel."""
-    audit = parse_observation(decode(Observation, RECORDED[name]))
+    audit = parse_observation(decode(Observation, RECORDED[release][name]))
     assert audit.log.unparsed == 0
     parts = attribute_time(audit, PrecisionProver(None, None))
     assert [(p.operator, p.implementation, p.precision) for p in parts if p.is_compute] == EXPECTED[name]
     assert UNKNOWN_KERNEL not in {part.precision for part in parts}
 
 
+@pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("name", ["cpp_template", "bf16_cpp_template"])
-def test_a_product_in_a_template_of_inductor_proves_nothing(name: str) -> None:
+def test_a_product_in_a_template_of_inductor_proves_nothing(name: str, release: str) -> None:
     """No log and no operator shows it: the counted operations are missing, so the verdict stays UNKNOWN."""
-    audit = parse_observation(decode(Observation, RECORDED[name]))
+    audit = parse_observation(decode(Observation, RECORDED[release][name]))
     counted = Flops(total=2 * 32 * 128 * 64, bytes=1, by_operator={"aten::addmm": 2 * 32 * 128 * 64})
     requested = ("bf16", "cast") if name.startswith("bf16") else ("fp32", None)
     assert build_evidence(audit, None, *requested, counted=counted).verdict == "UNKNOWN"
