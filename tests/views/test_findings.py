@@ -322,5 +322,7 @@ def test_remarks_repeat_neither_the_headline_nor_the_table() -> None:
         "toy": "bf16: no gain shown; at most 10 % slower (95 % CI); the baseline has no runs"
     }
     other = shown(proven(Setting()), proven(Setting("bf16"), 1, evidence=evidence(ProofVerdict.NOT_ACTIVE)))
+    numeric = [rows[0], replace(rows[1], judged=judgement(ValidityVerdict.NUMERIC_ONLY))]
+    assert findings.remarks(judged(numeric, Outcome.FASTER, 1.5, 1.7)) == {}, "the table says it"
     other[1] = replace(other[1], judged=judgement(ValidityVerdict.VALID))
     assert findings.remarks(judged(other, Outcome.SAME, 0.99, 1.01)) == {"toy": "bf16 ran in fp32, NOT in bf16"}
