@@ -49,8 +49,10 @@ def _tone(recommended: Optional[Recommendation]) -> Tone:
     """Whether there is an answer, and whether it is certain."""
     if recommended is None:
         return Tone.BAD
-    is_certain = recommended.backing is not Backing.UNCONFIRMED and recommended.row.rounds > 1
-    return Tone.STRONG if is_certain and (recommended.row.meets or recommended.row.judged is None) else Tone.OPEN
+    best = recommended.row
+    is_narrow = best.throughput is not None and best.throughput.half_width < 1
+    is_certain = is_narrow and recommended.backing is not Backing.UNCONFIRMED
+    return Tone.STRONG if is_certain and (best.meets or best.judged is None) else Tone.OPEN
 
 
 def columns(result: Result, rows: Sequence[Row]) -> list[Column]:

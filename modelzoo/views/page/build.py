@@ -116,7 +116,7 @@ def _of_kind(given: ResultSet, shown: Sequence[SummaryRow], mark: str, pictures:
     """The answer to what this kind of call asks, and the sections that explain it."""
     result = given.sessions[-1].result
     if isinstance(result.payload, Throughput):
-        own = throughput_blocks(result, mark)
+        own = [*throughput_blocks(result, mark), *_index(shown, mark)]
     elif isinstance(result.payload, Load):
         own = load_blocks(result.payload, mark)
     elif isinstance(result.payload, Tuning):

@@ -86,7 +86,7 @@ def settings(shown: Sequence[SummaryRow]) -> list[Block]:
 
 def plan(result: Result, shown: Sequence[SummaryRow]) -> list[Block]:
     """Return how many processes there were, how long each sampled, and why no more were started."""
-    found = by_workload(shown)
+    found = by_workload([row for row in shown if row.processes])
     if not found:
         return []
     designs = [result.design(workload) for workload in found]

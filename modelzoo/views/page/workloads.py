@@ -39,7 +39,8 @@ def section(result: Result, workload: str, shown: Sequence[SummaryRow], mark: st
     """
     contents: list[Block] = []
     if shown:
-        contents += [_measured(shown), *_said(shown)]
+        contents += [_measured(shown)] if any(row.samples or row.failed for row in shown) else []
+        contents += _said(shown)
         for title, name, plot in (
             ("Processes", "processes", _processes_plot(shown)),
             ("Distribution of the samples", "samples", _samples_plot(shown)),
@@ -125,8 +126,9 @@ def _measured(rows: Sequence[SummaryRow]) -> Table:
 def _said(shown: Sequence[SummaryRow]) -> list[Block]:
     """The details of each setting in sentences: proof, verdict, canary, ceiling."""
     return [
-        Details(f"Details of {name}", (lines(*details.detail_lines(each)),))
+        Details(f"Details of {name}", (lines(*said),))
         for name, each in zip(short_names(shown), shown)
+        if (said := details.detail_lines(each))
     ]
 
 
