@@ -47,7 +47,7 @@ class Setting(msgspec.Struct, frozen=True):
     engine: Annotated[
         str,
         Field(
-            "inference framework: torch (default), onnxruntime, openvino or jittor, which run the same weights "
+            "inference framework: torch (default), onnxruntime, openvino or jittor, with the same weights "
             "(docs/engines.md); MODULE:CLASS names one from elsewhere",
             "ENGINE",
             choices=("torch", "onnxruntime", "openvino", "jittor"),

@@ -18,8 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Callable
 
-from modelzoo.cli.parser import Parser, add_completion, explicit_bf16, help_texts
-from modelzoo.errors import ModelzooError
+from modelzoo.cli.parser import Parser, add_completion, explicit_bf16, help_pointer, help_texts
+from modelzoo.errors import ModelzooError, UsageError
 from modelzoo.formatting import printable
 from modelzoo.version import __version__
 
@@ -41,7 +41,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """``modelzoo COMMAND``; returns the exit code."""
-    return guard(lambda: _dispatch(make_parser(), argv))
+    return guard(lambda: _call(make_parser(), (sys.argv[1:] if argv is None else argv) or ["--help"]))
 
 
 def make_parser() -> Parser:
@@ -74,7 +74,7 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``performance.py``; exits the process."""
     from modelzoo.cli import options, setting_options
     from modelzoo.cli.output import add_details
-    from modelzoo.cli.run import run_settings
+    from modelzoo.cli.run import ESSENTIAL, run_settings
     from modelzoo.cli.selection import settings_of
     from modelzoo.workload.discovery import load_workload
 
@@ -88,9 +88,13 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
         options.add_output(parser)
         add_details(parser)
         setting_options.add_workload_options(parser, work)
-        parser.set_defaults(validate=False, precision=None)
-        args = parser.parse_args(explicit_bf16(sys.argv[1:] if argv is None else argv))
-        return run_settings([(work, settings_of(args, work))], args)
+        parser.show_first(*ESSENTIAL, *(f"--{option.name}" for option in work.options))
+        parser.set_defaults(
+            validate=False,
+            precision=None,
+            command_function=lambda args: run_settings([(work, settings_of(args, work))], args),
+        )
+        return _call(parser, argv)
 
     sys.exit(guard(call))
 
@@ -98,19 +102,24 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
 def validate(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``validate.py``; exits the process."""
     from modelzoo.cli import options, setting_options
-    from modelzoo.cli.validate import judge_settings
+    from modelzoo.cli.validate import ESSENTIAL, judge_settings
     from modelzoo.workload.discovery import load_workload
 
     def call() -> int:
         work = load_workload(Path(script).resolve().parent)
-        parser = _parser("validate.py", f"Compare {work.title} with fp32")
+
+        def judge(args: argparse.Namespace) -> int:
+            setting = setting_options.make_setting(args, work, setting_options.own_options(args))
+            return judge_settings([(work, (setting,))], args)
+
+        parser = _parser("validate.py", f"Check the predictions of {work.title} against those of fp32")
         setting_options.add_setting(parser)
         options.add_validity(parser)
         setting_options.add_workload_options(parser, work)
         options.add_output(parser)
-        args = parser.parse_args(explicit_bf16(sys.argv[1:] if argv is None else argv))
-        setting = setting_options.make_setting(args, work, setting_options.own_options(args))
-        return judge_settings([(work, (setting,))], args)
+        parser.show_first(*ESSENTIAL, *(f"--{option.name}" for option in work.options))
+        parser.set_defaults(command_function=judge)
+        return _call(parser, argv)
 
     sys.exit(guard(call))
 
@@ -145,7 +154,10 @@ def guard(call: Callable[[], int]) -> int:
         signal.signal(signal.SIGTERM, before)
 
 
-def _dispatch(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
-    words = explicit_bf16(sys.argv[1:] if argv is None else argv)
-    args = parser.parse_args(words or ["--help"])
-    return int(args.command_function(args))
+def _call(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
+    """Call the command's function; errors of the command line that it finds say where its help is."""
+    args = parser.parse_args(explicit_bf16(sys.argv[1:] if argv is None else argv))
+    try:
+        return int(args.command_function(args))
+    except UsageError as error:
+        raise UsageError(f"{error}{help_pointer(args.command_name)}") from error

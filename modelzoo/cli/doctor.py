@@ -10,9 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modelzoo.cli.output import STDOUT, check_directory, print_document, print_lines
-from modelzoo.errors import EnvironmentProblem, ModelzooError, UsageError
-from modelzoo.files import write_atomically
+from modelzoo.cli.output import STDOUT, check_directory, print_document, print_lines, write_output
+from modelzoo.errors import EnvironmentProblem, ModelzooError
 from modelzoo.frozen import replace
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def doctor(args: argparse.Namespace) -> int:
         return 0
     print_document(document(report))
     if args.output:
-        write_doctor_report(report, Path(args.output))
+        write_output(Path(args.output), doctor_json(report))
     return 0
 
 
@@ -157,18 +156,6 @@ def examine_device(out: Console, name: str, report: DoctorReport, *, fresh: bool
             fresh=fresh,
         )
     return AcceleratorReport(facts, ceilings, kept)
-
-
-def write_doctor_report(report: DoctorReport, path: Path) -> None:
-    """Write ``report`` to ``path`` as JSON.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    try:
-        write_atomically(path, doctor_json(report))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; give another path") from error
 
 
 def doctor_json(report: DoctorReport) -> str:

@@ -18,6 +18,7 @@ from modelzoo.cli.parser import Parser, help_texts
 from modelzoo.cli.run import exit_code
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session
+from modelzoo.cli.validate import ESSENTIAL as OF_VALIDATE
 from modelzoo.errors import ModelzooError, UsageError, WorkerError
 from modelzoo.version import __version__
 
@@ -44,6 +45,7 @@ On every host, torchrun starts the same command, with a rank of its own (docs/sc
 COMPARISON, HOSTS = "fleet.json", "hosts"
 """In the directory that was named: the file that holds the comparison, and the directory of the hosts' results, which
 'modelzoo report' and 'modelzoo compare' take as a whole."""
+_ESSENTIAL = ("--json-dir", "--store", "--recheck")
 LOCAL_OPTIONS = ("workload", "weights", "input", "output", "plot", "price", "json_dir", "store", "bind", "soak")
 """Options that may differ between hosts; most of them name files. All others must be the same."""
 
@@ -57,18 +59,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {"run": _add_run, "throughput": _add_throughput, "validate": _add_validate}[name](command)
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def _add_run(parser: Parser) -> None:
     run.add_measurement(parser, in_fleet=True)
     _add_json_dir(parser)
     _add_store(parser)
+    parser.show_first(*run.ESSENTIAL, *_ESSENTIAL)
     parser.set_defaults(command_function=run_command, output=None)
 
 
-def _add_throughput(parser: argparse.ArgumentParser) -> None:
+def _add_throughput(parser: Parser) -> None:
     throughput.add_measurement(parser)
     parser.add_argument("-o", "--output", "--json", help=argparse.SUPPRESS)  # the error says what to give instead
     _add_json_dir(parser)
     _add_store(parser)
+    parser.show_first(*throughput.ESSENTIAL, *_ESSENTIAL)
     parser.set_defaults(command_function=throughput_command)
 
 
@@ -81,7 +85,7 @@ def _add_json_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_validate(parser: argparse.ArgumentParser) -> None:
+def _add_validate(parser: Parser) -> None:
     setting_options.add_workloads(parser, "bf16")
     setting_options.add_setting(parser)
     options.add_validity(parser)
@@ -108,6 +112,7 @@ def _add_validate(parser: argparse.ArgumentParser) -> None:
         help="have N shards judged by a second member as well, and count the predictions that differ (default 0)",
     )
     _add_store(parser)
+    parser.show_first(*OF_VALIDATE, *_ESSENTIAL)
     parser.set_defaults(command_function=fleet_validate.validate_command, vary=[], setting=[], baseline=None)
 
 

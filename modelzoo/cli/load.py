@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, serving, setting_options
 from modelzoo.cli.output import new_result, print_result, result_path
-from modelzoo.cli.parser import duration, short_time
+from modelzoo.cli.parser import Parser, duration, short_time
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
 from modelzoo.cli.session import INTERRUPTED
@@ -29,9 +29,14 @@ REPEATS = 3
 """How often a search is repeated with new instances, unless another number is given."""
 QUEUE = 1000
 """Most requests that wait, unless another number is given."""
+ESSENTIAL = (
+    *("--rate", "--find", "--slo", "--scenario", "--duration", "--instances", "--cores-per-instance", "--max-wait"),
+    *("--bf16", "--mode", "--batch", "--output"),
+)
+"""Options that most calls need, which ``--help`` shows."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of ``modelzoo load``."""
     setting_options.add_workload(parser)
     _add_load(parser.add_argument_group("load"))
@@ -59,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     setting_options.add_setting(parser, for_instances=True)
     options.add_output(parser)
     serving.add_plot(parser)
+    parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=load)
 
 

@@ -59,8 +59,8 @@ def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None
         "--budget",
         type=duration,
         metavar="TIME",
-        help="take at most this long, judging included: 90s, 10m, 2h (default: 70 s per workload and setting, without "
-        "judging)",
+        help="take at most this long, accuracy checks included: 90s, 10m, 2h (default: 70 s per workload and setting, "
+        "without accuracy checks)",
     )
     group.add_argument(
         "--sessions",
@@ -122,19 +122,19 @@ def add_plan(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None
 
 def add_validity(parser: argparse.ArgumentParser) -> None:
     """Add the options that decide what predictions are judged on, and by which thresholds."""
-    group = parser.add_argument_group("validity")
+    group = parser.add_argument_group("accuracy check")
     group.add_argument(
         "--data",
         metavar="PATH",
         help="ImageNet-style folder, COCO instances_*.json or SQuAD JSON (default: a small built-in set)",
     )
-    group.add_argument("--limit", type=int, metavar="N", help="judge at most N items, sampled with --seed")
+    group.add_argument("--limit", type=int, metavar="N", help="check at most N items, sampled with --seed")
     group.add_argument(
         "--tolerance",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="replace a threshold; may be repeated",
+        help="override a threshold: accuracy=0.98; may be repeated",
     )
     group.add_argument(
         "--artifacts",
@@ -148,7 +148,7 @@ def add_validity(parser: argparse.ArgumentParser) -> None:
 
 
 class Judging(msgspec.Struct, frozen=True):
-    """How predictions are judged, and the directory that pictures and plots are written to."""
+    """How predictions are judged, and the directory that images and plots are written to."""
 
     request: ValidityRequest
     output: Path

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
-from modelzoo.errors import UsageError
+from modelzoo.errors import EnvironmentProblem, UsageError
 from modelzoo.files import write_atomically
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def print_result(path: Path, lines: Sequence[str], output: Optional[str]) -> Non
     """Print the lines for scripts on stdout; if ``-o -`` asked for the result there, they go to stderr.
 
     Raises:
-        UsageError: stdout cannot be written to.
+        EnvironmentProblem: stdout cannot be written to.
     """
     if output != STDOUT:
         print_lines(lines)
@@ -55,7 +55,7 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print to stdout, after everything that went to stderr.
 
     Raises:
-        UsageError: stdout cannot be written to (the disk is full).
+        EnvironmentProblem: stdout cannot be written to (the disk is full).
     """
     sys.stderr.flush()
     try:
@@ -65,14 +65,14 @@ def print_lines(lines: Iterable[str]) -> None:
         raise
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise UsageError(f"cannot write to stdout: {error.strerror}") from error
+        raise EnvironmentProblem(f"cannot write to stdout: {error.strerror}") from error
 
 
 def print_document(blocks: Sequence[Block]) -> None:
     """Print what a command is for on stdout: fitted to a terminal; in a pipe without colours, and nothing is left out.
 
     Raises:
-        UsageError: stdout cannot be written to.
+        EnvironmentProblem: stdout cannot be written to.
     """
     from modelzoo.document import terminal
 
@@ -82,7 +82,7 @@ def print_document(blocks: Sequence[Block]) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text on stdout, whose encoding may lack a character; raises ``UsageError`` as ``print_lines``."""
+    """Print a text on stdout, whose encoding may lack a character; raises what ``print_lines`` does."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     print_lines(text.removesuffix("\n").split("\n"))

@@ -22,10 +22,13 @@ class Parser(argparse.ArgumentParser):
     Args:
         add_arguments: adds the arguments when the parser first needs them, so that a command starts without the modules
             of the others.
+
+    The parsed arguments hold the name of the command, for errors that are found later, in ``command_name``.
     """
 
     def __init__(self, *, add_arguments: Optional[Callable[[argparse.ArgumentParser], None]] = None, **kwargs: Any):
         super().__init__(allow_abbrev=False, **kwargs)
+        self.set_defaults(command_name=self.prog)
         self._add_arguments = add_arguments
         self._essential: Optional[frozenset[str]] = None
 
@@ -36,7 +39,7 @@ class Parser(argparse.ArgumentParser):
             add(self)
 
     def show_first(self, *options: str) -> None:
-        """Let ``--help`` show these options only, and ``--help-all``, which this adds, all."""
+        """Let ``--help`` show these options and the required ones only, and ``--help-all``, which this adds, all."""
         self._essential = frozenset(("--help", "--help-all", *options))
         self.add_argument("--help-all", action=_HelpAll, nargs=0, help="show all options, and exit")
 
@@ -47,8 +50,9 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         shown = self._essential
-        rest = [each for each in self._actions if shown is not None and shown.isdisjoint(each.option_strings)]
-        texts = [(each, each.help) for each in rest if each.option_strings]
+        options = [each for each in self._actions if each.option_strings and not each.required]
+        rest = [each for each in options if shown is not None and shown.isdisjoint(each.option_strings)]
+        texts = [(each, each.help) for each in rest]
         for action, _ in texts:
             action.help = argparse.SUPPRESS
         text = super().format_help()
@@ -73,8 +77,13 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, message)
 
     def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: error: {message} (see {self.prog} --help)", file=sys.stderr)
+        print(f"{self.prog}: error: {message}{help_pointer(self.prog)}", file=sys.stderr)
         raise SystemExit(2)
+
+
+def help_pointer(program: str) -> str:
+    """The end of an error about the command line."""
+    return f" (see {program} --help)"
 
 
 class _HelpAll(argparse.Action):

@@ -57,15 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=FORMATS,
         help="output format (default: that of the file's suffix, else terminal); csv and json have one row per "
-        "workload and setting",
+        "workload and setting, for results of run and tune",
     )
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="in a page: leave out paths, values of environment variables, and names of users, hosts and files",
+        help="leave paths, values of environment variables, and names of users, hosts and files out of a page",
     )
     parser.add_argument(
-        "--kernels", action="store_true", help="print only the kernel evidence, profiles and judgements of --details"
+        "--kernels", action="store_true", help="print only the kernels, profiles and accuracy checks of --details"
     )
     add_details(parser)
     parser.set_defaults(command_function=report)
@@ -119,14 +119,15 @@ def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Na
 
     if form in ("csv", "json"):
         names = short_names([Path(path) for path, _ in stored])
-        rows = [
-            export.report_row(name, row)
-            for name, (_, result) in zip(names, stored)
-            if not isinstance(result.payload, (Throughput, Load))
-            for row in summary.rows(tuning.measured(result))
-        ]
-        if not rows:
-            raise UsageError(f"--format {form}: no setting was timed by itself; --format markdown shows what there is")
+        rows = []
+        for name, (path, result) in zip(names, stored):
+            timed = () if isinstance(result.payload, (Throughput, Load)) else summary.rows(tuning.measured(result))
+            if not timed:
+                raise UsageError(
+                    f"--format {form} has latencies, as run and tune measure them, and {printable(path)} has none; "
+                    "give --format terminal, markdown or html"
+                )
+            rows += [export.report_row(name, row) for row in timed]
         return export.csv_export(rows) if form == "csv" else export.json_text(rows)
     blocks = [Section(_heading(path, result), tuple(_blocks(result, args))) for path, result in stored]
     return markdown.markdown(blocks) if form == "markdown" else terminal.text(blocks, colour=False)

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import add_details, details_command, new_result, print_result, result_lines, result_path
+from modelzoo.cli.output import (
+    STDOUT,
+    add_details,
+    details_command,
+    new_result,
+    print_result,
+    result_lines,
+    result_path,
+)
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session, repeat
@@ -27,7 +35,7 @@ ESSENTIAL = (
     *("--precision", "--bf16", "--fp16", "--mode", "--engine", "--batch", "--threads", "--vary", "--margin"),
     *("--budget", "--validate", "--strict", "--details", "--output"),
 )
-"""Options that most calls need, which ``--help`` shows."""
+"""Options that most calls need, which ``--help`` shows. Those that a command does not have are passed over."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -46,7 +54,7 @@ def add_measurement(parser: argparse.ArgumentParser, *, in_fleet: bool = False) 
     options.add_plan(parser, in_fleet=in_fleet)
     options.add_validity(parser)
     add_details(parser)
-    parser.add_argument("--validate", action="store_true", help="judge the predictions of each setting as well")
+    parser.add_argument("--validate", action="store_true", help="check the accuracy of each setting as well")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,6 +78,10 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
         raise UsageError(f"--trace {args.trace}: its directory does not exist")
     if args.trace and any(setting.image for _, settings in jobs for setting in settings):
         raise UsageError("--trace and image=… contradict each other: a container cannot write the file; leave one out")
+    if args.sessions > 1 and args.output == STDOUT:
+        raise UsageError(
+            f"-o - prints one result, and --sessions {args.sessions} has several; name a file, or leave -o out"
+        )
     # The trace of a pipeline is made of its own time stamps.
     models = any(setting.in_flight is None for _, settings in jobs for setting in settings)
     args.profiling = args.profiling or bool(args.trace and models)

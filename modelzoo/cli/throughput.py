@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Optional
 from modelzoo.cli import options, serving, setting_options
 from modelzoo.cli.input_files import machine_price
 from modelzoo.cli.output import new_result, print_result, result_path
-from modelzoo.cli.parser import duration, whole_numbers
+from modelzoo.cli.parser import Parser, duration, whole_numbers
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
 from modelzoo.cli.session import INTERRUPTED
@@ -37,12 +37,18 @@ MOST = 64
 """Configurations of one call; more would take hours, and are more likely a mistake."""
 Split = tuple[int, int, int]
 """Instances, cores per instance, batch."""
+ESSENTIAL = (
+    *("--instances", "--cores-per-instance", "--slo", "--price", "--rounds", "--soak", "--bf16", "--mode"),
+    *("--batch", "--output"),
+)
+"""Options that most calls need, which ``--help`` shows."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of ``modelzoo throughput``."""
     add_measurement(parser)
     options.add_output(parser)
+    parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=throughput)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import new_result, print_result, result_lines, result_path
-from modelzoo.cli.parser import duration
+from modelzoo.cli.parser import Parser, duration
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.session import INTERRUPTED
 from modelzoo.cli.validate import judge_setting
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 BUDGET = 20 * 60.0
 """Seconds that a search takes unless another budget is given."""
+ESSENTIAL = (*("--goal", "--budget", "--vary", "--allow-unjudged", "--resume", "--data", "--limit", "--output"),)
+"""Options that most calls need, which ``--help`` shows."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of ``modelzoo tune``."""
     setting_options.add_workload(parser)
     group = parser.add_argument_group("search")
@@ -39,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=str(Goal.LATENCY),
         help="latency of a batch (default), or throughput: larger batches are tried too, and the time per item decides",
     )
-    group.add_argument("--budget", type=duration, metavar="TIME", help="how long the search takes: 20m (default), 1h")
+    group.add_argument("--budget", type=duration, metavar="TIME", help="duration of the search: 20m (default), 1h")
     group.add_argument(
         "--vary",
         action="append",
@@ -50,12 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--allow-unjudged",
         action="store_true",
-        help="let a bf16 setting win although its predictions cannot be judged, as with random weights",
+        help="let a bf16 setting win even if its accuracy cannot be checked, as with random weights",
     )
     group.add_argument("--resume", metavar="FILE", help="continue the interrupted search that FILE holds")
     setting_options.add_setting(parser)
     options.add_validity(parser)
     options.add_output(parser)
+    parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=tune)
 
 

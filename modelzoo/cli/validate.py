@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
 from modelzoo.cli.output import details_command, new_result, print_result, result_path
+from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
 from modelzoo.errors import ModelzooError
 from modelzoo.formatting import printable
@@ -19,14 +20,20 @@ if TYPE_CHECKING:
 
     from modelzoo.measure.jobs import OnEvent
     from modelzoo.records.run import ValidityEntry
+ESSENTIAL = (
+    *("--precision", "--bf16", "--fp16", "--mode", "--engine", "--data", "--limit", "--tolerance", "--artifacts"),
+    *("--explain", "--output"),
+)
+"""Options that most calls need, which ``--help`` shows."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     """Add the arguments of ``modelzoo validate``."""
     setting_options.add_workloads(parser, "bf16")
     setting_options.add_setting(parser)
     options.add_validity(parser)
     options.add_output(parser)
+    parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=validate_command, vary=[], setting=[], baseline=None)
 
 
@@ -84,7 +91,7 @@ def show(entry: ValidityEntry, out: Console) -> None:
 def judge_setting(
     work: Workload, setting: Setting, group: int, judging: options.Judging, on_event: OnEvent
 ) -> ValidityEntry:
-    """Judge one setting in a fresh process, and write its pictures and tables.
+    """Judge one setting in a fresh process, and write its images and tables.
 
     If it fails, the entry holds the error.
     """

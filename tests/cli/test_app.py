@@ -303,6 +303,10 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["run", MLP, "--json", "/etc/passwd/r.json"], "cannot write /etc/passwd/r.json: there is no directory"),
         (["run", MLP, "--json", "/"], "cannot write /"),
         (["run", MLP, "--trace", "/nonexistent/t.json"], "--trace /nonexistent/t.json: its directory does not exist"),
+        (
+            ["run", MLP, "--sessions", "2", "-o", "-"],
+            "-o - prints one result, and --sessions 2 has several",
+        ),
         (["run", MLP, "--python", "/nonexistent"], "python=/nonexistent does not exist; name an environment such as"),
         (["validate", MLP, "--python", "/bin/ls"], "python=/bin/ls is not a Python interpreter; name an environment"),
         (["weights", "list", "nosuch"], "no workload 'nosuch'"),
@@ -470,7 +474,8 @@ def test_a_trace_of_a_container_is_refused(
     words = ["--vary", "image=zoo:a,default", "--trace", str(tmp_path / "t.json"), "--json", str(path)]
     assert cli.main(["run", MLP, *words]) == 2
     assert capfd.readouterr().err == (
-        "modelzoo: error: --trace and image=… contradict each other: a container cannot write the file; leave one out\n"
+        "modelzoo: error: --trace and image=… contradict each other: a container cannot write the file; leave one out "
+        "(see modelzoo run --help)\n"
     )
     assert not path.exists()
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from example_machine import CEILINGS, LIBRARIES, QUIET, SERVER, machine_with
+from example_machine import CEILINGS, LIBRARIES, SERVER, machine_with
 from kept_sessions import kept
 from simulated_device import SimulatedDevice
 
 from modelzoo import cli
 from modelzoo.cli import doctor
 from modelzoo.engines.torch import devices
-from modelzoo.errors import UsageError
 from modelzoo.frozen import replace
 from modelzoo.machine import ceiling_benchmark, ceilings, diagnosis, facts, libraries
 from modelzoo.machine.history import add_to_history, history_path
@@ -124,12 +123,3 @@ def test_an_unwritable_report_is_one_line(
     """A directory that does not exist is the user's error."""
     assert cli.main(["doctor", "--json", str(tmp_path / "none" / "doctor.json")]) == 2
     assert "there is no directory" in capsys.readouterr().err
-
-
-def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
-    """If the report cannot replace what is there, no temporary file stays behind."""
-    (tmp_path / "doctor.json").mkdir()
-    report = DoctorReport(SERVER, LIBRARIES, QUIET, ceilings=None, ceilings_kept=False, warnings=())
-    with pytest.raises(UsageError, match="cannot be written"):
-        doctor.write_doctor_report(report, tmp_path / "doctor.json")
-    assert [path.name for path in tmp_path.iterdir()] == ["doctor.json"]

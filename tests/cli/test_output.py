@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from modelzoo.cli import output
+from modelzoo.errors import UsageError
 from modelzoo.records.run import Session
 from modelzoo.workload import discovery
 
@@ -55,3 +56,11 @@ def test_the_sessions_of_a_call_have_a_file_each(tmp_path: Path) -> None:
     named = str(tmp_path / "mine.json")
     assert output.result_path(named, CREATED, Session(CREATED, 2, 3)) == tmp_path / "mine-2.json"
     assert output.result_path(named, CREATED, Session(CREATED, 1, 1)) == tmp_path / "mine.json"
+
+
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
+    """If the file cannot replace what is there, no temporary file stays behind."""
+    (tmp_path / "doctor.json").mkdir()
+    with pytest.raises(UsageError, match="cannot write"):
+        output.write_output(tmp_path / "doctor.json", "{}")
+    assert [path.name for path in tmp_path.iterdir()] == ["doctor.json"]

@@ -209,21 +209,63 @@ def test_the_help_of_every_command_ends_with_its_examples(command: str, capsys: 
     assert capsys.readouterr().out.endswith(f"\n\n{epilog(command)}\n")
 
 
-def test_the_short_help_of_run_is_for_most_calls(capsys: pytest.CaptureFixture[str]) -> None:
-    """At most 16 options, in usage too; --help-all has all of them, and completion is not narrowed."""
-    helps = {}
-    for option in ("--help", "--help-all"):
-        with pytest.raises(SystemExit) as ended:
-            app.main(["run", option])
-        assert ended.value.code == 0
-        helps[option] = capsys.readouterr().out
-    short, full = (set(re.findall(r"^  (?:-\w(?: FILE)?, )?(--[\w-]+)", helps[each], re.MULTILINE)) for each in helps)
+SCRIPTS = {"performance.py": app.performance, "validate.py": app.validate}
+SHORT = ["run", "validate", "throughput", "load", "tune", "fleet run", "fleet throughput", "fleet validate", *SCRIPTS]
+"""Commands with more options than most calls need."""
+
+
+def shown(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> tuple[str, set[str]]:
+    """The help of a command, 100 columns wide, and the options that it explains."""
+    with pytest.raises(SystemExit) as ended:
+        if command in SCRIPTS:
+            SCRIPTS[command](str(CHECKOUT / "bert" / command), [option])
+        app.main([*command.split(), option])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    return text, set(re.findall(r"^  (?:-\w(?: FILE)?, )?(--[\w-]+)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("command", SHORT)
+def test_a_short_help_is_for_most_calls(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most 18 options on 70 lines; --help-all has all of them."""
+    monkeypatch.setenv("COLUMNS", "100")
+    (text, short), (_, full) = (shown(command, option, capsys) for option in ("--help", "--help-all"))
     assert short < full
-    assert len(short) <= 16
-    assert {"--help-all", "--bf16", "--vary", "--output"} <= short
+    assert len(short) <= 18
+    assert text.count("\n") <= 70
+    assert {"--help-all", "--bf16"} - ({"--bf16"} if command == "tune" else set()) <= short
+    assert "--bf16[=METHOD]" in text or command == "tune"
     assert "--primitive-cache" in full
-    assert "--primitive-cache" not in helps["--help"]
-    assert "--bf16[=METHOD]" in helps["--help"]
+    assert "--primitive-cache" not in text
+
+
+@pytest.mark.parametrize("command", [name for name in (*app.COMMANDS, "fleet") if name not in SHORT])
+def test_other_helps_are_short_by_themselves(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """They need no second one."""
+    assert shown(command, "--help", capsys)[0].count("\n") <= 50
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_help_of_a_workloads_script_has_its_own_options(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says what the script does with which model, and how its options are given."""
+    text, options = shown(script, "--help", capsys)
+    assert {"--size", "--sequence", "--bf16", "--output"} <= options
+    assert f"usage: {script} " in text
+    assert "BERT question answering" in text
+    assert f"python3 {script} --bf16" in text
+
+
+def test_a_mistake_that_is_found_late_names_the_commands_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """As argparse's own errors do; a file that cannot be read is no mistake of the command line."""
+    for words, end in (
+        (["run", "nosuch"], " (see modelzoo run --help)\n"),
+        (["fleet", "validate", "bert", "--shards-dir", "x"], " (see modelzoo fleet validate --help)\n"),
+        (["report", "/nonexistent.json"], ": No such file or directory\n"),
+    ):
+        assert app.main(words) == 2
+        assert capsys.readouterr().err.endswith(end)
 
 
 def test_every_command_has_examples() -> None:

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import load_results
 import pytest
 from stored_results import STORED, name, unpacked
 
 from modelzoo.cli import app
+from modelzoo.results import store
 
 FULL = next(path for path in STORED if name(path) == "early-full")
 SSDLITE = next(path for path in STORED if path.name.startswith("ssdlite"))
@@ -180,7 +182,7 @@ def test_what_cannot_be_written_is_one_line(
     names = {"file": str(unpacked(FULL, tmp_path)), "directory": str(tmp_path)}
     assert page(names["file"], *(argument.format(**names) for argument in arguments)) == 2
     captured = capsys.readouterr()
-    assert captured.err == f"modelzoo: error: {message.format(**names)}\n"
+    assert captured.err == f"modelzoo: error: {message.format(**names)} (see modelzoo report --help)\n"
     assert captured.out == ""
     assert not list(tmp_path.glob("*.html"))
 
@@ -206,10 +208,16 @@ def test_the_suffix_decides_the_format(name: str, tmp_path: Path, capsys: pytest
         assert "| model" in text
 
 
-def test_results_without_timings_have_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    """A result of 'validate' has no latencies; the error says which format shows it."""
-    assert page(SSDLITE, "--format", "csv") == 2
-    assert "--format markdown shows what there is" in capsys.readouterr().err
+def test_results_without_timings_have_no_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A result of 'validate' or 'load' has no latencies; the error names it and the formats that show it."""
+    served = tmp_path / "load.json"
+    store.write(load_results.result(load_results.load()), served)
+    for names in ([SSDLITE], [unpacked(FULL, tmp_path), served]):
+        assert page(*names, "--format", "csv") == 2
+        assert capsys.readouterr().err == (
+            f"modelzoo: error: --format csv has latencies, as run and tune measure them, and {names[-1]} has none; "
+            "give --format terminal, markdown or html (see modelzoo report --help)\n"
+        )
 
 
 def test_torch_is_not_imported_for_a_page(tmp_path: Path) -> None:
