@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("terminal", "markdown", "csv", "json", "junit")
 METRICS = ("latency", "throughput", "cold-start", "memory")
+_TIME = re.compile(r"\d{4}-(\d\d-\d\d)T(\d\d)(\d\d)\d\dZ")
+"""The name of a result for which none was given."""
 _NAMED = re.compile(r"([^=/\\]+)=(.+)", re.DOTALL)
 
 
@@ -135,14 +137,29 @@ def read_sides(texts: Sequence[str], allowed: Collection[Obstacle] = ()) -> list
         if given.count(name) > 1:
             raise UsageError(f"two results are called {name}; give them different names")
     known: dict[Path, StoredResult] = {}
-    sides = []
-    for name, (_, path) in zip(short_names([path for _, path in named], [name for name, _ in named]), named):
+    found = []
+    for _, path in named:
         files = result_files(path)
         for file in files:
             if file not in known:
                 known[file] = StoredResult(path_text(file), tuning.measured(store.read(file)))
-        sides.append(make_side(name, [known[file] for file in files], allowed))
-    return sides
+        found.append([known[file] for file in files])
+    own = [name or _common_name(results) for (name, _), results in zip(named, found)]
+    own = [name if own.count(name) == 1 else given for name, (given, _) in zip(own, named)]
+    names = _brief(short_names([path for _, path in named], own))
+    return [make_side(name, results, allowed) for name, results in zip(names, found)]
+
+
+def _common_name(results: Sequence[StoredResult]) -> str:
+    """The name that all sessions have from ``--label``; empty if they have none, or several."""
+    names = {stored.result.name for stored in results}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _brief(names: Sequence[str]) -> list[str]:
+    """The names, those that are times (``2026-11-24T031500Z``) without year and seconds if they still differ."""
+    short = [_TIME.sub(r"\1 \2:\3", name) for name in names]
+    return short if len(set(short)) == len(short) else list(names)
 
 
 def _named(text: str) -> tuple[str, Path]:

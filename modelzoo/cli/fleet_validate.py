@@ -68,7 +68,7 @@ class _Call:
         self._out = terminal.console()
         self._stored: Optional[ResultFile] = None
         if here.has_store:
-            result = new_result(jobs)
+            result = new_result(jobs, name=args.label)
             self._stored = ResultFile(result_path(args.output, result.created), result)
 
     def judge(self) -> int:

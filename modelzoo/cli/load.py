@@ -210,7 +210,7 @@ def _prepare(args: argparse.Namespace) -> tuple[Deployment, ResultFile]:
         seed=args.seed,
     )
     found = Load(work.name, work.unit, machine, topology, plan, fixed_size(resolved))
-    result = replace(new_result([(work, (setting,))]), payload=found)
+    result = replace(new_result([(work, (setting,))], name=args.label), payload=found)
     stored = ResultFile(result_path(args.output, result.created), result)
     place = generator_place(topology, places, allowed_cpus())
     return Deployment(request, prepared, places, place, lambda event: None), stored

@@ -17,7 +17,8 @@ from modelzoo.workload import Workload
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the option that names the result's file."""
+    """Add the options that name the result and its file."""
+    parser.add_argument("--label", default="", metavar="TEXT", help="name of the result in report and compare")
     parser.add_argument(
         *("-o", "--output", "--json"),
         metavar="FILE",

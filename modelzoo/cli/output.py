@@ -157,8 +157,8 @@ def result_path(named: str | None, created: str, session: Optional[Session] = No
     return next(directory / name for name in candidates if not (directory / name).exists())
 
 
-def new_result(jobs: Jobs, session: Optional[Session] = None) -> Result:
-    """Return the empty result of a call, or of one of its sessions, that runs ``jobs``."""
+def new_result(jobs: Jobs, session: Optional[Session] = None, name: str = "") -> Result:
+    """Return the empty result of a call, or of one of its sessions, that runs ``jobs``; ``name`` is its ``--label``."""
     from modelzoo.machine.installation import suite_revision
     from modelzoo.records.run import Result, SettingRequest, now
     from modelzoo.workload.discovery import CHECKOUT
@@ -166,7 +166,12 @@ def new_result(jobs: Jobs, session: Optional[Session] = None) -> Result:
     requested = tuple(SettingRequest(work.name, setting) for work, settings in jobs for setting in settings)
     shown = session if session is not None and session.count > 1 else None
     return Result(
-        command=tuple(sys.argv), created=now(), requested=requested, session=shown, commit=suite_revision(CHECKOUT)
+        command=tuple(sys.argv),
+        created=now(),
+        requested=requested,
+        session=shown,
+        commit=suite_revision(CHECKOUT),
+        name=name,
     )
 
 

@@ -134,7 +134,8 @@ def _rendered(stored: Sequence[tuple[str, Result]], form: str, args: argparse.Na
 
 
 def _heading(path: str, result: Result) -> str:
-    return f"{printable(path)}: {result.created}, modelzoo {result.version}"
+    name = f"{printable(result.name)}, " if result.name else ""
+    return f"{printable(path)}: {name}{result.created}, modelzoo {result.version}"
 
 
 def _print(args: argparse.Namespace) -> int:

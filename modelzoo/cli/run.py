@@ -95,7 +95,7 @@ def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Co
     from modelzoo.results.store import ResultFile
     from modelzoo.views.progress import LiveProgress
 
-    result = new_result(jobs, session)
+    result = new_result(jobs, session, args.label)
     # Writing the file now shows whether it can be written, not after minutes.
     stored = ResultFile(result_path(args.output, result.created, session), result)
     ended: Optional[InterruptedSessionError] = None

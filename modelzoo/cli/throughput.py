@@ -233,7 +233,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
         ceilings=kept_ceilings(machine),
         price=None if args.price is None else machine_price(args.price, machine.instance_type),
     )
-    result = replace(new_result([(work, tuple(settings))]), payload=throughput)
+    result = replace(new_result([(work, tuple(settings))], name=args.label), payload=throughput)
     return work, ResultFile(result_path(args.output, result.created), result)
 
 

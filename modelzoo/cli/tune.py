@@ -123,7 +123,7 @@ def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
     tuning = Tuning(
         work.name, goal, budget, len(candidates.settings), candidates.left_out, args.allow_unjudged, tuple(args.vary)
     )
-    result = replace(new_result([(work, candidates.settings)]), payload=tuning)
+    result = replace(new_result([(work, candidates.settings)], name=args.label), payload=tuning)
     return ResultFile(result_path(args.output, result.created), result)
 
 

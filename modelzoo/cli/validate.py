@@ -55,7 +55,7 @@ def judge_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     from modelzoo.views.progress import LiveProgress
 
     judging = [options.make_judging(args, work) for work, _ in jobs]
-    result = new_result(jobs)
+    result = new_result(jobs, name=args.label)
     stored = ResultFile(result_path(args.output, result.created), result)
     out = terminal.console()
     group = 0

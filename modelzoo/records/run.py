@@ -216,6 +216,7 @@ class Result(msgspec.Struct, frozen=True):
         sharding: of each judgement by several hosts, how the data set was divided among them.
         commit: the suite's git commit if it ran from a checkout, with ``+`` if files had been changed.
         format: name and version of the format.
+        name: what ``--label`` calls the result, for comparisons; empty if it has no name.
     """
 
     command: tuple[str, ...]
@@ -229,6 +230,7 @@ class Result(msgspec.Struct, frozen=True):
     version: str = __version__
     commit: Optional[str] = None
     format: str = FORMAT
+    name: str = ""
 
     def plus(self, run: Run) -> Result:
         """Return a copy with ``run`` appended."""

@@ -322,3 +322,33 @@ def test_the_help_names_all_that_can_be_allowed(capsys: pytest.CaptureFixture[st
         app.main(["compare", "--help"])
     words = re.findall(r"[a-z]+", capsys.readouterr().out)
     assert {str(each) for each in ALLOWABLE} <= set(words)
+
+
+def test_default_names_fit_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The names that run gives without -o, in a table whose verdict rests on an assumption: at most 100 columns."""
+    stored = json.loads(MLP.read_text())
+    paths = [tmp_path / f"2026-11-24T0{hour}1500Z.json" for hour in (3, 4)]
+    for path, hour in zip(paths, (3, 4)):
+        path.write_text(json.dumps({**stored, "created": f"2026-11-24T0{hour}:15:00+00:00"}))
+    assert app.main(["compare", *map(str, paths), "--metric", "latency"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("11-24 03:15" in line and "11-24 04:15" in line for line in lines)
+    assert any("AMBIGUOUS (assumed)" in line for line in lines)
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 100
+
+
+def test_a_label_names_a_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In report and in compare, unless NAME=PATH says otherwise, or two results have the same label."""
+    stored = json.loads(MLP.read_text())
+    paths = [tmp_path / f"{name}.json" for name in ("a", "b")]
+    for hour, (path, label) in enumerate(zip(paths, ("with AMX", "before"))):
+        path.write_text(json.dumps({**stored, "created": f"2026-11-24T0{hour}:15:00+00:00", "name": label}))
+    for words, title in (
+        (paths, "before compared with with AMX"),
+        ((paths[0], f"new={paths[1]}"), "new compared with with AMX"),
+        ((paths[0], paths[0]), "a #2 compared with a"),
+    ):
+        app.main(["compare", *map(str, words)])
+        assert title in capsys.readouterr().out
+    assert app.main(["report", str(paths[0])]) == 0
+    assert f"{paths[0]}: with AMX, " in capsys.readouterr().out

@@ -41,6 +41,7 @@ def test_a_setting_that_cannot_run_leaves_the_others_to_be_judged(
     work = numpy_classifier(tmp_path / "linear")
     settings = tuple(numpy_setting(work).replace(precision=each) for each in ("bf16", "fp32"))
     args = argparse.Namespace(
+        label="",
         data=str(tmp_path),
         tolerance=[],
         limit=None,
