@@ -78,8 +78,9 @@ def document(comparison: Comparison, gate: Gate, *, details: bool = False) -> li
     blocks += _differences(comparison)
     decided = {(row.workload, row.label) for row in comparison.rows if row.outcome in DECIDED}
     for explanation in comparison.explanations:
-        if details or (explanation.workload, explanation.label) in decided:
-            blocks += _explanation(explanation, comparison)
+        is_decided = (explanation.workload, explanation.label) in decided
+        if details or is_decided:
+            blocks += _explanation(explanation, comparison, is_decided=is_decided)
     blocks += _stages(comparison)
     blocks += _rates(comparison)
     blocks += _costs(comparison)
@@ -235,11 +236,13 @@ def _tabular(title: str, columns: Sequence[Column], *more: Block, wraps: bool = 
     return Section(title, (Table(title, tuple(columns), wraps=wraps), *more))
 
 
-def _explanation(found: Explanation, comparison: Comparison) -> list[Block]:
-    names = (comparison.base.name, comparison.other.name)
-    title = f"Where the difference of {found.workload} {found.label} comes from"
+def _explanation(found: Explanation, comparison: Comparison, *, is_decided: bool) -> list[Block]:
+    """The operations of both sides; of a row without a significant difference there is none to explain."""
+    names, row = (comparison.base.name, comparison.other.name), f"{found.workload} {found.label}"
+    title = f"Where the difference of {row} comes from" if is_decided else f"Operations of {row} on both sides"
     columns = compare_columns.explanation_columns(found, names)
-    return [Section(title, (lines(passes_text(found, names)), Table(title, tuple(columns), wraps=True)))]
+    said = lines(passes_text(found, names, is_decided=is_decided))
+    return [Section(title, (said, Table(title, tuple(columns), wraps=True)))]
 
 
 def _stages(comparison: Comparison) -> list[Block]:
@@ -342,19 +345,21 @@ def _shown_ratio(row: Row) -> str:
     return f", ratio {ratio(row.estimate.ratio)}" if row.estimate is not None else f", {row_reason(row)}"
 
 
-def passes_text(found: Explanation, names: tuple[str, str]) -> str:
-    """Say how much slower the audited or profiled passes were than the timed ones, and what they explain.
+def passes_text(found: Explanation, names: tuple[str, str], *, is_decided: bool = True) -> str:
+    """Say how much longer or shorter the audited or profiled passes were than the timed ones, and what they explain.
 
     Args:
         found: the explanation.
         names: of the baseline and of the other side.
+        is_decided: whether there is a difference to explain.
     """
     sides = (
         (names[0], found.base, found.base_timed, found.base_passes),
         (names[1], found.other, found.other_timed, found.other_passes),
     )
     said = [_of_side(found.source, *side) for side in sides]
-    return f"{said[0]}; {said[1]}. {_share(found)} A single operation's time has no interval."
+    share = f"{_share(found)} " if is_decided else ""
+    return f"{said[0]}; {said[1]}. {share}A single operation's time has no interval."
 
 
 def _of_side(source: str, name: str, passed: float, timed: float, count: int) -> str:

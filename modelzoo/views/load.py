@@ -216,7 +216,9 @@ def headline(load: Load) -> str:
     goal = f"meet {plan.bound.text}" if plan.bound is not None else "are answered"
     if valid == len(runs) and runs:
         return f"{rate} {goal}: VALID" if len(runs) == 1 else f"{rate} {goal} in each of {len(runs)} repeats: VALID"
-    return f"{rate}: INVALID" if len(runs) == 1 else f"{rate}: INVALID in {len(runs) - valid} of {len(runs)} repeats"
+    where = f" in {len(runs) - valid} of {len(runs)} repeats" if len(runs) > 1 else ""
+    why = "; ".join(dict.fromkeys(filter(None, map(_flaws, runs))))
+    return f"{rate}: INVALID{where}" + (f" ({why})" if why else "")
 
 
 def _search_headline(load: Load) -> str:

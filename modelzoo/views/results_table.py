@@ -126,7 +126,7 @@ def _time_columns(rows: Sequence[SummaryRow], *, adjusted: bool = False) -> list
         found.append(Column("issue", tuple(formatting.seconds(each.issue if each else None) for each in spans), True))
         device = tuple(formatting.seconds(each.device if each else None) for each in spans)
         found.append(Column("device time", device, True))
-    if adjusted and any(row.adjusted for row in rows):
+    if adjusted and any(row.adjusted and row.adjusted.half_width < 1 for row in rows):
         usual = Text("normalised: the latency at this machine's usual speed")
         found.append(_column("normalised", rows, lambda row: interval(row.adjusted), order=3, meaning=usual))
     # For one batch size, the latency says the same.

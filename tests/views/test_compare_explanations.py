@@ -31,3 +31,9 @@ def test_passes_may_not_explain_the_difference(base: float, other: float) -> Non
 def test_without_a_timed_difference_there_is_no_share() -> None:
     """Nothing is divided by zero."""
     assert "the timed ones by +0" in explained(1.0, 0.9, timed=(1.0, 1.0))
+
+
+def test_without_a_significant_difference_nothing_is_explained() -> None:
+    """A share of what may be chance says nothing; one of 10,000 % was shown."""
+    found = Explanation("bert", "fp32", "audited", (Part("aten::mm", 1.0, 0.9),), 2, 1, 1.0, 0.999)
+    assert "of the timed difference" not in passes_text(found, ("xeon", "arm"), is_decided=False)

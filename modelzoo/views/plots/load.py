@@ -93,9 +93,10 @@ def plot(data: LoadCurve) -> Plot:
     """Return the plot of the runs of a search."""
     caption = (
         f"Median and {data.tail_name} of the latency of every run, counted from the scheduled arrivals. Hollow marks: "
-        "the run failed; faint ones ended early, because they could not meet the bound any more. The line is the "
-        "rate that all repeats sustained, the band the 95 % interval of their level."
+        "the run failed; faint ones ended early, because they could not meet the bound any more."
     )
+    if data.found is not None:
+        caption += " The line is the rate that all repeats sustained, the band the 95 % interval of their level."
     title = f"{data.workload}: latency under load"
     return Plot(title, Text(caption), columns(data), 400, partial(_draw, data))
 

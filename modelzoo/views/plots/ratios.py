@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Optional
 
 import msgspec
 
-from modelzoo import formatting, stats
+from modelzoo import stats
 from modelzoo.comparison.compare import Comparison
 from modelzoo.comparison.model import Metric
 from modelzoo.document import Column, Text, Tone, theme
@@ -17,6 +17,7 @@ from modelzoo.records.run import Result
 from modelzoo.results import tuning
 from modelzoo.results.summary import SummaryRow
 from modelzoo.stats import EQUIVALENCE, Outcome
+from modelzoo.views import results_table
 from modelzoo.views.differences import by_workload, short_names
 from modelzoo.views.plots import forest
 from modelzoo.views.plots.forest import ForestRow
@@ -152,7 +153,7 @@ def columns(data: Ratios) -> list[Column]:
 
 
 def _text(ratio: Optional[stats.Interval]) -> str:
-    return formatting.ratio(ratio.value, ratio.low, ratio.high) if ratio is not None else ""
+    return results_table.ratio(ratio) if ratio is not None else ""
 
 
 def limits(data: Ratios) -> tuple[float, float]:

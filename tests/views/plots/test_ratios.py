@@ -35,7 +35,7 @@ def test_every_row_has_its_ratio_and_its_verdict_as_text() -> None:
     shown = " ".join(texts(text))
     for expected in (
         "1.50× [1.30, 1.80] FASTER",
-        "1.05× [0, ∞] AMBIGUOUS",
+        "1.05× (one process: no interval) AMBIGUOUS",
         "NOT COMPARABLE",
         "geometric mean",
         "slower;",
