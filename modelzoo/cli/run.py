@@ -14,14 +14,16 @@ from modelzoo.cli.output import (
     add_details,
     details_command,
     new_result,
+    print_document,
     print_result,
     result_lines,
     result_path,
 )
 from modelzoo.cli.parser import Parser
 from modelzoo.cli.selection import Jobs, select_settings
-from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session, repeat
+from modelzoo.cli.session import INTERRUPTED, InterruptedSessionError, measure_session, planned, repeat
 from modelzoo.errors import UsageError, WorkerError
+from modelzoo.plan import Sessions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 ESSENTIAL = (
     *("--precision", "--bf16", "--fp16", "--mode", "--engine", "--batch", "--threads", "--vary", "--margin"),
-    *("--budget", "--validate", "--strict", "--details", "--output"),
+    *("--budget", "--validate", "--strict", "--details", "--dry-run", "--output"),
 )
 """Options that most calls need, which ``--help`` shows. Those that a command does not have are passed over."""
 
@@ -42,8 +44,16 @@ def add_arguments(parser: Parser) -> None:
     """Add the arguments of ``modelzoo run``."""
     add_measurement(parser)
     options.add_output(parser)
+    add_dry_run(parser)
     parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=run)
+
+
+def add_dry_run(parser: argparse.ArgumentParser) -> None:
+    """Add the option that only prints the plan."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be measured and how long it takes, and start nothing"
+    )
 
 
 def add_measurement(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None:
@@ -85,8 +95,24 @@ def run_settings(jobs: Jobs, args: argparse.Namespace) -> int:
     # The trace of a pipeline is made of its own time stamps.
     models = any(setting.in_flight is None for _, settings in jobs for setting in settings)
     args.profiling = args.profiling or bool(args.trace and models)
+    sessions = options.make_sessions(args)
+    if args.dry_run:
+        return _show_plan(jobs, args, sessions)
     out = terminal.console()
-    return repeat(options.make_sessions(args), lambda session: _run_session(jobs, args, session, out), out)
+    return repeat(sessions, lambda session: _run_session(jobs, args, session, out), out)
+
+
+def _show_plan(jobs: Jobs, args: argparse.Namespace, sessions: Sessions) -> int:
+    """Print what the call would measure; nothing is started, and no weights are needed."""
+    from modelzoo.machine.facts import read_machine
+    from modelzoo.measure import schedule
+    from modelzoo.views import plan
+
+    requests, effort = planned(jobs, args, read_machine())
+    print_document(
+        plan.document(new_result(jobs), effort, schedule.budget(requests, effort), sessions, validates=args.validate)
+    )
+    return 0
 
 
 def _run_session(jobs: Jobs, args: argparse.Namespace, session: Session, out: Console) -> tuple[int, Optional[Result]]:
@@ -144,6 +170,8 @@ def _show(stored: ResultFile, rows: Sequence[SummaryRow], out: Console, args: ar
     if not args.details:
         out.print(f"details: {details_command(stored.path)}", soft_wrap=True, markup=False)
     out.print(f"result: {stored.path}", soft_wrap=True, markup=False)
+    for line in view.baseline_lines(rows):
+        out.print(line, soft_wrap=True, markup=False)
     print_result(stored.path, result_lines(stored.result, rows), args.output)
 
 

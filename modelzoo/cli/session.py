@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from modelzoo.measure.jobs import Request
     from modelzoo.measure.rounds import Reference
+    from modelzoo.records.machine import Machine
     from modelzoo.records.run import Result
     from modelzoo.results.store import ResultFile
     from modelzoo.views.progress import LiveProgress
@@ -64,17 +65,14 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
     from modelzoo.results.sessions import priors, session_levels
 
     judging = {work.name: options.make_judging(args, work) for work, _ in jobs if args.validate}
-    effort, machine = options.make_effort(args), read_machine()
-    # More processes only narrow the interval of a time, and under an emulator nothing is timed.
-    effort = Effort(processes=1) if machine.emulator else effort
-    requests, kept = _requests(jobs, args), history.history_path(machine)
+    machine = read_machine()
+    (requests, effort), kept = planned(jobs, args, machine), history.history_path(machine)
     known = history.read_history(kept)
     to_be_judged = [
         (request, judging[request.workload.name], to_judge(request.settings, args))
         for request in requests
         if args.validate
     ]
-    schedule.check(requests, effort)
     with locked_clocks(args.lock_clocks), _reference(requests, wanted=machine.emulator is None) as reference:
         if reference is not None:
             load = history.reference_name(reference_load.VERSION, reference.threads)
@@ -100,6 +98,21 @@ def measure_session(jobs: Jobs, args: argparse.Namespace, stored: ResultFile, pr
             _end(stored)
             raise InterruptedSessionError(str(problem)) from problem
     history.add_to_history(session_levels(stored.result), kept)
+
+
+def planned(jobs: Jobs, args: argparse.Namespace, machine: Machine) -> tuple[list[Request], Effort]:
+    """Return what is to be measured on ``machine``, and with which effort.
+
+    Raises:
+        UsageError: an option is not valid, or the budget allows no process of each setting.
+    """
+    from modelzoo.measure import schedule
+
+    # More processes only narrow the interval of a time, and under an emulator nothing is timed.
+    effort = Effort(processes=1) if machine.emulator else options.make_effort(args)
+    requests = _requests(jobs, args)
+    schedule.check(requests, effort)
+    return requests, effort
 
 
 def _judge(

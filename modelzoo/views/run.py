@@ -55,6 +55,19 @@ def document(result: Result, shown: Sequence[SummaryRow], *, details: bool = Fal
     return blocks
 
 
+def baseline_lines(shown: Sequence[SummaryRow]) -> list[str]:
+    """Say what was the baseline, whose ``[TARGET]`` line names no setting; nothing if only one setting was run."""
+    compared = {row.workload for row in shown if not row.is_baseline}
+    baselines = [row for row in shown if row.is_baseline and row.workload in compared]
+    settings = list(dict.fromkeys(row.requested for row in baselines))
+    if not settings:
+        return []
+    if len(settings) == 1:
+        return [f"baseline: {settings[0]} (its line for scripts names no setting)"]
+    each = ", ".join(f"{row.workload} {row.requested}" for row in baselines)
+    return [f"baselines: {each} (their lines for scripts name no setting)"]
+
+
 def _worst(notices: Sequence[Notice]) -> list[Notice]:
     """What failed or invalidates a number, and of what else may distort one as much as makes ``SHOWN_CONDITIONS``."""
     serious = [each for each in notices if each.severity is Severity.INVALIDATES]

@@ -27,9 +27,10 @@ from modelzoo.measure import reference_load, schedule
 from modelzoo.plan import Effort, Sessions
 from modelzoo.records.run import Result, Run, Session, ValidityEntry
 from modelzoo.records.timing import Design, StopReason
-from modelzoo.results import store
+from modelzoo.results import store, summary
 from modelzoo.setting import Setting
 from modelzoo.stats import Sums
+from modelzoo.views.run import baseline_lines
 
 BF16 = Setting("bf16")
 Outcome = Union[Run, Design, BaseException]
@@ -455,3 +456,31 @@ def test_control_c_before_the_first_result_is_one_line(capsys: pytest.CaptureFix
         raise KeyboardInterrupt
 
     assert outcome(call, 1, capsys) == (130, "", "modelzoo: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ((), ("mlp    fp32     baseline", "       bf16", "time: about 2 min 20 s")),
+        (("--budget", "5m"), ("as many rounds as ±5.0 % needs", "time: at most 5 min")),
+        (("--processes", "3", "--sessions", "2"), ("processes: 3 per setting", "time: not known", "sessions: 2")),
+        (("--validate",), ("the accuracy checks, which come first, is not known",)),
+    ],
+)
+def test_a_dry_run_starts_nothing(
+    words: tuple[str, ...], lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan is on stdout, no weights are needed, and no result is written."""
+    monkeypatch.setattr(schedule, "measure", None)
+    monkeypatch.setattr("modelzoo.results.store.write", None)
+    command = ["run", str(MLP), "--weights", "pretrained", "--dry-run", *words]
+    assert cli.main(command) == 0
+    out = capsys.readouterr().out
+    assert all(line in out for line in (*lines, "Nothing was started.")), out
+
+
+def test_the_baselines_setting_is_said_once() -> None:
+    """Its [TARGET] line has the plain name of the workload; a single setting needs no such line."""
+    runs = [make([0.1] * 3, setting=each, group=group) for group, each in enumerate((Setting(), BF16))]
+    assert baseline_lines(summary.rows(result_of(*runs))) == ["baseline: fp32 (its line for scripts names no setting)"]
+    assert baseline_lines(summary.rows(result_of(runs[0]))) == []
