@@ -12,6 +12,11 @@ from modelzoo.results.summary import SummaryRow
 from modelzoo.views.differences import short_names
 
 
+def passes_text(evidence: Evidence) -> str:
+    """``2 audited passes``."""
+    return f"{evidence.iterations} audited pass{'es' if evidence.iterations != 1 else ''}"
+
+
 def evidence_of(each: SummaryRow) -> Evidence | None:
     """Return the evidence of the first process of a setting that was audited in full."""
     return next((report.observed.evidence for report in each.reports if report.observed.evidence is not None), None)
@@ -30,7 +35,7 @@ def kernel_details(shown: Sequence[SummaryRow]) -> list[Block]:
         if evidence is not None:
             tables = tuple(evidence_tables(evidence))
             notes = (lines(*problems(evidence)),) if problems(evidence) else ()
-            blocks.append(Details(f"Kernels of {name}, {evidence.iterations} audited passes", (*tables, *notes)))
+            blocks.append(Details(f"Kernels of {name}, {passes_text(evidence)}", (*tables, *notes)))
     return blocks
 
 

@@ -107,7 +107,7 @@ def kernels(result: Result) -> list[Block]:
         profile = next((report.observed.profile for report in reports if report.observed.profile is not None), None)
         if evidence is not None:
             tables = tuple(kernel_tables.evidence_tables(evidence))
-            sections.append(Section(f"{title}: kernels of {evidence.iterations} audited passes", tables))
+            sections.append(Section(f"{title}: kernels of {kernel_tables.passes_text(evidence)}", tables))
         if profile is not None:
             tables = tuple(kernel_tables.profile_tables(profile))
             sections.append(Section(f"{title}: operators, profiled after the timing", tables))
