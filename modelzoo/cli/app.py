@@ -74,7 +74,7 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
     """Entry point of a workload's ``performance.py``; exits the process."""
     from modelzoo.cli import options, setting_options
     from modelzoo.cli.output import add_details
-    from modelzoo.cli.run import ESSENTIAL, add_dry_run, run_settings
+    from modelzoo.cli.run import ESSENTIAL, run_settings
     from modelzoo.cli.selection import settings_of
     from modelzoo.workload.discovery import load_workload
 
@@ -87,7 +87,7 @@ def performance(script: str, argv: Sequence[str] | None = None) -> None:
         options.add_plan(parser)
         options.add_output(parser)
         add_details(parser)
-        add_dry_run(parser)
+        options.add_dry_run(parser)
         setting_options.add_workload_options(parser, work)
         parser.show_first(*ESSENTIAL, *(f"--{option.name}" for option in work.options))
         parser.set_defaults(

@@ -73,7 +73,7 @@ def _add_throughput(parser: Parser) -> None:
     _add_json_dir(parser)
     _add_store(parser)
     parser.show_first(*throughput.ESSENTIAL, *_ESSENTIAL)
-    parser.set_defaults(command_function=throughput_command, label="")
+    parser.set_defaults(command_function=throughput_command, label="", dry_run=False)
 
 
 def _add_json_dir(parser: argparse.ArgumentParser) -> None:

@@ -27,6 +27,13 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_dry_run(parser: argparse.ArgumentParser) -> None:
+    """Add the option that only prints the plan."""
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print what would be measured and how long it takes, and start nothing"
+    )
+
+
 def add_warmup(group: argparse._ArgumentGroup) -> None:
     """Add the option that fixes the length of the warm-up."""
     group.add_argument("--warmup", type=int, metavar="N", help="warm-up iterations (default: until timings stabilise)")

@@ -44,16 +44,9 @@ def add_arguments(parser: Parser) -> None:
     """Add the arguments of ``modelzoo run``."""
     add_measurement(parser)
     options.add_output(parser)
-    add_dry_run(parser)
+    options.add_dry_run(parser)
     parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=run)
-
-
-def add_dry_run(parser: argparse.ArgumentParser) -> None:
-    """Add the option that only prints the plan."""
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print what would be measured and how long it takes, and start nothing"
-    )
 
 
 def add_measurement(parser: argparse.ArgumentParser, *, in_fleet: bool = False) -> None:

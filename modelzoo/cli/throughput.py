@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Optional
 
 from modelzoo.cli import options, serving, setting_options
 from modelzoo.cli.input_files import machine_price
-from modelzoo.cli.output import new_result, print_result, result_path
+from modelzoo.cli.output import new_result, print_document, print_result, result_path
 from modelzoo.cli.parser import Parser, duration, whole_numbers
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.serving import latency_bound
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from modelzoo.records.machine import Topology
+    from modelzoo.records.run import Result
     from modelzoo.results.store import ResultFile
     from modelzoo.serve.configurations import Search
     from modelzoo.views.progress import LiveProgress
@@ -48,6 +49,7 @@ def add_arguments(parser: Parser) -> None:
     """Add the arguments of ``modelzoo throughput``."""
     add_measurement(parser)
     options.add_output(parser)
+    options.add_dry_run(parser)
     parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=throughput)
 
@@ -132,11 +134,18 @@ def throughput(args: argparse.Namespace) -> int:
     """
     from modelzoo.document import terminal
     from modelzoo.measure.jobs import Request
+    from modelzoo.results import throughput as results
+    from modelzoo.results.store import ResultFile
     from modelzoo.serve.configurations import Search, failure
+    from modelzoo.views import plan
     from modelzoo.views.progress import LiveProgress
 
     _check(args)
-    work, stored = _new(args)
+    work, result = _new(args)
+    if args.dry_run:
+        print_document(plan.instances_document(results.of(result)))
+        return 0
+    stored = ResultFile(result_path(args.output, result.created), result)
     out = terminal.console()
     settings = tuple(requested.setting for requested in stored.result.requested)
     request = Request(work, settings, Plan(args.warmup), audit=not args.no_audit)
@@ -196,14 +205,13 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--soak must be over 0")
 
 
-def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
-    """Plan the configurations, and write the file of the result.
+def _new(args: argparse.Namespace) -> tuple[Workload, Result]:
+    """Plan the configurations.
 
     Raises:
         UsageError: none fits into this machine.
     """
     from modelzoo.machine.ceilings import kept_ceilings
-    from modelzoo.results.store import ResultFile
     from modelzoo.serve.places import plan
 
     machine, topology = serving.read_host()
@@ -233,8 +241,7 @@ def _new(args: argparse.Namespace) -> tuple[Workload, ResultFile]:
         ceilings=kept_ceilings(machine),
         price=None if args.price is None else machine_price(args.price, machine.instance_type),
     )
-    result = replace(new_result([(work, tuple(settings))], name=args.label), payload=throughput)
-    return work, ResultFile(result_path(args.output, result.created), result)
+    return work, replace(new_result([(work, tuple(settings))], name=args.label), payload=throughput)
 
 
 def splits(args: argparse.Namespace, topology: Topology, batches: Sequence[int]) -> list[Split]:

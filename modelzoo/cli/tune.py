@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelzoo.cli import options, setting_options
-from modelzoo.cli.output import new_result, print_result, result_lines, result_path
+from modelzoo.cli.output import new_result, print_document, print_result, result_lines, result_path
 from modelzoo.cli.parser import Parser, duration
 from modelzoo.cli.selection import select_one
 from modelzoo.cli.session import INTERRUPTED
@@ -22,7 +22,7 @@ from modelzoo.workload import Workload
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from modelzoo.records.run import Run, ValidityEntry
+    from modelzoo.records.run import Result, Run, ValidityEntry
     from modelzoo.results.store import ResultFile
 
 BUDGET = 20 * 60.0
@@ -58,6 +58,7 @@ def add_arguments(parser: Parser) -> None:
     setting_options.add_setting(parser)
     options.add_validity(parser)
     options.add_output(parser)
+    options.add_dry_run(parser)
     parser.show_first(*ESSENTIAL)
     parser.set_defaults(command_function=tune)
 
@@ -73,12 +74,24 @@ def tune(args: argparse.Namespace) -> int:
     """
     from modelzoo.document import terminal
     from modelzoo.results import tuning
+    from modelzoo.results.store import ResultFile
     from modelzoo.tuning.search import Search
+    from modelzoo.views import plan
     from modelzoo.views.progress import LiveProgress
 
     work, base = select_one(args)
+    if args.dry_run:
+        if args.resume:
+            raise UsageError("--dry-run prints the plan of a new search; leave --resume out")
+        result = _new(args, work, base[0])
+        print_document(plan.search_document(result, _left(tuning.of(result))))
+        return 0
     judging = options.make_judging(args, work)
-    stored = _resumed(args, work, base[0]) if args.resume else _new(args, work, base[0])
+    if args.resume:
+        stored = _resumed(args, work, base[0])
+    else:
+        result = _new(args, work, base[0])
+        stored = ResultFile(result_path(args.output, result.created), result)
     out = terminal.console()
     interrupted = False
     with LiveProgress(out, stored.result) as progress:
@@ -104,10 +117,9 @@ def tune(args: argparse.Namespace) -> int:
     return 0
 
 
-def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
-    """Begin a search: declare the grid, and write the file."""
+def _new(args: argparse.Namespace, work: Workload, base: Setting) -> Result:
+    """The result of a new search, which declares the grid."""
     from modelzoo.machine.facts import read_machine
-    from modelzoo.results.store import ResultFile
     from modelzoo.tuning import grid, halving
 
     machine, goal = read_machine(), Goal(args.goal)
@@ -123,8 +135,7 @@ def _new(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:
     tuning = Tuning(
         work.name, goal, budget, len(candidates.settings), candidates.left_out, args.allow_unjudged, tuple(args.vary)
     )
-    result = replace(new_result([(work, candidates.settings)], name=args.label), payload=tuning)
-    return ResultFile(result_path(args.output, result.created), result)
+    return replace(new_result([(work, candidates.settings)], name=args.label), payload=tuning)
 
 
 def _resumed(args: argparse.Namespace, work: Workload, base: Setting) -> ResultFile:

@@ -1,4 +1,4 @@
-"""What a call of ``run`` would measure, before anything is started. Pure."""
+"""What a call would measure, before anything is started. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from modelzoo.document import Block, Column, Table, lines
 from modelzoo.formatting import duration, percent
 from modelzoo.plan import Effort, Sessions
 from modelzoo.records.run import Result
+from modelzoo.records.throughput import Throughput
+
+NOTHING = "Nothing was started."
 
 
 def document(
@@ -23,6 +26,31 @@ def document(
         sessions: how often the call is repeated.
         validates: whether accuracy is checked as well.
     """
+    said = lines(_processes(effort), _time(effort, budget, validates), *_sessions(sessions), NOTHING)
+    return [_settings(result), said]
+
+
+def search_document(result: Result, budget: float) -> list[Block]:
+    """Return the plan of a search (``modelzoo tune``), whose candidates ``result`` names, the default first."""
+    return [_settings(result), lines(f"time: about {duration(budget)}, accuracy checks included", NOTHING)]
+
+
+def instances_document(found: Throughput) -> list[Block]:
+    """Return the plan of ``modelzoo throughput``."""
+    tried = found.configurations
+    columns = (
+        Column("instances", tuple(str(each.instances) for each in tried), is_number=True),
+        Column("cores each", tuple(str(each.cores) for each in tried), is_number=True),
+        Column("batch", tuple(str(each.batch) for each in tried), is_number=True),
+    )
+    rounds = f"rounds: {found.rounds} of every configuration, and as many again for the best of several"
+    search = "search: the slower half is dropped after each stage"
+    time = "time: not known, it depends on the model"
+    return [Table(f"Plan for {found.workload}", columns), lines(search if found.is_search else rounds, time, NOTHING)]
+
+
+def _settings(result: Result) -> Table:
+    """The settings of each workload, the baseline first."""
     workloads = [requested.workload for requested in result.requested]
     is_first = [name not in workloads[:index] for index, name in enumerate(workloads)]
     roles = tuple("baseline" if first and workloads.count(name) > 1 else "" for first, name in zip(is_first, workloads))
@@ -31,11 +59,7 @@ def document(
         Column("setting", tuple(result.label(group) for group in range(len(workloads)))),
         Column("", roles),
     ]
-    table = Table("Plan", tuple(column for column in columns if any(column.cells)))
-    return [
-        table,
-        lines(_processes(effort), _time(effort, budget, validates), *_sessions(sessions), "Nothing was started."),
-    ]
+    return Table("Plan", tuple(column for column in columns if any(column.cells)))
 
 
 def _processes(effort: Effort) -> str:

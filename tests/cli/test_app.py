@@ -334,6 +334,7 @@ def test_a_result_on_stdout_is_json_alone(tmp_path: Path) -> None:
         (["load", MLP, "--find"], "--find needs the bound to be met: --slo p99=50ms"),
         (["load", MLP, "--rate", "5", "--instances", "0"], "--instances must be 1 or more, not 0"),
         (["tune", MLP, "--resume", "/nonexistent.json"], "cannot read /nonexistent.json: No such file"),
+        (["tune", MLP, "--dry-run", "--resume", "r.json"], "--dry-run prints the plan of a new search; leave --resume"),
         (["tune", MLP, "--goal", "latensy"], "did you mean 'latency'?"),
         (["report", "/etc"], "/etc contains no results (*.json)"),
         (["report", str(ROOT / "README.md")], "README.md"),

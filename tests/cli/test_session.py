@@ -484,3 +484,22 @@ def test_the_baselines_setting_is_said_once() -> None:
     runs = [make([0.1] * 3, setting=each, group=group) for group, each in enumerate((Setting(), BF16))]
     assert baseline_lines(summary.rows(result_of(*runs))) == ["baseline: fp32 (its line for scripts names no setting)"]
     assert baseline_lines(summary.rows(result_of(runs[0]))) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (("tune", "--vary", "mode=eager,script"), ("fp32     ", "fp32 script", "time: about 20 min")),
+        (("throughput", "--instances", "1", "--batch", "1,8"), ("instances  cores each  batch", "rounds: 4 of every")),
+        (("throughput",), ("search: the slower half is dropped after each stage", "time: not known")),
+    ],
+)
+def test_other_dry_runs_start_nothing(
+    words: tuple[str, ...], lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan of a search and of instances, made by what makes it for the call itself."""
+    monkeypatch.setattr("modelzoo.results.store.write", None)
+    command, *rest = words
+    assert cli.main([command, str(MLP), "--dry-run", *rest]) == 0
+    out = capsys.readouterr().out
+    assert all(line in out for line in (*lines, "Nothing was started.")), out
