@@ -128,11 +128,18 @@ def fetch_checkpoint(checkpoint: Checkpoint) -> Path:
     except WeightsError:
         raise
     except Exception as error:  # every hub client has its own hierarchy of network errors
-        lines = str(error).strip().splitlines()
-        reason = lines[0] if lines else type(error).__name__
-        raise WeightsError(f"cannot download {checkpoint.name}: {reason}") from error
+        raise WeightsError(f"cannot download {checkpoint.name}: {_reason(error)}") from error
     verify_checkpoint(checkpoint, path)
     return path
+
+
+def _reason(error: Exception) -> str:
+    """Why a download failed. urllib hides it: ``<urlopen error [Errno -2] Name or service not known>``."""
+    from urllib.error import URLError
+
+    cause = error.reason if type(error) is URLError else error
+    lines = (getattr(cause, "strerror", None) or str(cause)).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def _is_offline() -> bool:
