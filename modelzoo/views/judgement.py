@@ -112,12 +112,11 @@ def valid_line(judged: Validity) -> str:
 
 
 def validity_text(entry: ValidityEntry) -> str:
-    """A judgement in a few words: ``VALID: top1 0.8 | 0.79``."""
+    """A judgement in a few words: ``VALID: top-1 accuracy 0.8 in fp32, 0.79 in bf16``."""
     if entry.report is None:
         return str(entry.verdict)
     judged = entry.report.validity
-    values = " | ".join(significant(value) for value in (judged.reference, judged.tested) if value is not None)
-    return f"{judged.verdict}: {judged.metric} {values}" if values else str(judged.verdict)
+    return ": ".join(filter(None, (str(judged.verdict), metric_text(judged))))
 
 
 def validity_detail(entry: ValidityEntry) -> str:

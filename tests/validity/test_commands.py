@@ -182,7 +182,7 @@ def test_speed_and_validity_in_one_table(tmp_path: Path) -> None:
     assert len(targets) == 2
     assert all(TARGET.fullmatch(line) for line in targets)
     assert "accuracy check: NOT VALID" in " ".join(done.stderr.split())  # the headline may be wrapped there
-    assert "NOT VALID: top1_agreement" in done.stderr
+    assert "NOT VALID: top-1 agreement" in done.stderr
     data = valid(path)
     assert [entry["requested"]["precision"] for entry in data["validity"]] == ["bf16"]
 

@@ -239,7 +239,7 @@ def test_judged_predictions_are_in_the_sentence() -> None:
     rows = shown(*(proven(each, group, weights=trained) for group, each in enumerate(settings)))
     assert sentence(rows).endswith("; accuracy not checked (--validate)")
     rows[1] = replace(rows[1], judged=judgement(ValidityVerdict.VALID))
-    assert sentence(rows).endswith("; accuracy check: VALID: f1 88.00 | 87.00")
+    assert sentence(rows).endswith("; accuracy check: VALID: F1 88.00 in fp32, 87.00 in bf16=autocast")
     rows[2] = replace(rows[2], judged=judgement(ValidityVerdict.NOT_VALID))
     assert sentence(rows).endswith("; accuracy check: 1 VALID, 1 NOT VALID")
 

@@ -15,7 +15,7 @@ from modelzoo.results.pipeline import pipelines
 from modelzoo.results.summary import SummaryRow
 from modelzoo.views import details, kernel_tables, stages
 from modelzoo.views.differences import group_names, short_names
-from modelzoo.views.judgement import check_table, metric_text, reason_text, resolution_text, scope_text
+from modelzoo.views.judgement import METRICS, check_table, metric_text, reason_text, resolution_text, scope_text
 from modelzoo.views.plots import kernels as kernel_plot
 from modelzoo.views.plots import processes, samples
 from modelzoo.views.plots import stages as stage_plot
@@ -191,7 +191,7 @@ def _changes(judged: Validity) -> Table:
     return Table(
         f"How each metric changed from {judged.reference_name} to {judged.tested_name}, with its 95 % interval",
         (
-            Column("metric", tuple(each.metric for each in changes)),
+            Column("metric", tuple(METRICS.get(each.metric, each.metric) for each in changes)),
             Column(judged.reference_name, tuple(_value(each.reference) for each in changes), True),
             Column(judged.tested_name, tuple(_value(each.tested) for each in changes), True),
             Column("change", tuple(map(_change, changes)), True),

@@ -45,7 +45,9 @@ def test_changes_and_classes_have_their_intervals() -> None:
     judged = replace(entry.report.validity, changes=(change,), classes=lost)
     entry = replace(entry, report=replace(entry.report, validity=judged))
     tables = [block for block in workloads.predictions(entry, "bf16", 0) if isinstance(block, Table)]
-    assert tables[0].rows == [("top1", "0.8000", "0.7900", "-0.0100 [-0.0300, +0.0100]", "0.02000", "7", "2", "500")]
+    assert tables[0].rows == [
+        ("top-1 accuracy", "0.8000", "0.7900", "-0.0100 [-0.0300, +0.0100]", "0.02000", "7", "2", "500")
+    ]
     assert tables[1].rows == [("cat", "30", "0.9000", "0.5000", "0.0004", "BROKEN")]
 
 
