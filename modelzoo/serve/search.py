@@ -24,7 +24,7 @@ import msgspec
 from modelzoo.errors import WorkerError
 from modelzoo.frozen import replace
 from modelzoo.records.load import Calibration, Flaw, Load, LoadPlan, LoadRun, LoadSession, Scenario
-from modelzoo.results.load import RESOLUTION
+from modelzoo.results.load import RESOLUTION, is_slow_alone
 from modelzoo.serve.runs import SERVER_SECONDS, measure
 from modelzoo.serve.servers import Server, VirtualServer
 from modelzoo.stats.early_stopping import dependence, queries_to_show
@@ -233,6 +233,8 @@ def _search(load: Load, opened: CalibratedInstances, repeat: int) -> Iterator[Lo
         flaws = {reason.flaw for reason in run.reasons}
         late = late + 1 if flaws == {Flaw.LATE} else 0
         if late >= MOST_LATE or Flaw.TOO_FEW in flaws or Flaw.DIED in flaws:
+            return
+        if plan.bound is not None and Flaw.BOUND in flaws and is_slow_alone(run, plan.bound):
             return
         if late:
             seed += plan.repeats

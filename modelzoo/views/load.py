@@ -236,6 +236,8 @@ def _search_headline(load: Load) -> str:
             where = f"in {missing} of {len(searches)} repeats"
             reached = f"{rounded_down(min(met))} requests/s passed {bound}"
             return f"the search did not come to its end {where}, so there is no answer; {reached} in each{why}"
+        if load.plan.bound is not None and any(results.is_slow_alone(run, load.plan.bound) for run in load.runs):
+            why = "; requests took longer than that even without waiting"
         return f"no rate was found that passes {bound}, in {missing} of {len(searches)} repeats{why}"
     every = f"in each of {len(found.found)} repeats" if len(found.found) > 1 else "in a single repeat"
     said = f"up to {rounded_down(found.sustained)} requests/s pass {bound} {every}, on {instances_text(load)}"

@@ -130,6 +130,15 @@ def test_rates_and_shares_are_of_the_whole_run() -> None:
     assert results.utilisation(found) == [0.4]
 
 
+@pytest.mark.parametrize(
+    ("count", "over", "expected"), [(50, 50, True), (50, 31, True), (50, 22, False), (3, 3, False)]
+)
+def test_requests_may_be_too_slow_without_waiting(count: int, over: int, expected: bool) -> None:
+    """An instance that is busy for 40 % of the time makes at most 40 % of the requests wait, but for chance."""
+    found = run(*[0.01] * (count - over), *[0.2] * over)
+    assert results.is_slow_alone(found, BOUND) is expected
+
+
 def test_an_offline_answer_is_a_rate_and_a_stream_has_a_latency() -> None:
     """With an interval from three repeats on."""
     offline = measured(load(scenario=Scenario.OFFLINE, rate=None, bound=None, queries=50, repeats=3))

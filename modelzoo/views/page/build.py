@@ -167,8 +167,19 @@ def _roofline(result: Result, shown: Sequence[SummaryRow], mark: str) -> list[Se
 
 
 def _title(given: Sequence[ResultSet]) -> str:
+    kind = "Comparison" if len(given) > 1 else _kind(given[0].sessions[-1].result)
     names = dict.fromkeys(requested.workload for each in given for requested in each.latest.requested)
-    return f"Inference benchmark: {', '.join(names)}" if names else "Inference benchmark"
+    return f"{kind}: {', '.join(names)}" if names else kind
+
+
+def _kind(result: Result) -> str:
+    if isinstance(result.payload, Throughput):
+        return "Throughput"
+    if isinstance(result.payload, Load):
+        return "Load test"
+    if isinstance(result.payload, Tuning):
+        return "Tuning"
+    return "Accuracy check" if result.validity and not result.runs else "Inference benchmark"
 
 
 def _subtitle(given: Sequence[ResultSet], shown: Sequence[Sequence[SummaryRow]]) -> str:

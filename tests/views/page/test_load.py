@@ -20,6 +20,7 @@ def test_a_search_has_its_answer_its_plot_and_its_runs() -> None:
     assert [type(block) for block in blocks] == [Lines, Figure, Table, Lines]
     given = build.ResultSet("load", (StoredResult("r.json", result(found)),))
     page = build.page([given], Question())
+    assert page.title.startswith("Load test: ")
     assert page.subtitle.startswith(f"{found.machine.cpu}, ")
     assert page.sections[0].blocks == tuple(blocks)
     assert "requests/s pass p99=50ms in each of 2 repeats" in html(page)

@@ -37,6 +37,7 @@ def test_a_page_begins_with_it() -> None:
     soak = Soak(1, 1200.0, error="it died")
     given = build.ResultSet("instances", (StoredResult("r.json", result(OWN, RUNS, soak=soak)),))
     page = build.page([given], Question())
+    assert page.title.startswith("Throughput: ")
     assert page.sections[0].title == "Results"
     assert isinstance(page.sections[0].blocks[1], Figure)
     text = html(page)
@@ -44,4 +45,5 @@ def test_a_page_begins_with_it() -> None:
     assert "not timed" not in text
     assert "The soak test ended early: it died" in text
     several = build.page([given, build.ResultSet("again", given.sessions)], Question())
+    assert several.title.startswith("Comparison: ")
     assert html(several).count("4 × 1 core, batch 1 has the highest throughput") == 2

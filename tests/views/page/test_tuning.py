@@ -38,6 +38,7 @@ def test_a_page_shows_the_search_and_the_confirmation_only() -> None:
     """The times of other candidates are in its section alone."""
     given = build.ResultSet("search", (StoredResult("r.json", searched()),))
     page = build.page([given], Question())
+    assert page.title.startswith("Tuning: ")
     assert [section.title for section in page.sections][:2] == ["Results", "Search"]
     text = html(page)
     assert "the fastest is " in text
